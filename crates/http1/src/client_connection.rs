@@ -1,0 +1,274 @@
+//! The client's side of a connection: responses in.
+
+use alloc::collections::VecDeque;
+
+use thruway_message::token::is_in_any_case;
+use thruway_message::{FieldLines, ResponseHead, StatusCode};
+
+use crate::body_length::LengthFields;
+use crate::chunked::Piece;
+use crate::content::ContentDecoder;
+use crate::field_section::{self, SectionLimit};
+use crate::persistence::ConnectionOptions;
+use crate::{BodyLength, Error, FieldLineIndex, Limits, ResponseTo, status_line};
+
+/// Reads the responses of one connection, in the order of the requests, however they are cut into pieces.
+///
+/// Tell it of each request with [`expect_response`](Self::expect_response) when that is written; feed what arrives
+/// to [`handle_input`](Self::handle_input) as with [`ServerConnection`](crate::ServerConnection).
+///
+/// ```text
+/// ExpectResponse ──head──▶ ExpectContent ──end──▶ ExpectResponse
+///   │  └─ interim ─▶ (again)                 └─ last ─▶ ExpectNothing
+///   └─ 101, or a success of CONNECT ──▶ Tunnel
+/// ```
+#[derive(Clone, Debug)]
+pub struct ClientConnection {
+    state: State,
+    expected: VecDeque<Expected>,
+    interim_count: u32,
+    is_persistent: bool,
+    limits: Limits,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    ExpectResponse,
+    ExpectContent(ContentDecoder),
+    ExpectNothing,
+    Tunnel,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Expected {
+    to: ResponseTo,
+    asks_for_upgrade: bool,
+}
+
+/// What the octets meant. Borrows from the input and from the index.
+#[derive(Debug)]
+pub enum ClientEvent<'i> {
+    /// An interim response; the final one is still to come (RFC 9110 §15.2).
+    Interim(ResponseHead<'i>),
+    /// The final response, and how its body ends. If that is not [`BodyLength::NONE`], content and the end of it
+    /// follow.
+    Response(ResponseHead<'i>, BodyLength),
+    /// Some of the content, never empty.
+    Content(&'i [u8]),
+    /// The content is complete; the trailer section, if there was one.
+    EndOfContent(FieldLines<'i>),
+    /// The connection is a tunnel from here on: what follows is not HTTP.
+    Tunnel(ResponseHead<'i>),
+}
+
+impl ClientConnection {
+    /// A connection on which nothing was sent.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            state: State::ExpectResponse,
+            expected: VecDeque::new(),
+            interim_count: 0,
+            is_persistent: true,
+            limits,
+        }
+    }
+
+    /// A request was sent; `asks_for_upgrade` if it had an `Upgrade` field.
+    pub fn expect_response(&mut self, to: ResponseTo, asks_for_upgrade: bool) {
+        self.expected.push_back(Expected { to, asks_for_upgrade });
+    }
+
+    /// Reads `input`. Returns the first event in it and how many octets that used up; `None` asks for more than
+    /// what is left then.
+    ///
+    /// # Errors
+    /// The rule that the input breaks. Nothing can be read from the connection any more.
+    #[inline]
+    pub fn handle_input<'i>(
+        &mut self,
+        input: &'i [u8],
+        index: &'i mut FieldLineIndex,
+    ) -> Result<(Option<ClientEvent<'i>>, usize), Error> {
+        let outcome = match &mut self.state {
+            State::ExpectResponse => self.handle_head(input, index),
+            State::ExpectContent(_) => self.handle_content(input, index),
+            State::ExpectNothing if !input.is_empty() => Err(Error::UnexpectedMessage),
+            State::ExpectNothing | State::Tunnel => return Ok((None, 0)),
+        };
+        if outcome.is_err() {
+            self.fail();
+        }
+        outcome
+    }
+
+    /// The server will send nothing more; `unused` is what it sent last. Returns whether that ends content whose
+    /// end was the close of the connection.
+    ///
+    /// # Errors
+    /// [`Error::IncompleteMessage`] if a response was expected, or had begun, and did not end.
+    pub fn handle_end_of_input(&mut self, unused: &[u8]) -> Result<bool, Error> {
+        let is_end_of_content = matches!(
+            self.state,
+            State::ExpectContent(ContentDecoder::UntilClose { .. })
+        );
+        let is_complete = match self.state {
+            State::ExpectResponse => self.expected.is_empty() && unused.is_empty(),
+            State::ExpectContent(_) => is_end_of_content,
+            State::ExpectNothing | State::Tunnel => true,
+        };
+        self.fail();
+        if is_complete {
+            Ok(is_end_of_content)
+        } else {
+            Err(Error::IncompleteMessage)
+        }
+    }
+
+    /// Whether another request may be sent: all responses are complete and the server keeps the connection.
+    pub fn is_reusable(&self) -> bool {
+        self.state == State::ExpectResponse && self.is_persistent && self.expected.is_empty()
+    }
+
+    /// How many responses are expected, one that is being read among them.
+    pub fn expected_count(&self) -> usize {
+        self.expected.len()
+    }
+
+    fn fail(&mut self) {
+        self.state = State::ExpectNothing;
+        self.is_persistent = false;
+    }
+
+    #[inline]
+    fn handle_head<'i>(
+        &mut self,
+        input: &'i [u8],
+        index: &'i mut FieldLineIndex,
+    ) -> Result<(Option<ClientEvent<'i>>, usize), Error> {
+        let Some(expected) = self.expected.front().copied() else {
+            return if input.is_empty() {
+                Ok((None, 0))
+            } else {
+                Err(Error::UnexpectedMessage)
+            };
+        };
+        let Some(line) = status_line::parse(input)? else {
+            return Ok((None, 0));
+        };
+        let limit = SectionLimit {
+            octets: self.limits.header_section_bytes,
+            field_lines: self.limits.field_lines,
+            too_large: Error::HeaderSectionTooLarge,
+        };
+        let mut fields = ResponseFields::default();
+        let observe = |name: &[u8], value: &[u8]| fields.observe(name, value);
+        let Some(end) = field_section::parse(input, line.end, limit, index, observe)? else {
+            return Ok((None, 0));
+        };
+        let body_length = fields
+            .length
+            .of_response(expected.to, line.status, line.version)?;
+        let field_lines = index.lines(input);
+        let head = ResponseHead {
+            status: line.status,
+            reason: line.reason,
+            version: line.version,
+            field_lines,
+        };
+        let is_persistent = fields.connection.is_persistent(line.version);
+        Ok((
+            Some(self.start_response(head, expected, body_length, is_persistent)?),
+            end,
+        ))
+    }
+
+    #[inline]
+    fn start_response<'i>(
+        &mut self,
+        head: ResponseHead<'i>,
+        expected: Expected,
+        body_length: BodyLength,
+        is_persistent: bool,
+    ) -> Result<ClientEvent<'i>, Error> {
+        let opens_tunnel = match head.status {
+            StatusCode::SWITCHING_PROTOCOLS if !expected.asks_for_upgrade => {
+                return Err(Error::UnexpectedMessage);
+            }
+            StatusCode::SWITCHING_PROTOCOLS => true,
+            status => expected.to == ResponseTo::Connect && status.is_success(),
+        };
+        if opens_tunnel {
+            self.expected.pop_front();
+            self.state = State::Tunnel;
+            return Ok(ClientEvent::Tunnel(head));
+        }
+        if head.status.is_interim() {
+            self.interim_count += 1;
+            let is_allowed = self.interim_count <= self.limits.interim_responses;
+            return if is_allowed {
+                Ok(ClientEvent::Interim(head))
+            } else {
+                Err(Error::InterimResponsesTooMany)
+            };
+        }
+        self.interim_count = 0;
+        self.is_persistent &= is_persistent && body_length != BodyLength::UntilClose;
+        if body_length == BodyLength::NONE {
+            self.end_response();
+        } else {
+            self.state = State::ExpectContent(ContentDecoder::new(body_length, &self.limits)?);
+        }
+        Ok(ClientEvent::Response(head, body_length))
+    }
+
+    #[inline]
+    fn handle_content<'i>(
+        &mut self,
+        input: &'i [u8],
+        index: &'i mut FieldLineIndex,
+    ) -> Result<(Option<ClientEvent<'i>>, usize), Error> {
+        let State::ExpectContent(decoder) = &mut self.state else {
+            return Ok((None, 0));
+        };
+        let found = decoder.decode(input, &self.limits, index)?;
+        let event = match found.piece {
+            Piece::Partial => None,
+            Piece::Data(range) => Some(ClientEvent::Content(&input[range])),
+            Piece::End => {
+                self.end_response();
+                Some(ClientEvent::EndOfContent(index.lines(input)))
+            }
+        };
+        Ok((event, found.used))
+    }
+
+    #[inline]
+    fn end_response(&mut self) {
+        self.expected.pop_front();
+        self.state = if self.is_persistent {
+            State::ExpectResponse
+        } else {
+            State::ExpectNothing
+        };
+    }
+}
+
+/// What the field lines of a response say, gathered while they are parsed.
+#[derive(Clone, Copy, Default)]
+struct ResponseFields {
+    length: LengthFields,
+    connection: ConnectionOptions,
+}
+
+impl ResponseFields {
+    #[inline]
+    fn observe(&mut self, name: &[u8], value: &[u8]) -> Result<(), Error> {
+        match name {
+            _ if is_in_any_case(name, b"connection") => self.connection.observe(value),
+            _ if is_in_any_case(name, b"content-length") => self.length.observe_content_length(value)?,
+            _ if is_in_any_case(name, b"transfer-encoding") => self.length.observe_transfer_encoding(value),
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! The content of one message, as its body is read (RFC 9112 §6 and §7).
+
+use crate::chunked::{ChunkedDecoder, Decoded, Piece};
+use crate::{BodyLength, Error, FieldLineIndex, Limits};
+
+/// Reads one message body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ContentDecoder {
+    Octets { remaining: u64 },
+    Chunked(ChunkedDecoder),
+    UntilClose { received: u64 },
+}
+
+impl ContentDecoder {
+    /// For a body of `length`.
+    pub(crate) fn new(length: BodyLength, limits: &Limits) -> Result<Self, Error> {
+        match length {
+            BodyLength::Octets(octets) if octets > limits.content_bytes => Err(Error::ContentTooLarge),
+            BodyLength::Octets(octets) => Ok(Self::Octets { remaining: octets }),
+            BodyLength::Chunked => Ok(Self::Chunked(ChunkedDecoder::new())),
+            BodyLength::UntilClose => Ok(Self::UntilClose { received: 0 }),
+        }
+    }
+
+    /// The next piece of content, as long as the input allows.
+    pub(crate) fn decode(
+        &mut self,
+        input: &[u8],
+        limits: &Limits,
+        index: &mut FieldLineIndex,
+    ) -> Result<Decoded, Error> {
+        match self {
+            Self::Chunked(decoder) => return decoder.decode(input, limits, index),
+            Self::Octets { remaining: 0 } => {
+                index.clear();
+                return Ok(Decoded {
+                    piece: Piece::End,
+                    used: 0,
+                });
+            }
+            _ if input.is_empty() => {
+                return Ok(Decoded {
+                    piece: Piece::Partial,
+                    used: 0,
+                });
+            }
+            Self::Octets { remaining } => {
+                let length = usize::try_from(*remaining).unwrap_or(usize::MAX).min(input.len());
+                *remaining -= length as u64;
+                Ok(Decoded {
+                    piece: Piece::Data(0..length),
+                    used: length,
+                })
+            }
+            Self::UntilClose { received } => {
+                *received = received.saturating_add(input.len() as u64);
+                if *received > limits.content_bytes {
+                    return Err(Error::ContentTooLarge);
+                }
+                Ok(Decoded {
+                    piece: Piece::Data(0..input.len()),
+                    used: input.len(),
+                })
+            }
+        }
+    }
+
+    /// How many octets are still to come, where that is known.
+    pub(crate) const fn remaining(&self) -> Option<u64> {
+        match self {
+            Self::Octets { remaining } => Some(*remaining),
+            Self::Chunked(_) | Self::UntilClose { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! HTTP/1.1 as RFC 9112 defines it: octets to messages and messages to octets, for servers and for clients.
+//!
+//! The caller owns the buffers; events borrow from them and nothing is copied. Nothing here does I/O or knows
+//! the time: RFC 9112 has no rule about time, so deadlines are the caller's.
+#![no_std]
+
+extern crate alloc;
+
+// octets in
+mod scan;
+
+// a head, line by line
+mod request_line;
+mod request_target;
+mod status_line;
+mod field_section;
+
+// what a head means for the connection
+mod body_length;
+mod host;
+mod persistence;
+mod request_facts;
+
+// content
+mod chunked;
+mod content;
+
+// a connection, seen from either end
+mod client_connection;
+mod server_connection;
+
+// octets out
+mod write;
+
+mod error;
+mod limits;
+
+pub use body_length::{BodyLength, ResponseBody, ResponseTo};
+pub use client_connection::{ClientConnection, ClientEvent};
+pub use error::Error;
+pub use field_section::FieldLineIndex;
+pub use limits::Limits;
+pub use request_facts::RequestFacts;
+pub use server_connection::{ServerConnection, ServerEvent};
+pub use write::{
+    RequestToWrite, ResponseToWrite, write_chunk, write_chunk_end, write_chunk_start, write_continue,
+    write_field_lines, write_last_chunk, write_request_head, write_response_head,
+};

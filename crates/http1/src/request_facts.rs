@@ -1,0 +1,84 @@
+//! What the connection must know of a request while it is answered.
+
+use thruway_message::token::is_in_any_case;
+use thruway_message::{Method, Version};
+
+use crate::body_length::LengthFields;
+use crate::host::HostField;
+use crate::persistence::ConnectionOptions;
+use crate::{BodyLength, Error, ResponseTo};
+
+/// What of a request decides how its response is framed and what becomes of the connection. Small, and free of
+/// the request's octets, so that it can be kept until the response is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RequestFacts {
+    /// The version the client speaks.
+    pub version: Version,
+    /// What kind of request the response answers.
+    pub response_to: ResponseTo,
+    /// How the end of the request's body is found.
+    pub body_length: BodyLength,
+    /// Whether the client and the limits let the connection go on after the response (RFC 9112 §9.3).
+    pub is_persistent: bool,
+    /// Whether the client waits for `100 (Continue)` before it sends the content (RFC 9110 §10.1.1).
+    pub expects_continue: bool,
+    /// Whether the client asks for another protocol, or for a tunnel: what follows the request may not be HTTP
+    /// (RFC 9110 §7.8 and §9.3.6).
+    pub wants_tunnel: bool,
+}
+
+/// What the field lines of a request say, gathered while they are parsed.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RequestFields {
+    host: HostField,
+    length: LengthFields,
+    connection: ConnectionOptions,
+    expects_continue: bool,
+    has_upgrade: bool,
+}
+
+impl RequestFields {
+    /// Takes note of one field line.
+    #[inline]
+    pub(crate) fn observe(&mut self, name: &[u8], value: &[u8]) -> Result<(), Error> {
+        match name {
+            _ if is_in_any_case(name, b"host") => self.host.observe(value)?,
+            _ if is_in_any_case(name, b"expect") => self.observe_expect(value)?,
+            _ if is_in_any_case(name, b"upgrade") => self.has_upgrade = true,
+            _ if is_in_any_case(name, b"connection") => self.connection.observe(value),
+            _ if is_in_any_case(name, b"content-length") => self.length.observe_content_length(value)?,
+            _ if is_in_any_case(name, b"transfer-encoding") => self.length.observe_transfer_encoding(value),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// `Expect: 100-continue`, and nothing else (RFC 9110 §10.1.1).
+    #[cold]
+    fn observe_expect(&mut self, value: &[u8]) -> Result<(), Error> {
+        if !value.eq_ignore_ascii_case(b"100-continue") {
+            return Err(Error::ExpectationUnknown);
+        }
+        self.expects_continue = true;
+        Ok(())
+    }
+
+    /// What all lines together say of a request.
+    #[inline]
+    pub(crate) fn facts(self, method: Method<'_>, version: Version) -> Result<RequestFacts, Error> {
+        self.host.check(version)?;
+        let body_length = self.length.of_request(version)?;
+        let is_http11 = version == Version::Http11;
+        let response_to = ResponseTo::from(method);
+        Ok(RequestFacts {
+            version,
+            response_to,
+            body_length,
+            is_persistent: self.connection.is_persistent(version),
+            // A request without content has nothing to wait for, and HTTP/1.0 has no interim responses.
+            expects_continue: self.expects_continue && is_http11 && body_length != BodyLength::NONE,
+            wants_tunnel: response_to == ResponseTo::Connect
+                || (self.has_upgrade && self.connection.is_upgrade() && is_http11),
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! `request-line = method SP request-target SP HTTP-version CRLF` (RFC 9112 §3).
+
+use thruway_message::{Method, RequestTarget, Version};
+
+use crate::field_section::parse_line_end;
+use crate::{Error, request_target, scan};
+
+/// A request line, and where the header section starts.
+pub(crate) struct RequestLine<'i> {
+    pub(crate) method: Method<'i>,
+    pub(crate) target: RequestTarget<'i>,
+    pub(crate) version: Version,
+    pub(crate) end: usize,
+}
+
+/// Parses the request line at the start of `input`; `None` while its end is missing. One empty line before it
+/// is passed over (RFC 9112 §2.2).
+#[inline]
+pub(crate) fn parse(input: &[u8], target_bytes_max: u32) -> Result<Option<RequestLine<'_>>, Error> {
+    let start = match input {
+        [b'\r', b'\n', ..] => 2,
+        [] | [b'\r'] => return Ok(None),
+        _ => 0,
+    };
+    let Some((method, target_start)) = parse_method(input, start)? else {
+        return Ok(None);
+    };
+    // As in a section: what is beyond the limit is not looked at.
+    let target_end_max = target_start + target_bytes_max as usize;
+    let view = &input[..input.len().min(target_end_max + 1)];
+    let target_end = scan::target_end(view, target_start);
+    match view.get(target_end) {
+        _ if target_end > target_end_max => return Err(Error::RequestTargetTooLong),
+        None => return Ok(None),
+        Some(b' ') => {}
+        // A request of HTTP/0.9 ends here; the version is what it lacks.
+        Some(b'\r' | b'\n') => return Err(Error::VersionInvalid),
+        Some(_) => return Err(Error::RequestTargetInvalid),
+    }
+    let Some((version, end)) = parse_version(input, target_end + 1)? else {
+        return Ok(None);
+    };
+    let target = request_target::parse(method, &input[target_start..target_end])?;
+    Ok(Some(RequestLine {
+        method,
+        target,
+        version,
+        end,
+    }))
+}
+
+/// The method, and where the target starts.
+#[inline]
+fn parse_method(input: &[u8], start: usize) -> Result<Option<(Method<'_>, usize)>, Error> {
+    match &input[start..] {
+        [b'G', b'E', b'T', b' ', ..] => return Ok(Some((Method::Get, start + 4))),
+        [b'P', b'O', b'S', b'T', b' ', ..] => return Ok(Some((Method::Post, start + 5))),
+        _ => {}
+    }
+    let view = &input[..input.len().min(start + METHOD_BYTES_MAX + 1)];
+    let end = scan::token_end(view, start);
+    match view.get(end) {
+        _ if end - start > METHOD_BYTES_MAX => Err(Error::MethodTooLong),
+        None => Ok(None),
+        Some(b' ') if end > start => {
+            let method = Method::from_token(&view[start..end]).map_err(|_| Error::MethodInvalid)?;
+            Ok(Some((method, end + 1)))
+        }
+        Some(_) => Err(Error::MethodInvalid),
+    }
+}
+
+/// The version and the line's end, and where the header section starts.
+#[inline]
+fn parse_version(input: &[u8], start: usize) -> Result<Option<(Version, usize)>, Error> {
+    let rest = &input[start..];
+    match rest.first_chunk::<10>() {
+        Some(b"HTTP/1.1\r\n") => Ok(Some((Version::Http11, start + 10))),
+        Some(b"HTTP/1.0\r\n") => Ok(Some((Version::Http10, start + 10))),
+        _ => parse_unusual_version(input, start),
+    }
+}
+
+/// A version that is not there, not known, or not wholly arrived.
+#[cold]
+#[inline(never)]
+fn parse_unusual_version(input: &[u8], start: usize) -> Result<Option<(Version, usize)>, Error> {
+    let Some(version) = parse_version_name(&input[start..])? else {
+        return Ok(None);
+    };
+    let end = start + VERSION_BYTES;
+    match parse_line_end(input, end) {
+        Err(Error::FieldValueInvalid) => Err(Error::VersionInvalid),
+        Err(error) => Err(error),
+        Ok(None) => Ok(None),
+        Ok(Some(next)) => version.map(|version| Some((version, next))),
+    }
+}
+
+/// `HTTP/` digit `.` digit (RFC 9112 §2.3): `None` while it is not wholly there; inside, whether it is supported.
+pub(crate) fn parse_version_name(octets: &[u8]) -> Result<Option<Result<Version, Error>>, Error> {
+    let arrived = &octets[..octets.len().min(VERSION_BYTES)];
+    let fits = arrived
+        .iter()
+        .zip(b"HTTP/0.0")
+        .all(|(octet, pattern)| match pattern {
+            b'0' => octet.is_ascii_digit(),
+            other => octet == other,
+        });
+    match arrived {
+        _ if !fits => Err(Error::VersionInvalid),
+        b"HTTP/1.1" => Ok(Some(Ok(Version::Http11))),
+        b"HTTP/1.0" => Ok(Some(Ok(Version::Http10))),
+        whole if whole.len() == VERSION_BYTES => Ok(Some(Err(Error::VersionNotSupported))),
+        _ => Ok(None),
+    }
+}
+
+/// `HTTP/1.1`.
+pub(crate) const VERSION_BYTES: usize = 8;
+
+/// The longest registered method, `UPDATEREDIRECTREF`, has 17.
+const METHOD_BYTES_MAX: usize = 64;

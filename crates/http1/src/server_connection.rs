@@ -1,0 +1,228 @@
+//! The server's side of a connection: requests in.
+
+use thruway_message::{FieldLines, RequestHead};
+
+use crate::chunked::Piece;
+use crate::content::ContentDecoder;
+use crate::field_section::{self, SectionLimit};
+use crate::request_facts::RequestFields;
+use crate::{BodyLength, Error, FieldLineIndex, Limits, RequestFacts, request_line};
+
+/// Reads the requests of one connection, one after the other, however they are cut into pieces.
+///
+/// Feed what has arrived to [`handle_input`](Self::handle_input) until it finds nothing more in it; keep what it
+/// did not use and feed it again with what arrives next. The responses, in the order of the requests, are the
+/// caller's: see [`write_response_head`](crate::write_response_head).
+///
+/// ```text
+/// ExpectRequest ──head──▶ ExpectContent ──end──▶ ExpectRequest
+///   └─ after the end of a request that …
+///        ends the connection ──▶ ExpectNothing
+///        wants a tunnel ──▶ ExpectVerdict ──decline_tunnel──▶ ExpectRequest
+/// ```
+#[derive(Clone, Debug)]
+pub struct ServerConnection {
+    state: State,
+    /// What comes when the present request has been read to its end.
+    next: Next,
+    request_count: u64,
+    limits: Limits,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    ExpectRequest,
+    ExpectContent(ContentDecoder),
+    ExpectVerdict,
+    ExpectNothing,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    Request,
+    Verdict,
+    Nothing,
+}
+
+/// What the octets meant. Borrows from the input and from the index.
+#[derive(Debug)]
+pub enum ServerEvent<'i> {
+    /// A request. If its body has a length, its content and the end of it follow.
+    Request(RequestHead<'i>, RequestFacts),
+    /// Some of the content, never empty.
+    Content(&'i [u8]),
+    /// The content is complete; the trailer section, if there was one.
+    EndOfContent(FieldLines<'i>),
+}
+
+impl ServerConnection {
+    /// A connection on which nothing has arrived.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            state: State::ExpectRequest,
+            next: Next::Request,
+            request_count: 0,
+            limits,
+        }
+    }
+
+    /// Reads `input`. Returns the first event in it and how many octets that used up; `None` asks for more than
+    /// what is left then.
+    ///
+    /// # Errors
+    /// The rule that the input breaks. Nothing can be read from the connection any more.
+    #[inline]
+    pub fn handle_input<'i>(
+        &mut self,
+        input: &'i [u8],
+        index: &'i mut FieldLineIndex,
+    ) -> Result<(Option<ServerEvent<'i>>, usize), Error> {
+        let outcome = match &mut self.state {
+            State::ExpectRequest => self.handle_head(input, index),
+            State::ExpectContent(_) => self.handle_content(input, index),
+            State::ExpectVerdict | State::ExpectNothing => return Ok((None, 0)),
+        };
+        if outcome.is_err() {
+            self.state = State::ExpectNothing;
+        }
+        outcome
+    }
+
+    /// The client will send nothing more; `unused` is what it sent last.
+    ///
+    /// # Errors
+    /// [`Error::IncompleteMessage`] if a request had begun and not ended.
+    pub fn handle_end_of_input(&mut self, unused: &[u8]) -> Result<(), Error> {
+        let is_incomplete = match self.state {
+            State::ExpectRequest => !matches!(unused, [] | [b'\r'] | [b'\r', b'\n']),
+            State::ExpectContent(_) => true,
+            State::ExpectVerdict | State::ExpectNothing => false,
+        };
+        self.state = State::ExpectNothing;
+        if is_incomplete {
+            Err(Error::IncompleteMessage)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Goes on reading requests after one that wanted a tunnel and did not get it.
+    pub fn decline_tunnel(&mut self) {
+        if self.state == State::ExpectVerdict {
+            self.state = State::ExpectRequest;
+        }
+    }
+
+    /// Reads no further request after the present one.
+    pub fn stop(&mut self) {
+        self.next = Next::Nothing;
+        if matches!(self.state, State::ExpectRequest | State::ExpectVerdict) {
+            self.state = State::ExpectNothing;
+        }
+    }
+
+    /// Whether the content of a request is being read.
+    pub const fn is_reading_content(&self) -> bool {
+        matches!(self.state, State::ExpectContent(_))
+    }
+
+    /// Octets of content still to come in the present request: 0 if it is complete, `None` if that is not known.
+    pub const fn content_remaining(&self) -> Option<u64> {
+        match &self.state {
+            State::ExpectContent(decoder) => decoder.remaining(),
+            _ => Some(0),
+        }
+    }
+
+    /// Whether no request can come any more.
+    pub const fn is_finished(&self) -> bool {
+        matches!(self.state, State::ExpectNothing)
+    }
+
+    /// How many requests came on this connection.
+    pub const fn request_count(&self) -> u64 {
+        self.request_count
+    }
+
+    #[inline]
+    fn handle_head<'i>(
+        &mut self,
+        input: &'i [u8],
+        index: &'i mut FieldLineIndex,
+    ) -> Result<(Option<ServerEvent<'i>>, usize), Error> {
+        let Some(line) = request_line::parse(input, self.limits.request_target_bytes)? else {
+            return Ok((None, 0));
+        };
+        let limit = SectionLimit {
+            octets: self.limits.header_section_bytes,
+            field_lines: self.limits.field_lines,
+            too_large: Error::HeaderSectionTooLarge,
+        };
+        let mut fields = RequestFields::default();
+        let observe = |name: &[u8], value: &[u8]| fields.observe(name, value);
+        let Some(end) = field_section::parse(input, line.end, limit, index, observe)? else {
+            return Ok((None, 0));
+        };
+        let mut facts = fields.facts(line.method, line.version)?;
+        self.request_count += 1;
+        facts.is_persistent &= self.request_count != self.limits.requests_per_connection;
+        self.start_request(&facts)?;
+        let field_lines = index.lines(input);
+        let head = RequestHead {
+            method: line.method,
+            target: line.target,
+            version: line.version,
+            field_lines,
+        };
+        Ok((Some(ServerEvent::Request(head, facts)), end))
+    }
+
+    #[inline]
+    fn start_request(&mut self, facts: &RequestFacts) -> Result<(), Error> {
+        self.next = match facts {
+            _ if self.next == Next::Nothing => Next::Nothing,
+            RequestFacts {
+                wants_tunnel: true, ..
+            } => Next::Verdict,
+            RequestFacts {
+                is_persistent: false, ..
+            } => Next::Nothing,
+            _ => Next::Request,
+        };
+        if facts.body_length == BodyLength::NONE {
+            self.end_request();
+        } else {
+            self.state = State::ExpectContent(ContentDecoder::new(facts.body_length, &self.limits)?);
+        }
+        Ok(())
+    }
+
+    fn handle_content<'i>(
+        &mut self,
+        input: &'i [u8],
+        index: &'i mut FieldLineIndex,
+    ) -> Result<(Option<ServerEvent<'i>>, usize), Error> {
+        let State::ExpectContent(decoder) = &mut self.state else {
+            return Ok((None, 0));
+        };
+        let found = decoder.decode(input, &self.limits, index)?;
+        let event = match found.piece {
+            Piece::Partial => None,
+            Piece::Data(range) => Some(ServerEvent::Content(&input[range])),
+            Piece::End => {
+                self.end_request();
+                Some(ServerEvent::EndOfContent(index.lines(input)))
+            }
+        };
+        Ok((event, found.used))
+    }
+
+    #[inline]
+    fn end_request(&mut self) {
+        self.state = match self.next {
+            Next::Request => State::ExpectRequest,
+            Next::Verdict => State::ExpectVerdict,
+            Next::Nothing => State::ExpectNothing,
+        };
+    }
+}

@@ -1,0 +1,161 @@
+//! Messages to octets (RFC 9112 §2.1).
+
+use alloc::vec::Vec;
+
+use thruway_message::{FieldLines, FieldLinesBuf, Method, StatusCode, Version};
+
+use crate::{BodyLength, ResponseBody};
+
+/// A response head to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseToWrite<'a> {
+    /// The status code.
+    pub status: StatusCode,
+    /// Field lines as they stand on the wire, each ended by CRLF; none that frames the message.
+    pub field_lines: [&'a [u8]; 2],
+    /// How the body is framed: see [`ResponseBody::for_response`].
+    pub body: ResponseBody,
+    /// Whether the connection goes on after this response.
+    pub is_persistent: bool,
+    /// The version the client speaks.
+    pub client_version: Version,
+}
+
+/// Appends a response head. The fields that frame the message and rule the connection are written here and
+/// nowhere else.
+#[inline]
+pub fn write_response_head(output: &mut Vec<u8>, response: &ResponseToWrite<'_>) {
+    write_status_line(output, response.status);
+    for field_lines in response.field_lines {
+        output.extend_from_slice(field_lines);
+    }
+    write_connection(output, response);
+    match response.body {
+        ResponseBody::Octets(octets) | ResponseBody::OnlyFields(Some(octets)) => {
+            write_content_length(output, octets);
+        }
+        ResponseBody::Chunked => output.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n"),
+        ResponseBody::OnlyFields(None) if response.client_version != Version::Http10 => {
+            output.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
+        }
+        ResponseBody::Absent | ResponseBody::UntilClose | ResponseBody::OnlyFields(None) => {
+            output.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+#[inline]
+fn write_status_line(output: &mut Vec<u8>, status: StatusCode) {
+    if status == StatusCode::OK {
+        output.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        return;
+    }
+    output.extend_from_slice(b"HTTP/1.1 ");
+    output.extend_from_slice(itoa::Buffer::new().format(status.as_u16()).as_bytes());
+    output.push(b' ');
+    output.extend_from_slice(status.reason().as_bytes());
+    output.extend_from_slice(b"\r\n");
+}
+
+/// RFC 9112 §9.3 and §9.6: what is the default of the client's version is not said.
+#[inline]
+fn write_connection(output: &mut Vec<u8>, response: &ResponseToWrite<'_>) {
+    let option: &[u8] = match (response.client_version, response.is_persistent) {
+        _ if response.status == StatusCode::SWITCHING_PROTOCOLS => b"Connection: upgrade\r\n",
+        _ if response.status.is_interim() => return,
+        (Version::Http10, true) => b"Connection: keep-alive\r\n",
+        (_, true) => return,
+        (_, false) => b"Connection: close\r\n",
+    };
+    output.extend_from_slice(option);
+}
+
+/// The field, and the empty line that ends the head.
+#[inline]
+fn write_content_length(output: &mut Vec<u8>, octets: u64) {
+    output.extend_from_slice(b"Content-Length: ");
+    output.extend_from_slice(itoa::Buffer::new().format(octets).as_bytes());
+    output.extend_from_slice(b"\r\n\r\n");
+}
+
+/// Appends the interim response that asks for the content (RFC 9110 §15.2.1).
+pub fn write_continue(output: &mut Vec<u8>) {
+    output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+}
+
+/// A request head to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestToWrite<'a> {
+    /// The method.
+    pub method: Method<'a>,
+    /// The request target in the form that goes with the method and the recipient.
+    pub target: &'a str,
+    /// Field lines as they stand on the wire, each ended by CRLF; `Host` first, none that frames the message.
+    pub field_lines: [&'a [u8]; 2],
+    /// How the body is framed; [`BodyLength::UntilClose`] is not for requests and is written as chunked.
+    pub body: BodyLength,
+}
+
+/// Appends a request head.
+pub fn write_request_head(output: &mut Vec<u8>, request: &RequestToWrite<'_>) {
+    output.extend_from_slice(request.method.as_str().as_bytes());
+    output.push(b' ');
+    output.extend_from_slice(request.target.as_bytes());
+    output.extend_from_slice(b" HTTP/1.1\r\n");
+    for field_lines in request.field_lines {
+        output.extend_from_slice(field_lines);
+    }
+    match request.body {
+        // RFC 9110 §8.6: a request whose method gives content no meaning is sent without a length.
+        BodyLength::Octets(0) if !matches!(request.method, Method::Post | Method::Put | Method::Patch) => {
+            output.extend_from_slice(b"\r\n");
+        }
+        BodyLength::Octets(octets) => write_content_length(output, octets),
+        BodyLength::Chunked | BodyLength::UntilClose => {
+            output.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
+        }
+    }
+}
+
+/// Appends a chunk with `data`; nothing if that is empty, because an empty chunk ends the body (RFC 9112 §7.1).
+pub fn write_chunk(output: &mut Vec<u8>, data: &[u8]) {
+    if !data.is_empty() {
+        write_chunk_start(output, data.len() as u64);
+        output.extend_from_slice(data);
+        write_chunk_end(output);
+    }
+}
+
+/// Appends the line before the data of a chunk of `octets`, which must not be 0.
+pub fn write_chunk_start(output: &mut Vec<u8>, octets: u64) {
+    debug_assert_ne!(octets, 0, "an empty chunk ends the body");
+    let digits = (u64::BITS - octets.leading_zeros()).div_ceil(4).max(1);
+    for digit in (0..digits).rev() {
+        output.push(HEX_DIGITS[(octets >> (digit * 4)) as usize & 0xf]);
+    }
+    output.extend_from_slice(b"\r\n");
+}
+
+/// Appends what comes after the data of a chunk.
+pub fn write_chunk_end(output: &mut Vec<u8>) {
+    output.extend_from_slice(b"\r\n");
+}
+
+/// Appends the end of a chunked body with its trailer section.
+pub fn write_last_chunk(output: &mut Vec<u8>, trailers: &FieldLinesBuf) {
+    output.extend_from_slice(b"0\r\n");
+    output.extend_from_slice(trailers.octets());
+    output.extend_from_slice(b"\r\n");
+}
+
+/// Appends field lines as they came, with one space after the colon.
+pub fn write_field_lines(output: &mut Vec<u8>, lines: FieldLines<'_>) {
+    for line in lines.iter() {
+        output.extend_from_slice(line.name.as_bytes());
+        output.extend_from_slice(b": ");
+        output.extend_from_slice(line.value.as_bytes());
+        output.extend_from_slice(b"\r\n");
+    }
+}
+
+const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";

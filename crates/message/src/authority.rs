@@ -1,0 +1,204 @@
+//! Host and port (RFC 9110 §4.2 and §7.2, RFC 3986 §3.2.2).
+
+use core::fmt;
+
+/// A valid `uri-host [ ":" port ]`. There is no user information: RFC 9110 §4.2.4 forbids it in messages.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Authority<'a> {
+    text: &'a str,
+    host_length: u32,
+}
+
+impl<'a> Authority<'a> {
+    /// The authority written as `octets`. An empty one is valid: it is what a client sends that has no host.
+    ///
+    /// # Errors
+    /// The host is neither a registered name nor an address, or the port is not a number up to 65535.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "an authority is far shorter than 4 GiB: it has a limit"
+    )]
+    pub fn parse(octets: &'a [u8]) -> Result<Self, InvalidAuthority> {
+        let host_length = host_length(octets)?;
+        let text = core::str::from_utf8(octets).map_err(|_| InvalidAuthority)?;
+        Ok(Self {
+            text,
+            host_length: host_length as u32,
+        })
+    }
+
+    /// Whether `octets` form an authority. Cheaper than [`parse`](Self::parse) where it is not used.
+    pub fn is_valid(octets: &[u8]) -> bool {
+        host_length(octets).is_ok()
+    }
+
+    /// The whole authority as it came.
+    pub const fn as_str(&self) -> &'a str {
+        self.text
+    }
+
+    /// The host as it came; an IPv6 address stands in brackets.
+    pub fn host(&self) -> &'a str {
+        &self.text[..self.host_length as usize]
+    }
+
+    /// The port, if one is given.
+    pub fn port(&self) -> Option<u16> {
+        self.text.get(self.host_length as usize + 1..)?.parse().ok()
+    }
+}
+
+/// How many octets of the authority `octets` form its host: up to the colon, or up to the bracket of an IP literal.
+fn host_length(octets: &[u8]) -> Result<usize, InvalidAuthority> {
+    let length = match octets {
+        [b'[', literal @ ..] => match memchr::memchr(b']', literal) {
+            Some(end) if is_ip_literal(&literal[..end]) => end + 2,
+            _ => return Err(InvalidAuthority),
+        },
+        _ => registered_name_length(octets),
+    };
+    if is_port_suffix(&octets[length..]) {
+        Ok(length)
+    } else {
+        Err(InvalidAuthority)
+    }
+}
+
+/// `*( unreserved / pct-encoded / sub-delims )`, which includes IPv4 addresses (RFC 3986 §3.2.2).
+fn registered_name_length(octets: &[u8]) -> usize {
+    let mut at = 0;
+    loop {
+        while at < octets.len() && REGISTERED_NAME[octets[at] as usize] {
+            at += 1;
+        }
+        match octets[at..] {
+            [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => at += 3,
+            _ => return at,
+        }
+    }
+}
+
+/// An IPv6 address, or `v` and a version for addresses to come (RFC 3986 §3.2.2).
+fn is_ip_literal(octets: &[u8]) -> bool {
+    match octets {
+        [b'v' | b'V', rest @ ..] => {
+            let dot = rest.iter().position(|octet| *octet == b'.').unwrap_or(0);
+            dot > 0
+                && rest[..dot].iter().all(u8::is_ascii_hexdigit)
+                && rest.len() > dot + 1
+                && rest[dot + 1..]
+                    .iter()
+                    .all(|octet| *octet == b':' || REGISTERED_NAME[*octet as usize])
+        }
+        _ => core::str::from_utf8(octets).is_ok_and(|text| text.parse::<core::net::Ipv6Addr>().is_ok()),
+    }
+}
+
+/// Nothing, or a colon with a port; RFC 3986 §3.2.3 allows the port to be empty.
+fn is_port_suffix(octets: &[u8]) -> bool {
+    match octets {
+        [] | [b':'] => true,
+        [b':', digits @ ..] => digits
+            .iter()
+            .try_fold(0u16, |port, digit| {
+                let value = digit.is_ascii_digit().then(|| u16::from(digit - b'0'))?;
+                port.checked_mul(10)?.checked_add(value)
+            })
+            .is_some(),
+        _ => false,
+    }
+}
+
+static REGISTERED_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut octet = 0;
+    while octet < 256 {
+        #[expect(clippy::cast_possible_truncation, reason = "the loop ends at 256")]
+        let c = octet as u8;
+        table[octet] = c.is_ascii_alphanumeric()
+            || matches!(
+                c,
+                b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')'
+            )
+            || matches!(c, b'*' | b'+' | b',' | b';' | b'=');
+        octet += 1;
+    }
+    table
+};
+
+impl fmt::Display for Authority<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text)
+    }
+}
+
+impl fmt::Debug for Authority<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
+}
+
+/// A host or port that breaks the grammar.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InvalidAuthority;
+
+impl fmt::Display for InvalidAuthority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an authority must be a host and, after a colon, a port")
+    }
+}
+
+impl core::error::Error for InvalidAuthority {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_and_ports_are_told_apart() {
+        for (text, host, port) in [
+            ("example.com", "example.com", None),
+            ("example.com:8080", "example.com", Some(8080)),
+            ("127.0.0.1:1", "127.0.0.1", Some(1)),
+            ("[::1]", "[::1]", None),
+            ("[2001:db8::1]:443", "[2001:db8::1]", Some(443)),
+            ("[v1.a:b]", "[v1.a:b]", None),
+            ("a%20b", "a%20b", None),
+            ("under_score", "under_score", None),
+            ("empty-port:", "empty-port", None),
+            ("", "", None),
+        ] {
+            let authority = Authority::parse(text.as_bytes()).unwrap();
+            assert_eq!((authority.host(), authority.port()), (host, port), "{text}");
+        }
+    }
+
+    #[test]
+    fn broken_authorities_are_refused() {
+        for bad in [
+            "a b",
+            "a/b",
+            "user@host",
+            "a:b",
+            "a:65536",
+            "a:-1",
+            "a:+1",
+            "a:80:80",
+            "[::1",
+            "::1",
+            "[::1]x",
+            "[not]",
+            "[v.a]",
+            "a%2",
+            "a%zz",
+            "a,b c",
+            "a?b",
+            "a#b",
+            "é",
+            "a\"b",
+            "a\\b",
+        ] {
+            assert!(Authority::parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! One field line: a name and a value (RFC 9110 §5).
+
+use core::fmt;
+
+use crate::token::{is_field_value, is_token};
+
+/// A field name: a token, compared without regard to case (RFC 9110 §5.1).
+#[derive(Clone, Copy)]
+pub struct FieldName<'a>(&'a [u8]);
+
+/// A field value: no control characters but tab, no whitespace at the ends (RFC 9110 §5.5). It need not be
+/// UTF-8.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct FieldValue<'a>(&'a [u8]);
+
+/// A name with its value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FieldLine<'a> {
+    /// The field's name.
+    pub name: FieldName<'a>,
+    /// The field's value, or the part of it that stood on this line.
+    pub value: FieldValue<'a>,
+}
+
+impl<'a> FieldName<'a> {
+    /// The name `octets`, in the case in which it is to be written.
+    ///
+    /// # Errors
+    /// `octets` are not a token.
+    pub const fn new(octets: &'a [u8]) -> Result<Self, InvalidFieldLine> {
+        if is_token(octets) {
+            Ok(Self(octets))
+        } else {
+            Err(InvalidFieldLine::Name)
+        }
+    }
+
+    /// The name as it came.
+    pub fn as_str(&self) -> &'a str {
+        core::str::from_utf8(self.0).unwrap_or_default()
+    }
+
+    /// The octets of the name as it came.
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Whether this is the field `name`, in any case.
+    pub fn is(&self, name: &str) -> bool {
+        self.0.eq_ignore_ascii_case(name.as_bytes())
+    }
+
+    /// A name that a parser has found to be a token.
+    pub(crate) const fn from_parsed(octets: &'a [u8]) -> Self {
+        Self(octets)
+    }
+}
+
+impl<'a> FieldValue<'a> {
+    /// The value `octets`.
+    ///
+    /// # Errors
+    /// `octets` hold a control character, or whitespace at an end.
+    pub const fn new(octets: &'a [u8]) -> Result<Self, InvalidFieldLine> {
+        if is_field_value(octets) {
+            Ok(Self(octets))
+        } else {
+            Err(InvalidFieldLine::Value)
+        }
+    }
+
+    /// The value's octets.
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The value as text, if it is UTF-8; nearly all are ASCII.
+    pub fn as_str(&self) -> Option<&'a str> {
+        core::str::from_utf8(self.0).ok()
+    }
+
+    /// A value that a parser has found to be valid.
+    pub(crate) const fn from_parsed(octets: &'a [u8]) -> Self {
+        Self(octets)
+    }
+}
+
+impl PartialEq for FieldName<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(other.0)
+    }
+}
+
+impl Eq for FieldName<'_> {}
+
+impl PartialEq<str> for FieldValue<'_> {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other.as_bytes()
+    }
+}
+
+impl PartialEq<&str> for FieldValue<'_> {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == other.as_bytes()
+    }
+}
+
+impl fmt::Display for FieldName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for FieldName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl fmt::Display for FieldValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.escape_ascii(), f)
+    }
+}
+
+impl fmt::Debug for FieldValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+/// Why a field line cannot be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InvalidFieldLine {
+    /// The name is not a token (RFC 9110 §5.1).
+    Name,
+    /// The value holds a control character or begins or ends with whitespace (RFC 9110 §5.5).
+    Value,
+}
+
+impl fmt::Display for InvalidFieldLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Name => "a field name must be a token",
+            Self::Value => "a field value must not hold control characters or outer whitespace",
+        })
+    }
+}
+
+impl core::error::Error for InvalidFieldLine {}

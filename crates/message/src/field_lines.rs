@@ -1,0 +1,332 @@
+//! Lists of field lines, flat, in wire order and case. No map is built.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::{FieldLine, FieldName, FieldValue, InvalidFieldLine};
+
+/// Where one field line stands in the octets of its message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FieldLineSpan {
+    /// First octet of the name.
+    pub name_start: u32,
+    /// One past the last octet of the name.
+    pub name_end: u32,
+    /// First octet of the value, after whitespace.
+    pub value_start: u32,
+    /// One past the last octet of the value, before whitespace.
+    pub value_end: u32,
+}
+
+/// The field lines of a parsed message: the octets and where the lines stand in them.
+#[derive(Clone, Copy, Default)]
+pub struct FieldLines<'a> {
+    octets: &'a [u8],
+    spans: &'a [FieldLineSpan],
+}
+
+impl<'a> FieldLines<'a> {
+    /// The lines at `spans` in `octets`. For parsers: each span must mark a valid name and a valid value.
+    pub const fn from_parsed(octets: &'a [u8], spans: &'a [FieldLineSpan]) -> Self {
+        Self { octets, spans }
+    }
+
+    /// How many field lines there are.
+    pub const fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there is no field line.
+    pub const fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The lines in wire order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = FieldLine<'a>> + use<'a> {
+        let octets = self.octets;
+        self.spans.iter().map(move |span| FieldLine {
+            name: FieldName::from_parsed(&octets[span.name_start as usize..span.name_end as usize]),
+            value: FieldValue::from_parsed(&octets[span.value_start as usize..span.value_end as usize]),
+        })
+    }
+
+    /// The value of the first line named `name`, in any case.
+    pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
+        self.all(name).next()
+    }
+
+    /// The values of all lines named `name`, in any case, in wire order.
+    pub fn all<'n>(&self, name: &'n str) -> impl Iterator<Item = FieldValue<'a>> + use<'a, 'n> {
+        self.iter()
+            .filter(move |line| line.name.is(name))
+            .map(|line| line.value)
+    }
+
+    /// The octets the lines stand in.
+    pub const fn octets(&self) -> &'a [u8] {
+        self.octets
+    }
+
+    /// Where the lines stand.
+    pub const fn spans(&self) -> &'a [FieldLineSpan] {
+        self.spans
+    }
+}
+
+impl fmt::Debug for FieldLines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(self.iter().map(|line| (line.name, line.value)))
+            .finish()
+    }
+}
+
+/// Field lines to be sent: `name: value CRLF` after each other, every line valid.
+#[derive(Clone)]
+pub enum FieldLinesBuf {
+    /// Lines known when the program was compiled: see [`FieldLinesBuf::from_static`].
+    Static(&'static str),
+    /// Lines put together at run time.
+    Owned(Vec<u8>),
+}
+
+impl FieldLinesBuf {
+    /// No lines. Does not allocate.
+    pub const fn new() -> Self {
+        Self::Static("")
+    }
+
+    /// Lines written out in full, each ended by CRLF: `"Content-Type: text/plain\r\n"`. Does not allocate.
+    ///
+    /// # Panics
+    /// The text is not a sequence of valid field lines; in a constant, that is an error of compilation.
+    pub const fn from_static(lines: &'static str) -> Self {
+        let mut rest = lines.as_bytes();
+        while !rest.is_empty() {
+            let Some((line, after)) = split_line(rest) else {
+                panic!("a field line must end with CRLF")
+            };
+            let Some((name, value)) = split_name(line) else {
+                panic!("a field line must hold a colon")
+            };
+            assert!(FieldName::new(name).is_ok(), "a field name must be a token");
+            assert!(
+                FieldValue::new(value).is_ok(),
+                "a field value must not hold control characters"
+            );
+            rest = after;
+        }
+        Self::Static(lines)
+    }
+
+    /// Adds a line at the end.
+    ///
+    /// # Errors
+    /// Name or value are invalid; nothing was added.
+    pub fn append(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
+        let name = FieldName::new(name.as_bytes())?;
+        let value = FieldValue::new(value.as_ref())?;
+        self.append_line(FieldLine { name, value });
+        Ok(())
+    }
+
+    /// Adds a line that is known to be valid at the end.
+    pub fn append_line(&mut self, line: FieldLine<'_>) {
+        let octets = self.make_owned();
+        octets.extend_from_slice(line.name.as_bytes());
+        octets.extend_from_slice(b": ");
+        octets.extend_from_slice(line.value.as_bytes());
+        octets.extend_from_slice(b"\r\n");
+    }
+
+    /// Replaces all lines named `name` by one.
+    ///
+    /// # Errors
+    /// Name or value are invalid; nothing was changed.
+    pub fn set(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
+        let line = FieldLine {
+            name: FieldName::new(name.as_bytes())?,
+            value: FieldValue::new(value.as_ref())?,
+        };
+        self.remove(name);
+        self.append_line(line);
+        Ok(())
+    }
+
+    /// Removes all lines named `name`, in any case.
+    pub fn remove(&mut self, name: &str) {
+        if self.field(name).is_none() {
+            return;
+        }
+        let mut kept = Self::Owned(Vec::with_capacity(self.octets().len()));
+        for line in self.iter().filter(|line| !line.name.is(name)) {
+            kept.append_line(line);
+        }
+        *self = kept;
+    }
+
+    /// The lines in order.
+    pub fn iter(&self) -> FieldLinesIter<'_> {
+        FieldLinesIter { rest: self.octets() }
+    }
+
+    /// The value of the first line named `name`, in any case.
+    pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
+        self.iter().find(|line| line.name.is(name)).map(|line| line.value)
+    }
+
+    /// All lines as they are sent, each ended by CRLF.
+    pub fn octets(&self) -> &[u8] {
+        match self {
+            Self::Static(lines) => lines.as_bytes(),
+            Self::Owned(octets) => octets,
+        }
+    }
+
+    fn make_owned(&mut self) -> &mut Vec<u8> {
+        if let Self::Static(lines) = self {
+            let mut octets = Vec::with_capacity(lines.len() + ROOM_FOR_MORE_LINES);
+            octets.extend_from_slice(lines.as_bytes());
+            *self = Self::Owned(octets);
+        }
+        match self {
+            Self::Owned(octets) => octets,
+            Self::Static(_) => unreachable!("made owned above"),
+        }
+    }
+}
+
+impl Default for FieldLinesBuf {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for FieldLinesBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(self.iter().map(|line| (line.name, line.value)))
+            .finish()
+    }
+}
+
+impl<'a> IntoIterator for &'a FieldLinesBuf {
+    type Item = FieldLine<'a>;
+    type IntoIter = FieldLinesIter<'a>;
+
+    fn into_iter(self) -> FieldLinesIter<'a> {
+        self.iter()
+    }
+}
+
+/// The lines of a [`FieldLinesBuf`].
+#[derive(Clone)]
+pub struct FieldLinesIter<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for FieldLinesIter<'a> {
+    type Item = FieldLine<'a>;
+
+    fn next(&mut self) -> Option<FieldLine<'a>> {
+        let (line, rest) = split_line(self.rest)?;
+        let (name, value) = split_name(line)?;
+        self.rest = rest;
+        Some(FieldLine {
+            name: FieldName::from_parsed(name),
+            value: FieldValue::from_parsed(value),
+        })
+    }
+}
+
+/// Splits at the first CRLF. Values hold no CR, so the first one ends the line.
+const fn split_line(octets: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut i = 0;
+    while i + 1 < octets.len() {
+        if octets[i] == b'\r' && octets[i + 1] == b'\n' {
+            let (line, rest) = octets.split_at(i);
+            return Some((line, rest.split_at(2).1));
+        }
+        i += 1;
+    }
+    None
+}
+
+/// Splits at the colon; one space after it is not part of the value.
+const fn split_name(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut i = 0;
+    while i < line.len() {
+        if line[i] == b':' {
+            let (name, rest) = line.split_at(i);
+            return match rest {
+                [b':', b' ', value @ ..] | [b':', value @ ..] => Some((name, value)),
+                _ => None,
+            };
+        }
+        i += 1;
+    }
+    None
+}
+
+/// A first line added at run time is rarely the last.
+const ROOM_FOR_MORE_LINES: usize = 192;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn lines_are_kept_in_order_and_case() {
+        let mut lines = FieldLinesBuf::from_static("Content-Type: text/plain\r\n");
+        lines.append("X-B", "2").unwrap();
+        lines.append("x-a", "").unwrap();
+        assert_eq!(lines.octets(), b"Content-Type: text/plain\r\nX-B: 2\r\nx-a: \r\n");
+        assert_eq!(lines.field("content-TYPE").unwrap(), "text/plain");
+        assert_eq!(lines.field("X-A").unwrap(), "");
+        assert_eq!(lines.iter().count(), 3);
+    }
+
+    #[test]
+    fn set_replaces_all_lines_of_that_name() {
+        let mut lines = FieldLinesBuf::from_static("A: 1\r\nB: 2\r\na: 3\r\n");
+        lines.set("A", "4").unwrap();
+        assert_eq!(lines.octets(), b"B: 2\r\nA: 4\r\n");
+        lines.remove("b");
+        lines.remove("none");
+        assert_eq!(lines.octets(), b"A: 4\r\n");
+    }
+
+    #[test]
+    fn nothing_invalid_gets_in() {
+        let mut lines = FieldLinesBuf::new();
+        assert_eq!(lines.append("A", "x\r\nEvil: 1"), Err(InvalidFieldLine::Value));
+        assert_eq!(lines.append("A b", "x"), Err(InvalidFieldLine::Name));
+        assert_eq!(lines.set("", "x"), Err(InvalidFieldLine::Name));
+        assert_eq!(lines.append("A", "\0"), Err(InvalidFieldLine::Value));
+        assert!(lines.octets().is_empty());
+    }
+
+    #[test]
+    fn borrowed_lines_are_found_by_name_in_any_case() {
+        let octets = b"Host: a\r\nhost:b\r\n";
+        let spans = [
+            FieldLineSpan {
+                name_start: 0,
+                name_end: 4,
+                value_start: 6,
+                value_end: 7,
+            },
+            FieldLineSpan {
+                name_start: 9,
+                name_end: 13,
+                value_start: 14,
+                value_end: 15,
+            },
+        ];
+        let lines = FieldLines::from_parsed(octets, &spans);
+        assert_eq!(lines.field("HOST").unwrap(), "a");
+        assert_eq!(lines.all("host").count(), 2);
+        assert_eq!(lines.iter().nth(1).unwrap().value.to_string(), "b");
+    }
+}

@@ -1,0 +1,34 @@
+//! HTTP messages as RFC 9110 defines them, in no particular version.
+//!
+//! Everything that reads a message borrows from the octets it was parsed from; nothing here parses HTTP/1.1
+//! framing, builds maps, does I/O or knows the time.
+#![no_std]
+
+extern crate alloc;
+
+// grammar
+pub mod list;
+pub mod token;
+
+// control data
+mod authority;
+mod method;
+mod request_target;
+mod status_code;
+mod version;
+
+// fields
+mod field_line;
+mod field_lines;
+
+// whole heads
+mod head;
+
+pub use authority::{Authority, InvalidAuthority};
+pub use field_line::{FieldLine, FieldName, FieldValue, InvalidFieldLine};
+pub use field_lines::{FieldLineSpan, FieldLines, FieldLinesBuf, FieldLinesIter};
+pub use head::{RequestHead, ResponseHead};
+pub use method::{InvalidMethod, Method};
+pub use request_target::{AbsoluteForm, OriginForm, RequestTarget};
+pub use status_code::{InvalidStatusCode, StatusCode};
+pub use version::Version;

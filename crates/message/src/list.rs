@@ -1,0 +1,66 @@
+//! Comma-separated lists in field values (RFC 9110 §5.6.1).
+
+use crate::token::trim_whitespace;
+
+/// The members of the list `value`, trimmed, without empty ones. A comma inside a quoted string does not
+/// separate (RFC 9110 §5.6.1 and §5.6.4).
+pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(value);
+    core::iter::from_fn(move || {
+        let here = rest?;
+        let end = member_end(here);
+        rest = here.get(end + 1..);
+        Some(trim_whitespace(&here[..end]))
+    })
+    .filter(|member| !member.is_empty())
+}
+
+/// Whether the list `value` has the member `token`, compared without regard to case.
+pub fn contains_token(value: &[u8], token: &str) -> bool {
+    members(value).any(|member| member.eq_ignore_ascii_case(token.as_bytes()))
+}
+
+fn member_end(octets: &[u8]) -> usize {
+    let mut is_quoted = false;
+    let mut is_escaped = false;
+    for (i, octet) in octets.iter().enumerate() {
+        match octet {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' => is_quoted = !is_quoted,
+            b',' if !is_quoted => return i,
+            _ => {}
+        }
+    }
+    octets.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn list(value: &str) -> Vec<&str> {
+        members(value.as_bytes())
+            .map(|member| core::str::from_utf8(member).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn members_are_trimmed_and_empty_ones_skipped() {
+        assert_eq!(list("close, ,\tkeep-alive ,,"), ["close", "keep-alive"]);
+        assert!(list("").is_empty());
+        assert!(list(" , ").is_empty());
+    }
+
+    #[test]
+    fn a_comma_in_a_quoted_string_does_not_separate() {
+        assert_eq!(list(r#"a;b="x,\",y", c"#), [r#"a;b="x,\",y""#, "c"]);
+    }
+
+    #[test]
+    fn tokens_are_found_without_regard_to_case() {
+        assert!(contains_token(b"Keep-Alive, UPGRADE", "upgrade"));
+        assert!(!contains_token(b"upgrades", "upgrade"));
+    }
+}

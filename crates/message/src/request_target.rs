@@ -1,0 +1,160 @@
+//! What a request is applied to (RFC 9110 §7.1, RFC 9112 §3.2).
+//!
+//! The four forms as values; which octets make which form is a rule of the protocol version.
+
+use core::fmt;
+
+use crate::Authority;
+
+/// The target of a request, in the form in which it was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RequestTarget<'a> {
+    /// `/path?query`: the usual form.
+    Origin(OriginForm<'a>),
+    /// `http://host/path?query`: as sent to a proxy, and to be understood by every server.
+    Absolute(AbsoluteForm<'a>),
+    /// `host:port`: with CONNECT only.
+    Authority(Authority<'a>),
+    /// `*`: with OPTIONS only, the server as a whole.
+    Asterisk,
+}
+
+/// A path and, after a question mark, a query (RFC 9112 §3.2.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OriginForm<'a> {
+    path_and_query: &'a [u8],
+    path_length: u32,
+}
+
+/// A whole URI (RFC 9112 §3.2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AbsoluteForm<'a> {
+    /// The scheme, in the case in which it came.
+    pub scheme: &'a str,
+    /// The host and, if given, the port.
+    pub authority: Authority<'a>,
+    /// The path, which may be empty here, and the query.
+    pub origin: OriginForm<'a>,
+}
+
+impl<'a> OriginForm<'a> {
+    /// A path with its query, split at the first question mark.
+    pub fn new(path_and_query: &'a str) -> Self {
+        Self::from_parsed(path_and_query.as_bytes())
+    }
+
+    /// Octets that a parser has found to be visible ASCII.
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a target is far shorter than 4 GiB: it has a limit"
+    )]
+    pub fn from_parsed(path_and_query: &'a [u8]) -> Self {
+        let end = path_and_query
+            .iter()
+            .position(|octet| *octet == b'?')
+            .unwrap_or(path_and_query.len());
+        Self {
+            path_and_query,
+            path_length: end as u32,
+        }
+    }
+
+    /// The path as sent, percent-encoded.
+    #[inline]
+    pub fn path(&self) -> &'a str {
+        core::str::from_utf8(self.path_octets()).unwrap_or_default()
+    }
+
+    /// The octets of the path as sent.
+    #[inline]
+    pub fn path_octets(&self) -> &'a [u8] {
+        &self.path_and_query[..self.path_length as usize]
+    }
+
+    /// The query as sent, without its question mark.
+    pub fn query(&self) -> Option<&'a str> {
+        core::str::from_utf8(self.path_and_query.get(self.path_length as usize + 1..)?).ok()
+    }
+
+    /// Path and query as sent.
+    pub fn as_str(&self) -> &'a str {
+        core::str::from_utf8(self.path_and_query).unwrap_or_default()
+    }
+}
+
+impl<'a> RequestTarget<'a> {
+    /// The path as sent; `*` for the asterisk form, `/` for an absolute form without one, empty with CONNECT.
+    pub fn path(&self) -> &'a str {
+        match self {
+            Self::Origin(origin) => origin.path(),
+            Self::Absolute(AbsoluteForm { origin, .. }) if origin.path().is_empty() => "/",
+            Self::Absolute(absolute) => absolute.origin.path(),
+            Self::Authority(_) => "",
+            Self::Asterisk => "*",
+        }
+    }
+
+    /// The query as sent, without its question mark.
+    pub fn query(&self) -> Option<&'a str> {
+        match self {
+            Self::Origin(origin) | Self::Absolute(AbsoluteForm { origin, .. }) => origin.query(),
+            Self::Authority(_) | Self::Asterisk => None,
+        }
+    }
+
+    /// The authority, where the form has one.
+    pub fn authority(&self) -> Option<Authority<'a>> {
+        match self {
+            Self::Absolute(absolute) => Some(absolute.authority),
+            Self::Authority(authority) => Some(*authority),
+            Self::Origin(_) | Self::Asterisk => None,
+        }
+    }
+}
+
+impl fmt::Display for RequestTarget<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Origin(origin) => f.write_str(origin.as_str()),
+            Self::Absolute(absolute) => {
+                write!(
+                    f,
+                    "{}://{}{}",
+                    absolute.scheme,
+                    absolute.authority,
+                    absolute.origin.as_str()
+                )
+            }
+            Self::Authority(authority) => authority.fmt(f),
+            Self::Asterisk => f.write_str("*"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn path_and_query_part_at_the_first_question_mark() {
+        let origin = OriginForm::new("/a?b?c");
+        assert_eq!((origin.path(), origin.query()), ("/a", Some("b?c")));
+        assert_eq!(OriginForm::new("/a").query(), None);
+        assert_eq!(OriginForm::new("/a?").query(), Some(""));
+        assert_eq!(OriginForm::new("").path(), "");
+    }
+
+    #[test]
+    fn an_absolute_form_without_path_means_the_root() {
+        let authority = Authority::parse(b"example.com").unwrap();
+        let target = RequestTarget::Absolute(AbsoluteForm {
+            scheme: "http",
+            authority,
+            origin: OriginForm::new("?q"),
+        });
+        assert_eq!((target.path(), target.query()), ("/", Some("q")));
+        assert_eq!(target.to_string(), "http://example.com?q");
+    }
+}
