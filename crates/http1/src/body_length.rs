@@ -83,26 +83,30 @@ impl LengthFields {
         let codings = self.transfer_encoding.get_or_insert_default();
         for coding in list::members(value) {
             let is_chunked = coding.eq_ignore_ascii_case(b"chunked");
-            codings.chunked_count += u32::from(is_chunked);
-            codings.unknown_count += u32::from(!is_chunked);
+            codings.chunked_count = codings.chunked_count.saturating_add(u32::from(is_chunked));
+            codings.unknown_count = codings.unknown_count.saturating_add(u32::from(!is_chunked));
             codings.is_chunked_final = is_chunked;
         }
     }
 
-    /// The body of a request with these fields.
+    /// The body of a request with these fields, which is answered by a response `to` it.
     #[inline]
-    pub(crate) fn of_request(self, version: Version) -> Result<BodyLength, Error> {
-        match self.transfer_encoding {
-            None => Ok(BodyLength::Octets(self.content_length.unwrap_or(0))),
+    pub(crate) fn of_request(self, to: ResponseTo, version: Version) -> Result<BodyLength, Error> {
+        let length = match self.transfer_encoding {
+            None => BodyLength::Octets(self.content_length.unwrap_or(0)),
             Some(codings) => {
                 self.check_transfer_encoding(codings, version)?;
-                if codings.is_chunked_final {
-                    Ok(BodyLength::Chunked)
-                } else {
-                    Err(Error::ChunkedNotFinal)
+                match codings {
+                    TransferCodings { is_chunked_final: false, .. } => return Err(Error::ChunkedNotFinal),
+                    TransferCodings { unknown_count: 0, .. } => BodyLength::Chunked,
+                    _ => return Err(Error::TransferCodingUnknown),
                 }
             }
+        };
+        if to == ResponseTo::Connect && length != BodyLength::NONE {
+            return Err(Error::ConnectWithContent);
         }
+        Ok(length)
     }
 
     /// The body of a response with these fields (rules 1, 2, 4 to 8).
@@ -118,10 +122,11 @@ impl LengthFields {
             (None, Some(octets)) => BodyLength::Octets(octets),
             (Some(codings), _) => {
                 self.check_transfer_encoding(codings, version)?;
-                if codings.is_chunked_final {
-                    BodyLength::Chunked
-                } else {
-                    BodyLength::UntilClose
+                match codings {
+                    // The end would be known, but what comes before it is not content until it is decoded.
+                    TransferCodings { unknown_count: 1.., .. } => return Err(Error::TransferCodingUnknown),
+                    TransferCodings { is_chunked_final: true, .. } => BodyLength::Chunked,
+                    _ => BodyLength::UntilClose,
                 }
             }
         };
@@ -134,13 +139,11 @@ impl LengthFields {
     }
 
     /// What is wrong with a message with `codings`, whichever its role.
-    #[cold]
     fn check_transfer_encoding(self, codings: TransferCodings, version: Version) -> Result<(), Error> {
         match codings {
             _ if version == Version::Http10 => Err(Error::TransferEncodingInHttp10),
             _ if self.content_length.is_some() => Err(Error::TransferEncodingWithContentLength),
             _ if codings.chunked_count > 1 => Err(Error::ChunkedRepeated),
-            _ if codings.unknown_count > 0 && codings.is_chunked_final => Err(Error::TransferCodingUnknown),
             _ => Ok(()),
         }
     }
@@ -153,9 +156,7 @@ fn parse_content_length(value: &[u8]) -> Result<u64, Error> {
     }
     value
         .iter()
-        .try_fold(0u64, |length, digit| {
-            length.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
-        })
+        .try_fold(0u64, |length, digit| length.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
         .ok_or(Error::ContentLengthOverflow)
 }
 

@@ -49,11 +49,7 @@ pub(crate) enum Piece {
 
 impl ChunkedDecoder {
     pub(crate) const fn new() -> Self {
-        Self {
-            state: State::ExpectSize,
-            received: 0,
-            excess: 0,
-        }
+        Self { state: State::ExpectSize, received: 0, excess: 0 }
     }
 
     /// Decodes up to the next piece of content, which is as long as the input allows.
@@ -65,10 +61,7 @@ impl ChunkedDecoder {
     ) -> Result<Decoded, Error> {
         let mut used = 0;
         loop {
-            let partial = Ok(Decoded {
-                piece: Piece::Partial,
-                used,
-            });
+            let partial = Ok(Decoded { piece: Piece::Partial, used });
             match self.state {
                 State::ExpectSize => {
                     let Some(line) = parse_chunk_line(&input[used..], limits.chunk_extension_bytes)? else {
@@ -79,14 +72,9 @@ impl ChunkedDecoder {
                 }
                 State::ExpectData { .. } if used == input.len() => return partial,
                 State::ExpectData { remaining } => {
-                    let length = usize::try_from(remaining)
-                        .unwrap_or(usize::MAX)
-                        .min(input.len() - used);
+                    let length = usize::try_from(remaining).unwrap_or(usize::MAX).min(input.len() - used);
                     self.take_data(remaining - length as u64);
-                    return Ok(Decoded {
-                        piece: Piece::Data(used..used + length),
-                        used: used + length,
-                    });
+                    return Ok(Decoded { piece: Piece::Data(used..used + length), used: used + length });
                 }
                 State::ExpectDataEnd => match parse_data_end(&input[used..])? {
                     Some(length) => {
@@ -97,10 +85,7 @@ impl ChunkedDecoder {
                 },
                 State::ExpectTrailers => {
                     return match parse_trailers(input, used, limits, index)? {
-                        Some(end) => Ok(Decoded {
-                            piece: Piece::End,
-                            used: end,
-                        }),
+                        Some(end) => Ok(Decoded { piece: Piece::End, used: end }),
                         None => partial,
                     };
                 }
@@ -109,10 +94,7 @@ impl ChunkedDecoder {
     }
 
     fn start_chunk(&mut self, line: &ChunkLine, limits: &Limits) -> Result<(), Error> {
-        self.received = self
-            .received
-            .checked_add(line.size)
-            .ok_or(Error::ChunkSizeOverflow)?;
+        self.received = self.received.checked_add(line.size).ok_or(Error::ChunkSizeOverflow)?;
         if self.received > limits.content_bytes {
             return Err(Error::ContentTooLarge);
         }
@@ -143,16 +125,13 @@ struct ChunkLine {
 
 /// `chunk-size [ chunk-ext ] CRLF`; `None` while its end is missing.
 fn parse_chunk_line(input: &[u8], extension_bytes_max: u32) -> Result<Option<ChunkLine>, Error> {
-    let digits = input
-        .iter()
-        .take(CHUNK_SIZE_DIGITS_MAX + 1)
-        .take_while(|octet| octet.is_ascii_hexdigit())
-        .count();
+    let digits =
+        input.iter().take(CHUNK_SIZE_DIGITS_MAX + 1).take_while(|octet| octet.is_ascii_hexdigit()).count();
     if digits > CHUNK_SIZE_DIGITS_MAX {
         return Err(Error::ChunkSizeOverflow);
     }
-    let extension_end_max = digits + extension_bytes_max as usize;
-    let view = &input[..input.len().min(extension_end_max + LINE_END_BYTES)];
+    let extension_end_max = digits.saturating_add(extension_bytes_max as usize);
+    let view = &input[..input.len().min(extension_end_max.saturating_add(LINE_END_BYTES))];
     match view.get(digits) {
         None => return Ok(None),
         Some(b'\r' | b'\n' | b';' | b' ' | b'\t') if digits > 0 => {}
@@ -171,9 +150,7 @@ fn parse_chunk_line(input: &[u8], extension_bytes_max: u32) -> Result<Option<Chu
     if !are_extensions(&view[digits..line_end]) {
         return Err(Error::ChunkExtensionInvalid);
     }
-    let size = view[..digits]
-        .iter()
-        .fold(0, |size, digit| (size << 4) | hex_value(*digit));
+    let size = view[..digits].iter().fold(0, |size, digit| (size << 4) | hex_value(*digit));
     Ok(Some(ChunkLine { size, length }))
 }
 
@@ -246,14 +223,9 @@ fn parse_trailers(
         too_large: Error::TrailerSectionTooLarge,
     };
     field_section::parse(input, start, limit, index, |name, _| {
-        let is_forbidden = FORBIDDEN_TRAILERS
-            .iter()
-            .any(|forbidden| name.eq_ignore_ascii_case(forbidden.as_bytes()));
-        if is_forbidden {
-            Err(Error::TrailerFieldForbidden)
-        } else {
-            Ok(())
-        }
+        let is_forbidden =
+            FORBIDDEN_TRAILERS.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden.as_bytes()));
+        if is_forbidden { Err(Error::TrailerFieldForbidden) } else { Ok(()) }
     })
 }
 
@@ -265,20 +237,12 @@ fn hex_value(digit: u8) -> u64 {
 }
 
 /// Fields that a recipient needs before the content: they frame the message or route it (RFC 9110 §6.5.1).
-const FORBIDDEN_TRAILERS: [&str; 8] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
+const FORBIDDEN_TRAILERS: [&str; 8] =
+    ["connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"];
 
 /// 64 bits.
 const CHUNK_SIZE_DIGITS_MAX: usize = 16;
 const LINE_END_BYTES: usize = 2;
 
-/// What the line of a chunk without extensions takes at most, rounded.
-const CHUNK_OVERHEAD_BYTES: u64 = 16;
+/// What the line of a chunk without extensions takes at most.
+const CHUNK_OVERHEAD_BYTES: u64 = (CHUNK_SIZE_DIGITS_MAX + LINE_END_BYTES) as u64;

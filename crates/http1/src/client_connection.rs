@@ -102,26 +102,24 @@ impl ClientConnection {
     }
 
     /// The server will send nothing more; `unused` is what it sent last. Returns whether that ends content whose
-    /// end was the close of the connection.
+    /// end was the close of the connection. Requests that stay without a response are those still
+    /// [expected](Self::expected_count).
     ///
     /// # Errors
     /// [`Error::IncompleteMessage`] if a response was expected, or had begun, and did not end.
     pub fn handle_end_of_input(&mut self, unused: &[u8]) -> Result<bool, Error> {
-        let is_end_of_content = matches!(
-            self.state,
-            State::ExpectContent(ContentDecoder::UntilClose { .. })
-        );
+        let is_end_of_content = matches!(self.state, State::ExpectContent(ContentDecoder::UntilClose { .. }));
         let is_complete = match self.state {
             State::ExpectResponse => self.expected.is_empty() && unused.is_empty(),
             State::ExpectContent(_) => is_end_of_content,
-            State::ExpectNothing | State::Tunnel => true,
+            State::ExpectNothing => self.expected.is_empty(),
+            State::Tunnel => true,
         };
-        self.fail();
-        if is_complete {
-            Ok(is_end_of_content)
-        } else {
-            Err(Error::IncompleteMessage)
+        if is_end_of_content {
+            self.expected.pop_front();
         }
+        self.fail();
+        if is_complete { Ok(is_end_of_content) } else { Err(Error::IncompleteMessage) }
     }
 
     /// Whether another request may be sent: all responses are complete and the server keeps the connection.
@@ -146,11 +144,7 @@ impl ClientConnection {
         index: &'i mut FieldLineIndex,
     ) -> Result<(Option<ClientEvent<'i>>, usize), Error> {
         let Some(expected) = self.expected.front().copied() else {
-            return if input.is_empty() {
-                Ok((None, 0))
-            } else {
-                Err(Error::UnexpectedMessage)
-            };
+            return if input.is_empty() { Ok((None, 0)) } else { Err(Error::UnexpectedMessage) };
         };
         let Some(line) = status_line::parse(input)? else {
             return Ok((None, 0));
@@ -160,26 +154,20 @@ impl ClientConnection {
             field_lines: self.limits.field_lines,
             too_large: Error::HeaderSectionTooLarge,
         };
-        let mut fields = ResponseFields::default();
+        let mut fields = ResponseFields {
+            opens_tunnel: expected.to == ResponseTo::Connect && line.status.is_success(),
+            ..ResponseFields::default()
+        };
         let observe = |name: &[u8], value: &[u8]| fields.observe(name, value);
         let Some(end) = field_section::parse(input, line.end, limit, index, observe)? else {
             return Ok((None, 0));
         };
-        let body_length = fields
-            .length
-            .of_response(expected.to, line.status, line.version)?;
+        let body_length = fields.length.of_response(expected.to, line.status, line.version)?;
         let field_lines = index.lines(input);
-        let head = ResponseHead {
-            status: line.status,
-            reason: line.reason,
-            version: line.version,
-            field_lines,
-        };
+        let head =
+            ResponseHead { status: line.status, reason: line.reason, version: line.version, field_lines };
         let is_persistent = fields.connection.is_persistent(line.version);
-        Ok((
-            Some(self.start_response(head, expected, body_length, is_persistent)?),
-            end,
-        ))
+        Ok((Some(self.start_response(head, expected, body_length, is_persistent)?), end))
     }
 
     #[inline]
@@ -203,13 +191,11 @@ impl ClientConnection {
             return Ok(ClientEvent::Tunnel(head));
         }
         if head.status.is_interim() {
+            if self.interim_count >= self.limits.interim_responses {
+                return Err(Error::InterimResponsesTooMany);
+            }
             self.interim_count += 1;
-            let is_allowed = self.interim_count <= self.limits.interim_responses;
-            return if is_allowed {
-                Ok(ClientEvent::Interim(head))
-            } else {
-                Err(Error::InterimResponsesTooMany)
-            };
+            return Ok(ClientEvent::Interim(head));
         }
         self.interim_count = 0;
         self.is_persistent &= is_persistent && body_length != BodyLength::UntilClose;
@@ -245,11 +231,7 @@ impl ClientConnection {
     #[inline]
     fn end_response(&mut self) {
         self.expected.pop_front();
-        self.state = if self.is_persistent {
-            State::ExpectResponse
-        } else {
-            State::ExpectNothing
-        };
+        self.state = if self.is_persistent { State::ExpectResponse } else { State::ExpectNothing };
     }
 }
 
@@ -258,6 +240,8 @@ impl ClientConnection {
 struct ResponseFields {
     length: LengthFields,
     connection: ConnectionOptions,
+    /// Whether this is the success of CONNECT, whose fields about a length are ignored (RFC 9110 §9.3.6).
+    opens_tunnel: bool,
 }
 
 impl ResponseFields {
@@ -265,6 +249,7 @@ impl ResponseFields {
     fn observe(&mut self, name: &[u8], value: &[u8]) -> Result<(), Error> {
         match name {
             _ if is_in_any_case(name, b"connection") => self.connection.observe(value),
+            _ if self.opens_tunnel => {}
             _ if is_in_any_case(name, b"content-length") => self.length.observe_content_length(value)?,
             _ if is_in_any_case(name, b"transfer-encoding") => self.length.observe_transfer_encoding(value),
             _ => {}

@@ -30,37 +30,26 @@ impl ContentDecoder {
         index: &mut FieldLineIndex,
     ) -> Result<Decoded, Error> {
         match self {
-            Self::Chunked(decoder) => return decoder.decode(input, limits, index),
+            Self::Chunked(decoder) => decoder.decode(input, limits, index),
             Self::Octets { remaining: 0 } => {
                 index.clear();
-                return Ok(Decoded {
-                    piece: Piece::End,
-                    used: 0,
-                });
+                Ok(Decoded { piece: Piece::End, used: 0 })
             }
-            _ if input.is_empty() => {
-                return Ok(Decoded {
-                    piece: Piece::Partial,
-                    used: 0,
-                });
-            }
+            _ if input.is_empty() => Ok(Decoded { piece: Piece::Partial, used: 0 }),
             Self::Octets { remaining } => {
                 let length = usize::try_from(*remaining).unwrap_or(usize::MAX).min(input.len());
                 *remaining -= length as u64;
-                Ok(Decoded {
-                    piece: Piece::Data(0..length),
-                    used: length,
-                })
+                Ok(Decoded { piece: Piece::Data(0..length), used: length })
             }
             Self::UntilClose { received } => {
-                *received = received.saturating_add(input.len() as u64);
-                if *received > limits.content_bytes {
+                // Up to the limit it is content, however much has arrived at once.
+                let allowed = limits.content_bytes.saturating_sub(*received);
+                let length = usize::try_from(allowed).unwrap_or(usize::MAX).min(input.len());
+                if length == 0 {
                     return Err(Error::ContentTooLarge);
                 }
-                Ok(Decoded {
-                    piece: Piece::Data(0..input.len()),
-                    used: input.len(),
-                })
+                *received += length as u64;
+                Ok(Decoded { piece: Piece::Data(0..length), used: length })
             }
         }
     }

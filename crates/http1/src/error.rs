@@ -43,10 +43,10 @@ errors! {
     BareLineFeed BAD_REQUEST "a line must end with carriage return and line feed"
     /// RFC 9112 §7.1: data goes on where the chunk's size says that it ends.
     ChunkDataPastSize BAD_REQUEST "chunk data must end where the chunk size says"
-    /// Limit `chunk_extension_bytes`.
-    ChunkExtensionsTooLong BAD_REQUEST "chunk extensions are longer than allowed"
     /// RFC 9112 §7.1.1: a character that no chunk extension may hold.
     ChunkExtensionInvalid BAD_REQUEST "a chunk extension must be `;name` or `;name=value`"
+    /// Limit `chunk_extension_bytes`.
+    ChunkExtensionsTooLong BAD_REQUEST "chunk extensions are longer than allowed"
     /// RFC 9112 §7.1: no hexadecimal digit where the size belongs.
     ChunkSizeInvalid BAD_REQUEST "a chunk size must be hexadecimal digits and nothing else"
     /// RFC 9112 §7.1: the size does not fit into 64 bits, or has more than 16 digits.
@@ -55,6 +55,8 @@ errors! {
     ChunkedNotFinal BAD_REQUEST "`chunked` must be the final transfer coding"
     /// RFC 9112 §6.1: chunked applied more than once.
     ChunkedRepeated BAD_REQUEST "`chunked` must be applied only once"
+    /// RFC 9110 §9.3.6: CONNECT has no content; what one recipient takes for it is the tunnel to another.
+    ConnectWithContent BAD_REQUEST "a CONNECT request must have no content"
     /// RFC 9110 §8.6: not a decimal number: a sign, a space, a list, nothing.
     ContentLengthInvalid BAD_REQUEST "`Content-Length` must be decimal digits and nothing else"
     /// RFC 9110 §8.6: the number does not fit into 64 bits.
@@ -95,10 +97,10 @@ errors! {
     RequestTargetTooLong URI_TOO_LONG "the request target is longer than allowed"
     /// RFC 9112 §4: not three digits, or no line of a response.
     StatusLineInvalid BAD_GATEWAY "the status line is invalid"
-    /// Limit `trailer_section_bytes`.
-    TrailerSectionTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "the trailer section is larger than allowed"
     /// RFC 9110 §6.5.1: a field in the trailer section that frames or routes the message.
     TrailerFieldForbidden BAD_REQUEST "a field for framing or routing must not stand in the trailer section"
+    /// Limit `trailer_section_bytes`.
+    TrailerSectionTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "the trailer section is larger than allowed"
     /// RFC 9112 §6.1: a transfer coding that is not implemented.
     TransferCodingUnknown NOT_IMPLEMENTED "the only transfer coding known is `chunked`"
     /// RFC 9112 §6.1: HTTP/1.0 has no transfer codings; such a message has faulty framing.

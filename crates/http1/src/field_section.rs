@@ -16,9 +16,7 @@ pub struct FieldLineIndex {
 impl FieldLineIndex {
     /// An index with room for `field_lines`.
     pub fn with_capacity(field_lines: usize) -> Self {
-        Self {
-            spans: Vec::with_capacity(field_lines),
-        }
+        Self { spans: Vec::with_capacity(field_lines) }
     }
 
     /// Forgets the lines of the section parsed last.
@@ -51,7 +49,8 @@ pub(crate) fn parse(
     mut observe: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,
 ) -> Result<Option<usize>, Error> {
     // What is beyond the limit is not looked at, so that how much has arrived does not change the verdict.
-    let section_end = start + limit.octets as usize;
+    // Spans are 32 bits wide: nothing beyond 4 GiB is looked at either, whatever the limit.
+    let section_end = start.saturating_add(limit.octets as usize).min(u32::MAX as usize);
     let view = &input[..input.len().min(section_end)];
     index.spans.clear();
     let mut at = start;
@@ -86,10 +85,7 @@ enum Line {
 
 /// `field-line = field-name ":" OWS field-value OWS` (RFC 9112 §5).
 #[inline]
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a section is shorter than its limit, which is a u32"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "no view is longer than `u32::MAX`")]
 fn parse_line(view: &[u8], start: usize) -> Result<Line, Error> {
     let name_end = scan::token_end(view, start);
     match view.get(name_end) {

@@ -18,20 +18,12 @@ impl HostField {
             return Err(Error::HostRepeated);
         }
         self.is_given = true;
-        if Authority::is_valid(value) {
-            Ok(())
-        } else {
-            Err(Error::HostInvalid)
-        }
+        if Authority::is_valid(value) { Ok(()) } else { Err(Error::HostInvalid) }
     }
 
     /// Refuses a request of HTTP/1.1 without a host.
     #[inline]
     pub(crate) fn check(self, version: Version) -> Result<(), Error> {
-        if self.is_given || version == Version::Http10 {
-            Ok(())
-        } else {
-            Err(Error::HostMissing)
-        }
+        if self.is_given || version == Version::Http10 { Ok(()) } else { Err(Error::HostMissing) }
     }
 }

@@ -16,7 +16,7 @@ pub struct Limits {
     /// on behalf of this limit: it bounds how long a connection can be kept busy.
     pub content_bytes: u64,
     /// Octets of the extensions of one chunk, and of what all chunk lines of a message take beyond what their
-    /// data justifies (16 octets a chunk and 1 for 8 octets of data); more is answered 400. Default 4 KiB.
+    /// data justifies (18 octets a chunk and 1 for 8 octets of data); more is answered 400. Default 4 KiB.
     pub chunk_extension_bytes: u32,
     /// Octets of a trailer section; more is answered 431. Default 8 KiB.
     pub trailer_section_bytes: u32,

@@ -27,6 +27,13 @@ pub struct RequestFacts {
     pub wants_tunnel: bool,
 }
 
+impl RequestFacts {
+    /// Whether the request is a CONNECT.
+    pub const fn is_connect(&self) -> bool {
+        matches!(self.response_to, ResponseTo::Connect)
+    }
+}
+
 /// What the field lines of a request say, gathered while they are parsed.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RequestFields {
@@ -67,9 +74,9 @@ impl RequestFields {
     #[inline]
     pub(crate) fn facts(self, method: Method<'_>, version: Version) -> Result<RequestFacts, Error> {
         self.host.check(version)?;
-        let body_length = self.length.of_request(version)?;
-        let is_http11 = version == Version::Http11;
         let response_to = ResponseTo::from(method);
+        let body_length = self.length.of_request(response_to, version)?;
+        let is_http11 = version == Version::Http11;
         Ok(RequestFacts {
             version,
             response_to,

@@ -26,8 +26,8 @@ pub(crate) fn parse(input: &[u8], target_bytes_max: u32) -> Result<Option<Reques
         return Ok(None);
     };
     // As in a section: what is beyond the limit is not looked at.
-    let target_end_max = target_start + target_bytes_max as usize;
-    let view = &input[..input.len().min(target_end_max + 1)];
+    let target_end_max = target_start.saturating_add(target_bytes_max as usize);
+    let view = &input[..input.len().min(target_end_max.saturating_add(1))];
     let target_end = scan::target_end(view, target_start);
     match view.get(target_end) {
         _ if target_end > target_end_max => return Err(Error::RequestTargetTooLong),
@@ -41,12 +41,7 @@ pub(crate) fn parse(input: &[u8], target_bytes_max: u32) -> Result<Option<Reques
         return Ok(None);
     };
     let target = request_target::parse(method, &input[target_start..target_end])?;
-    Ok(Some(RequestLine {
-        method,
-        target,
-        version,
-        end,
-    }))
+    Ok(Some(RequestLine { method, target, version, end }))
 }
 
 /// The method, and where the target starts.
@@ -100,13 +95,10 @@ fn parse_unusual_version(input: &[u8], start: usize) -> Result<Option<(Version, 
 /// `HTTP/` digit `.` digit (RFC 9112 §2.3): `None` while it is not wholly there; inside, whether it is supported.
 pub(crate) fn parse_version_name(octets: &[u8]) -> Result<Option<Result<Version, Error>>, Error> {
     let arrived = &octets[..octets.len().min(VERSION_BYTES)];
-    let fits = arrived
-        .iter()
-        .zip(b"HTTP/0.0")
-        .all(|(octet, pattern)| match pattern {
-            b'0' => octet.is_ascii_digit(),
-            other => octet == other,
-        });
+    let fits = arrived.iter().zip(b"HTTP/0.0").all(|(octet, pattern)| match pattern {
+        b'0' => octet.is_ascii_digit(),
+        other => octet == other,
+    });
     match arrived {
         _ if !fits => Err(Error::VersionInvalid),
         b"HTTP/1.1" => Ok(Some(Ok(Version::Http11))),

@@ -127,11 +127,7 @@ mod tests {
                     let mut input = vec![b'a'; length];
                     input[place] = octet;
                     let expected = if is_in_class(octet) { length } else { place };
-                    assert_eq!(
-                        scan(&input, 0),
-                        expected,
-                        "octet {octet:#x} at {place} of {length}"
-                    );
+                    assert_eq!(scan(&input, 0), expected, "octet {octet:#x} at {place} of {length}");
                 }
             }
         }
@@ -143,10 +139,7 @@ mod tests {
             for pair in 0..=u16::MAX {
                 let mut input = *b"aaaaaaaaaaaa";
                 input[3..5].copy_from_slice(&pair.to_be_bytes());
-                let expected = input
-                    .iter()
-                    .position(|octet| !is_in_class(*octet))
-                    .unwrap_or(input.len());
+                let expected = input.iter().position(|octet| !is_in_class(*octet)).unwrap_or(input.len());
                 assert_eq!(scan(&input, 0), expected, "{input:?}");
             }
         }

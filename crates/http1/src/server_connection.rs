@@ -18,13 +18,15 @@ use crate::{BodyLength, Error, FieldLineIndex, Limits, RequestFacts, request_lin
 /// ExpectRequest ──head──▶ ExpectContent ──end──▶ ExpectRequest
 ///   └─ after the end of a request that …
 ///        ends the connection ──▶ ExpectNothing
-///        wants a tunnel ──▶ ExpectVerdict ──decline_tunnel──▶ ExpectRequest
+///        wants a tunnel ──▶ ExpectVerdict ──decline_tunnel──▶ ExpectRequest or ExpectNothing
 /// ```
 #[derive(Clone, Debug)]
 pub struct ServerConnection {
     state: State,
-    /// What comes when the present request has been read to its end.
-    next: Next,
+    /// Whether the end of the present request is followed by a verdict on the tunnel that it wants.
+    awaits_verdict: bool,
+    /// Whether no request is read after the present one.
+    is_last: bool,
     request_count: u64,
     limits: Limits,
 }
@@ -35,13 +37,6 @@ enum State {
     ExpectContent(ContentDecoder),
     ExpectVerdict,
     ExpectNothing,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Next {
-    Request,
-    Verdict,
-    Nothing,
 }
 
 /// What the octets meant. Borrows from the input and from the index.
@@ -58,12 +53,7 @@ pub enum ServerEvent<'i> {
 impl ServerConnection {
     /// A connection on which nothing has arrived.
     pub fn new(limits: Limits) -> Self {
-        Self {
-            state: State::ExpectRequest,
-            next: Next::Request,
-            request_count: 0,
-            limits,
-        }
+        Self { state: State::ExpectRequest, awaits_verdict: false, is_last: false, request_count: 0, limits }
     }
 
     /// Reads `input`. Returns the first event in it and how many octets that used up; `None` asks for more than
@@ -99,26 +89,39 @@ impl ServerConnection {
             State::ExpectVerdict | State::ExpectNothing => false,
         };
         self.state = State::ExpectNothing;
-        if is_incomplete {
-            Err(Error::IncompleteMessage)
-        } else {
-            Ok(())
+        if is_incomplete { Err(Error::IncompleteMessage) } else { Ok(()) }
+    }
+
+    /// Passes over the content of a known length of the request that was read last: the caller has found all of it
+    /// in its input.
+    #[inline]
+    pub fn skip_content(&mut self) {
+        if self.content_remaining().is_some_and(|remaining| remaining > 0) {
+            self.end_request();
         }
     }
 
-    /// Goes on reading requests after one that wanted a tunnel and did not get it.
+    /// Goes on after a request that wanted a tunnel and did not get it: with the next request, unless the
+    /// connection ends with this one.
     pub fn decline_tunnel(&mut self) {
+        self.awaits_verdict = false;
         if self.state == State::ExpectVerdict {
-            self.state = State::ExpectRequest;
+            self.end_request();
         }
     }
 
     /// Reads no further request after the present one.
     pub fn stop(&mut self) {
-        self.next = Next::Nothing;
+        self.is_last = true;
+        self.awaits_verdict = false;
         if matches!(self.state, State::ExpectRequest | State::ExpectVerdict) {
             self.state = State::ExpectNothing;
         }
+    }
+
+    /// Reads nothing any more, not even the rest of the present request.
+    pub fn abandon(&mut self) {
+        self.state = State::ExpectNothing;
     }
 
     /// Whether the content of a request is being read.
@@ -168,27 +171,15 @@ impl ServerConnection {
         facts.is_persistent &= self.request_count != self.limits.requests_per_connection;
         self.start_request(&facts)?;
         let field_lines = index.lines(input);
-        let head = RequestHead {
-            method: line.method,
-            target: line.target,
-            version: line.version,
-            field_lines,
-        };
+        let head =
+            RequestHead { method: line.method, target: line.target, version: line.version, field_lines };
         Ok((Some(ServerEvent::Request(head, facts)), end))
     }
 
     #[inline]
     fn start_request(&mut self, facts: &RequestFacts) -> Result<(), Error> {
-        self.next = match facts {
-            _ if self.next == Next::Nothing => Next::Nothing,
-            RequestFacts {
-                wants_tunnel: true, ..
-            } => Next::Verdict,
-            RequestFacts {
-                is_persistent: false, ..
-            } => Next::Nothing,
-            _ => Next::Request,
-        };
+        self.awaits_verdict = facts.wants_tunnel;
+        self.is_last = !facts.is_persistent;
         if facts.body_length == BodyLength::NONE {
             self.end_request();
         } else {
@@ -219,10 +210,10 @@ impl ServerConnection {
 
     #[inline]
     fn end_request(&mut self) {
-        self.state = match self.next {
-            Next::Request => State::ExpectRequest,
-            Next::Verdict => State::ExpectVerdict,
-            Next::Nothing => State::ExpectNothing,
+        self.state = match (self.awaits_verdict, self.is_last) {
+            (true, _) => State::ExpectVerdict,
+            (false, true) => State::ExpectNothing,
+            (false, false) => State::ExpectRequest,
         };
     }
 }

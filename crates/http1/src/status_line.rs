@@ -47,12 +47,7 @@ fn parse_within(view: &[u8]) -> Result<Option<StatusLine<'_>>, Error> {
         Err(Error::FieldValueInvalid) => return Err(Error::StatusLineInvalid),
         Err(error) => return Err(error),
     };
-    Ok(Some(StatusLine {
-        version,
-        status,
-        reason: &view[reason_start..reason_end],
-        end,
-    }))
+    Ok(Some(StatusLine { version, status, reason: &view[reason_start..reason_end], end }))
 }
 
 /// A space and three digits; `None` while they are not all there.
@@ -71,12 +66,8 @@ fn parse_status(octets: &[u8]) -> Result<Option<StatusCode>, Error> {
     if digits.len() < STATUS_BYTES - 1 {
         return Ok(None);
     }
-    let code = digits
-        .iter()
-        .fold(0, |code, digit| code * 10 + u16::from(digit - b'0'));
-    StatusCode::new(code)
-        .map(Some)
-        .map_err(|_| Error::StatusLineInvalid)
+    let code = digits.iter().fold(0, |code, digit| code * 10 + u16::from(digit - b'0'));
+    StatusCode::new(code).map(Some).map_err(|_| Error::StatusLineInvalid)
 }
 
 /// A space and three digits.

@@ -2,9 +2,10 @@
 
 use alloc::vec::Vec;
 
+use thruway_message::token::is_token;
 use thruway_message::{FieldLines, FieldLinesBuf, Method, StatusCode, Version};
 
-use crate::{BodyLength, ResponseBody};
+use crate::{BodyLength, Error, ResponseBody, request_target, scan};
 
 /// A response head to be written.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +16,7 @@ pub struct ResponseToWrite<'a> {
     pub field_lines: [&'a [u8]; 2],
     /// How the body is framed: see [`ResponseBody::for_response`].
     pub body: ResponseBody,
-    /// Whether the connection goes on after this response.
+    /// Whether the connection goes on after this response. It never does after [`ResponseBody::UntilClose`].
     pub is_persistent: bool,
     /// The version the client speaks.
     pub client_version: Version,
@@ -60,7 +61,8 @@ fn write_status_line(output: &mut Vec<u8>, status: StatusCode) {
 /// RFC 9112 §9.3 and §9.6: what is the default of the client's version is not said.
 #[inline]
 fn write_connection(output: &mut Vec<u8>, response: &ResponseToWrite<'_>) {
-    let option: &[u8] = match (response.client_version, response.is_persistent) {
+    let is_persistent = response.is_persistent && response.body != ResponseBody::UntilClose;
+    let option: &[u8] = match (response.client_version, is_persistent) {
         _ if response.status == StatusCode::SWITCHING_PROTOCOLS => b"Connection: upgrade\r\n",
         _ if response.status.is_interim() => return,
         (Version::Http10, true) => b"Connection: keep-alive\r\n",
@@ -97,10 +99,21 @@ pub struct RequestToWrite<'a> {
 }
 
 /// Appends a request head.
-pub fn write_request_head(output: &mut Vec<u8>, request: &RequestToWrite<'_>) {
-    output.extend_from_slice(request.method.as_str().as_bytes());
+///
+/// # Errors
+/// Method or target break the grammar, and could end the request line early; nothing was written.
+pub fn write_request_head(output: &mut Vec<u8>, request: &RequestToWrite<'_>) -> Result<(), Error> {
+    let (method, target) = (request.method.as_str().as_bytes(), request.target.as_bytes());
+    if !is_token(method) {
+        return Err(Error::MethodInvalid);
+    }
+    if scan::target_end(target, 0) < target.len() {
+        return Err(Error::RequestTargetInvalid);
+    }
+    request_target::parse(request.method, target)?;
+    output.extend_from_slice(method);
     output.push(b' ');
-    output.extend_from_slice(request.target.as_bytes());
+    output.extend_from_slice(target);
     output.extend_from_slice(b" HTTP/1.1\r\n");
     for field_lines in request.field_lines {
         output.extend_from_slice(field_lines);
@@ -115,6 +128,7 @@ pub fn write_request_head(output: &mut Vec<u8>, request: &RequestToWrite<'_>) {
             output.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
         }
     }
+    Ok(())
 }
 
 /// Appends a chunk with `data`; nothing if that is empty, because an empty chunk ends the body (RFC 9112 §7.1).
@@ -131,7 +145,7 @@ pub fn write_chunk_start(output: &mut Vec<u8>, octets: u64) {
     debug_assert_ne!(octets, 0, "an empty chunk ends the body");
     let digits = (u64::BITS - octets.leading_zeros()).div_ceil(4).max(1);
     for digit in (0..digits).rev() {
-        output.push(HEX_DIGITS[(octets >> (digit * 4)) as usize & 0xf]);
+        output.push(HEX_DIGITS[(octets >> (digit * 4) & 0xf) as usize]);
     }
     output.extend_from_slice(b"\r\n");
 }

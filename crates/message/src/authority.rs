@@ -3,7 +3,7 @@
 use core::fmt;
 
 /// A valid `uri-host [ ":" port ]`. There is no user information: RFC 9110 §4.2.4 forbids it in messages.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Authority<'a> {
     text: &'a str,
     host_length: u32,
@@ -21,10 +21,7 @@ impl<'a> Authority<'a> {
     pub fn parse(octets: &'a [u8]) -> Result<Self, InvalidAuthority> {
         let host_length = host_length(octets)?;
         let text = core::str::from_utf8(octets).map_err(|_| InvalidAuthority)?;
-        Ok(Self {
-            text,
-            host_length: host_length as u32,
-        })
+        Ok(Self { text, host_length: host_length as u32 })
     }
 
     /// Whether `octets` form an authority. Cheaper than [`parse`](Self::parse) where it is not used.
@@ -57,11 +54,7 @@ fn host_length(octets: &[u8]) -> Result<usize, InvalidAuthority> {
         },
         _ => registered_name_length(octets),
     };
-    if is_port_suffix(&octets[length..]) {
-        Ok(length)
-    } else {
-        Err(InvalidAuthority)
-    }
+    if is_port_suffix(&octets[length..]) { Ok(length) } else { Err(InvalidAuthority) }
 }
 
 /// `*( unreserved / pct-encoded / sub-delims )`, which includes IPv4 addresses (RFC 3986 §3.2.2).
@@ -86,9 +79,7 @@ fn is_ip_literal(octets: &[u8]) -> bool {
             dot > 0
                 && rest[..dot].iter().all(u8::is_ascii_hexdigit)
                 && rest.len() > dot + 1
-                && rest[dot + 1..]
-                    .iter()
-                    .all(|octet| *octet == b':' || REGISTERED_NAME[*octet as usize])
+                && rest[dot + 1..].iter().all(|octet| *octet == b':' || REGISTERED_NAME[*octet as usize])
         }
         _ => core::str::from_utf8(octets).is_ok_and(|text| text.parse::<core::net::Ipv6Addr>().is_ok()),
     }
@@ -116,10 +107,7 @@ static REGISTERED_NAME: [bool; 256] = {
         #[expect(clippy::cast_possible_truncation, reason = "the loop ends at 256")]
         let c = octet as u8;
         table[octet] = c.is_ascii_alphanumeric()
-            || matches!(
-                c,
-                b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')'
-            )
+            || matches!(c, b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')')
             || matches!(c, b'*' | b'+' | b',' | b';' | b'=');
         octet += 1;
     }

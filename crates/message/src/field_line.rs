@@ -28,11 +28,7 @@ impl<'a> FieldName<'a> {
     /// # Errors
     /// `octets` are not a token.
     pub const fn new(octets: &'a [u8]) -> Result<Self, InvalidFieldLine> {
-        if is_token(octets) {
-            Ok(Self(octets))
-        } else {
-            Err(InvalidFieldLine::Name)
-        }
+        if is_token(octets) { Ok(Self(octets)) } else { Err(InvalidFieldLine::Name) }
     }
 
     /// The name as it came.
@@ -62,11 +58,7 @@ impl<'a> FieldValue<'a> {
     /// # Errors
     /// `octets` hold a control character, or whitespace at an end.
     pub const fn new(octets: &'a [u8]) -> Result<Self, InvalidFieldLine> {
-        if is_field_value(octets) {
-            Ok(Self(octets))
-        } else {
-            Err(InvalidFieldLine::Value)
-        }
+        if is_field_value(octets) { Ok(Self(octets)) } else { Err(InvalidFieldLine::Value) }
     }
 
     /// The value's octets.

@@ -57,9 +57,7 @@ impl<'a> FieldLines<'a> {
 
     /// The values of all lines named `name`, in any case, in wire order.
     pub fn all<'n>(&self, name: &'n str) -> impl Iterator<Item = FieldValue<'a>> + use<'a, 'n> {
-        self.iter()
-            .filter(move |line| line.name.is(name))
-            .map(|line| line.value)
+        self.iter().filter(move |line| line.name.is(name)).map(|line| line.value)
     }
 
     /// The octets the lines stand in.
@@ -75,25 +73,29 @@ impl<'a> FieldLines<'a> {
 
 impl fmt::Debug for FieldLines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map()
-            .entries(self.iter().map(|line| (line.name, line.value)))
-            .finish()
+        f.debug_map().entries(self.iter().map(|line| (line.name, line.value))).finish()
     }
 }
 
 /// Field lines to be sent: `name: value CRLF` after each other, every line valid.
+///
+/// There is no other way to fill it than through the checks, so nothing that a peer or a handler chose can end a
+/// line, or a head, early.
 #[derive(Clone)]
-pub enum FieldLinesBuf {
-    /// Lines known when the program was compiled: see [`FieldLinesBuf::from_static`].
+pub struct FieldLinesBuf(Lines);
+
+#[derive(Clone)]
+enum Lines {
+    /// Known when the program was compiled.
     Static(&'static str),
-    /// Lines put together at run time.
+    /// Put together at run time.
     Owned(Vec<u8>),
 }
 
 impl FieldLinesBuf {
     /// No lines. Does not allocate.
     pub const fn new() -> Self {
-        Self::Static("")
+        Self(Lines::Static(""))
     }
 
     /// Lines written out in full, each ended by CRLF: `"Content-Type: text/plain\r\n"`. Does not allocate.
@@ -103,20 +105,13 @@ impl FieldLinesBuf {
     pub const fn from_static(lines: &'static str) -> Self {
         let mut rest = lines.as_bytes();
         while !rest.is_empty() {
-            let Some((line, after)) = split_line(rest) else {
-                panic!("a field line must end with CRLF")
-            };
-            let Some((name, value)) = split_name(line) else {
-                panic!("a field line must hold a colon")
-            };
+            let Some((line, after)) = split_line(rest) else { panic!("a field line must end with CRLF") };
+            let Some((name, value)) = split_name(line) else { panic!("a field line must hold a colon") };
             assert!(FieldName::new(name).is_ok(), "a field name must be a token");
-            assert!(
-                FieldValue::new(value).is_ok(),
-                "a field value must not hold control characters"
-            );
+            assert!(FieldValue::new(value).is_ok(), "a field value must not hold control characters");
             rest = after;
         }
-        Self::Static(lines)
+        Self(Lines::Static(lines))
     }
 
     /// Adds a line at the end.
@@ -144,10 +139,8 @@ impl FieldLinesBuf {
     /// # Errors
     /// Name or value are invalid; nothing was changed.
     pub fn set(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
-        let line = FieldLine {
-            name: FieldName::new(name.as_bytes())?,
-            value: FieldValue::new(value.as_ref())?,
-        };
+        let line =
+            FieldLine { name: FieldName::new(name.as_bytes())?, value: FieldValue::new(value.as_ref())? };
         self.remove(name);
         self.append_line(line);
         Ok(())
@@ -158,7 +151,7 @@ impl FieldLinesBuf {
         if self.field(name).is_none() {
             return;
         }
-        let mut kept = Self::Owned(Vec::with_capacity(self.octets().len()));
+        let mut kept = Self(Lines::Owned(Vec::with_capacity(self.octets().len())));
         for line in self.iter().filter(|line| !line.name.is(name)) {
             kept.append_line(line);
         }
@@ -177,21 +170,21 @@ impl FieldLinesBuf {
 
     /// All lines as they are sent, each ended by CRLF.
     pub fn octets(&self) -> &[u8] {
-        match self {
-            Self::Static(lines) => lines.as_bytes(),
-            Self::Owned(octets) => octets,
+        match &self.0 {
+            Lines::Static(lines) => lines.as_bytes(),
+            Lines::Owned(octets) => octets,
         }
     }
 
     fn make_owned(&mut self) -> &mut Vec<u8> {
-        if let Self::Static(lines) = self {
+        if let Lines::Static(lines) = self.0 {
             let mut octets = Vec::with_capacity(lines.len() + ROOM_FOR_MORE_LINES);
             octets.extend_from_slice(lines.as_bytes());
-            *self = Self::Owned(octets);
+            self.0 = Lines::Owned(octets);
         }
-        match self {
-            Self::Owned(octets) => octets,
-            Self::Static(_) => unreachable!("made owned above"),
+        match &mut self.0 {
+            Lines::Owned(octets) => octets,
+            Lines::Static(_) => unreachable!("made owned above"),
         }
     }
 }
@@ -204,9 +197,7 @@ impl Default for FieldLinesBuf {
 
 impl fmt::Debug for FieldLinesBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map()
-            .entries(self.iter().map(|line| (line.name, line.value)))
-            .finish()
+        f.debug_map().entries(self.iter().map(|line| (line.name, line.value))).finish()
     }
 }
 
@@ -232,10 +223,7 @@ impl<'a> Iterator for FieldLinesIter<'a> {
         let (line, rest) = split_line(self.rest)?;
         let (name, value) = split_name(line)?;
         self.rest = rest;
-        Some(FieldLine {
-            name: FieldName::from_parsed(name),
-            value: FieldValue::from_parsed(value),
-        })
+        Some(FieldLine { name: FieldName::from_parsed(name), value: FieldValue::from_parsed(value) })
     }
 }
 
@@ -311,18 +299,8 @@ mod tests {
     fn borrowed_lines_are_found_by_name_in_any_case() {
         let octets = b"Host: a\r\nhost:b\r\n";
         let spans = [
-            FieldLineSpan {
-                name_start: 0,
-                name_end: 4,
-                value_start: 6,
-                value_end: 7,
-            },
-            FieldLineSpan {
-                name_start: 9,
-                name_end: 13,
-                value_start: 14,
-                value_end: 15,
-            },
+            FieldLineSpan { name_start: 0, name_end: 4, value_start: 6, value_end: 7 },
+            FieldLineSpan { name_start: 9, name_end: 13, value_start: 14, value_end: 15 },
         ];
         let lines = FieldLines::from_parsed(octets, &spans);
         assert_eq!(lines.field("HOST").unwrap(), "a");

@@ -19,9 +19,7 @@ impl<'a> RequestHead<'a> {
     /// Host and port the request is for: that of the target, or else of the `Host` field (RFC 9110 §7.1,
     /// RFC 9112 §3.2.2).
     pub fn authority(&self) -> Option<Authority<'a>> {
-        self.target
-            .authority()
-            .or_else(|| Authority::parse(self.field("host")?.as_bytes()).ok())
+        self.target.authority().or_else(|| Authority::parse(self.field("host")?.as_bytes()).ok())
     }
 
     /// The value of the first field line named `name`, in any case.

@@ -23,12 +23,14 @@ mod field_lines;
 
 // whole heads
 mod head;
+mod owned_head;
 
 pub use authority::{Authority, InvalidAuthority};
 pub use field_line::{FieldLine, FieldName, FieldValue, InvalidFieldLine};
 pub use field_lines::{FieldLineSpan, FieldLines, FieldLinesBuf, FieldLinesIter};
 pub use head::{RequestHead, ResponseHead};
 pub use method::{InvalidMethod, Method};
+pub use owned_head::OwnedRequestHead;
 pub use request_target::{AbsoluteForm, OriginForm, RequestTarget};
 pub use status_code::{InvalidStatusCode, StatusCode};
 pub use version::Version;

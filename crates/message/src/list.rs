@@ -41,9 +41,7 @@ mod tests {
     use alloc::vec::Vec;
 
     fn list(value: &str) -> Vec<&str> {
-        members(value.as_bytes())
-            .map(|member| core::str::from_utf8(member).unwrap())
-            .collect()
+        members(value.as_bytes()).map(|member| core::str::from_utf8(member).unwrap()).collect()
     }
 
     #[test]

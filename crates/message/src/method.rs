@@ -67,6 +67,22 @@ impl<'a> Method<'a> {
         }
     }
 
+    /// The method, free of what it was parsed from; `None` if it has no variant of its own.
+    pub const fn registered(&self) -> Option<Method<'static>> {
+        Some(match self {
+            Self::Connect => Method::Connect,
+            Self::Delete => Method::Delete,
+            Self::Get => Method::Get,
+            Self::Head => Method::Head,
+            Self::Options => Method::Options,
+            Self::Patch => Method::Patch,
+            Self::Post => Method::Post,
+            Self::Put => Method::Put,
+            Self::Trace => Method::Trace,
+            Self::Other(_) => return None,
+        })
+    }
+
     /// Whether the method is defined as read-only for the origin server (RFC 9110 §9.2.1).
     pub const fn is_safe(&self) -> bool {
         matches!(self, Self::Get | Self::Head | Self::Options | Self::Trace)

@@ -45,19 +45,10 @@ impl<'a> OriginForm<'a> {
 
     /// Octets that a parser has found to be visible ASCII.
     #[inline]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a target is far shorter than 4 GiB: it has a limit"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "a target is far shorter than 4 GiB: it has a limit")]
     pub fn from_parsed(path_and_query: &'a [u8]) -> Self {
-        let end = path_and_query
-            .iter()
-            .position(|octet| *octet == b'?')
-            .unwrap_or(path_and_query.len());
-        Self {
-            path_and_query,
-            path_length: end as u32,
-        }
+        let end = path_and_query.iter().position(|octet| *octet == b'?').unwrap_or(path_and_query.len());
+        Self { path_and_query, path_length: end as u32 }
     }
 
     /// The path as sent, percent-encoded.
@@ -75,6 +66,11 @@ impl<'a> OriginForm<'a> {
     /// The query as sent, without its question mark.
     pub fn query(&self) -> Option<&'a str> {
         core::str::from_utf8(self.path_and_query.get(self.path_length as usize + 1..)?).ok()
+    }
+
+    /// The octets of path and query as sent.
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.path_and_query
     }
 
     /// Path and query as sent.
@@ -118,13 +114,7 @@ impl fmt::Display for RequestTarget<'_> {
         match self {
             Self::Origin(origin) => f.write_str(origin.as_str()),
             Self::Absolute(absolute) => {
-                write!(
-                    f,
-                    "{}://{}{}",
-                    absolute.scheme,
-                    absolute.authority,
-                    absolute.origin.as_str()
-                )
+                write!(f, "{}://{}{}", absolute.scheme, absolute.authority, absolute.origin.as_str())
             }
             Self::Authority(authority) => authority.fmt(f),
             Self::Asterisk => f.write_str("*"),

@@ -53,10 +53,8 @@ pub fn is_in_any_case<const N: usize>(octets: &[u8], lower_case: &[u8; N]) -> bo
     let Ok(octets) = <&[u8; N]>::try_from(octets) else {
         return false;
     };
-    let difference = octets
-        .iter()
-        .zip(lower_case)
-        .fold(0, |all, (octet, lower)| all | ((octet | 0x20) ^ lower));
+    let difference =
+        octets.iter().zip(lower_case).fold(0, |all, (octet, lower)| all | ((octet | 0x20) ^ lower));
     difference == 0
 }
 
@@ -132,10 +130,7 @@ mod tests {
             for other in (0..=255).filter(|octet| is_token_octet(*octet)) {
                 let mut word = *b"connection";
                 word[place] = other;
-                assert_eq!(
-                    is_in_any_case(&word, b"connection"),
-                    word.eq_ignore_ascii_case(b"connection")
-                );
+                assert_eq!(is_in_any_case(&word, b"connection"), word.eq_ignore_ascii_case(b"connection"));
             }
         }
     }

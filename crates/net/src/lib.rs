@@ -1,1 +1,34 @@
-//! Placeholder.
+//! What touches the operating system: listeners, streams, workers, buffers, deadlines and drain.
+//!
+//! A worker is a thread with a runtime, buffers and deadlines of its own; nothing is shared between workers on the
+//! path of a request. Nothing here knows a protocol.
+
+// time
+mod clock;
+mod deadlines;
+
+// connections in
+mod address;
+mod bind;
+mod accept;
+mod balance;
+
+// octets in and out
+mod stream;
+mod buffers;
+
+// threads
+mod worker;
+mod workers;
+mod signals;
+
+pub use address::{ClientAddr, InvalidListenAddr, ListenAddr};
+pub use balance::WorkerLoad;
+pub use bind::{BindError, BindReason, Bound, bind};
+pub use buffers::PooledBuffer;
+pub use clock::{Clock, ManualTime};
+pub use deadlines::{Deadline, Deadlines};
+pub use signals::TerminationSignals;
+pub use stream::{Stream, Transport};
+pub use worker::{Accepted, ConnectionGuard, Worker, spawn};
+pub use workers::{DrainHandle, Drained, Workers, WorkersConfig};

@@ -1,1 +1,48 @@
-//! Placeholder.
+//! HTTP servers: accept, drive connections, route, answer.
+//!
+//! ```no_run
+//! use thruway_server::{Request, Response, Router, Server};
+//!
+//! fn main() -> Result<(), thruway_server::ServerError> {
+//!     let router = Router::new()
+//!         .get("/", || "Hello, World!")
+//!         .get("/users/{id}", |request: &Request| Response::text(format_args!("user {}", request.parameter("id"))));
+//!     Server::new(router).listen("127.0.0.1:8080")?.run()
+//! }
+//! ```
+//!
+//! Nothing here parses HTTP: that is `thruway-http1`; nothing here touches sockets: that is `thruway-net`.
+
+// what users write
+mod handler;
+mod request;
+mod response;
+mod router;
+pub mod layers;
+
+// how it is driven
+mod config;
+mod connection;
+mod record;
+mod server;
+
+pub use config::{Config, Timeouts};
+pub use handler::{Answer, Handler, IntoHandler, Later, with_whole_content};
+pub use record::{Record, Recorder, TakeRecord};
+pub use request::{
+    ConnectionInfo, ContentError, OwnedRequest, Parameters, Rejection, Request, RequestContent,
+};
+pub use response::{
+    BoxError, Content, ContentStream, ContentWriter, Event, EventSender, IntoResponse, Json, Piece, Response,
+    Tunnel,
+};
+pub use router::{RouteError, Router};
+pub use server::{RunningServer, Server, ServerError};
+
+pub use cookie::Cookie;
+pub use thruway_http1::Limits;
+pub use thruway_message::{FieldLinesBuf, FieldName, FieldValue, Method, StatusCode, Version};
+pub use thruway_net::{ClientAddr, ListenAddr, WorkerLoad};
+
+/// How much content is collected on behalf of a handler that does not say: 2 MiB, as axum.
+pub const CONTENT_BYTES_MAX: usize = 2 << 20;

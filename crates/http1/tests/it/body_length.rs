@@ -1,0 +1,203 @@
+//! Every combination of what decides about a body's length, against the rules of RFC 9112 §6.3 written once more.
+
+use thruway_http1::{BodyLength, Error, Limits, ResponseBody, ResponseTo};
+use thruway_message::{Method, StatusCode, Version};
+use thruway_testkit::transcript::{Event, Reader, Transcript};
+
+/// Values of `Content-Length` lines, and what they say.
+const LENGTHS: &[(&[&str], Result<Option<u64>, Error>)] = &[
+    (&[], Ok(None)),
+    (&["0"], Ok(Some(0))),
+    (&["7"], Ok(Some(7))),
+    (&["007"], Ok(Some(7))),
+    (&["+7"], Err(Error::ContentLengthInvalid)),
+    (&["7, 7"], Err(Error::ContentLengthInvalid)),
+    (&["7", "7"], Err(Error::ContentLengthRepeated)),
+    (&["7", "8"], Err(Error::ContentLengthRepeated)),
+    (&["18446744073709551616"], Err(Error::ContentLengthOverflow)),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Codings {
+    Absent,
+    Empty,
+    Chunked,
+    ChunkedTwice,
+    UnknownLast,
+    UnknownBeforeChunked,
+}
+
+/// Values of `Transfer-Encoding` lines, and what they amount to.
+const CODINGS: &[(&[&str], Codings)] = &[
+    (&[], Codings::Absent),
+    (&[""], Codings::Empty),
+    (&["chunked"], Codings::Chunked),
+    (&["ChunkeD ,"], Codings::Chunked),
+    (&["chunked, chunked"], Codings::ChunkedTwice),
+    (&["chunked", "chunked"], Codings::ChunkedTwice),
+    (&["identity"], Codings::UnknownLast),
+    (&["chunked, gzip"], Codings::UnknownLast),
+    (&["chunked", "identity"], Codings::UnknownLast),
+    (&["gzip, chunked"], Codings::UnknownBeforeChunked),
+    (&["gzip", "chunked"], Codings::UnknownBeforeChunked),
+];
+
+const VERSIONS: [Version; 2] = [Version::Http10, Version::Http11];
+
+#[test]
+fn requests_of_every_method_follow_the_rules() {
+    for (method, target) in
+        [("GET", "/"), ("HEAD", "/"), ("POST", "/"), ("CONNECT", "a:1"), ("OPTIONS", "*"), ("X", "/")]
+    {
+        for_every_combination(|version, lines, length, codings| {
+            let input = format!("{method} {target} {version}\r\nHost: a\r\n{lines}\r\n");
+            let expected = of_request(method == "CONNECT", version, length, codings);
+            assert_eq!(
+                first_length(&Reader::Server { declines_tunnels: false }, &input),
+                expected,
+                "{input}"
+            );
+        });
+    }
+}
+
+#[test]
+fn responses_of_every_status_follow_the_rules() {
+    for to in [ResponseTo::Connect, ResponseTo::Head, ResponseTo::Other] {
+        for status in [100, 103, 200, 204, 205, 206, 299, 302, 304, 404, 500] {
+            for_every_combination(|version, lines, length, codings| {
+                let input = format!("{version} {status} x\r\n{lines}\r\n");
+                let expected = of_response(to, status, version, length, codings);
+                assert_eq!(
+                    first_length(&Reader::Client(vec![(to, false)]), &input),
+                    expected,
+                    "{to:?} {input}"
+                );
+            });
+        }
+    }
+}
+
+fn for_every_combination(check: impl Fn(Version, &str, Result<Option<u64>, Error>, Codings)) {
+    for version in VERSIONS {
+        for (lengths, length) in LENGTHS {
+            for (values, codings) in CODINGS {
+                let lengths: String =
+                    lengths.iter().map(|value| format!("Content-Length: {value}\r\n")).collect();
+                let values: String =
+                    values.iter().map(|value| format!("Transfer-Encoding: {value}\r\n")).collect();
+                check(version, &format!("{lengths}{values}"), *length, *codings);
+                check(version, &format!("{values}{lengths}"), *length, *codings);
+            }
+        }
+    }
+}
+
+/// What is wrong whoever sends it.
+fn check(
+    version: Version,
+    length: Result<Option<u64>, Error>,
+    codings: Codings,
+) -> Result<Option<u64>, Error> {
+    let length = length?;
+    match codings {
+        Codings::Absent => Ok(length),
+        _ if version == Version::Http10 => Err(Error::TransferEncodingInHttp10),
+        _ if length.is_some() => Err(Error::TransferEncodingWithContentLength),
+        Codings::ChunkedTwice => Err(Error::ChunkedRepeated),
+        _ => Ok(None),
+    }
+}
+
+fn of_request(
+    is_connect: bool,
+    version: Version,
+    length: Result<Option<u64>, Error>,
+    codings: Codings,
+) -> Result<BodyLength, Error> {
+    let length = check(version, length, codings)?;
+    match codings {
+        Codings::Absent if is_connect && length.is_some_and(|length| length > 0) => {
+            Err(Error::ConnectWithContent)
+        }
+        Codings::Chunked if is_connect => Err(Error::ConnectWithContent),
+        Codings::Absent => Ok(BodyLength::Octets(length.unwrap_or(0))),
+        Codings::Chunked => Ok(BodyLength::Chunked),
+        Codings::UnknownBeforeChunked => Err(Error::TransferCodingUnknown),
+        _ => Err(Error::ChunkedNotFinal),
+    }
+}
+
+fn of_response(
+    to: ResponseTo,
+    status: u16,
+    version: Version,
+    length: Result<Option<u64>, Error>,
+    codings: Codings,
+) -> Result<BodyLength, Error> {
+    if to == ResponseTo::Connect && (200..300).contains(&status) {
+        return Ok(BodyLength::NONE);
+    }
+    let length = check(version, length, codings)?;
+    match codings {
+        Codings::UnknownBeforeChunked | Codings::UnknownLast => Err(Error::TransferCodingUnknown),
+        _ if to == ResponseTo::Head || status < 200 || status == 204 || status == 304 => Ok(BodyLength::NONE),
+        Codings::Chunked => Ok(BodyLength::Chunked),
+        _ => Ok(length.map_or(BodyLength::UntilClose, BodyLength::Octets)),
+    }
+}
+
+fn first_length(reader: &Reader, input: &str) -> Result<BodyLength, Error> {
+    let transcript = Transcript::read(reader, Limits::default(), [input.as_bytes()]);
+    match transcript.events.first() {
+        Some(Event::Request { facts, .. }) => Ok(facts.body_length),
+        Some(Event::Response(_, length)) => Ok(*length),
+        Some(Event::Interim(_) | Event::Tunnel(_)) => Ok(BodyLength::NONE),
+        None => Err(transcript.error.expect("an event or an error")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_response_is_framed_as_its_request_and_status_demand() {
+    let framed = |method: &str, version: &str, status: u16, octets: Option<u64>| {
+        let input = format!(
+            "{method} {} HTTP/{version}\r\nHost: a\r\n\r\n",
+            if method == "CONNECT" { "a:1" } else { "/" }
+        );
+        let reader = Reader::Server { declines_tunnels: false };
+        let transcript = Transcript::read(&reader, Limits::default(), [input.as_bytes()]);
+        let Some(Event::Request { facts, .. }) = transcript.events.first() else { panic!("{transcript}") };
+        ResponseBody::for_response(facts, StatusCode::new(status).unwrap(), octets)
+    };
+    for (method, version, status, octets, expected) in [
+        ("GET", "1.1", 200, Some(5), ResponseBody::Octets(5)),
+        ("GET", "1.1", 200, Some(0), ResponseBody::Octets(0)),
+        ("GET", "1.1", 200, None, ResponseBody::Chunked),
+        ("GET", "1.0", 200, Some(5), ResponseBody::Octets(5)),
+        ("GET", "1.0", 200, None, ResponseBody::UntilClose),
+        ("GET", "1.1", 101, None, ResponseBody::Absent),
+        ("GET", "1.1", 103, Some(5), ResponseBody::Absent),
+        ("GET", "1.1", 204, Some(5), ResponseBody::Absent),
+        ("GET", "1.1", 304, Some(5), ResponseBody::Absent),
+        ("GET", "1.0", 304, None, ResponseBody::Absent),
+        ("HEAD", "1.1", 200, Some(5), ResponseBody::OnlyFields(Some(5))),
+        ("HEAD", "1.1", 200, None, ResponseBody::OnlyFields(None)),
+        ("HEAD", "1.1", 204, Some(5), ResponseBody::Absent),
+        ("HEAD", "1.0", 404, None, ResponseBody::OnlyFields(None)),
+        ("CONNECT", "1.1", 200, Some(5), ResponseBody::Absent),
+        ("CONNECT", "1.1", 403, Some(5), ResponseBody::Octets(5)),
+        ("CONNECT", "1.0", 502, None, ResponseBody::UntilClose),
+    ] {
+        assert_eq!(
+            framed(method, version, status, octets),
+            expected,
+            "{method} {version} {status} {octets:?}"
+        );
+        assert_eq!(
+            expected.has_content(),
+            matches!(expected, ResponseBody::Octets(1..) | ResponseBody::Chunked | ResponseBody::UntilClose)
+        );
+    }
+    assert_eq!(ResponseTo::from(Method::Head), ResponseTo::Head);
+}

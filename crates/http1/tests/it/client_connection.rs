@@ -1,0 +1,106 @@
+//! The states of a client's connection, asked from outside.
+
+use thruway_http1::{ClientConnection, ClientEvent, Error, FieldLineIndex, Limits, ResponseTo};
+
+/// Feeds `input` until nothing more is found and tells how much was used.
+fn feed(connection: &mut ClientConnection, input: &[u8]) -> Result<usize, Error> {
+    let mut index = FieldLineIndex::default();
+    let mut used = 0;
+    loop {
+        match connection.handle_input(&input[used..], &mut index)? {
+            (None, more) => return Ok(used + more),
+            (Some(_), more) => used += more,
+        }
+    }
+}
+
+fn after(requests: usize, input: &str) -> ClientConnection {
+    let mut connection = ClientConnection::new(Limits::default());
+    for _ in 0..requests {
+        connection.expect_response(ResponseTo::Other, false);
+    }
+    assert_eq!(feed(&mut connection, input.as_bytes()), Ok(input.len()));
+    connection
+}
+
+const EMPTY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+#[test]
+fn a_connection_is_reusable_when_all_responses_are_complete() {
+    assert!(after(0, "").is_reusable());
+    assert!(after(1, EMPTY).is_reusable());
+    assert!(after(1, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na").is_reusable());
+    assert!(after(1, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n").is_reusable());
+    assert!(after(1, "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n").is_reusable());
+    assert!(after(2, &EMPTY.repeat(2)).is_reusable());
+}
+
+#[test]
+fn a_connection_is_not_reusable_otherwise() {
+    for (requests, input) in [
+        (1, ""),
+        (2, EMPTY),
+        (1, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n"),
+        (1, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"),
+        (1, "HTTP/1.1 200 OK\r\n\r\n"),
+        (1, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"),
+        (1, "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        (1, "HTTP/1.1 100 Continue\r\n\r\n"),
+    ] {
+        let mut connection = ClientConnection::new(Limits::default());
+        (0..requests).for_each(|_| connection.expect_response(ResponseTo::Other, false));
+        feed(&mut connection, input.as_bytes()).unwrap();
+        assert!(!connection.is_reusable(), "{input}");
+    }
+}
+
+#[test]
+fn a_connection_is_not_reusable_after_an_error_or_the_end() {
+    let mut connection = after(1, EMPTY);
+    assert_eq!(feed(&mut connection, b"a"), Err(Error::UnexpectedMessage));
+    assert!(!connection.is_reusable());
+    let mut connection = after(1, EMPTY);
+    assert_eq!(connection.handle_end_of_input(b""), Ok(false));
+    assert!(!connection.is_reusable());
+}
+
+#[test]
+fn a_tunnel_is_neither_reusable_nor_read() {
+    let mut connection = ClientConnection::new(Limits::default());
+    connection.expect_response(ResponseTo::Connect, false);
+    assert_eq!(feed(&mut connection, b"HTTP/1.1 200 OK\r\n\r\nabc"), Ok(19));
+    assert!(!connection.is_reusable());
+    assert_eq!((connection.expected_count(), connection.handle_end_of_input(b"abc")), (0, Ok(false)));
+}
+
+/// After a response that ended the connection, requests still unanswered went unnoticed.
+#[test]
+fn requests_that_stay_without_a_response_are_told() {
+    let mut connection = after(3, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(connection.expected_count(), 2);
+    assert_eq!(connection.handle_end_of_input(b""), Err(Error::IncompleteMessage));
+    let mut connection = after(3, "HTTP/1.1 200 OK\r\n\r\nabc");
+    assert_eq!(connection.handle_end_of_input(b""), Ok(true));
+    assert_eq!(connection.expected_count(), 2);
+}
+
+#[test]
+fn a_request_may_be_sent_while_a_response_is_read() {
+    let mut connection = after(1, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab");
+    connection.expect_response(ResponseTo::Head, false);
+    assert_eq!(feed(&mut connection, b"c"), Ok(1));
+    assert_eq!(connection.expected_count(), 1);
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n";
+    assert_eq!(feed(&mut connection, head), Ok(head.len()));
+    assert!(connection.is_reusable());
+}
+
+#[test]
+fn a_status_line_is_not_read_before_its_request_is_known() {
+    let mut connection = ClientConnection::new(Limits::default());
+    let mut index = FieldLineIndex::default();
+    assert!(matches!(connection.handle_input(b"", &mut index), Ok((None, 0))));
+    connection.expect_response(ResponseTo::Other, false);
+    let outcome = connection.handle_input(EMPTY.as_bytes(), &mut index);
+    assert!(matches!(outcome, Ok((Some(ClientEvent::Response(..)), _))));
+}

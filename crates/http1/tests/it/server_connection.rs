@@ -1,0 +1,140 @@
+//! The states of a server's connection, asked from outside.
+
+use thruway_http1::{Error, FieldLineIndex, Limits, ServerConnection, ServerEvent};
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const UPGRADE: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: b\r\n\r\n";
+
+fn post(octets: usize) -> Vec<u8> {
+    format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {octets}\r\n\r\n").into_bytes()
+}
+
+/// Feeds `input` once and tells whether an event came and what was used.
+fn feed(connection: &mut ServerConnection, input: &[u8]) -> Result<(bool, usize), Error> {
+    let mut index = FieldLineIndex::default();
+    connection.handle_input(input, &mut index).map(|(event, used)| (event.is_some(), used))
+}
+
+#[test]
+fn the_end_between_requests_is_no_error() {
+    for unused in [&b""[..], b"\r", b"\r\n"] {
+        let mut connection = ServerConnection::new(Limits::default());
+        assert_eq!(feed(&mut connection, GET), Ok((true, GET.len())));
+        assert_eq!(connection.handle_end_of_input(unused), Ok(()));
+        assert!(connection.is_finished());
+    }
+}
+
+#[test]
+fn the_end_in_a_request_is_an_error_and_only_once() {
+    let mut connection = ServerConnection::new(Limits::default());
+    assert_eq!(feed(&mut connection, b"GET"), Ok((false, 0)));
+    assert_eq!(connection.handle_end_of_input(b"GET"), Err(Error::IncompleteMessage));
+    assert_eq!(connection.handle_end_of_input(b"GET"), Ok(()));
+    assert_eq!(feed(&mut connection, GET), Ok((false, 0)));
+}
+
+#[test]
+fn remaining_content_is_counted_down() {
+    let mut connection = ServerConnection::new(Limits::default());
+    assert_eq!((connection.content_remaining(), connection.is_reading_content()), (Some(0), false));
+    feed(&mut connection, &post(5)).unwrap();
+    assert_eq!((connection.content_remaining(), connection.is_reading_content()), (Some(5), true));
+    assert_eq!(feed(&mut connection, b"abc"), Ok((true, 3)));
+    assert_eq!(connection.content_remaining(), Some(2));
+    // What follows the content is not touched, and the end of the content is an event of its own.
+    assert_eq!(feed(&mut connection, b"deGET"), Ok((true, 2)));
+    assert_eq!((connection.content_remaining(), connection.is_reading_content()), (Some(0), true));
+    assert_eq!(feed(&mut connection, b"GET"), Ok((true, 0)));
+    assert_eq!((connection.content_remaining(), connection.is_reading_content()), (Some(0), false));
+    assert_eq!(feed(&mut connection, b"GET"), Ok((false, 0)));
+}
+
+#[test]
+fn remaining_chunked_content_is_not_known() {
+    let mut connection = ServerConnection::new(Limits::default());
+    feed(&mut connection, b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    assert_eq!((connection.content_remaining(), connection.is_reading_content()), (None, true));
+    assert_eq!(feed(&mut connection, b"0\r\n\r\n"), Ok((true, 5)));
+    assert_eq!((connection.content_remaining(), connection.is_reading_content()), (Some(0), false));
+}
+
+#[test]
+fn stopped_between_requests_nothing_is_read() {
+    let mut connection = ServerConnection::new(Limits::default());
+    feed(&mut connection, GET).unwrap();
+    connection.stop();
+    assert!(connection.is_finished());
+    assert_eq!(feed(&mut connection, GET), Ok((false, 0)));
+    assert_eq!(connection.handle_end_of_input(b"GE"), Ok(()));
+}
+
+#[test]
+fn stopped_in_a_request_its_content_is_still_read() {
+    let mut connection = ServerConnection::new(Limits::default());
+    feed(&mut connection, &post(2)).unwrap();
+    connection.stop();
+    assert!(!connection.is_finished() && connection.is_reading_content());
+    assert_eq!(feed(&mut connection, b"abGET"), Ok((true, 2)));
+    assert_eq!(feed(&mut connection, b"GET"), Ok((true, 0)));
+    assert!(connection.is_finished());
+    assert_eq!(feed(&mut connection, GET), Ok((false, 0)));
+}
+
+#[test]
+fn stopped_while_a_tunnel_is_awaited_no_request_follows() {
+    let mut connection = ServerConnection::new(Limits::default());
+    feed(&mut connection, UPGRADE).unwrap();
+    assert!(!connection.is_finished());
+    connection.stop();
+    connection.decline_tunnel();
+    assert!(connection.is_finished());
+    assert_eq!(feed(&mut connection, GET), Ok((false, 0)));
+}
+
+/// A request that wanted a tunnel and said `close` was followed by the next one when the tunnel was declined.
+#[test]
+fn a_declined_tunnel_does_not_revive_a_connection_that_ends() {
+    let mut connection = ServerConnection::new(Limits::default());
+    let last = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade, close\r\nUpgrade: b\r\n\r\n";
+    feed(&mut connection, last).unwrap();
+    connection.decline_tunnel();
+    assert!(connection.is_finished());
+    assert_eq!(feed(&mut connection, GET), Ok((false, 0)));
+}
+
+#[test]
+fn declining_where_no_tunnel_is_wanted_changes_nothing() {
+    let mut connection = ServerConnection::new(Limits::default());
+    connection.decline_tunnel();
+    feed(&mut connection, GET).unwrap();
+    connection.decline_tunnel();
+    assert_eq!(feed(&mut connection, UPGRADE), Ok((true, UPGRADE.len())));
+    assert_eq!(feed(&mut connection, GET), Ok((false, 0)));
+    connection.decline_tunnel();
+    assert_eq!(feed(&mut connection, GET), Ok((true, GET.len())));
+    assert_eq!(connection.request_count(), 3);
+}
+
+#[test]
+fn no_state_is_left_by_an_error_in_content() {
+    let mut connection = ServerConnection::new(Limits::default());
+    feed(&mut connection, b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    assert_eq!(feed(&mut connection, b"x"), Err(Error::ChunkSizeInvalid));
+    assert!(connection.is_finished() && !connection.is_reading_content());
+    assert_eq!(connection.content_remaining(), Some(0));
+    assert_eq!(feed(&mut connection, b"0\r\n\r\n"), Ok((false, 0)));
+    assert_eq!(connection.handle_end_of_input(b""), Ok(()));
+}
+
+#[test]
+fn content_is_handed_on_without_a_copy() {
+    let mut connection = ServerConnection::new(Limits::default());
+    let mut index = FieldLineIndex::default();
+    feed(&mut connection, &post(3)).unwrap();
+    let input = b"abcd";
+    let (Some(ServerEvent::Content(content)), 3) = connection.handle_input(input, &mut index).unwrap() else {
+        panic!("no content")
+    };
+    assert_eq!(content.as_ptr(), input.as_ptr());
+}

@@ -1,0 +1,96 @@
+//! Accepts connections on one listening socket, for one worker.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::pin::pin;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, acceptfrom_with};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Notify;
+
+use crate::{ClientAddr, ListenAddr, Stream};
+
+/// A listening socket, watched by the reactor of this thread.
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    fn watch(socket: OwnedFd, address: &ListenAddr) -> io::Result<Self> {
+        match address {
+            ListenAddr::Tcp(_) => TcpListener::from_std(socket.into()).map(Self::Tcp),
+            ListenAddr::Unix(_) => UnixListener::from_std(socket.into()).map(Self::Unix),
+        }
+    }
+
+    /// Accepts a connection that the kernel has completed, whether or not the reactor has heard of it.
+    fn accept_now(&self) -> io::Result<(Stream, ClientAddr)> {
+        let listener = match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
+        };
+        let (socket, address) = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+        let address = address.and_then(|address| SocketAddr::try_from(address).ok());
+        let client = address.map_or(ClientAddr::Unix, ClientAddr::Tcp);
+        Ok((Stream::watch(socket, client)?, client))
+    }
+
+    async fn accept(&self) -> io::Result<(Stream, ClientAddr)> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                Ok((Stream::Tcp(stream), ClientAddr::Tcp(address)))
+            }
+            Self::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), ClientAddr::Unix)),
+        }
+    }
+}
+
+/// Accepts on `socket`, which listens on `address`, and hands each connection to `take`, until `drain`: then accepts
+/// what the kernel has completed already, and closes the socket.
+pub(crate) async fn accept(
+    socket: OwnedFd,
+    address: &ListenAddr,
+    drain: &Notify,
+    take: impl Fn(Stream, ClientAddr),
+) {
+    let mut drained = pin!(drain.notified());
+    let listener = match Listener::watch(socket, address) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, %address, "cannot watch a listening socket"),
+    };
+    loop {
+        let outcome = tokio::select! {
+            biased;
+            () = &mut drained => break,
+            outcome = listener.accept() => outcome,
+        };
+        match outcome {
+            Ok((stream, client)) => take(stream, client),
+            Err(error) if is_about_one_connection(&error) => {}
+            Err(error) => {
+                // Out of descriptors or memory: the connection stays with the kernel until others have ended.
+                tracing::warn!(%error, %address, "cannot accept connections for now");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+    while let Ok((stream, client)) = listener.accept_now() {
+        take(stream, client);
+    }
+}
+
+/// Whether `accept` failed because of the connection and not because of us: the next one may do (accept(2)).
+fn is_about_one_connection(error: &io::Error) -> bool {
+    !matches!(
+        Errno::from_io_error(error),
+        None | Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::BADF | Errno::INVAL)
+    )
+}
+
+/// How long to wait for a descriptor to become free.
+const PAUSE: Duration = Duration::from_millis(50);

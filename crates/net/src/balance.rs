@@ -1,0 +1,125 @@
+//! Which worker gets a new connection: the one that has the fewest.
+//!
+//! `SO_REUSEPORT` alone leaves cores idle when connections are few and live long: the kernel spreads them by hash.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How many connections each worker has, and how many there may be.
+#[derive(Clone, Debug)]
+pub(crate) struct Balance {
+    workers: Arc<Mutex<Vec<Place>>>,
+    connections_max: usize,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Place {
+    load: WorkerLoad,
+    is_finished: bool,
+}
+
+/// What a worker had to do with so far.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct WorkerLoad {
+    /// Connections that are open.
+    pub connections: usize,
+    /// Connections since the start.
+    pub connections_total: u64,
+}
+
+/// Where a connection was put.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Assigned {
+    pub(crate) worker: usize,
+    pub(crate) is_over_limit: bool,
+}
+
+impl Balance {
+    pub(crate) fn new(workers: usize, connections_max: usize) -> Self {
+        Self { workers: Arc::new(Mutex::new(vec![Place::default(); workers])), connections_max }
+    }
+
+    /// Chooses a worker for a connection that `acceptor` has accepted and counts it there; among equals, the
+    /// acceptor, because handing over costs a wake-up.
+    pub(crate) fn assign(&self, acceptor: usize) -> Assigned {
+        let mut places = self.lock();
+        let open: usize = places.iter().map(|place| place.load.connections).sum();
+        let worker = (0..places.len())
+            .filter(|worker| !places[*worker].is_finished)
+            .min_by_key(|worker| (places[*worker].load.connections, *worker != acceptor))
+            .unwrap_or(acceptor);
+        let load = &mut places[worker].load;
+        load.connections += 1;
+        load.connections_total += 1;
+        Assigned { worker, is_over_limit: open >= self.connections_max }
+    }
+
+    /// A connection of `worker` has ended.
+    pub(crate) fn release(&self, worker: usize) {
+        self.lock()[worker].load.connections -= 1;
+    }
+
+    /// Whether `worker` has no connection and none on the way to it. If so, it gets none any more.
+    pub(crate) fn finish(&self, worker: usize) -> bool {
+        let place = &mut self.lock()[worker];
+        place.is_finished = place.load.connections == 0;
+        place.is_finished
+    }
+
+    /// The loads of all workers.
+    pub(crate) fn loads(&self) -> Vec<WorkerLoad> {
+        self.lock().iter().map(|place| place.load).collect()
+    }
+
+    /// Counting cannot be interrupted half-way, so a panic elsewhere does not matter here.
+    fn lock(&self) -> MutexGuard<'_, Vec<Place>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connections(balance: &Balance) -> Vec<usize> {
+        balance.loads().iter().map(|load| load.connections).collect()
+    }
+
+    #[test]
+    fn workers_never_differ_by_more_than_one_whoever_accepts() {
+        let balance = Balance::new(3, 1000);
+        for acceptor in [0, 0, 0, 0, 2, 2, 1, 0, 0, 0] {
+            balance.assign(acceptor);
+            let counts = connections(&balance);
+            assert!(counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn among_equals_the_acceptor_keeps_the_connection() {
+        let balance = Balance::new(2, 10);
+        assert_eq!(balance.assign(1).worker, 1);
+        assert_eq!(balance.assign(1).worker, 0);
+        balance.release(0);
+        assert_eq!(balance.assign(1).worker, 0);
+    }
+
+    #[test]
+    fn a_finished_worker_gets_nothing_and_a_busy_one_cannot_finish() {
+        let balance = Balance::new(2, 10);
+        assert!(balance.finish(0));
+        assert_eq!(balance.assign(1).worker, 1);
+        assert_eq!(balance.assign(1).worker, 1);
+        assert!(!balance.finish(1));
+    }
+
+    #[test]
+    fn connections_beyond_the_limit_are_marked() {
+        let balance = Balance::new(2, 2);
+        let over: Vec<bool> = (0..4).map(|_| balance.assign(0).is_over_limit).collect();
+        assert_eq!(over, [false, false, true, true]);
+        balance.release(0);
+        balance.release(1);
+        balance.release(1);
+        assert!(!balance.assign(0).is_over_limit);
+    }
+}

@@ -1,0 +1,190 @@
+//! Listening sockets.
+//!
+//! Each worker has a TCP listening socket of its own, so that the kernel spreads new connections and no worker is
+//! woken for another's; they share the port by `SO_REUSEPORT`.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with, sockopt};
+
+use crate::ListenAddr;
+
+/// The listening sockets of one address. A Unix socket's path is removed when this is dropped.
+#[derive(Debug)]
+pub struct Bound {
+    address: ListenAddr,
+    /// For TCP one for each worker; for a Unix socket one in all.
+    pub(crate) sockets: Vec<OwnedFd>,
+    path: Option<RemovedPath>,
+}
+
+impl Bound {
+    /// The address, with the port that the system chose if it was 0.
+    pub const fn address(&self) -> &ListenAddr {
+        &self.address
+    }
+
+    /// Parts the sockets from what must live as long as they are used.
+    pub(crate) fn into_parts(self) -> (ListenAddr, Vec<OwnedFd>, Option<RemovedPath>) {
+        (self.address, self.sockets, self.path)
+    }
+}
+
+/// A path in the file system that goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct RemovedPath(PathBuf);
+
+impl Drop for RemovedPath {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Listens on `address`, with `sockets` sockets if that is a TCP address.
+///
+/// `backlog` is how many connections the kernel keeps for each socket until they are accepted.
+///
+/// # Errors
+/// Why it is impossible, with what to do about it.
+pub fn bind(address: &ListenAddr, sockets: usize, backlog: i32) -> Result<Bound, BindError> {
+    let bound = match address {
+        ListenAddr::Tcp(address) => bind_tcp(*address, sockets.max(1), backlog),
+        ListenAddr::Unix(path) => bind_unix(path, backlog),
+    };
+    bound.map_err(|error| BindError {
+        address: address.clone(),
+        reason: BindReason::from(error.kind()),
+        error,
+    })
+}
+
+fn bind_tcp(address: SocketAddr, count: usize, backlog: i32) -> io::Result<Bound> {
+    // The first socket is bound without `SO_REUSEPORT`: with it, a second server on this port would be welcome to
+    // take half of the connections.
+    let first = tcp_socket(address)?;
+    rustix::net::bind(&first, &address)?;
+    sockopt::set_socket_reuseport(&first, true)?;
+    let address = local_address(&first)?;
+    let mut sockets = vec![first];
+    for _ in 1..count {
+        let socket = tcp_socket(address)?;
+        sockopt::set_socket_reuseport(&socket, true)?;
+        rustix::net::bind(&socket, &address)?;
+        sockets.push(socket);
+    }
+    for socket in &sockets {
+        rustix::net::listen(socket, backlog)?;
+    }
+    Ok(Bound { address: ListenAddr::Tcp(address), sockets, path: None })
+}
+
+fn tcp_socket(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SOCKET_FLAGS, None)?;
+    if address.is_ipv6() {
+        // What is written is what is listened on: `[::]` and `0.0.0.0` can stand beside each other.
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    // A restarted server need not wait for the connections of the one before to be forgotten.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    // Accepted sockets inherit this, which saves a system call for each.
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    Ok(socket)
+}
+
+fn local_address(socket: &OwnedFd) -> io::Result<SocketAddr> {
+    SocketAddr::try_from(rustix::net::getsockname(socket)?).map_err(io::Error::from)
+}
+
+fn bind_unix(path: &Path, backlog: i32) -> io::Result<Bound> {
+    remove_stale(path)?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SOCKET_FLAGS, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let path = path.to_owned();
+    let removed = RemovedPath(path.clone());
+    rustix::net::listen(&socket, backlog)?;
+    Ok(Bound { address: ListenAddr::Unix(path), sockets: vec![socket], path: Some(removed) })
+}
+
+/// Removes a socket that a crashed server left behind: one that nobody listens on.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+    if !is_socket {
+        return Ok(());
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        _ => Err(io::ErrorKind::AddrInUse.into()),
+    }
+}
+
+const SOCKET_FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
+
+/// Why an address cannot be listened on.
+#[derive(Debug)]
+pub struct BindError {
+    /// The address in question.
+    pub address: ListenAddr,
+    /// The kind of reason.
+    pub reason: BindReason,
+    error: io::Error,
+}
+
+/// The kinds of reasons that differ in what to do about them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum BindReason {
+    /// Another process listens there.
+    AddressInUse,
+    /// This machine does not have the address, or the directory of the path does not exist.
+    AddressUnknown,
+    /// The user may not listen there.
+    PermissionDenied,
+    /// Something else.
+    Other,
+}
+
+impl BindError {
+    /// What can be done about it.
+    pub const fn hint(&self) -> &'static str {
+        match self.reason {
+            BindReason::AddressInUse => {
+                "another process listens there; stop it, or choose another address or port"
+            }
+            BindReason::AddressUnknown => {
+                "choose an address of this machine, or a path in a directory that exists"
+            }
+            BindReason::PermissionDenied => "ports below 1024 need a privilege; choose a higher port",
+            BindReason::Other => "choose another address",
+        }
+    }
+}
+
+impl From<io::ErrorKind> for BindReason {
+    fn from(kind: io::ErrorKind) -> Self {
+        match kind {
+            io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists => Self::AddressInUse,
+            io::ErrorKind::AddrNotAvailable | io::ErrorKind::NotFound => Self::AddressUnknown,
+            io::ErrorKind::PermissionDenied => Self::PermissionDenied,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot listen on `{}`: {}", self.address, self.error)
+    }
+}
+
+impl std::error::Error for BindError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}

@@ -1,0 +1,166 @@
+//! When connections must be woken although nothing arrived.
+//!
+//! Deadlines are lazy: to set one is to write a number into a table. One coarse timer for each worker reads the
+//! table, which lies in one piece, and wakes what is overdue. No timer is registered anywhere for a read or a write.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Duration;
+
+/// The deadlines of the connections of one worker.
+#[derive(Clone, Debug, Default)]
+pub struct Deadlines(Rc<RefCell<Table>>);
+
+#[derive(Debug, Default)]
+struct Table {
+    /// Milliseconds of the worker's clock.
+    at: Vec<u64>,
+    wakers: Vec<Option<Waker>>,
+    free: Vec<usize>,
+}
+
+/// The place of one connection in the table. Freed when dropped.
+#[derive(Debug)]
+pub struct Deadline {
+    table: Deadlines,
+    place: usize,
+}
+
+impl Deadlines {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A place in the table, with no deadline.
+    pub fn register(&self) -> Deadline {
+        let mut table = self.0.borrow_mut();
+        let place = table.free.pop().unwrap_or_else(|| {
+            table.at.push(NEVER);
+            table.wakers.push(None);
+            table.at.len() - 1
+        });
+        Deadline { table: self.clone(), place }
+    }
+
+    /// Wakes the connections whose deadline is at or before `now`; each is woken once for one deadline.
+    pub fn wake_overdue(&self, now: Duration) {
+        let now = milliseconds(now);
+        let mut table = self.0.borrow_mut();
+        let Table { at, wakers, .. } = &mut *table;
+        for (at, waker) in at.iter_mut().zip(wakers) {
+            if *at <= now {
+                *at = NEVER;
+                if let Some(waker) = waker {
+                    waker.wake_by_ref();
+                }
+            }
+        }
+    }
+
+    /// Wakes all connections, for news that concern them all.
+    pub fn wake_all(&self) {
+        self.0.borrow().wakers.iter().flatten().for_each(Waker::wake_by_ref);
+    }
+}
+
+impl Deadline {
+    /// Wakes the connection at `at`, or not at all. Replaces what was set before.
+    #[inline]
+    pub fn set(&self, at: Option<Duration>) {
+        // Rounded up, so that the deadline has passed by the connection's own reckoning too.
+        let at = at.map_or(NEVER, |at| milliseconds(at).saturating_add(1));
+        self.table.0.borrow_mut().at[self.place] = at;
+    }
+
+    /// Whom to wake. To be called with every poll; does nothing if that is whom it was before.
+    #[inline]
+    pub fn set_waker(&self, waker: &Waker) {
+        let mut table = self.table.0.borrow_mut();
+        match &mut table.wakers[self.place] {
+            Some(known) => known.clone_from(waker),
+            unknown => *unknown = Some(waker.clone()),
+        }
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        let mut table = self.table.0.borrow_mut();
+        table.at[self.place] = NEVER;
+        let waker = table.wakers[self.place].take();
+        table.free.push(self.place);
+        drop(table);
+        drop(waker);
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1000).saturating_add(u64::from(time.subsec_millis()))
+}
+
+const NEVER: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn registered(deadlines: &Deadlines) -> (Deadline, Arc<Count>) {
+        let count = Arc::new(Count::default());
+        let deadline = deadlines.register();
+        deadline.set_waker(&Waker::from(count.clone()));
+        (deadline, count)
+    }
+
+    #[test]
+    fn only_what_is_overdue_is_woken_and_only_once() {
+        let deadlines = Deadlines::new();
+        let (early, early_count) = registered(&deadlines);
+        let (late, late_count) = registered(&deadlines);
+        early.set(Some(Duration::from_secs(1)));
+        late.set(Some(Duration::from_secs(3)));
+        deadlines.wake_overdue(Duration::from_secs(2));
+        deadlines.wake_overdue(Duration::from_secs(2));
+        assert_eq!(early_count.0.load(Ordering::Relaxed), 1);
+        assert_eq!(late_count.0.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_deadline_can_be_put_off_and_taken_back() {
+        let deadlines = Deadlines::new();
+        let (deadline, count) = registered(&deadlines);
+        deadline.set(Some(Duration::from_secs(1)));
+        deadline.set(Some(Duration::from_secs(5)));
+        deadlines.wake_overdue(Duration::from_secs(2));
+        deadline.set(None);
+        deadlines.wake_overdue(Duration::from_secs(9));
+        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn places_are_used_again() {
+        let deadlines = Deadlines::new();
+        let (first, _) = registered(&deadlines);
+        first.set(Some(Duration::ZERO));
+        drop(first);
+        let (_second, count) = registered(&deadlines);
+        deadlines.wake_overdue(Duration::from_secs(1));
+        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+        assert_eq!(deadlines.0.borrow().at.len(), 1);
+        deadlines.wake_all();
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+    }
+}

@@ -1,0 +1,138 @@
+//! One thread of the engine, seen from the connections it drives.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use crate::balance::Balance;
+use crate::{ClientAddr, Clock, Deadlines, Stream};
+
+/// What the connections of one worker share. Never leaves its thread.
+#[derive(Debug)]
+pub struct Worker {
+    index: usize,
+    clock: Clock,
+    deadlines: Deadlines,
+    is_draining: Cell<bool>,
+    balance: Balance,
+    /// The worker's own task, which waits for the last connection to end.
+    waits_for_last: RefCell<Option<Waker>>,
+}
+
+impl Worker {
+    pub(crate) fn new(index: usize, balance: Balance, clock: Clock) -> Rc<Self> {
+        Rc::new(Self {
+            index,
+            clock,
+            deadlines: Deadlines::new(),
+            is_draining: Cell::new(false),
+            balance,
+            waits_for_last: RefCell::new(None),
+        })
+    }
+
+    /// A worker without a thread, for tests: its time is `clock`.
+    pub fn for_test(clock: Clock) -> Rc<Self> {
+        Self::new(0, Balance::new(1, usize::MAX), clock)
+    }
+
+    /// Which worker this is, from 0.
+    pub const fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The time.
+    pub const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// When connections must be woken.
+    pub const fn deadlines(&self) -> &Deadlines {
+        &self.deadlines
+    }
+
+    /// Whether connections are to end when they have answered what was accepted. All are woken when it begins.
+    #[inline]
+    pub fn is_draining(&self) -> bool {
+        self.is_draining.get()
+    }
+
+    /// Begins the drain.
+    pub fn drain(&self) {
+        self.is_draining.set(true);
+        self.deadlines.wake_all();
+        self.wake_if_waiting();
+    }
+
+    /// Counts a connection that was assigned to this worker until the guard is dropped.
+    pub(crate) fn guard(self: &Rc<Self>) -> ConnectionGuard {
+        ConnectionGuard { worker: self.clone() }
+    }
+
+    /// A guard for a connection that no listener accepted, for tests.
+    pub fn guard_for_test(self: &Rc<Self>) -> ConnectionGuard {
+        self.balance.assign(self.index);
+        self.guard()
+    }
+
+    /// Ready when the drain has begun and no connection is left.
+    pub(crate) fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_draining() && self.balance.finish(self.index) {
+            return Poll::Ready(());
+        }
+        self.waits_for_last.replace(Some(cx.waker().clone()));
+        Poll::Pending
+    }
+
+    fn wake_if_waiting(&self) {
+        if let Some(waker) = self.waits_for_last.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// A connection that was accepted and belongs to this worker now.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The connection.
+    pub stream: Stream,
+    /// Who is at the other end.
+    pub client: ClientAddr,
+    /// Which listener accepted it: its place in the list given to [`Workers::start`](crate::Workers::start).
+    pub listener: usize,
+    /// Whether there were more connections than allowed when it came.
+    pub is_over_limit: bool,
+    /// Must be kept as long as the connection is open.
+    pub guard: ConnectionGuard,
+}
+
+/// Counts a connection as open until it is dropped.
+#[derive(Debug)]
+pub struct ConnectionGuard {
+    worker: Rc<Worker>,
+}
+
+impl ConnectionGuard {
+    /// The worker that drives the connection.
+    pub const fn worker(&self) -> &Rc<Worker> {
+        &self.worker
+    }
+}
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        self.worker.balance.release(self.worker.index);
+        if self.worker.is_draining() {
+            self.worker.wake_if_waiting();
+        }
+    }
+}
+
+/// Runs `task` on this worker's thread until it ends.
+///
+/// # Panics
+/// This is not the thread of a worker.
+pub fn spawn(task: impl Future<Output = ()> + 'static) {
+    drop(tokio::task::spawn_local(task));
+}

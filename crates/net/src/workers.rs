@@ -1,0 +1,274 @@
+//! The threads of the engine.
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::MissedTickBehavior;
+
+use crate::accept::accept;
+use crate::balance::{Assigned, Balance, WorkerLoad};
+use crate::bind::RemovedPath;
+use crate::worker::spawn;
+use crate::{Accepted, Bound, ClientAddr, Clock, ListenAddr, Stream, Worker};
+
+/// How many threads, and for how many connections.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkersConfig {
+    /// Worker threads. Default one for each core this process may use.
+    pub workers: usize,
+    /// Connections open at one time in all workers; those beyond are marked when they are accepted. Default as many
+    /// as the process may have descriptors, less some for files.
+    pub connections_max: usize,
+}
+
+impl Default for WorkersConfig {
+    fn default() -> Self {
+        Self { workers: thread::available_parallelism().map_or(1, usize::from), connections_max: usize::MAX }
+    }
+}
+
+/// The running threads. Dropping this leaves them alone.
+#[derive(Debug)]
+pub struct Workers {
+    threads: Vec<JoinHandle<()>>,
+    commands: Vec<UnboundedSender<Command>>,
+    balance: Balance,
+    /// Kept until the last worker has ended.
+    paths: Vec<RemovedPath>,
+}
+
+/// How a drain ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Drained {
+    /// What each worker had to do with. Connections that are still open were cut off by the deadline.
+    pub loads: Vec<WorkerLoad>,
+}
+
+#[derive(Debug)]
+enum Command {
+    Take { socket: OwnedFd, client: ClientAddr, listener: usize, is_over_limit: bool },
+    Drain { within: Duration },
+}
+
+impl Workers {
+    /// Starts the workers. Each calls `start` once, on its own thread, and then gives every connection it gets to
+    /// the function that came back.
+    ///
+    /// # Errors
+    /// The system refuses threads or reactors.
+    pub fn start<T>(
+        config: WorkersConfig,
+        listeners: Vec<Bound>,
+        start: impl Fn(&Rc<Worker>) -> T + Send + Sync + 'static,
+    ) -> io::Result<Self>
+    where
+        T: Fn(Accepted) + 'static,
+    {
+        let count = config.workers.max(1);
+        let balance = Balance::new(count, config.connections_max);
+        let (commands, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| unbounded_channel()).unzip();
+        let (sockets, paths) = deal_out(listeners, count);
+        let start = Arc::new(start);
+        let (started, starting) = std::sync::mpsc::channel();
+        let mut threads = Vec::new();
+        for (index, (sockets, receiver)) in sockets.into_iter().zip(receivers).enumerate() {
+            let share = Share { index, balance: balance.clone(), commands: commands.clone() };
+            let (start, started) = (start.clone(), started.clone());
+            let body = move || run_thread(share, sockets, receiver, &*start, &started);
+            threads.push(thread::Builder::new().name(format!("worker-{index}")).spawn(body)?);
+        }
+        drop(started);
+        starting.iter().take(count).collect::<io::Result<()>>()?;
+        Ok(Self { threads, commands, balance, paths })
+    }
+
+    /// Begins to end: see [`DrainHandle::drain`].
+    pub fn drain(&self, within: Duration) {
+        self.drain_handle().drain(within);
+    }
+
+    /// What begins the end from another thread.
+    pub fn drain_handle(&self) -> DrainHandle {
+        DrainHandle { commands: self.commands.clone() }
+    }
+
+    /// Waits until all workers have ended.
+    pub fn join(self) -> Drained {
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a worker has panicked");
+            }
+        }
+        drop(self.paths);
+        Drained { loads: self.balance.loads() }
+    }
+
+    /// What each worker has to do with.
+    pub fn loads(&self) -> Vec<WorkerLoad> {
+        self.balance.loads()
+    }
+}
+
+/// Begins the end of all workers.
+#[derive(Clone, Debug)]
+pub struct DrainHandle {
+    commands: Vec<UnboundedSender<Command>>,
+}
+
+impl DrainHandle {
+    /// No connection is accepted any more, each ends when what was accepted is answered, and what is left after
+    /// `within` is cut off.
+    pub fn drain(&self, within: Duration) {
+        for commands in &self.commands {
+            // A worker that has ended already needs no command.
+            let _ = commands.send(Command::Drain { within });
+        }
+    }
+}
+
+/// A listening socket, its address, and its listener's place in the list.
+struct Listening {
+    socket: OwnedFd,
+    address: ListenAddr,
+    listener: usize,
+}
+
+/// Gives each worker a socket of each TCP listener. A Unix listener has one socket in all: the first worker accepts
+/// for everybody.
+fn deal_out(listeners: Vec<Bound>, workers: usize) -> (Vec<Vec<Listening>>, Vec<RemovedPath>) {
+    let mut hands: Vec<Vec<Listening>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut paths = Vec::new();
+    for (listener, bound) in listeners.into_iter().enumerate() {
+        let (address, sockets, path) = bound.into_parts();
+        paths.extend(path);
+        for (hand, socket) in hands.iter_mut().zip(sockets) {
+            hand.push(Listening { socket, address: address.clone(), listener });
+        }
+    }
+    (hands, paths)
+}
+
+/// What each thread knows of the others.
+struct Share {
+    index: usize,
+    balance: Balance,
+    commands: Vec<UnboundedSender<Command>>,
+}
+
+/// The whole life of a worker's thread.
+fn run_thread<T: Fn(Accepted) + 'static>(
+    share: Share,
+    sockets: Vec<Listening>,
+    commands: UnboundedReceiver<Command>,
+    start: &impl Fn(&Rc<Worker>) -> T,
+    started: &std::sync::mpsc::Sender<io::Result<()>>,
+) {
+    let runtime: io::Result<LocalRuntime> =
+        Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let _ = started.send(Err(error));
+            return;
+        }
+    };
+    let _ = started.send(Ok(()));
+    runtime.block_on(async {
+        let worker = Worker::new(share.index, share.balance.clone(), Clock::system());
+        let serve = Rc::new(start(&worker));
+        drive(&worker, &Rc::new(share), sockets, commands, &serve).await;
+    });
+}
+
+/// Accepts, takes what others accepted, and keeps the time, until the drain has come to its end.
+async fn drive<T: Fn(Accepted) + 'static>(
+    worker: &Rc<Worker>,
+    share: &Rc<Share>,
+    sockets: Vec<Listening>,
+    mut commands: UnboundedReceiver<Command>,
+    serve: &Rc<T>,
+) {
+    let drain = Rc::new(Notify::new());
+    for Listening { socket, address, listener } in sockets {
+        let (worker, share, serve, drain) = (worker.clone(), share.clone(), serve.clone(), drain.clone());
+        spawn(async move {
+            let take = |stream, client| dispatch(stream, client, listener, &worker, &share, &*serve);
+            accept(socket, &address, &drain, take).await;
+        });
+    }
+    let mut cut_off = None;
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            command = commands.recv() => match command {
+                Some(Command::Take { socket, client, listener, is_over_limit }) => {
+                    take(socket, client, listener, is_over_limit, worker, &**serve);
+                }
+                Some(Command::Drain { within }) => {
+                    cut_off = Some(worker.clock().now() + within);
+                    drain.notify_waiters();
+                    worker.drain();
+                }
+                None => return,
+            },
+            _ = tick.tick() => {
+                let now = worker.clock().now();
+                worker.deadlines().wake_overdue(now);
+                if cut_off.is_some_and(|cut_off| cut_off <= now) {
+                    return;
+                }
+            }
+            () = poll_fn(|cx| worker.poll_drained(cx)) => return,
+        }
+    }
+}
+
+/// Serves a connection that this worker accepted, or hands it over if another worker has fewer.
+fn dispatch(
+    stream: Stream,
+    client: ClientAddr,
+    listener: usize,
+    worker: &Rc<Worker>,
+    share: &Share,
+    serve: &impl Fn(Accepted),
+) {
+    let Assigned { worker: chosen, is_over_limit } = share.balance.assign(share.index);
+    if chosen == share.index {
+        return serve(Accepted { stream, client, listener, is_over_limit, guard: worker.guard() });
+    }
+    let is_sent = stream.into_socket().is_ok_and(|socket| {
+        share.commands[chosen].send(Command::Take { socket, client, listener, is_over_limit }).is_ok()
+    });
+    if !is_sent {
+        // That worker has panicked; its connections are gone as well.
+        share.balance.release(chosen);
+    }
+}
+
+/// Serves a connection that another worker accepted.
+fn take(
+    socket: OwnedFd,
+    client: ClientAddr,
+    listener: usize,
+    is_over_limit: bool,
+    worker: &Rc<Worker>,
+    serve: &impl Fn(Accepted),
+) {
+    let guard = worker.guard();
+    match Stream::watch(socket, client) {
+        Ok(stream) => serve(Accepted { stream, client, listener, is_over_limit, guard }),
+        Err(error) => tracing::warn!(%error, "cannot watch a connection"),
+    }
+}
+
+/// How exact deadlines are.
+const TICK: Duration = Duration::from_millis(100);

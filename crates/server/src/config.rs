@@ -1,0 +1,72 @@
+//! Limits and timeouts of a server.
+
+use std::time::Duration;
+
+use thruway_http1::Limits;
+
+/// How much a server takes on, and for how long.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How large one message may be.
+    pub limits: Limits,
+    /// Requests of one connection that are being answered at the same time; the next are not read before. Default 64.
+    /// Only requests with safe methods are answered at the same time at all (RFC 9112 §9.3.2).
+    pub pipelined_requests: usize,
+    /// Octets of answers that wait to be written on one connection before no further request is answered and no
+    /// further content asked for. Default 64 KiB. Smaller costs more system calls, larger more memory for clients
+    /// that do not read.
+    pub output_bytes: usize,
+    /// Octets of request content read ahead of what a handler has taken. Default 64 KiB.
+    pub content_window_bytes: usize,
+    /// Octets of request content that are read and thrown away when a handler does not want them, so that the
+    /// connection can be used again. Default 256 KiB; beyond, the connection ends.
+    pub discard_bytes: u64,
+    /// How long to wait for what.
+    pub timeouts: Timeouts,
+}
+
+/// How long a connection waits for its client. All are exact to a few hundred milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// From the first octet of a request to the end of its header section; then 408. Default 10 s.
+    pub header_section: Duration,
+    /// For the content of a request, beyond what `content_rate_min` allows; then 408. Default 20 s.
+    pub content: Duration,
+    /// Octets of content a second that a client must send on average. Default 500.
+    pub content_rate_min: u64,
+    /// Without a request on an open connection; then it is closed. Default 60 s.
+    pub idle: Duration,
+    /// Without progress when writing to a client that does not read; then it is cut off. Default 30 s.
+    pub write_stall: Duration,
+    /// After an answer that ends the connection, for the client to read it and close. Default 2 s.
+    pub linger: Duration,
+    /// For connections to end when the server drains; then they are cut off. Default 30 s.
+    pub drain: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            pipelined_requests: 64,
+            output_bytes: 64 << 10,
+            content_window_bytes: 64 << 10,
+            discard_bytes: 256 << 10,
+            timeouts: Timeouts::default(),
+        }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            header_section: Duration::from_secs(10),
+            content: Duration::from_secs(20),
+            content_rate_min: 500,
+            idle: Duration::from_mins(1),
+            write_stall: Duration::from_secs(30),
+            linger: Duration::from_secs(2),
+            drain: Duration::from_secs(30),
+        }
+    }
+}

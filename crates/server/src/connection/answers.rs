@@ -1,0 +1,205 @@
+//! Answers out, in the order of the requests.
+
+use std::task::Context;
+use std::time::Duration;
+
+use bytes::Bytes;
+use thruway_http1::{RequestFacts, ResponseBody, ResponseToWrite, write_continue, write_response_head};
+use thruway_message::StatusCode;
+use thruway_net::{PooledBuffer, Transport};
+
+use super::ending::Ending;
+use super::exchange::{Exchange, Log, Logged};
+use super::output::Tail;
+use super::service::Outcome;
+use super::streaming::Streaming;
+use super::{Connection, Step};
+use crate::Answer;
+use crate::Response;
+use crate::response::{ResponseParts, Source, TunnelHandler};
+
+/// What comes after an answer.
+pub(super) struct AfterAnswer {
+    /// The connection goes on.
+    pub(super) is_persistent: bool,
+    /// The connection becomes a tunnel.
+    pub(super) tunnel: Option<TunnelHandler>,
+}
+
+impl<T: Transport> Connection<T> {
+    /// Writes what is there of answers, in their order, as far as there is room.
+    #[inline]
+    pub(super) fn poll_answers(&mut self, cx: &mut Context<'_>, now: Duration) -> Step {
+        let mut step = Step::Waits;
+        for exchange in &mut self.exchanges {
+            exchange.poll(cx);
+        }
+        while self.poll_answer(cx, now) == Step::Moved {
+            step = Step::Moved;
+        }
+        if self.http1.is_finished() && self.exchanges.is_empty() && self.streaming.is_none() {
+            self.end_after_output(Ending::Close);
+        }
+        step
+    }
+
+    /// Goes on with the answer whose turn it is.
+    #[inline]
+    fn poll_answer(&mut self, cx: &mut Context<'_>, now: Duration) -> Step {
+        if self.ending.is_due() || !self.output.has_room(self.service.config.output_bytes) {
+            return Step::Waits;
+        }
+        if self.streaming.is_some() {
+            return self.poll_streaming(cx);
+        }
+        match self.exchanges.pop_front() {
+            None => Step::Waits,
+            Some(Exchange { facts, answer: Answer::Now(response), log, .. }) => {
+                self.start_answer(response, &facts, log.as_deref().map(Log::as_logged));
+                Step::Moved
+            }
+            Some(waiting) => {
+                self.exchanges.push_front(waiting);
+                self.write_continue(now)
+            }
+        }
+    }
+
+    /// Sends `100 (Continue)` if the handler whose turn it is waits for content and its client for this.
+    fn write_continue(&mut self, now: Duration) -> Step {
+        let is_last = self.exchanges.len() == 1;
+        if is_last && self.incoming.as_mut().is_some_and(|incoming| incoming.take_continue(now)) {
+            write_continue(self.output.octets());
+            return Step::Moved;
+        }
+        Step::Waits
+    }
+
+    /// Writes an answer: its head, and its content if that is there.
+    #[inline]
+    pub(super) fn start_answer(
+        &mut self,
+        response: Response,
+        facts: &RequestFacts,
+        logged: Option<Logged<'_>>,
+    ) {
+        let ResponseParts { status, field_lines, content, tunnel, marks } =
+            settle(response, facts).into_parts();
+        let body = ResponseBody::for_response(facts, status, content.length());
+        let is_persistent = facts.is_persistent
+            && !marks.is_last
+            && body != ResponseBody::UntilClose
+            && !self.service.worker.is_draining()
+            && self.can_content_be_finished();
+        let origin_fields = self.service.origin_fields.borrow();
+        let own_lines;
+        let origin_lines = if marks.has_origin_fields {
+            own_lines = origin_fields.lines_beside(&field_lines);
+            &own_lines
+        } else {
+            origin_fields.lines()
+        };
+        let head = ResponseToWrite {
+            status,
+            field_lines: [origin_lines, field_lines.octets()],
+            body,
+            is_persistent,
+            client_version: facts.version,
+        };
+        write_response_head(self.output.octets(), &head);
+        drop(origin_fields);
+        let after = AfterAnswer { is_persistent, tunnel };
+        if let Source::Stream(content) = content.0 {
+            if body.has_content() {
+                let log = logged.map(Logged::into_owned);
+                self.streaming = Some(Box::new(Streaming::new(content, body, status, after, log)));
+                return;
+            }
+        } else if body.has_content() {
+            self.put_content(content.0);
+        }
+        if let Some(logged) = logged {
+            let content_bytes = if let ResponseBody::Octets(octets) = body { octets } else { 0 };
+            self.service.record(&self.info, logged, Outcome { status, content_bytes, is_complete: true });
+        }
+        self.finish_answer(after);
+    }
+
+    /// Puts content that is there behind its head.
+    #[inline]
+    fn put_content(&mut self, content: Source) {
+        match content {
+            Source::Static(octets) if octets.len() <= COPY_BYTES_MAX => {
+                self.output.octets().extend_from_slice(octets);
+            }
+            Source::Pooled(octets) if octets.len() <= COPY_BYTES_MAX => {
+                self.output.octets().extend_from_slice(&octets);
+            }
+            Source::Bytes(octets) if octets.len() <= COPY_BYTES_MAX => {
+                self.output.octets().extend_from_slice(&octets);
+            }
+            Source::Static(octets) => self.output.set_tail(Tail::Octets(Bytes::from_static(octets))),
+            Source::Pooled(octets) => {
+                self.output.set_tail(Tail::Octets(PooledBuffer::into_vec(octets).into()));
+            }
+            Source::Bytes(octets) => self.output.set_tail(Tail::Octets(octets)),
+            Source::File(range) => self.output.set_tail(Tail::File(range)),
+            Source::Empty | Source::Stream(_) => {}
+        }
+    }
+
+    /// An answer is written, or at least in the output: on to what comes after it.
+    #[inline]
+    pub(super) fn finish_answer(&mut self, after: AfterAnswer) {
+        if let Some(tunnel) = after.tunnel {
+            self.end_after_output(Ending::HandOver(tunnel));
+        } else if !after.is_persistent {
+            self.end_after_output(Ending::Close);
+        } else {
+            self.http1.decline_tunnel();
+            if self.exchanges.is_empty()
+                && let Some(incoming) = &mut self.incoming
+            {
+                incoming.discard(self.service.config.discard_bytes);
+            }
+        }
+    }
+
+    /// Whether the content of the request that is being answered has been read, is still being read by the handler,
+    /// or is little enough to be thrown away. If not, the connection cannot go on.
+    #[inline]
+    fn can_content_be_finished(&mut self) -> bool {
+        match &mut self.incoming {
+            Some(incoming) if self.exchanges.is_empty() => {
+                if incoming.is_abandoned() {
+                    let remaining = self.http1.content_remaining().unwrap_or(0);
+                    return !incoming.owes_continue && remaining <= self.service.config.discard_bytes;
+                }
+                if std::mem::take(&mut incoming.owes_continue) {
+                    // The answer begins before the content has been read: the client must not wait any longer.
+                    write_continue(self.output.octets());
+                }
+                true
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Sets right what a handler may get wrong: an upgrade that was not asked for, interim responses, and a success of
+/// CONNECT without a tunnel.
+#[inline]
+fn settle(response: Response, facts: &RequestFacts) -> Response {
+    let is_interim = response.status().is_interim();
+    match response.has_tunnel() {
+        true if !facts.wants_tunnel => response.into_upgrade_required(),
+        false if is_interim => Response::new(StatusCode::INTERNAL_SERVER_ERROR),
+        false if facts.is_connect() && response.status().is_success() => {
+            Response::new(StatusCode::NOT_IMPLEMENTED)
+        }
+        _ => response,
+    }
+}
+
+/// Larger content is written from where it is; up to this size one more copy is cheaper than one more slice.
+const COPY_BYTES_MAX: usize = 16 << 10;

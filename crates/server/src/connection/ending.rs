@@ -1,0 +1,106 @@
+//! How a connection ends.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use thruway_message::StatusCode;
+use thruway_net::Transport;
+
+use super::exchange::Log;
+use super::service::Outcome;
+use super::{Buffers, Connection};
+use crate::response::TunnelHandler;
+
+/// What becomes of a connection when its last answer is written.
+#[derive(Default)]
+pub(super) enum Ending {
+    /// Nothing: it goes on.
+    #[default]
+    No,
+    /// It is closed at once, written or not.
+    Abort,
+    /// It is closed; if the client has sent more than was read, it is given time to read the answer first.
+    Close,
+    /// It is handed over.
+    HandOver(TunnelHandler),
+    /// It is closed when the client has had time to read the answer: to close a socket with octets unread makes the
+    /// kernel send a reset, which takes the answer from the client's hands (RFC 9112 §9.6).
+    Linger,
+    /// The client has the time it is given.
+    Lingering { until: Duration, left_bytes: usize },
+}
+
+impl Ending {
+    /// Whether the end has begun: nothing is parsed and nothing more is answered.
+    pub(super) const fn is_due(&self) -> bool {
+        !matches!(self, Self::No)
+    }
+}
+
+impl<T: Transport> Connection<T> {
+    /// Nothing more is answered. What is written goes out, then `ending` happens.
+    pub(super) fn end_after_output(&mut self, ending: Ending) {
+        if !self.ending.is_due() {
+            self.ending = ending;
+        }
+    }
+
+    /// The output is written: goes on with the ending. Ready when the connection can be dropped.
+    pub(super) fn poll_ending(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &mut Buffers,
+        now: Duration,
+    ) -> Poll<io::Result<Option<TunnelHandler>>> {
+        loop {
+            match &mut self.ending {
+                Ending::No | Ending::Abort => return Poll::Ready(Ok(None)),
+                Ending::Close => {
+                    let has_unread = self.incoming.is_some() || !buffers.unparsed().is_empty();
+                    if self.is_input_ended || !has_unread {
+                        return Poll::Ready(Ok(None));
+                    }
+                    self.ending = Ending::Linger;
+                }
+                Ending::HandOver(_) => {
+                    let Ending::HandOver(tunnel) = std::mem::take(&mut self.ending) else { continue };
+                    return Poll::Ready(Ok(Some(tunnel)));
+                }
+                Ending::Linger => {
+                    ready!(self.transport.poll_shutdown(cx))?;
+                    let until = now + self.service.config.timeouts.linger;
+                    self.ending = Ending::Lingering { until, left_bytes: LINGER_BYTES_MAX };
+                }
+                Ending::Lingering { left_bytes, .. } => {
+                    (buffers.parsed, buffers.filled) = (0, 0);
+                    let read = ready!(self.transport.poll_read(cx, &mut buffers.input))?;
+                    *left_bytes = left_bytes.saturating_sub(read);
+                    if read == 0 || *left_bytes == 0 {
+                        return Poll::Ready(Ok(None));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Records what will never be answered, because the client has gone or the time is up.
+    pub(super) fn record_unanswered(&mut self) {
+        self.record_streaming(false);
+        for exchange in self.exchanges.drain(..) {
+            if let Some(log) = &exchange.log {
+                let outcome = Outcome { status: CLIENT_CLOSED_REQUEST, content_bytes: 0, is_complete: false };
+                self.service.record(&self.info, Log::as_logged(log), outcome);
+            }
+        }
+    }
+}
+
+/// What access logs say of a request whose client did not wait for the answer; never sent. The number is nginx's.
+const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::new(499) {
+    Ok(status) => status,
+    Err(_) => panic!("499 has three digits"),
+};
+
+/// What a client may still send while it is given time to read.
+const LINGER_BYTES_MAX: usize = 1 << 20;

@@ -1,0 +1,83 @@
+//! A request that is not answered yet.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use thruway_http1::{BodyLength, RequestFacts, ResponseTo};
+use thruway_message::{OwnedRequestHead, RequestHead, StatusCode, Version};
+
+use crate::{Answer, Later, Response};
+
+/// A request in the queue of answers, without its octets.
+pub(super) struct Exchange {
+    pub(super) facts: RequestFacts,
+    pub(super) answer: Answer,
+    /// What the record of it needs; `None` if nobody takes records.
+    pub(super) log: Option<Box<Log>>,
+    /// Whether others may be answered at the same time (RFC 9112 §9.3.2).
+    pub(super) is_safe: bool,
+}
+
+/// What is kept of a request until it is recorded.
+pub(super) struct Log {
+    /// `None` for octets that are no request.
+    pub(super) head: Option<OwnedRequestHead>,
+    pub(super) started: Duration,
+}
+
+/// A request that is to be recorded, if its octets are still there.
+#[derive(Clone, Copy)]
+pub(super) struct Logged<'a> {
+    pub(super) head: Option<RequestHead<'a>>,
+    pub(super) started: Duration,
+}
+
+impl Exchange {
+    /// An answer to octets that are no request.
+    pub(super) fn refusal(response: Response, log: Option<Box<Log>>) -> Self {
+        Self { facts: REFUSED, answer: Answer::Now(response), log, is_safe: false }
+    }
+
+    /// Asks for the answer once more.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
+        if let Answer::Later(later) = &mut self.answer
+            && let Poll::Ready(response) = poll_later(later, cx)
+        {
+            self.answer = Answer::Now(response);
+        }
+    }
+}
+
+/// Asks a future for its response; if it panics, the response is 500.
+pub(super) fn poll_later(later: &mut Later, cx: &mut Context<'_>) -> Poll<Response> {
+    catch_unwind(AssertUnwindSafe(|| later.as_mut().poll(cx))).unwrap_or_else(|_| Poll::Ready(panicked()))
+}
+
+/// The answer of a handler that has panicked. What it panicked about was printed by the panic hook.
+#[cold]
+pub(super) fn panicked() -> Response {
+    Response::text("something went wrong here\n").with_status(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+impl Log {
+    pub(super) fn as_logged(&self) -> Logged<'_> {
+        Logged { head: self.head.as_ref().map(OwnedRequestHead::as_head), started: self.started }
+    }
+}
+
+impl Logged<'_> {
+    pub(super) fn into_owned(self) -> Box<Log> {
+        Box::new(Log { head: self.head.map(OwnedRequestHead::from), started: self.started })
+    }
+}
+
+/// Octets that are no request are answered as if they were one of HTTP/1.1, and the last.
+const REFUSED: RequestFacts = RequestFacts {
+    version: Version::Http11,
+    response_to: ResponseTo::Other,
+    body_length: BodyLength::NONE,
+    is_persistent: false,
+    expects_continue: false,
+    wants_tunnel: false,
+};

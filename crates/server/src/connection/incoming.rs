@@ -1,0 +1,123 @@
+//! The content of a request while it arrives.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::request::ContentSender;
+use crate::{ContentError, Timeouts};
+
+/// Where arriving content goes, and how long it has been arriving.
+pub(super) struct IncomingContent {
+    target: Target,
+    /// The client waits for `100 (Continue)`.
+    pub(super) owes_continue: bool,
+    received_bytes: u64,
+    since: Duration,
+    /// Since when it is we who do not read.
+    paused_since: Option<Duration>,
+}
+
+enum Target {
+    /// The handler.
+    Handler(ContentSender),
+    /// Nobody: up to so many octets are thrown away so that the connection can go on.
+    Nobody { left: u64 },
+}
+
+impl IncomingContent {
+    pub(super) const fn new(sender: ContentSender, owes_continue: bool, now: Duration) -> Self {
+        Self {
+            target: Target::Handler(sender),
+            owes_continue,
+            received_bytes: 0,
+            since: now,
+            paused_since: None,
+        }
+    }
+
+    /// Takes a piece of content.
+    ///
+    /// # Errors
+    /// Nobody wants it, and it is more than is thrown away.
+    pub(super) fn receive(&mut self, content: &[u8]) -> Result<(), TooMuchToDiscard> {
+        self.received_bytes += content.len() as u64;
+        match &mut self.target {
+            Target::Handler(sender) => sender.send(content),
+            Target::Nobody { left } => {
+                *left = left.checked_sub(content.len() as u64).ok_or(TooMuchToDiscard)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The content will never be complete.
+    pub(super) fn fail(&self, error: ContentError) {
+        if let Target::Handler(sender) = &self.target {
+            sender.fail(error);
+        }
+    }
+
+    /// The handler's end, if it has one.
+    pub(super) const fn sender(&self) -> Option<&ContentSender> {
+        match &self.target {
+            Target::Handler(sender) => Some(sender),
+            Target::Nobody { .. } => None,
+        }
+    }
+
+    /// Throws away what is still to come, `left` octets at most.
+    pub(super) fn discard(&mut self, left: u64) {
+        self.target = Target::Nobody { left };
+        self.owes_continue = false;
+    }
+
+    /// Whether the handler has let go of the content.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.sender().is_none_or(ContentSender::is_abandoned)
+    }
+
+    /// Whether `100 (Continue)` is to be sent now: the client waits for it and the handler for content.
+    pub(super) fn take_continue(&mut self, now: Duration) -> bool {
+        let is_due = self.owes_continue && self.sender().is_some_and(ContentSender::is_wanted);
+        if is_due {
+            self.owes_continue = false;
+            self.since = now;
+        }
+        is_due
+    }
+
+    /// How many octets may be read. If none, the task is woken when that changes.
+    pub(super) fn poll_room(
+        &mut self,
+        window_bytes: usize,
+        now: Duration,
+        cx: &mut Context<'_>,
+    ) -> Poll<usize> {
+        let room = match &self.target {
+            Target::Handler(sender) => sender.poll_room(window_bytes, cx),
+            Target::Nobody { .. } => Poll::Ready(usize::MAX),
+        };
+        match room {
+            Poll::Pending => {
+                self.paused_since.get_or_insert(now);
+            }
+            Poll::Ready(_) => {
+                // The time in which we did not read is not the client's.
+                self.since +=
+                    self.paused_since.take().map_or(Duration::ZERO, |since| now.saturating_sub(since));
+            }
+        }
+        room
+    }
+
+    /// When to give up; never while the client is right to wait for us.
+    pub(super) fn deadline(&self, timeouts: &Timeouts) -> Option<Duration> {
+        let earned = self.received_bytes / timeouts.content_rate_min.max(1);
+        let is_client_due = self.paused_since.is_none() && !self.owes_continue;
+        is_client_due.then(|| self.since + timeouts.content + Duration::from_secs(earned))
+    }
+}
+
+/// More content that nobody wants than is thrown away for the sake of the connection.
+#[derive(Debug)]
+pub(super) struct TooMuchToDiscard;

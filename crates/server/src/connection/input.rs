@@ -1,0 +1,295 @@
+//! Requests in: read, parse, call the handler.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use thruway_http1::{Error, RequestFacts, ServerEvent};
+use thruway_message::{RequestHead, StatusCode};
+use thruway_net::{PooledBuffer, Transport};
+
+use super::ending::Ending;
+use super::exchange::{Exchange, Logged, panicked, poll_later};
+use super::incoming::{IncomingContent, TooMuchToDiscard};
+use super::{Buffers, Connection, Step};
+use crate::request::Incoming;
+use crate::{Answer, ContentError, Request, RequestContent, Response};
+
+impl<T: Transport> Connection<T> {
+    /// Puts what the last turn left unparsed into the buffers of the worker.
+    #[inline]
+    pub(super) fn take_buffers(&mut self, buffers: &mut Buffers) {
+        buffers.parsed = 0;
+        buffers.filled = self.unparsed.len();
+        buffers.input[..buffers.filled].copy_from_slice(&self.unparsed);
+        self.output.take_buffer(&mut buffers.output);
+    }
+
+    /// Copies out what is left in the buffers of the worker.
+    #[inline]
+    pub(super) fn give_buffers_back(&mut self, buffers: &mut Buffers) {
+        let left = buffers.unparsed();
+        if left.is_empty() {
+            if self.unparsed.capacity() > 0 {
+                self.unparsed = PooledBuffer::default();
+            }
+        } else {
+            if self.unparsed.capacity() == 0 {
+                self.unparsed = PooledBuffer::take();
+            }
+            self.unparsed.clear();
+            self.unparsed.extend_from_slice(left);
+        }
+        self.output.give_buffer_back(&mut buffers.output);
+    }
+
+    /// Parses what is there, or else reads.
+    pub(super) fn poll_input(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &mut Buffers,
+        now: Duration,
+    ) -> io::Result<Step> {
+        if self.ending.is_due() {
+            return Ok(Step::Waits);
+        }
+        let parsed = self.parse(cx, buffers, now);
+        if parsed == Parsed::NeedsMore && self.is_input_ended && !self.http1.is_finished() {
+            self.handle_end_of_requests(buffers);
+            return Ok(Step::Moved);
+        }
+        if parsed == Parsed::Some {
+            return Ok(Step::Moved);
+        }
+        let Some(room) = self.room_to_read(buffers, parsed) else { return Ok(Step::Waits) };
+        buffers.make_room();
+        let end = buffers.input.len().min(buffers.filled.saturating_add(room));
+        match self.transport.poll_read(cx, &mut buffers.input[buffers.filled..end])? {
+            Poll::Pending => return Ok(Step::Waits),
+            Poll::Ready(0) => self.is_input_ended = true,
+            Poll::Ready(read) => {
+                buffers.filled += read;
+                self.parse(cx, buffers, now);
+            }
+        }
+        Ok(Step::Moved)
+    }
+
+    /// How many octets to read: as many as fit if they can be used at once, otherwise a few ahead, so that a
+    /// connection that fails is noticed.
+    fn room_to_read(&self, buffers: &Buffers, parsed: Parsed) -> Option<usize> {
+        match parsed {
+            _ if self.is_input_ended => None,
+            Parsed::MustWait if self.incoming.is_some() => None,
+            Parsed::MustWait => match READ_AHEAD_BYTES.saturating_sub(buffers.unparsed().len()) {
+                0 => None,
+                room => Some(room),
+            },
+            Parsed::Some | Parsed::NeedsMore => Some(usize::MAX),
+        }
+    }
+
+    /// Parses requests and content and hands them on, as far as they have arrived and may go.
+    #[inline]
+    fn parse(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers, now: Duration) -> Parsed {
+        let mut outcome = Parsed::NeedsMore;
+        loop {
+            if !self.may_parse(cx, buffers, now) {
+                return if outcome == Parsed::Some { outcome } else { Parsed::MustWait };
+            }
+            if buffers.parsed == buffers.filled || !self.parse_one(cx, buffers, now) {
+                return outcome;
+            }
+            outcome = Parsed::Some;
+        }
+    }
+
+    /// Whether there is room for what may be parsed next: for content with its handler, for a request with the
+    /// answers before it.
+    #[inline]
+    fn may_parse(&mut self, cx: &mut Context<'_>, buffers: &Buffers, now: Duration) -> bool {
+        let config = &self.service.config;
+        if let Some(incoming) = &mut self.incoming {
+            return incoming.poll_room(config.content_window_bytes, now, cx).is_ready();
+        }
+        if self.ending.is_due() || self.http1.is_finished() || !self.output.has_room(config.output_bytes) {
+            return false;
+        }
+        if self.exchanges.is_empty() && self.streaming.is_none() {
+            return true;
+        }
+        self.exchanges.len() < config.pipelined_requests
+            && self.exchanges.iter().all(|exchange| exchange.is_safe)
+            && is_safe_or_unknown(buffers.unparsed())
+    }
+
+    /// Parses one event and hands it on. False if it has not wholly arrived.
+    #[inline]
+    fn parse_one(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers, now: Duration) -> bool {
+        let Buffers { input, parsed, filled, index, .. } = buffers;
+        let input = &input[*parsed..*filled];
+        let (event, used) = match self.http1.handle_input(input, index) {
+            Ok(found) => found,
+            Err(error) => {
+                self.handle_error(error);
+                return true;
+            }
+        };
+        *parsed += used;
+        match event {
+            Some(ServerEvent::Request(head, facts)) => {
+                self.timers.head_since = None;
+                *parsed += self.handle_request(head, facts, &input[used..], cx, now);
+            }
+            Some(ServerEvent::Content(content)) => self.handle_content(content),
+            Some(ServerEvent::EndOfContent(trailers)) => {
+                if let Some(sender) = self.incoming.take().as_ref().and_then(IncomingContent::sender) {
+                    sender.finish(trailers);
+                }
+            }
+            None => {
+                if self.incoming.is_none() {
+                    self.timers.head_since.get_or_insert(now);
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Calls the handler. `after_head` is what has arrived behind the head; returns how much of it was the request's
+    /// content, all of which was there.
+    #[inline]
+    fn handle_request(
+        &mut self,
+        head: RequestHead<'_>,
+        facts: RequestFacts,
+        after_head: &[u8],
+        cx: &mut Context<'_>,
+        now: Duration,
+    ) -> usize {
+        let whole =
+            facts.body_length.octets().and_then(|octets| after_head.get(..usize::try_from(octets).ok()?));
+        let content = if let Some(content) = whole {
+            self.http1.skip_content();
+            Incoming::Whole(content)
+        } else {
+            let (sender, content) = RequestContent::arriving(facts.body_length.octets());
+            self.incoming = Some(IncomingContent::new(sender, facts.expects_continue, now));
+            Incoming::Arriving(content)
+        };
+        let logged = self.service.logged(Some(head));
+        let mut answer = self.call_handler(Request::new(head, &facts, content, &self.info));
+        if let Answer::Later(later) = &mut answer
+            && let Poll::Ready(response) = poll_later(later, cx)
+        {
+            answer = Answer::Now(response);
+        }
+        match answer {
+            Answer::Now(response) if self.exchanges.is_empty() && self.streaming.is_none() => {
+                self.start_answer(response, &facts, logged);
+            }
+            answer => {
+                let log = logged.map(Logged::into_owned);
+                self.exchanges.push_back(Exchange { facts, answer, log, is_safe: head.method.is_safe() });
+            }
+        }
+        whole.map_or(0, <[u8]>::len)
+    }
+
+    /// The handler's answer; 500 if it panics, 503 if there are too many connections.
+    #[inline]
+    fn call_handler(&self, request: Request<'_>) -> Answer {
+        if self.is_over_limit {
+            return Answer::Now(too_many_connections());
+        }
+        let handler = &self.service.handler;
+        catch_unwind(AssertUnwindSafe(|| handler.handle(request))).unwrap_or_else(|_| Answer::Now(panicked()))
+    }
+
+    fn handle_content(&mut self, content: &[u8]) {
+        let received = self.incoming.as_mut().map_or(Ok(()), |incoming| incoming.receive(content));
+        if let Err(TooMuchToDiscard) = received {
+            self.incoming = None;
+            self.end_after_output(Ending::Linger);
+        }
+    }
+
+    /// The client sends nothing more, and all that it sent has been parsed.
+    fn handle_end_of_requests(&mut self, buffers: &mut Buffers) {
+        let outcome = self.http1.handle_end_of_input(buffers.unparsed());
+        buffers.parsed = buffers.filled;
+        self.timers.head_since = None;
+        if outcome.is_err() && self.incoming.is_some() {
+            self.fail_incoming(ContentError::Incomplete);
+        }
+    }
+
+    /// The client broke a rule: nothing that it sends from here on has a meaning.
+    #[cold]
+    fn handle_error(&mut self, error: Error) {
+        self.timers.head_since = None;
+        if self.incoming.is_some() {
+            self.fail_incoming(ContentError::Malformed(error));
+        } else {
+            self.refuse(error.status(), error.message());
+        }
+    }
+
+    /// The content that is arriving will never be complete.
+    #[cold]
+    pub(super) fn fail_incoming(&mut self, error: ContentError) {
+        if let Some(incoming) = self.incoming.take() {
+            incoming.fail(error);
+        }
+        self.http1.abandon();
+        if self.exchanges.is_empty() && self.streaming.is_none() {
+            // It was answered already; what is still to come was only thrown away.
+            self.end_after_output(Ending::Linger);
+        }
+    }
+
+    /// Answers octets that are no request, after the requests before them, and ends the connection.
+    #[cold]
+    pub(super) fn refuse(&mut self, status: StatusCode, reason: &'static str) {
+        self.http1.abandon();
+        let response =
+            Response::text(format_args!("{status} {}: {reason}\n", status.reason())).with_status(status);
+        let log = self.service.logged(None).map(Logged::into_owned);
+        self.exchanges.push_back(Exchange::refusal(response, log));
+    }
+}
+
+/// What parsing came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Parsed {
+    /// Something was found and handed on.
+    Some,
+    /// What is there is not enough.
+    NeedsMore,
+    /// There is no room for what may be there.
+    MustWait,
+}
+
+#[cold]
+fn too_many_connections() -> Response {
+    Response::text("there are too many connections\n")
+        .with_status(StatusCode::SERVICE_UNAVAILABLE)
+        .with_field("Retry-After", "5")
+        .and_close()
+}
+
+/// Whether the next request has a safe method, or too little of it has arrived to know.
+fn is_safe_or_unknown(unparsed: &[u8]) -> bool {
+    SAFE_METHODS.iter().any(|method| {
+        let length = method.len().min(unparsed.len());
+        unparsed[..length] == method[..length]
+    })
+}
+
+/// RFC 9110 §9.2.1.
+const SAFE_METHODS: [&[u8]; 4] = [b"GET ", b"HEAD ", b"OPTIONS ", b"TRACE "];
+
+/// Enough to see the next request, little enough for ten thousand clients.
+const READ_AHEAD_BYTES: usize = 16 << 10;

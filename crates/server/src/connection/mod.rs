@@ -1,0 +1,198 @@
+//! One connection, from the first octet to the last.
+//!
+//! ```text
+//!            ┌───────────────────── a turn ─────────────────────┐
+//!  client ──▶│ input: read, parse ─▶ handler ─▶ answers: in order│──▶ output: one write for all ──▶ client
+//!            └───────────────────────────────────────────────────┘
+//! ```
+//! A connection is a future. Each time it is polled it takes turns until nothing moves any more: it reads into the
+//! buffer that all connections of the worker share, answers all that is in it, and writes the answers together. What
+//! remains is copied out, so that a connection that waits owns no buffer. The rules of HTTP/1.1 are in
+//! `thruway-http1`; here is only what needs a clock, a socket and handlers.
+
+// what connections of a worker share
+mod origin_fields;
+mod service;
+
+// requests in
+mod incoming;
+mod input;
+
+// answers out
+mod exchange;
+mod answers;
+mod streaming;
+mod output;
+
+// how it ends
+mod ending;
+mod timers;
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use thruway_http1::ServerConnection;
+use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport};
+
+use crate::response::TunnelHandler;
+use crate::{ConnectionInfo, Tunnel};
+use ending::Ending;
+use exchange::Exchange;
+use incoming::IncomingContent;
+use output::Output;
+use streaming::Streaming;
+use timers::Timers;
+
+pub(crate) use service::{Buffers, Service};
+
+/// The state of one connection.
+pub(crate) struct Connection<T> {
+    transport: T,
+    service: Rc<Service>,
+    info: ConnectionInfo,
+    /// Refuse every request: there are too many connections.
+    is_over_limit: bool,
+
+    // requests in
+    http1: ServerConnection,
+    /// What has arrived and was not parsed when the last turn ended.
+    unparsed: PooledBuffer,
+    is_input_ended: bool,
+    /// The content of the request that was parsed last, while it arrives.
+    incoming: Option<IncomingContent>,
+
+    // answers out
+    /// Requests that are not answered yet, in their order.
+    exchanges: VecDeque<Exchange>,
+    /// The answer whose content is being written.
+    streaming: Option<Box<Streaming>>,
+    output: Output,
+
+    /// What happens when the answers written so far have reached the client; nothing is parsed any more.
+    ending: Ending,
+    timers: Timers,
+    deadline: Deadline,
+    /// Counts this connection as open.
+    guard: ConnectionGuard,
+}
+
+/// What a step of a turn came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// Something moved: the other steps may have something to do now.
+    Moved,
+    /// Nothing moved; the task will be woken when it can.
+    Waits,
+}
+
+impl<T: Transport> Connection<T> {
+    pub(crate) fn new(
+        transport: T,
+        service: Rc<Service>,
+        info: ConnectionInfo,
+        is_over_limit: bool,
+        guard: ConnectionGuard,
+    ) -> Self {
+        let now = service.worker.clock().now();
+        let deadline = service.worker.deadlines().register();
+        Self {
+            transport,
+            info,
+            is_over_limit,
+            http1: ServerConnection::new(service.config.limits),
+            unparsed: PooledBuffer::default(),
+            is_input_ended: false,
+            incoming: None,
+            exchanges: VecDeque::new(),
+            streaming: None,
+            output: Output::default(),
+            ending: Ending::No,
+            timers: Timers::new(now),
+            deadline,
+            guard,
+            service,
+        }
+    }
+
+    /// Takes a turn, and another, until nothing moves. Ready when the connection is at its end, with what it is
+    /// handed over to.
+    fn poll_turns(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &mut Buffers,
+        now: Duration,
+    ) -> Poll<io::Result<Option<TunnelHandler>>> {
+        for _ in 0..TURNS_MAX {
+            let answered = self.poll_answers(cx, now);
+            let read = self.poll_input(cx, buffers, now)?;
+            let (output, written) = self.poll_output(cx)?;
+            if matches!(self.ending, Ending::Abort) {
+                return Poll::Ready(Ok(None));
+            }
+            if self.ending.is_due() {
+                ready!(output);
+                return self.poll_ending(cx, buffers, now);
+            }
+            if [answered, read, written] == [Step::Waits; 3] {
+                return Poll::Pending;
+            }
+            self.timers.moved_at = now;
+        }
+        // Others want their turn too.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Writes what is there. Ready if that is everything; and whether anything was written.
+    #[inline]
+    fn poll_output(&mut self, cx: &mut Context<'_>) -> io::Result<(Poll<()>, Step)> {
+        if self.output.is_empty() {
+            return Ok((Poll::Ready(()), Step::Waits));
+        }
+        let mut has_moved = false;
+        let outcome = self.output.poll_write(cx, &mut self.transport, &mut has_moved)?;
+        if has_moved {
+            self.timers.stalled_since = None;
+        }
+        Ok((outcome, if has_moved { Step::Moved } else { Step::Waits }))
+    }
+
+    /// Drives the connection. Ready at its end, with what it is handed over to.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<TunnelHandler>> {
+        self.deadline.set_waker(cx.waker());
+        let service = self.service.clone();
+        let now = service.begin_turn();
+        let buffers = &mut *service.buffers.borrow_mut();
+        self.take_buffers(buffers);
+        self.handle_deadline(now);
+        let outcome = self.poll_turns(cx, buffers, now);
+        self.give_buffers_back(buffers);
+        match outcome {
+            Poll::Pending => {
+                self.set_deadline(now);
+                Poll::Pending
+            }
+            Poll::Ready(end) => {
+                self.record_unanswered();
+                // A connection that fails is the client's business: there is nobody to tell.
+                Poll::Ready(end.unwrap_or_default())
+            }
+        }
+    }
+}
+
+/// Drives a connection to its end, and what it is handed over to.
+pub(crate) async fn drive<T: Transport>(mut connection: Connection<T>) {
+    if let Some(tunnel) = poll_fn(|cx| connection.poll(cx)).await {
+        let Connection { transport, unparsed, guard, .. } = connection;
+        tunnel.run(Tunnel::new(Box::new(transport), unparsed)).await;
+        drop(guard);
+    }
+}
+
+/// How many turns a connection takes before others get theirs. Each may read and write a whole buffer.
+const TURNS_MAX: usize = 8;

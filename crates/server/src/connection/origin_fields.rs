@@ -1,0 +1,60 @@
+//! The fields that every answer has: `Server` and `Date` (RFC 9110 §10.2.4 and §6.6.1).
+
+use std::time::Duration;
+
+use thruway_message::FieldLinesBuf;
+use thruway_net::Clock;
+
+/// The two lines as they are written, renewed once a second.
+#[derive(Debug)]
+pub(crate) struct OriginFields {
+    lines: Vec<u8>,
+    renewed_at: Option<Duration>,
+}
+
+impl OriginFields {
+    pub(crate) const fn new() -> Self {
+        Self { lines: Vec::new(), renewed_at: None }
+    }
+
+    /// Renews the date if it shows another second than it did.
+    #[inline]
+    pub(crate) fn renew(&mut self, clock: &Clock, now: Duration) {
+        if self.renewed_at.is_none_or(|at| now.saturating_sub(at) >= RENEWED_EVERY) {
+            self.write(clock);
+            self.renewed_at = Some(now);
+        }
+    }
+
+    /// Both lines.
+    #[inline]
+    pub(crate) fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// Those of the lines that `field_lines` does not have.
+    pub(crate) fn lines_beside(&self, field_lines: &FieldLinesBuf) -> Vec<u8> {
+        let (server, date) = self.lines.split_at(SERVER_LINE.len());
+        let mut lines = Vec::new();
+        for (name, line) in [("server", server), ("date", date)] {
+            if field_lines.field(name).is_none() {
+                lines.extend_from_slice(line);
+            }
+        }
+        lines
+    }
+
+    #[cold]
+    fn write(&mut self, clock: &Clock) {
+        self.lines.clear();
+        self.lines.extend_from_slice(SERVER_LINE);
+        self.lines.extend_from_slice(b"Date: ");
+        self.lines.extend_from_slice(httpdate::fmt_http_date(clock.time_of_day()).as_bytes());
+        self.lines.extend_from_slice(b"\r\n");
+    }
+}
+
+const SERVER_LINE: &[u8] = b"Server: thruway\r\n";
+
+/// A date may be this much behind: a second, less what the clock is inexact.
+const RENEWED_EVERY: Duration = Duration::from_millis(500);

@@ -1,0 +1,150 @@
+//! Octets on their way to the client.
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use thruway_net::{PooledBuffer, Transport};
+
+use crate::response::FileRange;
+
+/// What is to be written: octets, and behind them at most one large piece that is not copied.
+#[derive(Default)]
+pub(super) struct Output {
+    octets: PooledBuffer,
+    /// How many of the octets are written.
+    written: usize,
+    tail: Tail,
+}
+
+/// A piece behind the octets. Nothing can be added before it is written.
+#[derive(Default)]
+pub(super) enum Tail {
+    #[default]
+    None,
+    Octets(Bytes),
+    File(FileRange),
+}
+
+impl Output {
+    /// Where to append octets, which is possible while there is no tail.
+    #[inline]
+    pub(super) fn octets(&mut self) -> &mut Vec<u8> {
+        debug_assert!(!self.has_tail(), "what comes after the tail must wait for it");
+        &mut self.octets
+    }
+
+    /// Puts `tail` behind the octets.
+    pub(super) fn set_tail(&mut self, tail: Tail) {
+        debug_assert!(!self.has_tail(), "what comes after the tail must wait for it");
+        self.tail = tail;
+    }
+
+    /// Whether everything is written.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.octets.len() == self.written && !self.has_tail()
+    }
+
+    /// Whether more may be added: there is no tail, and less than `bytes_max` waits.
+    #[inline]
+    pub(super) fn has_room(&self, bytes_max: usize) -> bool {
+        !self.has_tail() && self.octets.len() - self.written < bytes_max
+    }
+
+    const fn has_tail(&self) -> bool {
+        !matches!(self.tail, Tail::None)
+    }
+
+    /// Uses `shared` as long as nothing waits from an earlier turn.
+    #[inline]
+    pub(super) fn take_buffer(&mut self, shared: &mut PooledBuffer) {
+        if self.octets.capacity() == 0 {
+            std::mem::swap(&mut self.octets, shared);
+        }
+    }
+
+    /// Gives the buffer back to `shared`, and keeps a copy of what waits.
+    #[inline]
+    pub(super) fn give_buffer_back(&mut self, shared: &mut PooledBuffer) {
+        if shared.capacity() > 0 {
+            // What waits has had a buffer of its own since an earlier turn.
+            if self.octets.len() == self.written {
+                self.octets = PooledBuffer::default();
+                self.written = 0;
+            }
+            return;
+        }
+        let waiting = &self.octets[self.written..];
+        let kept = if waiting.is_empty() { PooledBuffer::default() } else { PooledBuffer::copy_of(waiting) };
+        std::mem::swap(shared, &mut self.octets);
+        shared.clear();
+        self.octets = kept;
+        self.written = 0;
+    }
+
+    /// Writes until everything is written. `Ok` says whether anything was, when the rest must wait too.
+    #[inline]
+    pub(super) fn poll_write<T: Transport>(
+        &mut self,
+        cx: &mut Context<'_>,
+        transport: &mut T,
+        has_moved: &mut bool,
+    ) -> Poll<io::Result<()>> {
+        while !self.is_empty() {
+            let octets = &self.octets[self.written..];
+            let written = match &self.tail {
+                Tail::Octets(tail) => {
+                    ready!(transport.poll_write(cx, &[IoSlice::new(octets), IoSlice::new(tail)]))?
+                }
+                Tail::File(range) if octets.is_empty() => ready!(poll_send_file(cx, transport, range))?,
+                Tail::None | Tail::File(_) => ready!(transport.poll_write(cx, &[IoSlice::new(octets)]))?,
+            };
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            *has_moved = true;
+            self.advance(written);
+        }
+        self.octets.clear();
+        self.written = 0;
+        Poll::Ready(Ok(()))
+    }
+
+    fn advance(&mut self, written: usize) {
+        let of_octets = written.min(self.octets.len() - self.written);
+        self.written += of_octets;
+        let of_tail = written - of_octets;
+        let is_tail_written = match &mut self.tail {
+            Tail::None => false,
+            Tail::Octets(tail) => {
+                drop(tail.split_to(of_tail));
+                tail.is_empty()
+            }
+            Tail::File(range) => {
+                range.offset += of_tail as u64;
+                range.length -= of_tail as u64;
+                range.length == 0
+            }
+        };
+        if is_tail_written {
+            self.tail = Tail::None;
+        }
+    }
+}
+
+/// A file that has become shorter than it was is an error: the answer cannot be completed.
+fn poll_send_file<T: Transport>(
+    cx: &mut Context<'_>,
+    transport: &mut T,
+    range: &FileRange,
+) -> Poll<io::Result<usize>> {
+    let length = usize::try_from(range.length).unwrap_or(usize::MAX).min(SEND_FILE_BYTES_MAX);
+    match ready!(transport.poll_send_file(cx, &range.file, range.offset, length))? {
+        0 => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+        sent => Poll::Ready(Ok(sent)),
+    }
+}
+
+/// How much of a file one system call sends.
+const SEND_FILE_BYTES_MAX: usize = 1 << 20;

@@ -1,0 +1,119 @@
+//! What the connections of one worker share.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_http1::FieldLineIndex;
+use thruway_message::{RequestHead, StatusCode};
+use thruway_net::{PooledBuffer, Worker};
+
+use super::exchange::Logged;
+use super::origin_fields::OriginFields;
+use crate::record::TakeRecord;
+use crate::{Config, ConnectionInfo, Handler, Record};
+
+/// The handler, its settings, and the buffers of one worker.
+pub(crate) struct Service {
+    pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) worker: Rc<Worker>,
+    pub(super) buffers: RefCell<Buffers>,
+    pub(super) origin_fields: RefCell<OriginFields>,
+    /// Takes the records, if anybody wants them.
+    record: Option<RefCell<TakeRecord>>,
+}
+
+/// The buffers that a connection uses while it is polled, and only then.
+pub(crate) struct Buffers {
+    /// Octets read; of these, `input[parsed..filled]` are still to be parsed.
+    pub(super) input: Box<[u8]>,
+    pub(super) parsed: usize,
+    pub(super) filled: usize,
+    /// Where the field lines of the request at hand stand.
+    pub(super) index: FieldLineIndex,
+    /// Octets to be written.
+    pub(super) output: PooledBuffer,
+}
+
+impl Service {
+    pub(crate) fn new(
+        handler: Arc<dyn Handler>,
+        config: Arc<Config>,
+        worker: Rc<Worker>,
+        record: Option<TakeRecord>,
+    ) -> Self {
+        let buffers = RefCell::new(Buffers::new(&config));
+        let origin_fields = RefCell::new(OriginFields::new());
+        Self { handler, config, worker, buffers, origin_fields, record: record.map(RefCell::new) }
+    }
+
+    /// The time of this turn.
+    #[inline]
+    pub(super) fn begin_turn(&self) -> Duration {
+        let clock = self.worker.clock();
+        let now = clock.now();
+        self.origin_fields.borrow_mut().renew(clock, now);
+        now
+    }
+
+    /// What is to be recorded of a request that came now; `None` if nobody takes records.
+    #[inline]
+    pub(super) fn logged<'a>(&self, head: Option<RequestHead<'a>>) -> Option<Logged<'a>> {
+        self.record.as_ref()?;
+        Some(Logged { head, started: self.worker.clock().now_exact() })
+    }
+
+    /// Records how a request was answered.
+    pub(super) fn record(&self, connection: &ConnectionInfo, logged: Logged<'_>, outcome: Outcome) {
+        let Some(record) = &self.record else { return };
+        let Outcome { status, content_bytes, is_complete } = outcome;
+        let Logged { head, started } = logged;
+        let duration = self.worker.clock().now_exact().saturating_sub(started);
+        record.borrow_mut()(&Record { connection, head, status, content_bytes, duration, is_complete });
+    }
+}
+
+/// How a request was answered.
+#[derive(Clone, Copy)]
+pub(super) struct Outcome {
+    pub(super) status: StatusCode,
+    pub(super) content_bytes: u64,
+    pub(super) is_complete: bool,
+}
+
+impl Buffers {
+    fn new(config: &Config) -> Self {
+        // A head must fit, and something must be readable behind it.
+        let limits = &config.limits;
+        let head_bytes_max = limits.request_target_bytes as usize + limits.header_section_bytes as usize;
+        let trailer_bytes_max = limits.trailer_section_bytes as usize + limits.chunk_extension_bytes as usize;
+        let input_bytes = INPUT_BYTES.max(head_bytes_max.max(trailer_bytes_max) + INPUT_BYTES / 4);
+        Self {
+            input: vec![0; input_bytes].into_boxed_slice(),
+            parsed: 0,
+            filled: 0,
+            index: FieldLineIndex::with_capacity(limits.field_lines as usize),
+            output: PooledBuffer::default(),
+        }
+    }
+
+    /// What is still to be parsed.
+    pub(super) fn unparsed(&self) -> &[u8] {
+        &self.input[self.parsed..self.filled]
+    }
+
+    /// Moves what is still to be parsed to the start, so that there is room behind it.
+    pub(super) fn make_room(&mut self) {
+        if self.parsed > 0 {
+            self.input.copy_within(self.parsed..self.filled, 0);
+            self.filled -= self.parsed;
+            self.parsed = 0;
+        }
+    }
+}
+
+/// The most that one read takes. Larger reads save system calls where requests are pipelined deeply or content is
+/// large; one such buffer serves all connections of a worker.
+const INPUT_BYTES: usize = 64 << 10;

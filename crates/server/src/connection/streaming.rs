@@ -1,0 +1,155 @@
+//! An answer whose content comes piece by piece.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use thruway_http1::{ResponseBody, write_chunk, write_chunk_end, write_chunk_start, write_last_chunk};
+use thruway_message::{FieldLinesBuf, StatusCode};
+use thruway_net::Transport;
+
+use super::answers::AfterAnswer;
+use super::ending::Ending;
+use super::exchange::Log;
+use super::output::{Output, Tail};
+use super::service::Outcome;
+use super::{Connection, Step};
+use crate::response::{BoxError, ContentStream, Piece};
+
+/// The answer that is being written.
+pub(super) struct Streaming {
+    content: Pin<Box<dyn ContentStream>>,
+    framing: Framing,
+    trailers: FieldLinesBuf,
+    status: StatusCode,
+    sent_bytes: u64,
+    after: AfterAnswer,
+    log: Option<Box<Log>>,
+}
+
+enum Framing {
+    /// So many octets are still to come.
+    Octets {
+        remaining: u64,
+    },
+    /// Chunks; the line end of the last one may be owed, because nothing can be put behind a large piece at once.
+    Chunked {
+        owes_end: bool,
+    },
+    UntilClose,
+}
+
+impl Streaming {
+    pub(super) fn new(
+        content: Pin<Box<dyn ContentStream>>,
+        body: ResponseBody,
+        status: StatusCode,
+        after: AfterAnswer,
+        log: Option<Box<Log>>,
+    ) -> Self {
+        let framing = match body {
+            ResponseBody::Octets(remaining) => Framing::Octets { remaining },
+            ResponseBody::Chunked => Framing::Chunked { owes_end: false },
+            ResponseBody::UntilClose | ResponseBody::Absent | ResponseBody::OnlyFields(_) => {
+                Framing::UntilClose
+            }
+        };
+        Self { content, framing, trailers: FieldLinesBuf::new(), status, sent_bytes: 0, after, log }
+    }
+
+    /// A panic of the handler's stream is an error of it.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        catch_unwind(AssertUnwindSafe(|| self.content.as_mut().poll_next(cx)))
+            .unwrap_or_else(|_| Poll::Ready(Some(Err("the stream has panicked".into()))))
+    }
+
+    /// Frames a piece of content.
+    fn write(&mut self, data: Bytes, output: &mut Output) -> Result<(), BoxError> {
+        let length = data.len() as u64;
+        self.sent_bytes += length;
+        match &mut self.framing {
+            Framing::UntilClose => {}
+            Framing::Octets { remaining } => {
+                *remaining =
+                    remaining.checked_sub(length).ok_or("there is more content than was announced")?;
+            }
+            Framing::Chunked { owes_end } => {
+                if std::mem::take(owes_end) {
+                    write_chunk_end(output.octets());
+                }
+                if data.len() <= COPY_BYTES_MAX {
+                    write_chunk(output.octets(), &data);
+                    return Ok(());
+                }
+                write_chunk_start(output.octets(), length);
+                *owes_end = true;
+            }
+        }
+        if data.len() <= COPY_BYTES_MAX {
+            output.octets().extend_from_slice(&data);
+        } else {
+            output.set_tail(Tail::Octets(data));
+        }
+        Ok(())
+    }
+
+    /// Frames the end of the content.
+    fn write_end(&self, output: &mut Output) -> Result<(), BoxError> {
+        match self.framing {
+            Framing::Octets { remaining: 0 } | Framing::UntilClose => Ok(()),
+            Framing::Octets { .. } => Err("there is less content than was announced".into()),
+            Framing::Chunked { owes_end } => {
+                if owes_end {
+                    write_chunk_end(output.octets());
+                }
+                write_last_chunk(output.octets(), &self.trailers);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl<T: Transport> Connection<T> {
+    /// Writes the next piece of the answer's content.
+    pub(super) fn poll_streaming(&mut self, cx: &mut Context<'_>) -> Step {
+        let Some(streaming) = &mut self.streaming else { return Step::Waits };
+        let outcome = match streaming.poll_next(cx) {
+            Poll::Pending => return Step::Waits,
+            Poll::Ready(Some(Ok(Piece::Data(data)))) => streaming.write(data, &mut self.output),
+            Poll::Ready(Some(Ok(Piece::Trailers(trailers)))) => {
+                streaming.trailers = trailers;
+                Ok(())
+            }
+            Poll::Ready(Some(Err(error))) => Err(error),
+            Poll::Ready(None) => streaming.write_end(&mut self.output).map(|()| self.finish_streaming()),
+        };
+        if let Err(error) = outcome {
+            // The head is out: all that can be done is not to let the answer look complete.
+            tracing::error!(%error, "the content of a response failed");
+            self.record_streaming(false);
+            self.end_after_output(Ending::Close);
+        }
+        Step::Moved
+    }
+
+    fn finish_streaming(&mut self) {
+        if let Some(streaming) = self.record_streaming(true) {
+            self.finish_answer(streaming.after);
+        }
+    }
+
+    /// Ends the streaming of content, and records how.
+    pub(super) fn record_streaming(&mut self, is_complete: bool) -> Option<Box<Streaming>> {
+        let streaming = self.streaming.take()?;
+        if let Some(log) = &streaming.log {
+            let outcome =
+                Outcome { status: streaming.status, content_bytes: streaming.sent_bytes, is_complete };
+            self.service.record(&self.info, log.as_logged(), outcome);
+        }
+        Some(streaming)
+    }
+}
+
+/// Larger pieces are written from where they are.
+const COPY_BYTES_MAX: usize = 16 << 10;

@@ -1,0 +1,160 @@
+//! What answers requests.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::{CONTENT_BYTES_MAX, IntoResponse, OwnedRequest, Request, Response};
+
+/// Answers requests: the one extension point of the server. Routers, layers and adapters are handlers too.
+///
+/// Plain functions and closures become handlers by [`IntoHandler`]; to implement this by hand is for those who want
+/// to decide between now and later themselves.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers `request`, or begins to. A panic in here answers 500 and leaves the rest alone.
+    fn handle(&self, request: Request<'_>) -> Answer;
+}
+
+/// A response, now or later.
+pub enum Answer {
+    /// The response. Costs nothing more than itself.
+    Now(Response),
+    /// A future on the connection's own thread, which need not be `Send`; it is dropped if the client goes.
+    Later(Later),
+}
+
+/// A future response.
+pub type Later = Pin<Box<dyn Future<Output = Response>>>;
+
+impl Answer {
+    /// The response of `future`.
+    pub fn later(future: impl Future<Output = Response> + 'static) -> Self {
+        Self::Later(Box::pin(future))
+    }
+
+    /// The answer changed by `change` when it is there.
+    #[must_use]
+    pub fn map(self, change: impl FnOnce(Response) -> Response + 'static) -> Self {
+        match self {
+            Self::Now(response) => Self::Now(change(response)),
+            Self::Later(later) => Self::later(async move { change(later.await) }),
+        }
+    }
+}
+
+impl Handler for Arc<dyn Handler> {
+    #[inline]
+    fn handle(&self, request: Request<'_>) -> Answer {
+        (**self).handle(request)
+    }
+}
+
+/// What can be made into a handler.
+///
+/// | value | called |
+/// |---|---|
+/// | `Fn() -> impl IntoResponse` | at once; content is thrown away |
+/// | `Fn(&Request) -> impl IntoResponse` | when all content has arrived, at most [`CONTENT_BYTES_MAX`] |
+/// | `Fn(OwnedRequest) -> impl Future<Output: IntoResponse>` | at once; it reads content as it arrives |
+/// | [`Handler`] | as it is |
+///
+/// A closure must name the type of its argument. `Marker` only tells the four apart.
+pub trait IntoHandler<Marker> {
+    /// The handler.
+    fn into_handler(self) -> Arc<dyn Handler>;
+}
+
+impl<H: Handler> IntoHandler<()> for H {
+    fn into_handler(self) -> Arc<dyn Handler> {
+        Arc::new(self)
+    }
+}
+
+impl<F, R> IntoHandler<fn() -> R> for F
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: IntoResponse,
+{
+    fn into_handler(self) -> Arc<dyn Handler> {
+        Arc::new(Constant(move || self().into_response()))
+    }
+}
+
+impl<F, R> IntoHandler<fn(&Request<'_>) -> R> for F
+where
+    F: Fn(&Request<'_>) -> R + Send + Sync + 'static,
+    R: IntoResponse + 'static,
+{
+    fn into_handler(self) -> Arc<dyn Handler> {
+        Arc::new(with_whole_content(CONTENT_BYTES_MAX, self))
+    }
+}
+
+impl<F, T, R> IntoHandler<fn(OwnedRequest) -> (T, R)> for F
+where
+    F: Fn(OwnedRequest) -> T + Send + Sync + 'static,
+    T: Future<Output = R> + 'static,
+    R: IntoResponse,
+{
+    fn into_handler(self) -> Arc<dyn Handler> {
+        Arc::new(Asynchronous(self))
+    }
+}
+
+/// A handler of `answer`, called when all content of a request has arrived; 413 if that is more than `limit_bytes`.
+pub fn with_whole_content<F, R>(limit_bytes: usize, answer: F) -> impl Handler
+where
+    F: Fn(&Request<'_>) -> R + Send + Sync + 'static,
+    R: IntoResponse + 'static,
+{
+    WithWholeContent { limit_bytes, answer: Arc::new(answer) }
+}
+
+struct Constant<F>(F);
+
+impl<F: Fn() -> Response + Send + Sync + 'static> Handler for Constant<F> {
+    #[inline]
+    fn handle(&self, _: Request<'_>) -> Answer {
+        Answer::Now((self.0)())
+    }
+}
+
+struct WithWholeContent<F> {
+    limit_bytes: usize,
+    answer: Arc<F>,
+}
+
+impl<F, R> Handler for WithWholeContent<F>
+where
+    F: Fn(&Request<'_>) -> R + Send + Sync + 'static,
+    R: IntoResponse + 'static,
+{
+    #[inline]
+    fn handle(&self, request: Request<'_>) -> Answer {
+        if request.has_whole_content() && request.content().len() <= self.limit_bytes {
+            return Answer::Now((self.answer)(&request).into_response());
+        }
+        let (answer, limit_bytes) = (self.answer.clone(), self.limit_bytes);
+        let mut request = request.into_owned();
+        Answer::later(async move {
+            match request.content().collect(limit_bytes).await {
+                Ok(content) => answer(&request.as_request(&content)).into_response(),
+                Err(error) => crate::Rejection::from(error).into_response(),
+            }
+        })
+    }
+}
+
+struct Asynchronous<F>(F);
+
+impl<F, T, R> Handler for Asynchronous<F>
+where
+    F: Fn(OwnedRequest) -> T + Send + Sync + 'static,
+    T: Future<Output = R> + 'static,
+    R: IntoResponse,
+{
+    fn handle(&self, request: Request<'_>) -> Answer {
+        let future = (self.0)(request.into_owned());
+        Answer::later(async move { future.await.into_response() })
+    }
+}

@@ -1,0 +1,43 @@
+//! Layers around handlers: what many handlers have in common, written once.
+
+mod cors;
+mod request_id;
+mod timeout;
+
+use std::sync::Arc;
+
+use crate::{Answer, Handler, IntoHandler, Request};
+
+pub use cors::Cors;
+pub use request_id::RequestId;
+pub use timeout::Timeout;
+
+/// Makes a handler of another, that does something before and after it.
+pub trait Layer {
+    /// The handler with this layer around it.
+    fn wrap(self, inner: Arc<dyn Handler>) -> Arc<dyn Handler>;
+}
+
+/// A handler with layers around it. The layer added last sees a request first.
+#[derive(Clone)]
+pub struct Layered(Arc<dyn Handler>);
+
+impl Layered {
+    /// `handler` without layers.
+    pub fn new<M>(handler: impl IntoHandler<M>) -> Self {
+        Self(handler.into_handler())
+    }
+
+    /// The same with one more layer.
+    #[must_use]
+    pub fn layer(self, layer: impl Layer) -> Self {
+        Self(layer.wrap(self.0))
+    }
+}
+
+impl Handler for Layered {
+    #[inline]
+    fn handle(&self, request: Request<'_>) -> Answer {
+        self.0.handle(request)
+    }
+}

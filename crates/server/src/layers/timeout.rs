@@ -1,0 +1,48 @@
+//! A deadline for responses.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_message::StatusCode;
+
+use super::Layer;
+use crate::{Answer, Handler, Request, Response};
+
+/// Answers 503 when a handler takes longer than a deadline, and drops its future. It bounds the time until the
+/// response begins; content that is streamed may take longer.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeout {
+    within: Duration,
+}
+
+impl Timeout {
+    /// A response must begin within `within`.
+    pub const fn new(within: Duration) -> Self {
+        Self { within }
+    }
+}
+
+impl Layer for Timeout {
+    fn wrap(self, inner: Arc<dyn Handler>) -> Arc<dyn Handler> {
+        Arc::new(WithTimeout { within: self.within, inner })
+    }
+}
+
+struct WithTimeout {
+    within: Duration,
+    inner: Arc<dyn Handler>,
+}
+
+impl Handler for WithTimeout {
+    fn handle(&self, request: Request<'_>) -> Answer {
+        let within = self.within;
+        match self.inner.handle(request) {
+            Answer::Now(response) => Answer::Now(response),
+            Answer::Later(later) => Answer::later(async move {
+                tokio::time::timeout(within, later).await.unwrap_or_else(|_| {
+                    Response::text("the answer took too long\n").with_status(StatusCode::SERVICE_UNAVAILABLE)
+                })
+            }),
+        }
+    }
+}

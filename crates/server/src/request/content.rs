@@ -1,0 +1,295 @@
+//! The content of a request, as a handler reads it: piece by piece, as fast as it likes and no faster.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Bytes, BytesMut};
+use thruway_http1 as http1;
+use thruway_message::{FieldLines, FieldLinesBuf, StatusCode};
+
+/// The content of a request. What the handler has not taken yet stays with the client: the connection reads no
+/// further than a small window ahead.
+///
+/// If it is dropped before its end, what is still to come is read and thrown away up to a limit; beyond that the
+/// connection ends.
+#[derive(Debug)]
+pub struct RequestContent(Source);
+
+#[derive(Debug)]
+enum Source {
+    Whole(Bytes),
+    Arriving(Reader),
+}
+
+/// Marks the content as abandoned when the handler lets go of it.
+#[derive(Debug)]
+struct Reader(Arc<Channel>);
+
+/// The connection's end of content that is arriving.
+#[derive(Debug)]
+pub(crate) struct ContentSender(Arc<Channel>);
+
+#[derive(Debug)]
+struct Channel(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// How much the handler has still to take, if that is known.
+    length: Option<u64>,
+    pieces: VecDeque<Bytes>,
+    queued_bytes: usize,
+    end: Option<Result<FieldLinesBuf, ContentError>>,
+    /// The handler's task, if it waits for content.
+    reader: Option<Waker>,
+    /// The connection's task, if it waits for room.
+    sender: Option<Waker>,
+    is_wanted: bool,
+    is_abandoned: bool,
+}
+
+impl RequestContent {
+    /// Content that is all here.
+    pub fn whole(content: impl Into<Bytes>) -> Self {
+        Self(Source::Whole(content.into()))
+    }
+
+    /// Content that arrives, of this length if it is known, and the end where it does.
+    pub(crate) fn arriving(length: Option<u64>) -> (ContentSender, Self) {
+        let state = State { length, ..State::default() };
+        let channel = Arc::new(Channel(Mutex::new(state)));
+        (ContentSender(channel.clone()), Self(Source::Arriving(Reader(channel))))
+    }
+
+    /// The next piece of content, never empty; `None` at its end.
+    ///
+    /// # Errors
+    /// The content will never be complete, or breaks a rule or a limit.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost if the future is dropped.
+    pub async fn next(&mut self) -> Option<Result<Bytes, ContentError>> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// All of the content, if that is at most `limit_bytes`.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next), and [`ContentError::TooLarge`].
+    ///
+    /// # Cancel safety
+    /// What was read is lost if the future is dropped.
+    pub async fn collect(&mut self, limit_bytes: usize) -> Result<Bytes, ContentError> {
+        let mut first = Bytes::new();
+        let mut all = BytesMut::new();
+        while let Some(piece) = self.next().await {
+            let piece = piece?;
+            if first.len() + all.len() + piece.len() > limit_bytes {
+                return Err(ContentError::TooLarge);
+            }
+            // Most content comes in one piece, which needs no copy.
+            if first.is_empty() && all.is_empty() {
+                first = piece;
+            } else {
+                all.extend_from_slice(&std::mem::take(&mut first));
+                all.extend_from_slice(&piece);
+            }
+        }
+        Ok(if all.is_empty() { first } else { all.freeze() })
+    }
+
+    /// The trailer section, once the content has been read to its end.
+    pub fn trailers(&self) -> Option<FieldLinesBuf> {
+        match &self.0 {
+            Source::Whole(_) => None,
+            Source::Arriving(reader) => match &reader.0.lock().end {
+                Some(Ok(trailers)) => Some(trailers.clone()),
+                Some(Err(_)) | None => None,
+            },
+        }
+    }
+
+    /// As [`next`](Self::next), for those who write futures by hand.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ContentError>>> {
+        match &mut self.0 {
+            Source::Whole(content) if content.is_empty() => Poll::Ready(None),
+            Source::Whole(content) => Poll::Ready(Some(Ok(std::mem::take(content)))),
+            Source::Arriving(reader) => reader.0.poll_next(cx),
+        }
+    }
+
+    /// How many octets are left, if that is known beforehand.
+    pub fn length(&self) -> Option<u64> {
+        match &self.0 {
+            Source::Whole(content) => Some(content.len() as u64),
+            Source::Arriving(reader) => reader.0.lock().length,
+        }
+    }
+
+    /// Whether nothing is left.
+    pub fn is_end(&self) -> bool {
+        match &self.0 {
+            Source::Whole(content) => content.is_empty(),
+            Source::Arriving(reader) => {
+                let state = reader.0.lock();
+                state.pieces.is_empty() && matches!(state.end, Some(Ok(_)))
+            }
+        }
+    }
+}
+
+impl Channel {
+    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ContentError>>> {
+        let mut state = self.lock();
+        state.is_wanted = true;
+        if let Some(piece) = state.pieces.pop_front() {
+            state.queued_bytes -= piece.len();
+            state.length = state.length.map(|length| length.saturating_sub(piece.len() as u64));
+            let sender = state.sender.take();
+            drop(state);
+            if let Some(sender) = sender {
+                sender.wake();
+            }
+            return Poll::Ready(Some(Ok(piece)));
+        }
+        match &state.end {
+            Some(Ok(_)) => Poll::Ready(None),
+            Some(Err(error)) => Poll::Ready(Some(Err(*error))),
+            None => {
+                state.reader = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// No code that can panic runs while the lock is held.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.is_abandoned = true;
+        state.pieces.clear();
+        state.queued_bytes = 0;
+        let sender = state.sender.take();
+        drop(state);
+        if let Some(sender) = sender {
+            sender.wake();
+        }
+    }
+}
+
+impl ContentSender {
+    /// Hands a copy of `content` to the handler, or drops it if nobody wants it any more.
+    pub(crate) fn send(&self, content: &[u8]) {
+        let mut state = self.0.lock();
+        if state.is_abandoned {
+            return;
+        }
+        state.queued_bytes += content.len();
+        state.pieces.push_back(Bytes::copy_from_slice(content));
+        wake(state);
+    }
+
+    /// The content is complete.
+    pub(crate) fn finish(&self, trailers: FieldLines<'_>) {
+        let mut kept = FieldLinesBuf::new();
+        trailers.iter().for_each(|line| kept.append_line(line));
+        self.end(Ok(kept));
+    }
+
+    /// The content will never be complete.
+    pub(crate) fn fail(&self, error: ContentError) {
+        self.end(Err(error));
+    }
+
+    /// How many octets may be sent. If none, the connection is woken when that changes.
+    pub(crate) fn poll_room(&self, window_bytes: usize, cx: &mut Context<'_>) -> Poll<usize> {
+        let mut state = self.0.lock();
+        match window_bytes.saturating_sub(state.queued_bytes) {
+            0 => {
+                state.sender = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            room => Poll::Ready(room),
+        }
+    }
+
+    /// Whether the handler has asked for content.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.lock().is_wanted
+    }
+
+    /// Whether the handler has let go of the content.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.0.lock().is_abandoned
+    }
+
+    fn end(&self, end: Result<FieldLinesBuf, ContentError>) {
+        let mut state = self.0.lock();
+        if state.end.is_none() {
+            state.end = Some(end);
+            wake(state);
+        }
+    }
+}
+
+fn wake(mut state: MutexGuard<'_, State>) {
+    let reader = state.reader.take();
+    drop(state);
+    if let Some(reader) = reader {
+        reader.wake();
+    }
+}
+
+impl futures_core::Stream for RequestContent {
+    type Item = Result<Bytes, ContentError>;
+
+    fn poll_next(self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Self::poll_next(self.get_mut(), cx)
+    }
+}
+
+/// Why content cannot be read to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ContentError {
+    /// The connection ended before the content did.
+    Incomplete,
+    /// The content breaks a rule of the protocol, or a limit of the server.
+    Malformed(http1::Error),
+    /// The client sent less in time than it must.
+    TimedOut,
+    /// The content is larger than the handler allows.
+    TooLarge,
+}
+
+impl ContentError {
+    /// The status that tells the client.
+    pub const fn status(self) -> StatusCode {
+        match self {
+            Self::Incomplete => StatusCode::BAD_REQUEST,
+            Self::Malformed(error) => error.status(),
+            Self::TimedOut => StatusCode::REQUEST_TIMEOUT,
+            Self::TooLarge => StatusCode::CONTENT_TOO_LARGE,
+        }
+    }
+}
+
+impl fmt::Display for ContentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Incomplete => f.write_str("the connection ended before the content did"),
+            Self::Malformed(error) => error.fmt(f),
+            Self::TimedOut => f.write_str("the content arrives too slowly"),
+            Self::TooLarge => f.write_str("the content is larger than allowed"),
+        }
+    }
+}
+
+impl std::error::Error for ContentError {}

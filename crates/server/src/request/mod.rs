@@ -1,0 +1,282 @@
+//! What a handler is given.
+
+mod content;
+mod cookies;
+mod form;
+mod json;
+mod parameters;
+mod rejection;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use thruway_http1::RequestFacts;
+use thruway_message::{
+    FieldLines, FieldValue, Method, OwnedRequestHead, RequestHead, RequestTarget, Version,
+};
+use thruway_net::ClientAddr;
+
+pub use content::{ContentError, RequestContent};
+pub use parameters::Parameters;
+pub use rejection::Rejection;
+
+pub(crate) use content::ContentSender;
+use parameters::OwnedParameters;
+
+/// A request that has just been parsed. Its head borrows from the connection's buffer, and so does its content if
+/// all of it has arrived: a handler that answers at once costs no copy and no allocation.
+///
+/// One that answers later takes an [`OwnedRequest`], made by [`into_owned`](Self::into_owned).
+#[derive(Debug)]
+pub struct Request<'a> {
+    head: RequestHead<'a>,
+    parameters: Parameters<'a>,
+    content: Incoming<'a>,
+    connection: &'a ConnectionInfo,
+    wants_tunnel: bool,
+    /// How many octets of the path are the concern of the routers above.
+    mount_prefix: usize,
+}
+
+/// A request that keeps itself: for handlers that answer later, and that read content as it arrives.
+#[derive(Debug)]
+pub struct OwnedRequest {
+    head: OwnedRequestHead,
+    parameters: OwnedParameters,
+    content: RequestContent,
+    connection: ConnectionInfo,
+    wants_tunnel: bool,
+    mount_prefix: usize,
+}
+
+/// What is known of the connection on which a request came.
+#[derive(Clone, Debug)]
+pub struct ConnectionInfo {
+    /// Who sent it: the other end of the connection, not what a field says.
+    pub client: ClientAddr,
+    /// Which of the server's listeners accepted the connection, from 0.
+    pub listener: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum Incoming<'a> {
+    Whole(&'a [u8]),
+    Arriving(RequestContent),
+}
+
+impl<'a> Request<'a> {
+    pub(crate) const fn new(
+        head: RequestHead<'a>,
+        facts: &RequestFacts,
+        content: Incoming<'a>,
+        connection: &'a ConnectionInfo,
+    ) -> Self {
+        Self {
+            head,
+            parameters: Parameters::none(),
+            content,
+            connection,
+            wants_tunnel: facts.wants_tunnel,
+            mount_prefix: 0,
+        }
+    }
+
+    /// The request with these parameters of its path.
+    pub(crate) fn with_parameters<'b>(self, parameters: Parameters<'b>) -> Request<'b>
+    where
+        'a: 'b,
+    {
+        Request { parameters, ..self }
+    }
+
+    /// The request without the next `prefix` octets of its path.
+    pub(crate) fn mounted_below(mut self, prefix: usize) -> Self {
+        self.mount_prefix += prefix;
+        self
+    }
+
+    /// The whole head.
+    pub const fn head(&self) -> &RequestHead<'a> {
+        &self.head
+    }
+
+    /// The method.
+    pub const fn method(&self) -> Method<'a> {
+        self.head.method
+    }
+
+    /// The request target as sent.
+    pub const fn target(&self) -> RequestTarget<'a> {
+        self.head.target
+    }
+
+    /// The path of the target as sent, percent-encoded.
+    pub fn path(&self) -> &'a str {
+        self.head.target.path()
+    }
+
+    /// The path below the prefix at which the handler is [mounted](crate::Router::mount); the whole path elsewhere.
+    pub fn mounted_path(&self) -> &'a str {
+        below(self.path(), self.mount_prefix)
+    }
+
+    /// The query of the target as sent, without its question mark.
+    pub fn query_string(&self) -> Option<&'a str> {
+        self.head.target.query()
+    }
+
+    /// The version of the protocol the client speaks.
+    pub const fn version(&self) -> Version {
+        self.head.version
+    }
+
+    /// The header section.
+    pub const fn fields(&self) -> FieldLines<'a> {
+        self.head.field_lines
+    }
+
+    /// The value of the first field line named `name`, in any case.
+    pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
+        self.head.field(name)
+    }
+
+    /// The parameters of the route.
+    pub const fn parameters(&self) -> Parameters<'a> {
+        self.parameters
+    }
+
+    /// The parameter `name` of the route, decoded; empty if the route has none of that name.
+    pub fn parameter(&self, name: &str) -> Cow<'a, str> {
+        self.parameters.get(name).unwrap_or_default()
+    }
+
+    /// The content, if all of it has arrived; otherwise nothing. In a handler that is a plain function of a
+    /// `&Request`, it always has.
+    pub const fn content(&self) -> &[u8] {
+        match self.content {
+            Incoming::Whole(content) => content,
+            Incoming::Arriving(_) => &[],
+        }
+    }
+
+    /// Whether all content has arrived.
+    pub const fn has_whole_content(&self) -> bool {
+        matches!(self.content, Incoming::Whole(_))
+    }
+
+    /// What is known of the connection.
+    pub const fn connection(&self) -> &'a ConnectionInfo {
+        self.connection
+    }
+
+    /// Whether the client asks for another protocol or a tunnel, in a way that can be answered with
+    /// [`Response::upgrade`](crate::Response::upgrade).
+    pub const fn wants_tunnel(&self) -> bool {
+        self.wants_tunnel
+    }
+
+    /// Copies what is borrowed.
+    pub fn into_owned(self) -> OwnedRequest {
+        OwnedRequest {
+            head: OwnedRequestHead::from(self.head),
+            parameters: OwnedParameters::from(self.parameters),
+            content: match self.content {
+                Incoming::Whole(content) => RequestContent::whole(Bytes::copy_from_slice(content)),
+                Incoming::Arriving(content) => content,
+            },
+            connection: self.connection.clone(),
+            wants_tunnel: self.wants_tunnel,
+            mount_prefix: self.mount_prefix,
+        }
+    }
+}
+
+impl OwnedRequest {
+    /// The request to be read as one that borrows; with whole content only if nothing is still to arrive.
+    pub(crate) fn as_request<'a>(&'a self, content: &'a [u8]) -> Request<'a> {
+        Request {
+            head: self.head.as_head(),
+            parameters: self.parameters.as_parameters(),
+            content: Incoming::Whole(content),
+            connection: &self.connection,
+            wants_tunnel: self.wants_tunnel,
+            mount_prefix: self.mount_prefix,
+        }
+    }
+
+    /// The whole head.
+    pub fn head(&self) -> RequestHead<'_> {
+        self.head.as_head()
+    }
+
+    /// The method.
+    pub fn method(&self) -> Method<'_> {
+        self.head().method
+    }
+
+    /// The path of the target as sent, percent-encoded.
+    pub fn path(&self) -> &str {
+        self.head().target.path()
+    }
+
+    /// The path below the prefix at which the handler is [mounted](crate::Router::mount); the whole path elsewhere.
+    pub fn mounted_path(&self) -> &str {
+        below(self.path(), self.mount_prefix)
+    }
+
+    /// The query of the target as sent, without its question mark.
+    pub fn query_string(&self) -> Option<&str> {
+        self.head().target.query()
+    }
+
+    /// The value of the first field line named `name`, in any case.
+    pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
+        self.head().field(name)
+    }
+
+    /// The parameters of the route.
+    pub fn parameters(&self) -> Parameters<'_> {
+        self.parameters.as_parameters()
+    }
+
+    /// The parameter `name` of the route, decoded; empty if the route has none of that name.
+    pub fn parameter(&self, name: &str) -> Cow<'_, str> {
+        self.parameters().get(name).unwrap_or_default()
+    }
+
+    /// The content, to be read.
+    pub const fn content(&mut self) -> &mut RequestContent {
+        &mut self.content
+    }
+
+    /// Takes the content out; none is left.
+    pub fn take_content(&mut self) -> RequestContent {
+        std::mem::replace(&mut self.content, RequestContent::whole(Bytes::new()))
+    }
+
+    /// What is known of the connection.
+    pub const fn connection(&self) -> &ConnectionInfo {
+        &self.connection
+    }
+
+    /// Whether the client asks for another protocol or a tunnel, in a way that can be answered with
+    /// [`Response::upgrade`](crate::Response::upgrade).
+    pub const fn wants_tunnel(&self) -> bool {
+        self.wants_tunnel
+    }
+}
+
+/// The root is `/`, however it is written.
+fn below(path: &str, prefix: usize) -> &str {
+    match path.get(prefix..) {
+        Some("") | None => "/",
+        Some(rest) => rest,
+    }
+}
+
+impl fmt::Display for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.head.method, self.head.target)
+    }
+}

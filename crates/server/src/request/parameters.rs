@@ -1,0 +1,67 @@
+//! What stood in the path where the route has `{name}`.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+/// The parameters of a matched route.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parameters<'a>(Source<'a>);
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Source<'a> {
+    #[default]
+    None,
+    Matched(&'a matchit::Params<'a, 'a>),
+    Owned(&'a [(Box<str>, Box<str>)]),
+}
+
+/// Parameters that do not borrow.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnedParameters(Vec<(Box<str>, Box<str>)>);
+
+impl<'a> Parameters<'a> {
+    pub(crate) const fn none() -> Self {
+        Self(Source::None)
+    }
+
+    pub(crate) const fn matched(params: &'a matchit::Params<'a, 'a>) -> Self {
+        Self(Source::Matched(params))
+    }
+
+    /// The parameter `name`, as it stood in the path, percent-encoded.
+    pub fn raw(&self, name: &str) -> Option<&'a str> {
+        match self.0 {
+            Source::None => None,
+            Source::Matched(params) => params.get(name),
+            Source::Owned(params) => params.iter().find(|(key, _)| **key == *name).map(|(_, value)| &**value),
+        }
+    }
+
+    /// The parameter `name`, decoded; `None` too if it is not UTF-8 then.
+    pub fn get(&self, name: &str) -> Option<Cow<'a, str>> {
+        percent_decode_str(self.raw(name)?).decode_utf8().ok()
+    }
+
+    /// All parameters in the order of the route, percent-encoded.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let (matched, owned) = match self.0 {
+            Source::None => (None, None),
+            Source::Matched(params) => (Some(params.iter()), None),
+            Source::Owned(params) => (None, Some(params.iter().map(|(key, value)| (&**key, &**value)))),
+        };
+        matched.into_iter().flatten().chain(owned.into_iter().flatten())
+    }
+}
+
+impl OwnedParameters {
+    pub(crate) fn as_parameters(&self) -> Parameters<'_> {
+        Parameters(Source::Owned(&self.0))
+    }
+}
+
+impl From<Parameters<'_>> for OwnedParameters {
+    fn from(parameters: Parameters<'_>) -> Self {
+        Self(parameters.iter().map(|(key, value)| (key.into(), value.into())).collect())
+    }
+}

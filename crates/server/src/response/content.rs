@@ -1,0 +1,204 @@
+//! The content of a response: what is ready, a file, or what comes piece by piece.
+
+use std::fmt;
+use std::fs::File;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use thruway_message::FieldLinesBuf;
+use thruway_net::PooledBuffer;
+
+use super::writer::{ContentWriter, Written};
+use crate::RequestContent;
+
+/// The content of a response.
+#[derive(Default)]
+pub struct Content(pub(crate) Source);
+
+/// Where the octets come from.
+#[derive(Default)]
+pub(crate) enum Source {
+    #[default]
+    Empty,
+    Static(&'static [u8]),
+    Pooled(PooledBuffer),
+    Bytes(Bytes),
+    File(FileRange),
+    Stream(Pin<Box<dyn ContentStream>>),
+}
+
+/// A part of an open file.
+#[derive(Debug)]
+pub(crate) struct FileRange {
+    pub(crate) file: File,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+}
+
+/// Content that comes piece by piece. It is asked for the next piece only when there is room for it.
+///
+/// Every [`futures_core::Stream`] of `Result<Bytes, _>` becomes one by [`Content::stream`].
+pub trait ContentStream {
+    /// The next piece; `None` at the end.
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>>;
+
+    /// How many octets there are in all, if that is known. They must come to exactly as many.
+    fn length(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A piece of streamed content.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// Octets of content.
+    Data(Bytes),
+    /// The trailer section, after the last data. Sent only where the framing has room for it.
+    Trailers(FieldLinesBuf),
+}
+
+/// Any error.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Content {
+    /// No content.
+    pub const fn empty() -> Self {
+        Self(Source::Empty)
+    }
+
+    /// A copy of `octets`, in a buffer that is used again.
+    pub fn copy_of(octets: &[u8]) -> Self {
+        Self(Source::Pooled(PooledBuffer::copy_of(octets)))
+    }
+
+    /// `length` octets of `file` from `offset` on, sent by the kernel where it can.
+    pub const fn file(file: File, offset: u64, length: u64) -> Self {
+        Self(Source::File(FileRange { file, offset, length }))
+    }
+
+    /// What `stream` yields.
+    pub fn stream<S, E>(stream: S) -> Self
+    where
+        S: futures_core::Stream<Item = Result<Bytes, E>> + 'static,
+        E: Into<BoxError>,
+    {
+        Self::from_content_stream(DataStream(Box::pin(stream)))
+    }
+
+    /// What `stream` yields.
+    pub fn from_content_stream(stream: impl ContentStream + 'static) -> Self {
+        Self(Source::Stream(Box::pin(stream)))
+    }
+
+    /// What `write` writes. It runs as part of the connection, and waits in
+    /// [`ContentWriter::write`] while the client is slower; if the client goes, it is dropped.
+    pub fn written_by<F>(write: impl FnOnce(ContentWriter) -> F) -> Self
+    where
+        F: Future<Output = Result<(), BoxError>> + 'static,
+    {
+        Self::from_content_stream(Written::new(write))
+    }
+
+    /// How many octets there are, if that is known.
+    pub fn length(&self) -> Option<u64> {
+        match &self.0 {
+            Source::Empty => Some(0),
+            Source::Static(octets) => Some(octets.len() as u64),
+            Source::Pooled(octets) => Some(octets.len() as u64),
+            Source::Bytes(octets) => Some(octets.len() as u64),
+            Source::File(range) => Some(range.length),
+            Source::Stream(stream) => stream.length(),
+        }
+    }
+}
+
+/// A stream of data only, as the ecosystem knows it.
+struct DataStream<S>(Pin<Box<S>>);
+
+impl<S, E> ContentStream for DataStream<S>
+where
+    S: futures_core::Stream<Item = Result<Bytes, E>>,
+    E: Into<BoxError>,
+{
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        self.0.as_mut().poll_next(cx).map(|next| next.map(|piece| piece.map(Piece::Data).map_err(Into::into)))
+    }
+}
+
+/// Sends the content of a request back as it arrives.
+impl ContentStream for RequestContent {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        let next = RequestContent::poll_next(self.get_mut(), cx);
+        next.map(|next| next.map(|piece| piece.map(Piece::Data).map_err(Into::into)))
+    }
+
+    fn length(&self) -> Option<u64> {
+        RequestContent::length(self)
+    }
+}
+
+impl From<RequestContent> for Content {
+    fn from(content: RequestContent) -> Self {
+        Self::from_content_stream(content)
+    }
+}
+
+impl From<&'static str> for Content {
+    fn from(text: &'static str) -> Self {
+        Self(Source::Static(text.as_bytes()))
+    }
+}
+
+impl From<&'static [u8]> for Content {
+    fn from(octets: &'static [u8]) -> Self {
+        Self(Source::Static(octets))
+    }
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self(Source::Bytes(text.into()))
+    }
+}
+
+impl From<Vec<u8>> for Content {
+    fn from(octets: Vec<u8>) -> Self {
+        Self(Source::Bytes(octets.into()))
+    }
+}
+
+impl From<Bytes> for Content {
+    fn from(octets: Bytes) -> Self {
+        Self(Source::Bytes(octets))
+    }
+}
+
+impl From<PooledBuffer> for Content {
+    fn from(octets: PooledBuffer) -> Self {
+        Self(Source::Pooled(octets))
+    }
+}
+
+/// Text that is put together without allocating: `Response::text(format_args!("Hello, {name}!"))`.
+impl From<fmt::Arguments<'_>> for Content {
+    fn from(text: fmt::Arguments<'_>) -> Self {
+        let mut buffer = PooledBuffer::take();
+        // Only an implementation of `Display` can fail here; then the text ends where it did.
+        let _ = std::io::Write::write_fmt(&mut *buffer, text);
+        Self(Source::Pooled(buffer))
+    }
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &self.0 {
+            Source::Empty => "Empty",
+            Source::Static(_) | Source::Pooled(_) | Source::Bytes(_) => "Octets",
+            Source::File(_) => "File",
+            Source::Stream(_) => "Stream",
+        };
+        f.debug_tuple(kind).field(&self.length()).finish()
+    }
+}

@@ -1,0 +1,149 @@
+//! Server-sent events (HTML Living Standard §9.2).
+
+use std::fmt::Write as _;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use thruway_message::FieldLinesBuf;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::Response;
+use super::content::{BoxError, Content, ContentStream, Piece};
+use super::writer::{ContentWriter, Written};
+
+/// One event of a stream.
+#[derive(Clone, Debug, Default)]
+pub struct Event {
+    text: String,
+}
+
+impl Event {
+    /// An event with `data`, which may have several lines.
+    pub fn data(data: &str) -> Self {
+        let mut event = Self::default();
+        for line in lines(data) {
+            event.push("data", line);
+        }
+        event
+    }
+
+    /// The same with a type, which is `message` if none is given. Line ends in it are dropped.
+    #[must_use]
+    pub fn with_type(mut self, name: &str) -> Self {
+        self.push("event", &without_line_ends(name));
+        self
+    }
+
+    /// The same with an id, which a client that reconnects sends as `Last-Event-ID`. Line ends and NUL in it are
+    /// dropped.
+    #[must_use]
+    pub fn with_id(mut self, id: &str) -> Self {
+        self.push("id", &without_line_ends(id));
+        self
+    }
+
+    /// The same with the time a client is to wait before it reconnects.
+    #[must_use]
+    pub fn with_retry(mut self, after: Duration) -> Self {
+        self.push("retry", &after.as_millis().to_string());
+        self
+    }
+
+    fn push(&mut self, field: &str, value: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "{field}: {value}");
+    }
+
+    fn into_octets(mut self) -> Bytes {
+        self.text.push('\n');
+        self.text.into()
+    }
+}
+
+/// Lines as the standard parts them: at CRLF, LF or CR.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'))
+}
+
+fn without_line_ends(text: &str) -> String {
+    text.chars().filter(|c| !matches!(c, '\r' | '\n' | '\0')).collect()
+}
+
+/// Sends the events of one stream.
+#[derive(Debug)]
+pub struct EventSender(ContentWriter);
+
+impl EventSender {
+    /// Sends `event` when the client has room for it.
+    ///
+    /// # Cancel safety
+    /// Nothing was sent if the future is dropped before it ends.
+    pub async fn send(&mut self, event: Event) {
+        self.0.write(event.into_octets()).await;
+    }
+}
+
+pub(super) fn response<F>(keep_alive: Duration, send: impl FnOnce(EventSender) -> F) -> Response
+where
+    F: Future<Output = Result<(), BoxError>> + 'static,
+{
+    let events = Written::new(|writer| send(EventSender(writer)));
+    let content = KeptAlive { events, period: keep_alive, silence: None };
+    Response::ok(EVENT_STREAM, Content::from_content_stream(content))
+}
+
+/// Puts a comment into the stream when nothing else was sent for a while.
+struct KeptAlive<F> {
+    events: Written<F>,
+    period: Duration,
+    /// Runs out when a comment is due.
+    silence: Option<Pin<Box<Sleep>>>,
+}
+
+impl<F: Future<Output = Result<(), BoxError>>> ContentStream for KeptAlive<F> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        let this = &mut *self;
+        let silence = this.silence.get_or_insert_with(|| Box::pin(sleep(this.period)));
+        let next = match Pin::new(&mut this.events).poll_next(cx) {
+            Poll::Pending if silence.as_mut().poll(cx).is_ready() => {
+                Poll::Ready(Some(Ok(Piece::Data(Bytes::from_static(COMMENT)))))
+            }
+            next => next,
+        };
+        if next.is_ready() {
+            silence.as_mut().reset(Instant::now() + this.period);
+        }
+        next
+    }
+}
+
+const EVENT_STREAM: FieldLinesBuf = FieldLinesBuf::from_static(
+    "Content-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n",
+);
+
+const COMMENT: &[u8] = b":\n\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(event: Event) -> String {
+        String::from_utf8(event.into_octets().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn every_line_of_data_is_a_field() {
+        assert_eq!(text(Event::data("a\nb\r\nc\rd")), "data: a\ndata: b\ndata: c\ndata: d\n\n");
+        assert_eq!(text(Event::data("")), "data: \n\n");
+    }
+
+    #[test]
+    fn no_field_can_be_smuggled_in() {
+        let event =
+            Event::data("x").with_type("a\ndata: y").with_id("1\r\n\0").with_retry(Duration::from_secs(2));
+        assert_eq!(text(event), "data: x\nevent: adata: y\nid: 1\nretry: 2000\n\n");
+    }
+}

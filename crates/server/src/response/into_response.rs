@@ -1,0 +1,109 @@
+//! What a handler may return.
+
+use bytes::Bytes;
+use serde::Serialize;
+use thruway_message::{FieldLinesBuf, StatusCode};
+
+use super::{Content, Response};
+
+/// What can be made into a response: the return values of handlers.
+///
+/// | value | response |
+/// |---|---|
+/// | [`Response`] | itself |
+/// | `&'static str`, `String` | 200, `text/plain` |
+/// | `Vec<u8>`, [`Bytes`] | 200, `application/octet-stream` |
+/// | [`Json<T>`](Json) | 200, `application/json` |
+/// | [`StatusCode`], `()` | that status, or 204, without content |
+/// | `(StatusCode, value)` | the value's with that status |
+/// | `Result`, `Option` | of either side; 404 for `None` |
+pub trait IntoResponse {
+    /// The response.
+    fn into_response(self) -> Response;
+}
+
+/// A value to be sent as JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct Json<T>(pub T);
+
+impl IntoResponse for Response {
+    #[inline]
+    fn into_response(self) -> Response {
+        self
+    }
+}
+
+impl IntoResponse for &'static str {
+    #[inline]
+    fn into_response(self) -> Response {
+        Response::text(self)
+    }
+}
+
+impl IntoResponse for String {
+    fn into_response(self) -> Response {
+        Response::text(self)
+    }
+}
+
+impl IntoResponse for Vec<u8> {
+    fn into_response(self) -> Response {
+        Response::ok(OCTETS, self)
+    }
+}
+
+impl IntoResponse for Bytes {
+    fn into_response(self) -> Response {
+        Response::ok(OCTETS, self)
+    }
+}
+
+impl IntoResponse for Content {
+    fn into_response(self) -> Response {
+        Response::ok(OCTETS, self)
+    }
+}
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        Response::json(&self.0)
+    }
+}
+
+impl IntoResponse for StatusCode {
+    fn into_response(self) -> Response {
+        Response::new(self)
+    }
+}
+
+impl IntoResponse for () {
+    fn into_response(self) -> Response {
+        Response::new(StatusCode::NO_CONTENT)
+    }
+}
+
+impl<R: IntoResponse> IntoResponse for (StatusCode, R) {
+    fn into_response(self) -> Response {
+        self.1.into_response().with_status(self.0)
+    }
+}
+
+impl<R: IntoResponse, E: IntoResponse> IntoResponse for Result<R, E> {
+    fn into_response(self) -> Response {
+        match self {
+            Ok(value) => value.into_response(),
+            Err(error) => error.into_response(),
+        }
+    }
+}
+
+impl<R: IntoResponse> IntoResponse for Option<R> {
+    fn into_response(self) -> Response {
+        match self {
+            Some(value) => value.into_response(),
+            None => Response::new(StatusCode::NOT_FOUND),
+        }
+    }
+}
+
+const OCTETS: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/octet-stream\r\n");

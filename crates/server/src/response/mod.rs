@@ -1,0 +1,270 @@
+//! What a handler gives back.
+
+mod content;
+mod cookies;
+mod events;
+mod into_response;
+mod tunnel;
+mod writer;
+
+use std::time::Duration;
+
+use serde::Serialize;
+use thruway_message::{FieldLinesBuf, FieldValue, InvalidFieldLine, StatusCode};
+use thruway_net::PooledBuffer;
+
+pub use content::{BoxError, Content, ContentStream, Piece};
+pub use events::{Event, EventSender};
+pub use into_response::{IntoResponse, Json};
+pub use tunnel::Tunnel;
+pub use writer::ContentWriter;
+
+pub(crate) use content::{FileRange, Source};
+pub(crate) use tunnel::TunnelHandler;
+
+/// A response. The fields that frame it are the server's: `Content-Length`, `Transfer-Encoding` and `Connection`,
+/// and `Date` and `Server` unless they are set here.
+#[derive(Debug)]
+pub struct Response {
+    status: StatusCode,
+    field_lines: FieldLinesBuf,
+    content: Content,
+    tunnel: Option<TunnelHandler>,
+    /// What the fields set so far mean for the server.
+    marks: Marks,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Marks {
+    /// The connection must end after this response.
+    pub(crate) is_last: bool,
+    /// The response has a `Date` or a `Server` field of its own.
+    pub(crate) has_origin_fields: bool,
+}
+
+impl Response {
+    /// A response without fields and content.
+    #[inline]
+    pub const fn new(status: StatusCode) -> Self {
+        Self {
+            status,
+            field_lines: FieldLinesBuf::new(),
+            content: Content::empty(),
+            tunnel: None,
+            marks: Marks { is_last: false, has_origin_fields: false },
+        }
+    }
+
+    /// 200 with text. `format_args!` as text is put together without allocating.
+    #[inline]
+    pub fn text(text: impl Into<Content>) -> Self {
+        Self::ok(TEXT, text)
+    }
+
+    /// 200 with a page of HTML.
+    #[inline]
+    pub fn html(page: impl Into<Content>) -> Self {
+        Self::ok(HTML, page)
+    }
+
+    /// 200 with `value` as JSON; 500 if it cannot be written as such.
+    pub fn json(value: &impl Serialize) -> Self {
+        let mut buffer = PooledBuffer::take();
+        match serde_json::to_writer(&mut *buffer, value) {
+            Ok(()) => Self::ok(JSON, buffer),
+            Err(error) => {
+                tracing::error!(%error, "a value cannot be written as JSON");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+        }
+    }
+
+    /// 200 with `content` and the field lines `field_lines`, which cost nothing at run time: see
+    /// [`FieldLinesBuf::from_static`].
+    #[inline]
+    pub fn ok(field_lines: FieldLinesBuf, content: impl Into<Content>) -> Self {
+        Self { field_lines, content: content.into(), ..Self::new(StatusCode::OK) }
+    }
+
+    /// A redirect to `location`. 303 asks for a GET, 307 and 308 for the same method again; 301 and 308 are for
+    /// ever (RFC 9110 §15.4).
+    pub fn redirect(status: StatusCode, location: &str) -> Self {
+        Self::new(status).with_field("Location", location)
+    }
+
+    /// A stream of server-sent events that `send` sends; a comment goes out after `keep_alive` without events, so
+    /// that a client that has gone is noticed.
+    pub fn events<F>(keep_alive: Duration, send: impl FnOnce(EventSender) -> F) -> Self
+    where
+        F: Future<Output = Result<(), BoxError>> + 'static,
+    {
+        events::response(keep_alive, send)
+    }
+
+    /// Hands the connection over to `run`: 101 with `protocol`, and what follows is no longer HTTP. To a request
+    /// that did not ask for it, the answer is 426 (RFC 9110 §7.8 and §15.5.22).
+    pub fn upgrade<F>(protocol: &str, run: impl FnOnce(Tunnel) -> F + 'static) -> Self
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let response = Self::new(StatusCode::SWITCHING_PROTOCOLS).with_field("Upgrade", protocol);
+        Self { tunnel: Some(TunnelHandler::new(run)), ..response }
+    }
+
+    /// Hands the connection over to `run`, as the success of a CONNECT (RFC 9110 §9.3.6).
+    pub fn tunnel<F>(run: impl FnOnce(Tunnel) -> F + 'static) -> Self
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        Self { tunnel: Some(TunnelHandler::new(run)), ..Self::new(StatusCode::OK) }
+    }
+
+    /// The same with another status.
+    #[must_use]
+    pub fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// The same with another content.
+    #[must_use]
+    pub fn with_content(mut self, content: impl Into<Content>) -> Self {
+        self.content = content.into();
+        self
+    }
+
+    /// The same with one more field line. If it is invalid, which is a mistake of the program or an attempt to split
+    /// the response, it becomes 500 without content.
+    #[must_use]
+    pub fn with_field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        match self.append_field(name, value) {
+            Ok(()) => self,
+            Err(error) => {
+                tracing::error!(%error, name = %name.escape_debug(), "a response field is invalid");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+        }
+    }
+
+    /// Adds a field line. `Content-Length` and `Transfer-Encoding` are passed over: the content says what they are.
+    /// `Connection: close` ends the connection after this response.
+    ///
+    /// # Errors
+    /// The line is invalid; nothing was added.
+    pub fn append_field(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
+        let value = value.as_ref();
+        match OwnField::named(name) {
+            None => self.field_lines.append(name, value)?,
+            Some(OwnField::Framing) => {}
+            Some(OwnField::Connection) => {
+                self.marks.is_last |= thruway_message::list::contains_token(value, "close");
+            }
+            Some(OwnField::Origin) => {
+                self.field_lines.append(name, value)?;
+                self.marks.has_origin_fields = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces all field lines of this name by one.
+    ///
+    /// # Errors
+    /// The line is invalid; nothing was changed.
+    pub fn set_field(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
+        FieldValue::new(value.as_ref())?;
+        self.field_lines.remove(name);
+        self.append_field(name, value)
+    }
+
+    /// Removes all field lines of this name.
+    pub fn remove_field(&mut self, name: &str) {
+        self.field_lines.remove(name);
+    }
+
+    /// The response after which the connection ends.
+    #[must_use]
+    pub const fn and_close(mut self) -> Self {
+        self.marks.is_last = true;
+        self
+    }
+
+    /// The status.
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The field lines.
+    pub const fn field_lines(&self) -> &FieldLinesBuf {
+        &self.field_lines
+    }
+
+    /// The value of the first field line named `name`, in any case.
+    pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
+        self.field_lines.field(name)
+    }
+
+    /// The content.
+    pub const fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// Whether the connection is to be handed over.
+    #[inline]
+    pub(crate) const fn has_tunnel(&self) -> bool {
+        self.tunnel.is_some()
+    }
+
+    /// The answer to a request that should have asked for the upgrade that this response makes (RFC 9110 §15.5.22).
+    #[cold]
+    pub(crate) fn into_upgrade_required(self) -> Self {
+        let mut required = Self::new(StatusCode::UPGRADE_REQUIRED);
+        for line in self.field_lines.iter().filter(|line| line.name.is("upgrade")) {
+            required.field_lines.append_line(line);
+        }
+        // Past the check for fields that are the server's own: here the server itself speaks.
+        let _ = required.field_lines.append("Connection", "upgrade");
+        required
+    }
+
+    /// Takes the response apart.
+    pub(crate) fn into_parts(self) -> ResponseParts {
+        let Self { status, field_lines, content, tunnel, marks } = self;
+        ResponseParts { status, field_lines, content, tunnel, marks }
+    }
+}
+
+/// A response for the connection to write.
+pub(crate) struct ResponseParts {
+    pub(crate) status: StatusCode,
+    pub(crate) field_lines: FieldLinesBuf,
+    pub(crate) content: Content,
+    pub(crate) tunnel: Option<TunnelHandler>,
+    pub(crate) marks: Marks,
+}
+
+/// Fields that the server writes itself.
+enum OwnField {
+    Connection,
+    Framing,
+    Origin,
+}
+
+impl OwnField {
+    fn named(name: &str) -> Option<Self> {
+        let is = |other| name.eq_ignore_ascii_case(other);
+        match name.len() {
+            4 if is("date") => Some(Self::Origin),
+            6 if is("server") => Some(Self::Origin),
+            10 if is("connection") => Some(Self::Connection),
+            10 if is("keep-alive") => Some(Self::Framing),
+            14 if is("content-length") => Some(Self::Framing),
+            17 if is("transfer-encoding") => Some(Self::Framing),
+            _ => None,
+        }
+    }
+}
+
+const TEXT: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: text/plain; charset=utf-8\r\n");
+const HTML: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: text/html; charset=utf-8\r\n");
+const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");

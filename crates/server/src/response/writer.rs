@@ -1,0 +1,69 @@
+//! Content that a future writes.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use super::content::{BoxError, ContentStream, Piece};
+
+/// Writes content from within the future that was given to
+/// [`Content::written_by`](super::Content::written_by).
+#[derive(Debug)]
+pub struct ContentWriter(Slot);
+
+/// Room for one piece, between the future and the connection that polls it.
+type Slot = Rc<RefCell<Option<Bytes>>>;
+
+impl ContentWriter {
+    /// Writes `octets` when the connection has room for them.
+    ///
+    /// # Cancel safety
+    /// Nothing was written if the future is dropped before it ends.
+    pub async fn write(&mut self, octets: impl Into<Bytes>) {
+        let mut octets = Some(octets.into());
+        poll_fn(|_| {
+            let mut slot = self.0.borrow_mut();
+            if slot.is_some() {
+                // The connection polls again when it has taken what is there: no waker is needed.
+                return Poll::Pending;
+            }
+            *slot = octets.take().filter(|octets| !octets.is_empty());
+            Poll::Ready(())
+        })
+        .await;
+    }
+}
+
+/// The future and what it wrote last.
+pub(super) struct Written<F> {
+    write: Option<Pin<Box<F>>>,
+    slot: Slot,
+}
+
+impl<F: Future<Output = Result<(), BoxError>>> Written<F> {
+    pub(super) fn new(write: impl FnOnce(ContentWriter) -> F) -> Self {
+        let slot = Slot::default();
+        Self { write: Some(Box::pin(write(ContentWriter(slot.clone())))), slot }
+    }
+}
+
+impl<F: Future<Output = Result<(), BoxError>>> ContentStream for Written<F> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        if let Some(write) = &mut self.write {
+            match write.as_mut().poll(cx) {
+                Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(Ok(())) => self.write = None,
+                Poll::Pending => {}
+            }
+        }
+        match self.slot.borrow_mut().take() {
+            Some(octets) => Poll::Ready(Some(Ok(Piece::Data(octets)))),
+            None if self.write.is_none() => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Routes: which handler answers which method at which path.
+
+use std::fmt;
+use std::sync::Arc;
+
+use thruway_message::{Method, RequestTarget, StatusCode};
+
+use crate::layers::{Layer, Layered};
+use crate::request::Parameters;
+use crate::{Answer, Handler, IntoHandler, Request, Response};
+
+/// Finds the handler of a request by path and method.
+///
+/// A path is written as `/users/{id}` or, for all that follows, `/files/{*path}`; the most specific route wins,
+/// whatever the order. Paths are matched as they are sent, percent-encoded; parameters are decoded when they are
+/// asked for.
+///
+/// HEAD is answered as GET without content, OPTIONS with `Allow`, unless they have handlers of their own; a path
+/// without the method is answered 405 with `Allow`, an unknown path 404.
+pub struct Router {
+    /// From paths to places in `routes`.
+    paths: matchit::Router<usize>,
+    routes: Vec<Route>,
+    fallback: Arc<dyn Handler>,
+}
+
+/// The handlers of one path.
+struct Route {
+    path: String,
+    handlers: Vec<(MethodName, Arc<dyn Handler>)>,
+    any: Option<Arc<dyn Handler>>,
+    /// The value of `Allow`.
+    allow: String,
+    /// For a mounted handler, how many octets of the path are not its concern.
+    mount_prefix: usize,
+}
+
+enum MethodName {
+    Registered(Method<'static>),
+    Other(String),
+}
+
+impl Default for Router {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Router {
+    /// A router without routes: it answers 404.
+    pub fn new() -> Self {
+        Self {
+            paths: matchit::Router::new(),
+            routes: Vec::new(),
+            fallback: (|| (StatusCode::NOT_FOUND, "nothing is here\n")).into_handler(),
+        }
+    }
+
+    /// Answers GET, and HEAD, at `path`.
+    ///
+    /// # Panics
+    /// As [`on`](Self::on).
+    #[must_use]
+    pub fn get<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
+        self.on("GET", path, handler)
+    }
+
+    /// Answers POST at `path`.
+    ///
+    /// # Panics
+    /// As [`on`](Self::on).
+    #[must_use]
+    pub fn post<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
+        self.on("POST", path, handler)
+    }
+
+    /// Answers PUT at `path`.
+    ///
+    /// # Panics
+    /// As [`on`](Self::on).
+    #[must_use]
+    pub fn put<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
+        self.on("PUT", path, handler)
+    }
+
+    /// Answers PATCH at `path`.
+    ///
+    /// # Panics
+    /// As [`on`](Self::on).
+    #[must_use]
+    pub fn patch<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
+        self.on("PATCH", path, handler)
+    }
+
+    /// Answers DELETE at `path`.
+    ///
+    /// # Panics
+    /// As [`on`](Self::on).
+    #[must_use]
+    pub fn delete<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
+        self.on("DELETE", path, handler)
+    }
+
+    /// Answers `method`, any token, at `path`.
+    ///
+    /// # Panics
+    /// The method is no token, or the path is invalid or clashes with another: mistakes of the program. For those of
+    /// a user, see [`try_on`](Self::try_on).
+    #[must_use]
+    pub fn on<M>(mut self, method: &str, path: &str, handler: impl IntoHandler<M>) -> Self {
+        self.try_on(method, path, handler).unwrap_or_else(|error| panic!("{error}"));
+        self
+    }
+
+    /// Answers every method at `path` that has no handler of its own there.
+    ///
+    /// # Panics
+    /// As [`on`](Self::on).
+    #[must_use]
+    pub fn any<M>(mut self, path: &str, handler: impl IntoHandler<M>) -> Self {
+        self.try_any(path, handler).unwrap_or_else(|error| panic!("{error}"));
+        self
+    }
+
+    /// Hands every request at `prefix` and below to `handler`, which sees in [`Request::mounted_path`] what comes
+    /// after the prefix. For files, adapters and other routers.
+    ///
+    /// # Panics
+    /// As [`on`](Self::on).
+    #[must_use]
+    pub fn mount<M>(mut self, prefix: &str, handler: impl IntoHandler<M>) -> Self {
+        self.try_mount(prefix, handler).unwrap_or_else(|error| panic!("{error}"));
+        self
+    }
+
+    /// Answers what no route matches. Default 404.
+    #[must_use]
+    pub fn fallback<M>(mut self, handler: impl IntoHandler<M>) -> Self {
+        self.fallback = handler.into_handler();
+        self
+    }
+
+    /// Puts `layer` around all of this: routes, 404 and 405.
+    #[must_use]
+    pub fn layer(self, layer: impl Layer) -> Layered {
+        Layered::new(self).layer(layer)
+    }
+
+    /// As [`on`](Self::on), for routes that are not written in the program.
+    ///
+    /// # Errors
+    /// The method is no token, or the path is invalid or clashes with another.
+    pub fn try_on<M>(
+        &mut self,
+        method: &str,
+        path: &str,
+        handler: impl IntoHandler<M>,
+    ) -> Result<(), RouteError> {
+        let Ok(parsed) = Method::from_token(method.as_bytes()) else {
+            return Err(RouteError::new(path, format!("`{method}` is not a method")));
+        };
+        let route = self.route_at(path)?;
+        if route.find(parsed).is_some() {
+            return Err(RouteError::new(path, format!("it has a handler for {method} already")));
+        }
+        let name =
+            parsed.registered().map_or_else(|| MethodName::Other(method.to_owned()), MethodName::Registered);
+        route.handlers.push((name, handler.into_handler()));
+        route.allow = route.allowed_methods();
+        Ok(())
+    }
+
+    /// As [`any`](Self::any), for routes that are not written in the program.
+    ///
+    /// # Errors
+    /// As [`try_on`](Self::try_on).
+    pub fn try_any<M>(&mut self, path: &str, handler: impl IntoHandler<M>) -> Result<(), RouteError> {
+        self.try_any_below(path, 0, handler.into_handler())
+    }
+
+    /// As [`mount`](Self::mount), for routes that are not written in the program.
+    ///
+    /// # Errors
+    /// As [`try_on`](Self::try_on).
+    pub fn try_mount<M>(&mut self, prefix: &str, handler: impl IntoHandler<M>) -> Result<(), RouteError> {
+        let prefix = prefix.trim_end_matches('/');
+        let handler = handler.into_handler();
+        let paths = [prefix.to_owned(), format!("{prefix}/"), format!("{prefix}/{{*mounted}}")];
+        for path in paths.iter().filter(|path| !path.is_empty()) {
+            self.try_any_below(path, prefix.len(), handler.clone())?;
+        }
+        Ok(())
+    }
+
+    fn try_any_below(
+        &mut self,
+        path: &str,
+        prefix: usize,
+        handler: Arc<dyn Handler>,
+    ) -> Result<(), RouteError> {
+        let route = self.route_at(path)?;
+        if route.any.is_some() {
+            return Err(RouteError::new(path, "it has a handler already".to_owned()));
+        }
+        route.any = Some(handler);
+        route.mount_prefix = prefix;
+        Ok(())
+    }
+
+    /// The route written as `path`, made if there is none.
+    fn route_at(&mut self, path: &str) -> Result<&mut Route, RouteError> {
+        let place = if let Some(place) = self.routes.iter().position(|route| route.path == path) {
+            place
+        } else {
+            let place = self.routes.len();
+            self.paths.insert(path, place).map_err(|error| RouteError::new(path, error.to_string()))?;
+            self.routes.push(Route::new(path));
+            place
+        };
+        Ok(&mut self.routes[place])
+    }
+}
+
+impl Handler for Router {
+    #[inline]
+    fn handle(&self, request: Request<'_>) -> Answer {
+        if request.target() == RequestTarget::Asterisk {
+            return Answer::Now(Response::new(StatusCode::NO_CONTENT).with_field("Allow", ALLOW_ANYWHERE));
+        }
+        let path = request.mounted_path();
+        match self.paths.at(path) {
+            Ok(found) => {
+                let route = &self.routes[*found.value];
+                let parameters = Parameters::matched(&found.params);
+                route.handle(request.with_parameters(parameters))
+            }
+            Err(matchit::MatchError::NotFound) => self.fallback.handle(request),
+        }
+    }
+}
+
+impl Route {
+    fn new(path: &str) -> Self {
+        Self { path: path.to_owned(), handlers: Vec::new(), any: None, allow: String::new(), mount_prefix: 0 }
+    }
+
+    #[inline]
+    fn handle(&self, request: Request<'_>) -> Answer {
+        let method = request.method();
+        if let Some(handler) = self.find(method) {
+            return handler.handle(request);
+        }
+        match (&self.any, method) {
+            (Some(handler), _) => handler.handle(request.mounted_below(self.mount_prefix)),
+            (None, Method::Head) if let Some(handler) = self.find(Method::Get) => handler.handle(request),
+            (None, Method::Options) => Answer::Now(self.response_without_handler(StatusCode::NO_CONTENT)),
+            (None, _) => Answer::Now(self.response_without_handler(StatusCode::METHOD_NOT_ALLOWED)),
+        }
+    }
+
+    fn find(&self, method: Method<'_>) -> Option<&dyn Handler> {
+        self.handlers.iter().find(|(name, _)| name.is(method)).map(|(_, handler)| &**handler)
+    }
+
+    fn response_without_handler(&self, status: StatusCode) -> Response {
+        Response::new(status).with_field("Allow", &self.allow)
+    }
+
+    /// The methods with a handler, and those that follow from them.
+    fn allowed_methods(&self) -> String {
+        let mut methods: Vec<&str> = self.handlers.iter().map(|(name, _)| name.as_str()).collect();
+        if methods.contains(&"GET") && !methods.contains(&"HEAD") {
+            methods.push("HEAD");
+        }
+        if !methods.contains(&"OPTIONS") {
+            methods.push("OPTIONS");
+        }
+        methods.join(", ")
+    }
+}
+
+impl MethodName {
+    fn is(&self, method: Method<'_>) -> bool {
+        match (self, method) {
+            (Self::Registered(name), method) => *name == method,
+            (Self::Other(name), Method::Other(method)) => name == method,
+            (Self::Other(_), _) => false,
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Registered(name) => name.as_str(),
+            Self::Other(name) => name,
+        }
+    }
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.routes.iter().map(|route| &route.path)).finish()
+    }
+}
+
+/// A route that cannot be added.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RouteError {
+    path: String,
+    reason: String,
+}
+
+impl RouteError {
+    fn new(path: &str, reason: String) -> Self {
+        Self { path: path.to_owned(), reason }
+    }
+}
+
+impl fmt::Display for RouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "route `{}` cannot be added: {}", self.path, self.reason)
+    }
+}
+
+impl std::error::Error for RouteError {}
+
+/// `OPTIONS *` asks what the server as a whole can do (RFC 9110 §9.3.7).
+const ALLOW_ANYWHERE: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

@@ -1,0 +1,229 @@
+//! A server: listeners, workers, a handler.
+
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use thruway_net::{
+    Accepted, BindError, Bound, InvalidListenAddr, ListenAddr, TerminationSignals, Worker, WorkerLoad,
+    Workers, WorkersConfig, bind, spawn,
+};
+
+use crate::connection::{Connection, Service, drive};
+use crate::{Config, ConnectionInfo, Handler, IntoHandler, Recorder};
+
+/// A server that is being put together.
+pub struct Server {
+    handler: Arc<dyn Handler>,
+    config: Config,
+    workers: WorkersConfig,
+    addresses: Vec<ListenAddr>,
+    recorder: Option<Arc<dyn Recorder>>,
+}
+
+/// A server that accepts connections. Dropping this leaves it alone.
+pub struct RunningServer {
+    workers: Workers,
+    addresses: Vec<ListenAddr>,
+    drain_within: Duration,
+}
+
+impl Server {
+    /// A server that answers with `handler`, mostly a [`Router`](crate::Router).
+    pub fn new<M>(handler: impl IntoHandler<M>) -> Self {
+        Self {
+            handler: handler.into_handler(),
+            config: Config::default(),
+            workers: WorkersConfig::default(),
+            addresses: Vec::new(),
+            recorder: None,
+        }
+    }
+
+    /// Listens on `address` too: `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`.
+    ///
+    /// # Errors
+    /// `address` is none.
+    pub fn listen(self, address: &str) -> Result<Self, ServerError> {
+        Ok(self.listen_on(address.parse()?))
+    }
+
+    /// Listens on `address` too.
+    #[must_use]
+    pub fn listen_on(mut self, address: ListenAddr) -> Self {
+        self.addresses.push(address);
+        self
+    }
+
+    /// With this many worker threads; by default one for each core.
+    #[must_use]
+    pub const fn workers(mut self, workers: usize) -> Self {
+        self.workers.workers = workers;
+        self
+    }
+
+    /// With at most this many connections at a time; those beyond are answered 503. By default as many as descriptors
+    /// allow.
+    #[must_use]
+    pub const fn connections_max(mut self, connections: usize) -> Self {
+        self.workers.connections_max = connections;
+        self
+    }
+
+    /// With other limits and timeouts.
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Gives a record of each request to `recorder`.
+    #[must_use]
+    pub fn record(mut self, recorder: impl Recorder) -> Self {
+        self.recorder = Some(Arc::new(recorder));
+        self
+    }
+
+    /// Starts the server.
+    ///
+    /// # Errors
+    /// An address cannot be listened on, or the system refuses threads.
+    pub fn start(self) -> Result<RunningServer, ServerError> {
+        let count = self.workers.workers.max(1);
+        let bound = self
+            .addresses
+            .iter()
+            .map(|address| bind(address, count, BACKLOG))
+            .collect::<Result<Vec<_>, _>>()?;
+        let addresses = bound.iter().map(Bound::address).cloned().collect();
+        let drain_within = self.config.timeouts.drain;
+        let (handler, config, recorder) = (self.handler, Arc::new(self.config), self.recorder);
+        let start = move |worker: &Rc<Worker>| {
+            let record = recorder.as_ref().map(|recorder| recorder.start());
+            let service = Rc::new(Service::new(handler.clone(), config.clone(), worker.clone(), record));
+            move |accepted| serve(accepted, &service)
+        };
+        let workers = Workers::start(self.workers, bound, start)?;
+        Ok(RunningServer { workers, addresses, drain_within })
+    }
+
+    /// Starts the server, and drains it at SIGTERM or SIGINT; at a second signal, ends the process at once.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn run(self) -> Result<(), ServerError> {
+        let signals = TerminationSignals::take_over()?;
+        let server = self.start()?;
+        for address in server.addresses() {
+            tracing::info!(%address, "listening");
+        }
+        server.run_until(signals);
+        Ok(())
+    }
+}
+
+/// Drives one connection as a task of its own.
+fn serve(accepted: Accepted, service: &Rc<Service>) {
+    let Accepted { stream, client, listener, is_over_limit, guard } = accepted;
+    let info = ConnectionInfo { client, listener };
+    spawn(drive(Connection::new(stream, service.clone(), info, is_over_limit, guard)));
+}
+
+impl RunningServer {
+    /// Where the server listens, in the order of the calls to `listen`; ports that were 0 have become real ones.
+    pub fn addresses(&self) -> &[ListenAddr] {
+        &self.addresses
+    }
+
+    /// What each worker has to do with.
+    pub fn loads(&self) -> Vec<WorkerLoad> {
+        self.workers.loads()
+    }
+
+    /// Begins the drain: accepts no more, answers what was accepted, closes.
+    pub fn drain(&self) {
+        self.workers.drain(self.drain_within);
+    }
+
+    /// Waits until the server has ended, which takes a [`drain`](Self::drain). Connections that are still counted in
+    /// what it returns were cut off.
+    pub fn join(self) -> Vec<WorkerLoad> {
+        self.workers.join().loads
+    }
+
+    /// Drains at the first signal, ends the process at the second, and waits until the server has ended.
+    pub fn run_until(self, mut signals: TerminationSignals) -> Vec<WorkerLoad> {
+        let drain = self.workers.drain_handle();
+        let within = self.drain_within;
+        thread::spawn(move || {
+            signals.wait();
+            tracing::info!("draining");
+            drain.drain(within);
+            signals.wait();
+            std::process::exit(EXIT_AT_ONCE);
+        });
+        self.join()
+    }
+}
+
+/// Why a server cannot start.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// An address is none.
+    Address(InvalidListenAddr),
+    /// An address cannot be listened on.
+    Bind(BindError),
+    /// The system refuses threads, reactors or signal handlers.
+    System(io::Error),
+}
+
+impl From<InvalidListenAddr> for ServerError {
+    fn from(error: InvalidListenAddr) -> Self {
+        Self::Address(error)
+    }
+}
+
+impl From<BindError> for ServerError {
+    fn from(error: BindError) -> Self {
+        Self::Bind(error)
+    }
+}
+
+impl From<io::Error> for ServerError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl ServerError {
+    /// What can be done about it, if that is known.
+    pub const fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Address(_) => Some(InvalidListenAddr::HINT),
+            Self::Bind(error) => Some(error.hint()),
+            Self::System(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(error) => error.fmt(f),
+            Self::Bind(error) => error.fmt(f),
+            Self::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+/// Connections that the kernel keeps for each socket until they are accepted; it caps this at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// As a shell reports SIGTERM.
+const EXIT_AT_ONCE: i32 = 128 + 15;
