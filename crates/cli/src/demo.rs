@@ -41,11 +41,11 @@ struct Message {
 struct Echo;
 
 impl Handler for Echo {
-    fn handle(&self, request: Request<'_>) -> Answer {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let content = if request.has_whole_content() {
             Content::copy_of(request.content())
         } else {
-            request.into_owned().take_content().into()
+            request.take_owned().take_content().into()
         };
         Answer::Now(content.into_response())
     }
@@ -65,7 +65,7 @@ struct DownloadQuery<'a> {
 }
 
 impl Handler for Download {
-    fn handle(&self, request: Request<'_>) -> Answer {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let query: DownloadQuery<'_> = match request.query() {
             Ok(query) => query,
             Err(rejection) => return Answer::Now(rejection.into_response()),

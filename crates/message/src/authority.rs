@@ -54,7 +54,12 @@ fn host_length(octets: &[u8]) -> Result<usize, InvalidAuthority> {
         },
         _ => registered_name_length(octets),
     };
-    if is_port_suffix(&octets[length..]) { Ok(length) } else { Err(InvalidAuthority) }
+    // A port of no host is nobody's (RFC 9110 §4.2.1); no host and no port is what a client sends that has none.
+    if is_port_suffix(&octets[length..]) && (length > 0 || octets.is_empty()) {
+        Ok(length)
+    } else {
+        Err(InvalidAuthority)
+    }
 }
 
 /// `*( unreserved / pct-encoded / sub-delims )`, which includes IPv4 addresses (RFC 3986 §3.2.2).
@@ -172,6 +177,15 @@ mod tests {
             "a:-1",
             "a:+1",
             "a:80:80",
+            ":80",
+            ":",
+            "[]",
+            "[::1%25lo]",
+            "[v1.]",
+            "[vg.a]",
+            "[v1a]",
+            "a%",
+            "a%4",
             "[::1",
             "::1",
             "[::1]x",

@@ -296,6 +296,24 @@ mod tests {
     }
 
     #[test]
+    #[should_panic = "must end with CRLF"]
+    fn a_static_line_without_its_end_is_an_error_of_the_program() {
+        let _ = FieldLinesBuf::from_static("A: 1\r\nB: 2");
+    }
+
+    #[test]
+    #[should_panic = "control characters"]
+    fn a_static_value_that_is_invalid_is_an_error_of_the_program() {
+        let _ = FieldLinesBuf::from_static("A: 1\n2\r\n");
+    }
+
+    #[test]
+    #[should_panic = "token"]
+    fn a_static_name_that_is_invalid_is_an_error_of_the_program() {
+        let _ = FieldLinesBuf::from_static("A b: 1\r\n");
+    }
+
+    #[test]
     fn borrowed_lines_are_found_by_name_in_any_case() {
         let octets = b"Host: a\r\nhost:b\r\n";
         let spans = [

@@ -2,6 +2,7 @@
 //!
 //! Everything that reads a message borrows from the octets it was parsed from; nothing here parses HTTP/1.1
 //! framing, builds maps, does I/O or knows the time.
+#![forbid(unsafe_code)]
 #![no_std]
 
 extern crate alloc;

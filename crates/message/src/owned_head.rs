@@ -72,7 +72,7 @@ impl OwnedRequestHead {
     }
 
     fn origin(&self, range: &Range<usize>) -> OriginForm<'_> {
-        OriginForm::from_parsed(&self.octets[range.clone()])
+        OriginForm::new(self.text(range))
     }
 
     fn authority(&self, range: &Range<usize>) -> Authority<'_> {

@@ -40,15 +40,15 @@ pub struct AbsoluteForm<'a> {
 impl<'a> OriginForm<'a> {
     /// A path with its query, split at the first question mark.
     pub fn new(path_and_query: &'a str) -> Self {
-        Self::from_parsed(path_and_query.as_bytes())
+        let end = path_and_query.find('?').unwrap_or(path_and_query.len());
+        Self::from_parsed(path_and_query.as_bytes(), end)
     }
 
-    /// Octets that a parser has found to be visible ASCII.
+    /// A path with its query, which a parser has found to be visible ASCII, and to be parted after `path_length` octets.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a target is far shorter than 4 GiB: it has a limit")]
-    pub fn from_parsed(path_and_query: &'a [u8]) -> Self {
-        let end = path_and_query.iter().position(|octet| *octet == b'?').unwrap_or(path_and_query.len());
-        Self { path_and_query, path_length: end as u32 }
+    pub const fn from_parsed(path_and_query: &'a [u8], path_length: usize) -> Self {
+        Self { path_and_query, path_length: path_length as u32 }
     }
 
     /// The path as sent, percent-encoded.

@@ -2,6 +2,7 @@
 //!
 //! A worker is a thread with a runtime, buffers and deadlines of its own; nothing is shared between workers on the
 //! path of a request. Nothing here knows a protocol.
+#![forbid(unsafe_code)]
 
 // time
 mod clock;

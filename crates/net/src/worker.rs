@@ -66,14 +66,14 @@ impl Worker {
     }
 
     /// Counts a connection that was assigned to this worker until the guard is dropped.
-    pub(crate) fn guard(self: &Rc<Self>) -> ConnectionGuard {
-        ConnectionGuard { worker: self.clone() }
+    pub(crate) fn guard(self: &Rc<Self>, is_over_limit: bool) -> ConnectionGuard {
+        ConnectionGuard { worker: self.clone(), is_over_limit }
     }
 
     /// A guard for a connection that no listener accepted, for tests.
     pub fn guard_for_test(self: &Rc<Self>) -> ConnectionGuard {
-        self.balance.assign(self.index);
-        self.guard()
+        let assigned = self.balance.assign(self.index);
+        self.guard(assigned.is_over_limit)
     }
 
     /// Ready when the drain has begun and no connection is left.
@@ -101,8 +101,6 @@ pub struct Accepted {
     pub client: ClientAddr,
     /// Which listener accepted it: its place in the list given to [`Workers::start`](crate::Workers::start).
     pub listener: usize,
-    /// Whether there were more connections than allowed when it came.
-    pub is_over_limit: bool,
     /// Must be kept as long as the connection is open.
     pub guard: ConnectionGuard,
 }
@@ -111,12 +109,18 @@ pub struct Accepted {
 #[derive(Debug)]
 pub struct ConnectionGuard {
     worker: Rc<Worker>,
+    is_over_limit: bool,
 }
 
 impl ConnectionGuard {
     /// The worker that drives the connection.
     pub const fn worker(&self) -> &Rc<Worker> {
         &self.worker
+    }
+
+    /// Whether there were as many connections as allowed already when this one came.
+    pub const fn is_over_limit(&self) -> bool {
+        self.is_over_limit
     }
 }
 

@@ -243,7 +243,7 @@ fn dispatch(
 ) {
     let Assigned { worker: chosen, is_over_limit } = share.balance.assign(share.index);
     if chosen == share.index {
-        return serve(Accepted { stream, client, listener, is_over_limit, guard: worker.guard() });
+        return serve(Accepted { stream, client, listener, guard: worker.guard(is_over_limit) });
     }
     let is_sent = stream.into_socket().is_ok_and(|socket| {
         share.commands[chosen].send(Command::Take { socket, client, listener, is_over_limit }).is_ok()
@@ -263,9 +263,9 @@ fn take(
     worker: &Rc<Worker>,
     serve: &impl Fn(Accepted),
 ) {
-    let guard = worker.guard();
+    let guard = worker.guard(is_over_limit);
     match Stream::watch(socket, client) {
-        Ok(stream) => serve(Accepted { stream, client, listener, is_over_limit, guard }),
+        Ok(stream) => serve(Accepted { stream, client, listener, guard }),
         Err(error) => tracing::warn!(%error, "cannot watch a connection"),
     }
 }

@@ -12,7 +12,10 @@ use crate::{CONTENT_BYTES_MAX, IntoResponse, OwnedRequest, Request, Response};
 /// to decide between now and later themselves.
 pub trait Handler: Send + Sync + 'static {
     /// Answers `request`, or begins to. A panic in here answers 500 and leaves the rest alone.
-    fn handle(&self, request: Request<'_>) -> Answer;
+    ///
+    /// The request is passed by reference because to move it costs more than to route it; who wants to keep it
+    /// [takes](Request::take_owned) it.
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer;
 }
 
 /// A response, now or later.
@@ -44,7 +47,7 @@ impl Answer {
 
 impl Handler for Arc<dyn Handler> {
     #[inline]
-    fn handle(&self, request: Request<'_>) -> Answer {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         (**self).handle(request)
     }
 }
@@ -114,7 +117,7 @@ struct Constant<F>(F);
 
 impl<F: Fn() -> Response + Send + Sync + 'static> Handler for Constant<F> {
     #[inline]
-    fn handle(&self, _: Request<'_>) -> Answer {
+    fn handle<'a>(&'a self, _: &mut Request<'a>) -> Answer {
         Answer::Now((self.0)())
     }
 }
@@ -130,15 +133,15 @@ where
     R: IntoResponse + 'static,
 {
     #[inline]
-    fn handle(&self, request: Request<'_>) -> Answer {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         if request.has_whole_content() && request.content().len() <= self.limit_bytes {
-            return Answer::Now((self.answer)(&request).into_response());
+            return Answer::Now((self.answer)(request).into_response());
         }
         let (answer, limit_bytes) = (self.answer.clone(), self.limit_bytes);
-        let mut request = request.into_owned();
+        let mut request = request.take_owned();
         Answer::later(async move {
             match request.content().collect(limit_bytes).await {
-                Ok(content) => answer(&request.as_request(&content)).into_response(),
+                Ok(content) => request.read_with(&content, |request| answer(request).into_response()),
                 Err(error) => crate::Rejection::from(error).into_response(),
             }
         })
@@ -153,8 +156,8 @@ where
     T: Future<Output = R> + 'static,
     R: IntoResponse,
 {
-    fn handle(&self, request: Request<'_>) -> Answer {
-        let future = (self.0)(request.into_owned());
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let future = (self.0)(request.take_owned());
         Answer::later(async move { future.await.into_response() })
     }
 }

@@ -12,6 +12,7 @@
 //! ```
 //!
 //! Nothing here parses HTTP: that is `thruway-http1`; nothing here touches sockets: that is `thruway-net`.
+#![forbid(unsafe_code)]
 
 // what users write
 mod handler;
@@ -27,6 +28,7 @@ mod record;
 mod server;
 
 pub use config::{Config, Timeouts};
+pub use connection::ConnectionDriver;
 pub use handler::{Answer, Handler, IntoHandler, Later, with_whole_content};
 pub use record::{Record, Recorder, TakeRecord};
 pub use request::{

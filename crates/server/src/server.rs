@@ -12,8 +12,7 @@ use thruway_net::{
     Workers, WorkersConfig, bind, spawn,
 };
 
-use crate::connection::{Connection, Service, drive};
-use crate::{Config, ConnectionInfo, Handler, IntoHandler, Recorder};
+use crate::{Config, ConnectionDriver, ConnectionInfo, Handler, IntoHandler, Recorder};
 
 /// A server that is being put together.
 pub struct Server {
@@ -103,8 +102,8 @@ impl Server {
         let (handler, config, recorder) = (self.handler, Arc::new(self.config), self.recorder);
         let start = move |worker: &Rc<Worker>| {
             let record = recorder.as_ref().map(|recorder| recorder.start());
-            let service = Rc::new(Service::new(handler.clone(), config.clone(), worker.clone(), record));
-            move |accepted| serve(accepted, &service)
+            let driver = ConnectionDriver::new(handler.clone(), config.clone(), worker.clone(), record);
+            move |accepted| serve(accepted, &driver)
         };
         let workers = Workers::start(self.workers, bound, start)?;
         Ok(RunningServer { workers, addresses, drain_within })
@@ -126,10 +125,9 @@ impl Server {
 }
 
 /// Drives one connection as a task of its own.
-fn serve(accepted: Accepted, service: &Rc<Service>) {
-    let Accepted { stream, client, listener, is_over_limit, guard } = accepted;
-    let info = ConnectionInfo { client, listener };
-    spawn(drive(Connection::new(stream, service.clone(), info, is_over_limit, guard)));
+fn serve(accepted: Accepted, driver: &ConnectionDriver) {
+    let Accepted { stream, client, listener, guard } = accepted;
+    spawn(driver.drive(stream, ConnectionInfo { client, listener }, guard));
 }
 
 impl RunningServer {

@@ -9,14 +9,14 @@ use thruway_message::StatusCode;
 use thruway_net::{PooledBuffer, Transport};
 
 use super::ending::Ending;
-use super::exchange::{Exchange, Log, Logged};
+use super::exchange::{Exchange, Logged};
 use super::output::Tail;
 use super::service::Outcome;
 use super::streaming::Streaming;
 use super::{Connection, Step};
 use crate::Answer;
 use crate::Response;
-use crate::response::{ResponseParts, Source, TunnelHandler};
+use crate::response::{Source, TunnelHandler};
 
 /// What comes after an answer.
 pub(super) struct AfterAnswer {
@@ -54,8 +54,8 @@ impl<T: Transport> Connection<T> {
         }
         match self.exchanges.pop_front() {
             None => Step::Waits,
-            Some(Exchange { facts, answer: Answer::Now(response), log, .. }) => {
-                self.start_answer(response, &facts, log.as_deref().map(Log::as_logged));
+            Some(Exchange { facts, answer: Answer::Now(mut response), log, .. }) => {
+                self.start_answer(&mut response, &facts, log.map(Logged::Kept));
                 Step::Moved
             }
             Some(waiting) => {
@@ -75,54 +75,65 @@ impl<T: Transport> Connection<T> {
         Step::Waits
     }
 
-    /// Writes an answer: its head, and its content if that is there.
+    /// Writes an answer: its head, and its content if that is there. What is left of `response` is of no use.
     #[inline]
     pub(super) fn start_answer(
         &mut self,
-        response: Response,
+        response: &mut Response,
         facts: &RequestFacts,
         logged: Option<Logged<'_>>,
     ) {
-        let ResponseParts { status, field_lines, content, tunnel, marks } =
-            settle(response, facts).into_parts();
-        let body = ResponseBody::for_response(facts, status, content.length());
+        settle(response, facts);
+        let body = ResponseBody::for_response(facts, response.status(), response.content().length());
         let is_persistent = facts.is_persistent
-            && !marks.is_last
+            && !response.marks().is_last
             && body != ResponseBody::UntilClose
             && !self.service.worker.is_draining()
             && self.can_content_be_finished();
+        self.write_head(response, facts, body, is_persistent);
+        let mut after = AfterAnswer { is_persistent, tunnel: None };
+        match response.take_content() {
+            Source::Stream(content) if body.has_content() => {
+                let log = logged.map(Logged::keep);
+                self.streaming = Some(Box::new(Streaming::new(content, body, response.status(), after, log)));
+                return;
+            }
+            Source::Tunnel(tunnel) => after.tunnel = Some(tunnel),
+            content if body.has_content() => self.put_content(content),
+            _ => {}
+        }
+        if let Some(logged) = logged {
+            let content_bytes = if let ResponseBody::Octets(octets) = body { octets } else { 0 };
+            let outcome = Outcome { status: response.status(), content_bytes, is_complete: true };
+            self.service.record(&self.info, &logged, outcome);
+        }
+        self.finish_answer(after);
+    }
+
+    #[inline]
+    fn write_head(
+        &mut self,
+        response: &Response,
+        facts: &RequestFacts,
+        body: ResponseBody,
+        is_persistent: bool,
+    ) {
         let origin_fields = self.service.origin_fields.borrow();
         let own_lines;
-        let origin_lines = if marks.has_origin_fields {
-            own_lines = origin_fields.lines_beside(&field_lines);
+        let origin_lines = if response.marks().has_origin_fields {
+            own_lines = origin_fields.lines_beside(response.field_lines());
             &own_lines
         } else {
             origin_fields.lines()
         };
         let head = ResponseToWrite {
-            status,
-            field_lines: [origin_lines, field_lines.octets()],
+            status: response.status(),
+            field_lines: [origin_lines, response.field_lines().octets()],
             body,
             is_persistent,
             client_version: facts.version,
         };
         write_response_head(self.output.octets(), &head);
-        drop(origin_fields);
-        let after = AfterAnswer { is_persistent, tunnel };
-        if let Source::Stream(content) = content.0 {
-            if body.has_content() {
-                let log = logged.map(Logged::into_owned);
-                self.streaming = Some(Box::new(Streaming::new(content, body, status, after, log)));
-                return;
-            }
-        } else if body.has_content() {
-            self.put_content(content.0);
-        }
-        if let Some(logged) = logged {
-            let content_bytes = if let ResponseBody::Octets(octets) = body { octets } else { 0 };
-            self.service.record(&self.info, logged, Outcome { status, content_bytes, is_complete: true });
-        }
-        self.finish_answer(after);
     }
 
     /// Puts content that is there behind its head.
@@ -140,11 +151,11 @@ impl<T: Transport> Connection<T> {
             }
             Source::Static(octets) => self.output.set_tail(Tail::Octets(Bytes::from_static(octets))),
             Source::Pooled(octets) => {
-                self.output.set_tail(Tail::Octets(PooledBuffer::into_vec(octets).into()));
+                self.output.set_tail(Tail::Octets(PooledBuffer::into_vec(octets).into()))
             }
             Source::Bytes(octets) => self.output.set_tail(Tail::Octets(octets)),
             Source::File(range) => self.output.set_tail(Tail::File(range)),
-            Source::Empty | Source::Stream(_) => {}
+            Source::Empty | Source::Stream(_) | Source::Tunnel(_) => {}
         }
     }
 
@@ -189,15 +200,15 @@ impl<T: Transport> Connection<T> {
 /// Sets right what a handler may get wrong: an upgrade that was not asked for, interim responses, and a success of
 /// CONNECT without a tunnel.
 #[inline]
-fn settle(response: Response, facts: &RequestFacts) -> Response {
-    let is_interim = response.status().is_interim();
-    match response.has_tunnel() {
-        true if !facts.wants_tunnel => response.into_upgrade_required(),
-        false if is_interim => Response::new(StatusCode::INTERNAL_SERVER_ERROR),
-        false if facts.is_connect() && response.status().is_success() => {
-            Response::new(StatusCode::NOT_IMPLEMENTED)
+fn settle(response: &mut Response, facts: &RequestFacts) {
+    if response.has_tunnel() {
+        if !facts.wants_tunnel {
+            *response = response.to_upgrade_required();
         }
-        _ => response,
+    } else if response.status().is_interim() {
+        *response = Response::new(StatusCode::INTERNAL_SERVER_ERROR);
+    } else if facts.is_connect() && response.status().is_success() {
+        *response = Response::new(StatusCode::NOT_IMPLEMENTED);
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use thruway_message::StatusCode;
 use thruway_net::Transport;
 
-use super::exchange::Log;
+use super::exchange::Logged;
 use super::service::Outcome;
 use super::{Buffers, Connection};
 use crate::response::TunnelHandler;
@@ -88,9 +88,9 @@ impl<T: Transport> Connection<T> {
     pub(super) fn record_unanswered(&mut self) {
         self.record_streaming(false);
         for exchange in self.exchanges.drain(..) {
-            if let Some(log) = &exchange.log {
+            if let Some(log) = exchange.log {
                 let outcome = Outcome { status: CLIENT_CLOSED_REQUEST, content_bytes: 0, is_complete: false };
-                self.service.record(&self.info, Log::as_logged(log), outcome);
+                self.service.record(&self.info, &Logged::Kept(log), outcome);
             }
         }
     }

@@ -26,11 +26,10 @@ pub(super) struct Log {
     pub(super) started: Duration,
 }
 
-/// A request that is to be recorded, if its octets are still there.
-#[derive(Clone, Copy)]
-pub(super) struct Logged<'a> {
-    pub(super) head: Option<RequestHead<'a>>,
-    pub(super) started: Duration,
+/// A request that is to be recorded: as it was parsed, or as it was kept.
+pub(super) enum Logged<'a> {
+    Parsed { head: &'a RequestHead<'a>, started: Duration },
+    Kept(Box<Log>),
 }
 
 impl Exchange {
@@ -60,15 +59,15 @@ pub(super) fn panicked() -> Response {
     Response::text("something went wrong here\n").with_status(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-impl Log {
-    pub(super) fn as_logged(&self) -> Logged<'_> {
-        Logged { head: self.head.as_ref().map(OwnedRequestHead::as_head), started: self.started }
-    }
-}
-
 impl Logged<'_> {
-    pub(super) fn into_owned(self) -> Box<Log> {
-        Box::new(Log { head: self.head.map(OwnedRequestHead::from), started: self.started })
+    /// What is kept of it.
+    pub(super) fn keep(self) -> Box<Log> {
+        match self {
+            Self::Parsed { head, started } => {
+                Box::new(Log { head: Some(OwnedRequestHead::from(*head)), started })
+            }
+            Self::Kept(log) => log,
+        }
     }
 }
 

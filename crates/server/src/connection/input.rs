@@ -10,7 +10,7 @@ use thruway_message::{RequestHead, StatusCode};
 use thruway_net::{PooledBuffer, Transport};
 
 use super::ending::Ending;
-use super::exchange::{Exchange, Logged, panicked, poll_later};
+use super::exchange::{Exchange, Log, Logged, panicked, poll_later};
 use super::incoming::{IncomingContent, TooMuchToDiscard};
 use super::{Buffers, Connection, Step};
 use crate::request::Incoming;
@@ -137,7 +137,8 @@ impl<T: Transport> Connection<T> {
             }
         };
         *parsed += used;
-        match event {
+        // By reference: to move a head that has just been put together costs more than to read it.
+        match &event {
             Some(ServerEvent::Request(head, facts)) => {
                 self.timers.head_since = None;
                 *parsed += self.handle_request(head, facts, &input[used..], cx, now);
@@ -145,7 +146,7 @@ impl<T: Transport> Connection<T> {
             Some(ServerEvent::Content(content)) => self.handle_content(content),
             Some(ServerEvent::EndOfContent(trailers)) => {
                 if let Some(sender) = self.incoming.take().as_ref().and_then(IncomingContent::sender) {
-                    sender.finish(trailers);
+                    sender.finish(*trailers);
                 }
             }
             None => {
@@ -163,8 +164,8 @@ impl<T: Transport> Connection<T> {
     #[inline]
     fn handle_request(
         &mut self,
-        head: RequestHead<'_>,
-        facts: RequestFacts,
+        head: &RequestHead<'_>,
+        facts: &RequestFacts,
         after_head: &[u8],
         cx: &mut Context<'_>,
         now: Duration,
@@ -179,20 +180,26 @@ impl<T: Transport> Connection<T> {
             self.incoming = Some(IncomingContent::new(sender, facts.expects_continue, now));
             Incoming::Arriving(content)
         };
-        let logged = self.service.logged(Some(head));
-        let mut answer = self.call_handler(Request::new(head, &facts, content, &self.info));
+        let started = self.service.record_start();
+        let logged = started.map(|started| Logged::Parsed { head, started });
+        let mut answer = self.call_handler(&mut Request::new(head, facts, content, &self.info));
         if let Answer::Later(later) = &mut answer
             && let Poll::Ready(response) = poll_later(later, cx)
         {
             answer = Answer::Now(response);
         }
-        match answer {
+        match &mut answer {
             Answer::Now(response) if self.exchanges.is_empty() && self.streaming.is_none() => {
-                self.start_answer(response, &facts, logged);
+                self.start_answer(response, facts, logged);
             }
-            answer => {
-                let log = logged.map(Logged::into_owned);
-                self.exchanges.push_back(Exchange { facts, answer, log, is_safe: head.method.is_safe() });
+            _ => {
+                let log = logged.map(Logged::keep);
+                self.exchanges.push_back(Exchange {
+                    facts: *facts,
+                    answer,
+                    log,
+                    is_safe: head.method.is_safe(),
+                });
             }
         }
         whole.map_or(0, <[u8]>::len)
@@ -200,8 +207,8 @@ impl<T: Transport> Connection<T> {
 
     /// The handler's answer; 500 if it panics, 503 if there are too many connections.
     #[inline]
-    fn call_handler(&self, request: Request<'_>) -> Answer {
-        if self.is_over_limit {
+    fn call_handler<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        if self.guard.is_over_limit() {
             return Answer::Now(too_many_connections());
         }
         let handler = &self.service.handler;
@@ -256,7 +263,7 @@ impl<T: Transport> Connection<T> {
         self.http1.abandon();
         let response =
             Response::text(format_args!("{status} {}: {reason}\n", status.reason())).with_status(status);
-        let log = self.service.logged(None).map(Logged::into_owned);
+        let log = self.service.record_start().map(|started| Box::new(Log { head: None, started }));
         self.exchanges.push_back(Exchange::refusal(response, log));
     }
 }

@@ -32,14 +32,15 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use thruway_http1::ServerConnection;
-use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport};
+use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport, Worker};
 
 use crate::response::TunnelHandler;
-use crate::{ConnectionInfo, Tunnel};
+use crate::{Config, ConnectionInfo, Handler, TakeRecord, Tunnel};
 use ending::Ending;
 use exchange::Exchange;
 use incoming::IncomingContent;
@@ -47,15 +48,42 @@ use output::Output;
 use streaming::Streaming;
 use timers::Timers;
 
-pub(crate) use service::{Buffers, Service};
+use service::{Buffers, Service};
+
+/// Drives the connections of one worker, over whatever transport: what a server does with a connection once it is
+/// accepted.
+#[derive(Clone)]
+pub struct ConnectionDriver {
+    service: Rc<Service>,
+}
+
+impl ConnectionDriver {
+    /// Answers with `handler`; gives a record of each request to `record`, if there is one.
+    pub fn new(
+        handler: Arc<dyn Handler>,
+        config: Arc<Config>,
+        worker: Rc<Worker>,
+        record: Option<TakeRecord>,
+    ) -> Self {
+        Self { service: Rc::new(Service::new(handler, config, worker, record)) }
+    }
+
+    /// Drives a connection to its end. If the guard says that there are too many, its first request is answered 503.
+    pub fn drive<T: Transport>(
+        &self,
+        transport: T,
+        info: ConnectionInfo,
+        guard: ConnectionGuard,
+    ) -> impl Future<Output = ()> + use<T> {
+        drive(Connection::new(transport, self.service.clone(), info, guard))
+    }
+}
 
 /// The state of one connection.
-pub(crate) struct Connection<T> {
+struct Connection<T> {
     transport: T,
     service: Rc<Service>,
     info: ConnectionInfo,
-    /// Refuse every request: there are too many connections.
-    is_over_limit: bool,
 
     // requests in
     http1: ServerConnection,
@@ -90,19 +118,12 @@ enum Step {
 }
 
 impl<T: Transport> Connection<T> {
-    pub(crate) fn new(
-        transport: T,
-        service: Rc<Service>,
-        info: ConnectionInfo,
-        is_over_limit: bool,
-        guard: ConnectionGuard,
-    ) -> Self {
+    fn new(transport: T, service: Rc<Service>, info: ConnectionInfo, guard: ConnectionGuard) -> Self {
         let now = service.worker.clock().now();
         let deadline = service.worker.deadlines().register();
         Self {
             transport,
             info,
-            is_over_limit,
             http1: ServerConnection::new(service.config.limits),
             unparsed: PooledBuffer::default(),
             is_input_ended: false,
@@ -186,7 +207,7 @@ impl<T: Transport> Connection<T> {
 }
 
 /// Drives a connection to its end, and what it is handed over to.
-pub(crate) async fn drive<T: Transport>(mut connection: Connection<T>) {
+async fn drive<T: Transport>(mut connection: Connection<T>) {
     if let Some(tunnel) = poll_fn(|cx| connection.poll(cx)).await {
         let Connection { transport, unparsed, guard, .. } = connection;
         tunnel.run(Tunnel::new(Box::new(transport), unparsed)).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_http1::FieldLineIndex;
-use thruway_message::{RequestHead, StatusCode};
+use thruway_message::{OwnedRequestHead, StatusCode};
 use thruway_net::{PooledBuffer, Worker};
 
 use super::exchange::Logged;
@@ -15,10 +15,10 @@ use crate::record::TakeRecord;
 use crate::{Config, ConnectionInfo, Handler, Record};
 
 /// The handler, its settings, and the buffers of one worker.
-pub(crate) struct Service {
-    pub(crate) handler: Arc<dyn Handler>,
-    pub(crate) config: Arc<Config>,
-    pub(crate) worker: Rc<Worker>,
+pub(super) struct Service {
+    pub(super) handler: Arc<dyn Handler>,
+    pub(super) config: Arc<Config>,
+    pub(super) worker: Rc<Worker>,
     pub(super) buffers: RefCell<Buffers>,
     pub(super) origin_fields: RefCell<OriginFields>,
     /// Takes the records, if anybody wants them.
@@ -26,7 +26,7 @@ pub(crate) struct Service {
 }
 
 /// The buffers that a connection uses while it is polled, and only then.
-pub(crate) struct Buffers {
+pub(super) struct Buffers {
     /// Octets read; of these, `input[parsed..filled]` are still to be parsed.
     pub(super) input: Box<[u8]>,
     pub(super) parsed: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Buffers {
 }
 
 impl Service {
-    pub(crate) fn new(
+    pub(super) fn new(
         handler: Arc<dyn Handler>,
         config: Arc<Config>,
         worker: Rc<Worker>,
@@ -58,18 +58,20 @@ impl Service {
         now
     }
 
-    /// What is to be recorded of a request that came now; `None` if nobody takes records.
+    /// The exact time, if records are taken.
     #[inline]
-    pub(super) fn logged<'a>(&self, head: Option<RequestHead<'a>>) -> Option<Logged<'a>> {
-        self.record.as_ref()?;
-        Some(Logged { head, started: self.worker.clock().now_exact() })
+    pub(super) fn record_start(&self) -> Option<Duration> {
+        self.record.as_ref().map(|_| self.worker.clock().now_exact())
     }
 
     /// Records how a request was answered.
-    pub(super) fn record(&self, connection: &ConnectionInfo, logged: Logged<'_>, outcome: Outcome) {
+    pub(super) fn record(&self, connection: &ConnectionInfo, logged: &Logged<'_>, outcome: Outcome) {
         let Some(record) = &self.record else { return };
         let Outcome { status, content_bytes, is_complete } = outcome;
-        let Logged { head, started } = logged;
+        let (head, started) = match logged {
+            Logged::Parsed { head, started } => (Some(**head), *started),
+            Logged::Kept(log) => (log.head.as_ref().map(OwnedRequestHead::as_head), log.started),
+        };
         let duration = self.worker.clock().now_exact().saturating_sub(started);
         record.borrow_mut()(&Record { connection, head, status, content_bytes, duration, is_complete });
     }

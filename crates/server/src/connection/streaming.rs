@@ -11,7 +11,7 @@ use thruway_net::Transport;
 
 use super::answers::AfterAnswer;
 use super::ending::Ending;
-use super::exchange::Log;
+use super::exchange::{Log, Logged};
 use super::output::{Output, Tail};
 use super::service::Outcome;
 use super::{Connection, Step};
@@ -141,11 +141,11 @@ impl<T: Transport> Connection<T> {
 
     /// Ends the streaming of content, and records how.
     pub(super) fn record_streaming(&mut self, is_complete: bool) -> Option<Box<Streaming>> {
-        let streaming = self.streaming.take()?;
-        if let Some(log) = &streaming.log {
+        let mut streaming = self.streaming.take()?;
+        if let Some(log) = streaming.log.take() {
             let outcome =
                 Outcome { status: streaming.status, content_bytes: streaming.sent_bytes, is_complete };
-            self.service.record(&self.info, log.as_logged(), outcome);
+            self.service.record(&self.info, &Logged::Kept(log), outcome);
         }
         Some(streaming)
     }

@@ -124,7 +124,7 @@ struct WithCors {
 }
 
 impl Handler for WithCors {
-    fn handle(&self, request: Request<'_>) -> Answer {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let Some(origin) = request.field("origin").and_then(|value| value.as_str()) else {
             // Caches must know that there may be another answer to the same request with an origin.
             return self.inner.handle(request).map(|response| response.with_field("Vary", "Origin"));

@@ -37,7 +37,7 @@ impl Layered {
 
 impl Handler for Layered {
     #[inline]
-    fn handle(&self, request: Request<'_>) -> Answer {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         self.0.handle(request)
     }
 }

@@ -57,7 +57,7 @@ impl WithRequestId {
 }
 
 impl Handler for WithRequestId {
-    fn handle(&self, request: Request<'_>) -> Answer {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let given = request.field(FIELD).and_then(|value| value.as_str());
         let id = given.filter(|id| is_sensible(id)).map_or_else(|| self.new_id(), str::to_owned);
         self.inner.handle(request).map(move |response| response.with_field(FIELD, id))

@@ -34,7 +34,7 @@ struct WithTimeout {
 }
 
 impl Handler for WithTimeout {
-    fn handle(&self, request: Request<'_>) -> Answer {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let within = self.within;
         match self.inner.handle(request) {
             Answer::Now(response) => Answer::Now(response),

@@ -8,7 +8,7 @@ use super::{OwnedRequest, Request};
 impl<'a> Request<'a> {
     /// The cookie `name`, as the client sent it.
     pub fn cookie(&self, name: &str) -> Option<Cookie<'a>> {
-        find(self.head, name)
+        find(*self.head, name)
     }
 }
 

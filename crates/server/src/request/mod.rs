@@ -27,10 +27,10 @@ use parameters::OwnedParameters;
 /// A request that has just been parsed. Its head borrows from the connection's buffer, and so does its content if
 /// all of it has arrived: a handler that answers at once costs no copy and no allocation.
 ///
-/// One that answers later takes an [`OwnedRequest`], made by [`into_owned`](Self::into_owned).
+/// One that answers later takes an [`OwnedRequest`], made by [`take_owned`](Self::take_owned).
 #[derive(Debug)]
 pub struct Request<'a> {
-    head: RequestHead<'a>,
+    head: &'a RequestHead<'a>,
     parameters: Parameters<'a>,
     content: Incoming<'a>,
     connection: &'a ConnectionInfo,
@@ -66,8 +66,9 @@ pub(crate) enum Incoming<'a> {
 }
 
 impl<'a> Request<'a> {
+    #[inline]
     pub(crate) const fn new(
-        head: RequestHead<'a>,
+        head: &'a RequestHead<'a>,
         facts: &RequestFacts,
         content: Incoming<'a>,
         connection: &'a ConnectionInfo,
@@ -82,23 +83,19 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The request with these parameters of its path.
-    pub(crate) fn with_parameters<'b>(self, parameters: Parameters<'b>) -> Request<'b>
-    where
-        'a: 'b,
-    {
-        Request { parameters, ..self }
+    /// Sets the parameters of the route.
+    pub(crate) fn set_parameters(&mut self, parameters: Parameters<'a>) {
+        self.parameters = parameters;
     }
 
-    /// The request without the next `prefix` octets of its path.
-    pub(crate) fn mounted_below(mut self, prefix: usize) -> Self {
+    /// The next `prefix` octets of the path are not the concern of those below.
+    pub(crate) const fn mount_below(&mut self, prefix: usize) {
         self.mount_prefix += prefix;
-        self
     }
 
     /// The whole head.
-    pub const fn head(&self) -> &RequestHead<'a> {
-        &self.head
+    pub const fn head(&self) -> &'a RequestHead<'a> {
+        self.head
     }
 
     /// The method.
@@ -142,8 +139,8 @@ impl<'a> Request<'a> {
     }
 
     /// The parameters of the route.
-    pub const fn parameters(&self) -> Parameters<'a> {
-        self.parameters
+    pub const fn parameters(&self) -> &Parameters<'a> {
+        &self.parameters
     }
 
     /// The parameter `name` of the route, decoded; empty if the route has none of that name.
@@ -176,12 +173,20 @@ impl<'a> Request<'a> {
         self.wants_tunnel
     }
 
-    /// Copies what is borrowed.
-    pub fn into_owned(self) -> OwnedRequest {
+    /// The octets of the path below the prefix at which the handler is mounted.
+    pub(crate) fn mounted_path_octets(&self) -> Option<&'a [u8]> {
+        match self.head.target {
+            RequestTarget::Origin(origin) if self.mount_prefix == 0 => Some(origin.path_octets()),
+            _ => None,
+        }
+    }
+
+    /// Copies what is borrowed, and takes the content over: none is left here.
+    pub fn take_owned(&mut self) -> OwnedRequest {
         OwnedRequest {
-            head: OwnedRequestHead::from(self.head),
-            parameters: OwnedParameters::from(self.parameters),
-            content: match self.content {
+            head: OwnedRequestHead::from(*self.head),
+            parameters: OwnedParameters::from(&self.parameters),
+            content: match std::mem::replace(&mut self.content, Incoming::Whole(&[])) {
                 Incoming::Whole(content) => RequestContent::whole(Bytes::copy_from_slice(content)),
                 Incoming::Arriving(content) => content,
             },
@@ -193,16 +198,16 @@ impl<'a> Request<'a> {
 }
 
 impl OwnedRequest {
-    /// The request to be read as one that borrows; with whole content only if nothing is still to arrive.
-    pub(crate) fn as_request<'a>(&'a self, content: &'a [u8]) -> Request<'a> {
-        Request {
-            head: self.head.as_head(),
+    /// Calls `read` with the request as one that borrows, and with `content` as the whole of its content.
+    pub(crate) fn read_with<R>(&self, content: &[u8], read: impl FnOnce(&Request<'_>) -> R) -> R {
+        read(&Request {
+            head: &self.head.as_head(),
             parameters: self.parameters.as_parameters(),
             content: Incoming::Whole(content),
             connection: &self.connection,
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
-        }
+        })
     }
 
     /// The whole head.

@@ -5,36 +5,39 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode_str;
 
 /// The parameters of a matched route.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Parameters<'a>(Source<'a>);
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 enum Source<'a> {
     #[default]
     None,
-    Matched(&'a matchit::Params<'a, 'a>),
-    Owned(&'a [(Box<str>, Box<str>)]),
+    Matched(matchit::Params<'a, 'a>),
+    Kept(&'a [KeptParameter]),
 }
+
+/// A name and a value, percent-encoded.
+type KeptParameter = (Box<str>, Box<str>);
 
 /// Parameters that do not borrow.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct OwnedParameters(Vec<(Box<str>, Box<str>)>);
+pub(crate) struct OwnedParameters(Vec<KeptParameter>);
 
 impl<'a> Parameters<'a> {
     pub(crate) const fn none() -> Self {
         Self(Source::None)
     }
 
-    pub(crate) const fn matched(params: &'a matchit::Params<'a, 'a>) -> Self {
+    pub(crate) const fn matched(params: matchit::Params<'a, 'a>) -> Self {
         Self(Source::Matched(params))
     }
 
     /// The parameter `name`, as it stood in the path, percent-encoded.
     pub fn raw(&self, name: &str) -> Option<&'a str> {
-        match self.0 {
+        match &self.0 {
             Source::None => None,
             Source::Matched(params) => params.get(name),
-            Source::Owned(params) => params.iter().find(|(key, _)| **key == *name).map(|(_, value)| &**value),
+            Source::Kept(params) => params.iter().find(|(key, _)| **key == *name).map(|(_, value)| &**value),
         }
     }
 
@@ -44,24 +47,24 @@ impl<'a> Parameters<'a> {
     }
 
     /// All parameters in the order of the route, percent-encoded.
-    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let (matched, owned) = match self.0 {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let (matched, kept) = match &self.0 {
             Source::None => (None, None),
             Source::Matched(params) => (Some(params.iter()), None),
-            Source::Owned(params) => (None, Some(params.iter().map(|(key, value)| (&**key, &**value)))),
+            Source::Kept(params) => (None, Some(params.iter().map(|(name, value)| (&**name, &**value)))),
         };
-        matched.into_iter().flatten().chain(owned.into_iter().flatten())
+        matched.into_iter().flatten().chain(kept.into_iter().flatten())
     }
 }
 
 impl OwnedParameters {
     pub(crate) fn as_parameters(&self) -> Parameters<'_> {
-        Parameters(Source::Owned(&self.0))
+        Parameters(Source::Kept(&self.0))
     }
 }
 
-impl From<Parameters<'_>> for OwnedParameters {
-    fn from(parameters: Parameters<'_>) -> Self {
-        Self(parameters.iter().map(|(key, value)| (key.into(), value.into())).collect())
+impl From<&Parameters<'_>> for OwnedParameters {
+    fn from(parameters: &Parameters<'_>) -> Self {
+        Self(parameters.iter().map(|(name, value)| (name.into(), value.into())).collect())
     }
 }

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use thruway_message::FieldLinesBuf;
 use thruway_net::PooledBuffer;
 
+use super::tunnel::TunnelHandler;
 use super::writer::{ContentWriter, Written};
 use crate::RequestContent;
 
@@ -27,6 +28,8 @@ pub(crate) enum Source {
     Bytes(Bytes),
     File(FileRange),
     Stream(Pin<Box<dyn ContentStream>>),
+    /// None, and no more HTTP after the head.
+    Tunnel(TunnelHandler),
 }
 
 /// A part of an open file.
@@ -104,7 +107,7 @@ impl Content {
     /// How many octets there are, if that is known.
     pub fn length(&self) -> Option<u64> {
         match &self.0 {
-            Source::Empty => Some(0),
+            Source::Empty | Source::Tunnel(_) => Some(0),
             Source::Static(octets) => Some(octets.len() as u64),
             Source::Pooled(octets) => Some(octets.len() as u64),
             Source::Bytes(octets) => Some(octets.len() as u64),
@@ -198,6 +201,7 @@ impl fmt::Debug for Content {
             Source::Static(_) | Source::Pooled(_) | Source::Bytes(_) => "Octets",
             Source::File(_) => "File",
             Source::Stream(_) => "Stream",
+            Source::Tunnel(_) => "Tunnel",
         };
         f.debug_tuple(kind).field(&self.length()).finish()
     }

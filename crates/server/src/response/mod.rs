@@ -29,7 +29,6 @@ pub struct Response {
     status: StatusCode,
     field_lines: FieldLinesBuf,
     content: Content,
-    tunnel: Option<TunnelHandler>,
     /// What the fields set so far mean for the server.
     marks: Marks,
 }
@@ -50,7 +49,6 @@ impl Response {
             status,
             field_lines: FieldLinesBuf::new(),
             content: Content::empty(),
-            tunnel: None,
             marks: Marks { is_last: false, has_origin_fields: false },
         }
     }
@@ -107,8 +105,9 @@ impl Response {
     where
         F: Future<Output = ()> + 'static,
     {
-        let response = Self::new(StatusCode::SWITCHING_PROTOCOLS).with_field("Upgrade", protocol);
-        Self { tunnel: Some(TunnelHandler::new(run)), ..response }
+        Self::new(StatusCode::SWITCHING_PROTOCOLS)
+            .with_field("Upgrade", protocol)
+            .with_content(Content(Source::Tunnel(TunnelHandler::new(run))))
     }
 
     /// Hands the connection over to `run`, as the success of a CONNECT (RFC 9110 §9.3.6).
@@ -116,7 +115,7 @@ impl Response {
     where
         F: Future<Output = ()> + 'static,
     {
-        Self { tunnel: Some(TunnelHandler::new(run)), ..Self::new(StatusCode::OK) }
+        Self::new(StatusCode::OK).with_content(Content(Source::Tunnel(TunnelHandler::new(run))))
     }
 
     /// The same with another status.
@@ -212,12 +211,12 @@ impl Response {
     /// Whether the connection is to be handed over.
     #[inline]
     pub(crate) const fn has_tunnel(&self) -> bool {
-        self.tunnel.is_some()
+        matches!(self.content.0, Source::Tunnel(_))
     }
 
     /// The answer to a request that should have asked for the upgrade that this response makes (RFC 9110 §15.5.22).
     #[cold]
-    pub(crate) fn into_upgrade_required(self) -> Self {
+    pub(crate) fn to_upgrade_required(&self) -> Self {
         let mut required = Self::new(StatusCode::UPGRADE_REQUIRED);
         for line in self.field_lines.iter().filter(|line| line.name.is("upgrade")) {
             required.field_lines.append_line(line);
@@ -227,20 +226,17 @@ impl Response {
         required
     }
 
-    /// Takes the response apart.
-    pub(crate) fn into_parts(self) -> ResponseParts {
-        let Self { status, field_lines, content, tunnel, marks } = self;
-        ResponseParts { status, field_lines, content, tunnel, marks }
+    /// What the fields mean for the server.
+    #[inline]
+    pub(crate) const fn marks(&self) -> Marks {
+        self.marks
     }
-}
 
-/// A response for the connection to write.
-pub(crate) struct ResponseParts {
-    pub(crate) status: StatusCode,
-    pub(crate) field_lines: FieldLinesBuf,
-    pub(crate) content: Content,
-    pub(crate) tunnel: Option<TunnelHandler>,
-    pub(crate) marks: Marks,
+    /// Takes the content out.
+    #[inline]
+    pub(crate) fn take_content(&mut self) -> Source {
+        std::mem::take(&mut self.content.0)
+    }
 }
 
 /// Fields that the server writes itself.
