@@ -1,1 +1,9 @@
-//! Placeholder.
+//! What the tests of several crates share: transcripts of the parsers, reproducible randomness, scripted peers.
+//!
+//! For development only. Nothing here opens a port or sleeps.
+
+mod random;
+pub mod scene;
+pub mod transcript;
+
+pub use random::Random;

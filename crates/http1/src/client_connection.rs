@@ -8,7 +8,7 @@ use thruway_message::{FieldLines, ResponseHead, StatusCode};
 use crate::body_length::LengthFields;
 use crate::chunked::Piece;
 use crate::content::ContentDecoder;
-use crate::field_section::{self, SectionLimit};
+use crate::field_section::{self, PartialSection, SectionLimit};
 use crate::persistence::ConnectionOptions;
 use crate::{BodyLength, Error, FieldLineIndex, Limits, ResponseTo, status_line};
 
@@ -26,6 +26,8 @@ use crate::{BodyLength, Error, FieldLineIndex, Limits, ResponseTo, status_line};
 pub struct ClientConnection {
     state: State,
     expected: VecDeque<Expected>,
+    /// What is known of the head that is awaited.
+    partial: PartialSection,
     interim_count: u32,
     is_persistent: bool,
     limits: Limits,
@@ -67,6 +69,7 @@ impl ClientConnection {
         Self {
             state: State::ExpectResponse,
             expected: VecDeque::new(),
+            partial: PartialSection::default(),
             interim_count: 0,
             is_persistent: true,
             limits,
@@ -146,13 +149,12 @@ impl ClientConnection {
         let Some(expected) = self.expected.front().copied() else {
             return if input.is_empty() { Ok((None, 0)) } else { Err(Error::UnexpectedMessage) };
         };
+        let limit = SectionLimit::of_header(&self.limits);
+        if self.partial.is_same_line(input, limit)? {
+            return Ok((None, 0));
+        }
         let Some(line) = status_line::parse(input)? else {
             return Ok((None, 0));
-        };
-        let limit = SectionLimit {
-            octets: self.limits.header_section_bytes,
-            field_lines: self.limits.field_lines,
-            too_large: Error::HeaderSectionTooLarge,
         };
         let mut fields = ResponseFields {
             opens_tunnel: expected.to == ResponseTo::Connect && line.status.is_success(),
@@ -160,6 +162,7 @@ impl ClientConnection {
         };
         let observe = |name: &[u8], value: &[u8]| fields.observe(name, value);
         let Some(end) = field_section::parse(input, line.end, limit, index, observe)? else {
+            self.partial = PartialSection::new(line.end, input);
             return Ok((None, 0));
         };
         let body_length = fields.length.of_response(expected.to, line.status, line.version)?;
@@ -247,11 +250,11 @@ struct ResponseFields {
 impl ResponseFields {
     #[inline]
     fn observe(&mut self, name: &[u8], value: &[u8]) -> Result<(), Error> {
-        match name {
-            _ if is_in_any_case(name, b"connection") => self.connection.observe(value),
+        match name.len() {
+            10 if is_in_any_case(name, b"connection") => self.connection.observe(value),
             _ if self.opens_tunnel => {}
-            _ if is_in_any_case(name, b"content-length") => self.length.observe_content_length(value)?,
-            _ if is_in_any_case(name, b"transfer-encoding") => self.length.observe_transfer_encoding(value),
+            14 if is_in_any_case(name, b"content-length") => self.length.observe_content_length(value)?,
+            17 if is_in_any_case(name, b"transfer-encoding") => self.length.observe_transfer_encoding(value),
             _ => {}
         }
         Ok(())

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use thruway_message::token::is_whitespace;
 use thruway_message::{FieldLineSpan, FieldLines};
 
-use crate::{Error, scan};
+use crate::{Error, Limits, scan};
 
 /// Where the field lines of the section parsed last stand. Belongs to the caller, who uses one for all messages.
 #[derive(Default)]
@@ -48,10 +48,7 @@ pub(crate) fn parse(
     index: &mut FieldLineIndex,
     mut observe: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,
 ) -> Result<Option<usize>, Error> {
-    // What is beyond the limit is not looked at, so that how much has arrived does not change the verdict.
-    // Spans are 32 bits wide: nothing beyond 4 GiB is looked at either, whatever the limit.
-    let section_end = start.saturating_add(limit.octets as usize).min(u32::MAX as usize);
-    let view = &input[..input.len().min(section_end)];
+    let view = limit.view(input, start);
     index.spans.clear();
     let mut at = start;
     loop {
@@ -68,9 +65,77 @@ pub(crate) fn parse(
                 at = next;
             }
             Line::Empty(end) => return Ok(Some(end)),
-            Line::Partial if view.len() == section_end => return Err(limit.too_large),
-            Line::Partial => return Ok(None),
+            Line::Partial => return limit.check_partial(view, start).map(|()| None),
         }
+    }
+}
+
+/// A section of which a part has arrived and was found to be sound.
+///
+/// A client that sends a head octet by octet must not have it parsed anew each time. There can be no more lines than
+/// their limit: so the whole is parsed when a line has ended, and until then only the unfinished line.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct PartialSection {
+    start: usize,
+    /// How many octets were looked at; 0 if none.
+    seen: usize,
+}
+
+impl PartialSection {
+    /// All of `input` was looked at, in which the section starts at `start`.
+    pub(crate) fn new(start: usize, input: &[u8]) -> Self {
+        Self { start, seen: input.len() }
+    }
+
+    /// Whether `input` still ends within the line in which it ended when it was looked at, which is sound so far. If it
+    /// does not, the whole must be parsed again, and this is forgotten.
+    #[inline]
+    pub(crate) fn is_same_line(&mut self, input: &[u8], limit: SectionLimit) -> Result<bool, Error> {
+        if self.seen == 0 { Ok(false) } else { core::mem::take(self).check_same_line(self, input, limit) }
+    }
+
+    #[cold]
+    fn check_same_line(self, kept: &mut Self, input: &[u8], limit: SectionLimit) -> Result<bool, Error> {
+        let Some((seen, new)) = input.split_at_checked(self.seen) else { return Ok(false) };
+        if memchr::memchr(b'\n', new).is_some() {
+            return Ok(false);
+        }
+        let line_start = memchr::memrchr(b'\n', seen).map_or(0, |line_feed| line_feed + 1);
+        let view = limit.view(input, self.start);
+        let Line::Partial = parse_line(view, line_start)? else { return Ok(false) };
+        limit.check_partial(view, self.start)?;
+        *kept = Self::new(self.start, input);
+        Ok(true)
+    }
+}
+
+impl SectionLimit {
+    /// That of a header section.
+    #[inline]
+    pub(crate) const fn of_header(limits: &Limits) -> Self {
+        Self {
+            octets: limits.header_section_bytes,
+            field_lines: limits.field_lines,
+            too_large: Error::HeaderSectionTooLarge,
+        }
+    }
+
+    /// The part of `input` that a section at `start` may take. What is beyond is not looked at, so that how much has
+    /// arrived does not change the verdict.
+    #[inline]
+    fn view(self, input: &[u8], start: usize) -> &[u8] {
+        &input[..input.len().min(self.end(start))]
+    }
+
+    /// Refuses an unfinished section at `start` that has filled its `view`.
+    fn check_partial(self, view: &[u8], start: usize) -> Result<(), Error> {
+        if view.len() < self.end(start) { Ok(()) } else { Err(self.too_large) }
+    }
+
+    /// Spans are 32 bits wide: there is nothing beyond 4 GiB, whatever the limit.
+    #[inline]
+    fn end(self, start: usize) -> usize {
+        start.saturating_add(self.octets as usize).min(u32::MAX as usize)
     }
 }
 

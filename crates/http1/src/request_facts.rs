@@ -48,13 +48,13 @@ impl RequestFields {
     /// Takes note of one field line.
     #[inline]
     pub(crate) fn observe(&mut self, name: &[u8], value: &[u8]) -> Result<(), Error> {
-        match name {
-            _ if is_in_any_case(name, b"host") => self.host.observe(value)?,
-            _ if is_in_any_case(name, b"expect") => self.observe_expect(value)?,
-            _ if is_in_any_case(name, b"upgrade") => self.has_upgrade = true,
-            _ if is_in_any_case(name, b"connection") => self.connection.observe(value),
-            _ if is_in_any_case(name, b"content-length") => self.length.observe_content_length(value)?,
-            _ if is_in_any_case(name, b"transfer-encoding") => self.length.observe_transfer_encoding(value),
+        match name.len() {
+            4 if is_in_any_case(name, b"host") => self.host.observe(value)?,
+            6 if is_in_any_case(name, b"expect") => self.observe_expect(value)?,
+            7 if is_in_any_case(name, b"upgrade") => self.has_upgrade = true,
+            10 if is_in_any_case(name, b"connection") => self.connection.observe(value),
+            14 if is_in_any_case(name, b"content-length") => self.length.observe_content_length(value)?,
+            17 if is_in_any_case(name, b"transfer-encoding") => self.length.observe_transfer_encoding(value),
             _ => {}
         }
         Ok(())

@@ -28,7 +28,7 @@ pub(crate) fn parse(input: &[u8], target_bytes_max: u32) -> Result<Option<Reques
     // As in a section: what is beyond the limit is not looked at.
     let target_end_max = target_start.saturating_add(target_bytes_max as usize);
     let view = &input[..input.len().min(target_end_max.saturating_add(1))];
-    let target_end = scan::target_end(view, target_start);
+    let (path_end, target_end) = request_target::ends(view, target_start);
     match view.get(target_end) {
         _ if target_end > target_end_max => return Err(Error::RequestTargetTooLong),
         None => return Ok(None),
@@ -40,7 +40,7 @@ pub(crate) fn parse(input: &[u8], target_bytes_max: u32) -> Result<Option<Reques
     let Some((version, end)) = parse_version(input, target_end + 1)? else {
         return Ok(None);
     };
-    let target = request_target::parse(method, &input[target_start..target_end])?;
+    let target = request_target::parse(method, &input[target_start..target_end], path_end - target_start)?;
     Ok(Some(RequestLine { method, target, version, end }))
 }
 

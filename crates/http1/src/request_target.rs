@@ -2,43 +2,49 @@
 
 use thruway_message::{AbsoluteForm, Authority, Method, OriginForm, RequestTarget};
 
-use crate::Error;
+use crate::{Error, scan};
 
-/// The target written as `octets`, which are visible ASCII.
+/// Where the path of the target at `start` ends, and where the target does: at the first octet that no target may hold.
 #[inline]
-pub(crate) fn parse<'i>(method: Method<'_>, octets: &'i [u8]) -> Result<RequestTarget<'i>, Error> {
-    match octets {
-        [b'/', ..] if method != Method::Connect => parse_origin(octets).map(RequestTarget::Origin),
-        b"*" if method == Method::Options => Ok(RequestTarget::Asterisk),
-        _ if method == Method::Connect => parse_authority(octets),
-        _ => parse_absolute(octets),
+pub(crate) fn ends(view: &[u8], start: usize) -> (usize, usize) {
+    let path_end = scan::path_end(view, start);
+    match view.get(path_end) {
+        Some(b'?') => (path_end, scan::query_end(view, path_end + 1)),
+        _ => (path_end, path_end),
     }
 }
 
-/// `absolute-path [ "?" query ]` (RFC 9112 §3.2.1). There is no fragment in a target, and in a path no backslash, which
-/// some read as a slash. Neither is a character of a URI; but browsers send a backslash in a query as it is.
+/// The target written as `octets`, in which scanning has found nothing that a target may not hold. Its path, if it has
+/// one, ends at `path_end`.
 #[inline]
-fn parse_origin(octets: &[u8]) -> Result<OriginForm<'_>, Error> {
-    let origin = OriginForm::from_parsed(octets);
-    let (path, query) = octets.split_at(origin.path_octets().len());
-    if path.iter().any(|octet| matches!(octet, b'#' | b'\\')) || query.contains(&b'#') {
-        return Err(Error::RequestTargetInvalid);
+pub(crate) fn parse<'i>(
+    method: Method<'_>,
+    octets: &'i [u8],
+    path_end: usize,
+) -> Result<RequestTarget<'i>, Error> {
+    match octets {
+        [b'/', ..] if method != Method::Connect => {
+            Ok(RequestTarget::Origin(OriginForm::from_parsed(octets, path_end)))
+        }
+        b"*" if method == Method::Options => Ok(RequestTarget::Asterisk),
+        _ if method == Method::Connect => parse_authority(octets),
+        _ => parse_absolute(octets, path_end),
     }
-    Ok(origin)
 }
 
 /// `absolute-URI` with an authority (RFC 9112 §3.2.2, RFC 3986 §4.3).
 #[cold]
-fn parse_absolute(octets: &[u8]) -> Result<RequestTarget<'_>, Error> {
+fn parse_absolute(octets: &[u8], path_end: usize) -> Result<RequestTarget<'_>, Error> {
     let colon = memchr::memchr(b':', octets).ok_or(Error::RequestTargetInvalid)?;
     let after = octets[colon..].strip_prefix(b"://").ok_or(Error::RequestTargetInvalid)?;
     let authority_end = after.iter().position(|octet| matches!(octet, b'/' | b'?')).unwrap_or(after.len());
+    let origin_start = octets.len() - after.len() + authority_end;
     let authority = Authority::parse(&after[..authority_end]).map_err(|_| Error::RequestTargetInvalid)?;
     if authority.host().is_empty() || !is_scheme(&octets[..colon]) {
         return Err(Error::RequestTargetInvalid);
     }
     let scheme = core::str::from_utf8(&octets[..colon]).map_err(|_| Error::RequestTargetInvalid)?;
-    let origin = parse_origin(&after[authority_end..])?;
+    let origin = OriginForm::from_parsed(&octets[origin_start..], path_end - origin_start);
     Ok(RequestTarget::Absolute(AbsoluteForm { scheme, authority, origin }))
 }
 

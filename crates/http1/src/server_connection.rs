@@ -4,7 +4,7 @@ use thruway_message::{FieldLines, RequestHead};
 
 use crate::chunked::Piece;
 use crate::content::ContentDecoder;
-use crate::field_section::{self, SectionLimit};
+use crate::field_section::{self, PartialSection, SectionLimit};
 use crate::request_facts::RequestFields;
 use crate::{BodyLength, Error, FieldLineIndex, Limits, RequestFacts, request_line};
 
@@ -27,6 +27,8 @@ pub struct ServerConnection {
     awaits_verdict: bool,
     /// Whether no request is read after the present one.
     is_last: bool,
+    /// What is known of the head that is awaited.
+    partial: PartialSection,
     request_count: u64,
     limits: Limits,
 }
@@ -53,7 +55,14 @@ pub enum ServerEvent<'i> {
 impl ServerConnection {
     /// A connection on which nothing has arrived.
     pub fn new(limits: Limits) -> Self {
-        Self { state: State::ExpectRequest, awaits_verdict: false, is_last: false, request_count: 0, limits }
+        Self {
+            state: State::ExpectRequest,
+            awaits_verdict: false,
+            is_last: false,
+            partial: PartialSection::default(),
+            request_count: 0,
+            limits,
+        }
     }
 
     /// Reads `input`. Returns the first event in it and how many octets that used up; `None` asks for more than
@@ -153,17 +162,17 @@ impl ServerConnection {
         input: &'i [u8],
         index: &'i mut FieldLineIndex,
     ) -> Result<(Option<ServerEvent<'i>>, usize), Error> {
+        let limit = SectionLimit::of_header(&self.limits);
+        if self.partial.is_same_line(input, limit)? {
+            return Ok((None, 0));
+        }
         let Some(line) = request_line::parse(input, self.limits.request_target_bytes)? else {
             return Ok((None, 0));
-        };
-        let limit = SectionLimit {
-            octets: self.limits.header_section_bytes,
-            field_lines: self.limits.field_lines,
-            too_large: Error::HeaderSectionTooLarge,
         };
         let mut fields = RequestFields::default();
         let observe = |name: &[u8], value: &[u8]| fields.observe(name, value);
         let Some(end) = field_section::parse(input, line.end, limit, index, observe)? else {
+            self.partial = PartialSection::new(line.end, input);
             return Ok((None, 0));
         };
         let mut facts = fields.facts(line.method, line.version)?;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use thruway_message::token::is_token;
 use thruway_message::{FieldLines, FieldLinesBuf, Method, StatusCode, Version};
 
-use crate::{BodyLength, Error, ResponseBody, request_target, scan};
+use crate::{BodyLength, Error, ResponseBody, request_target};
 
 /// A response head to be written.
 #[derive(Clone, Copy, Debug)]
@@ -107,10 +107,11 @@ pub fn write_request_head(output: &mut Vec<u8>, request: &RequestToWrite<'_>) ->
     if !is_token(method) {
         return Err(Error::MethodInvalid);
     }
-    if scan::target_end(target, 0) < target.len() {
+    let (path_end, end) = request_target::ends(target, 0);
+    if end < target.len() {
         return Err(Error::RequestTargetInvalid);
     }
-    request_target::parse(request.method, target)?;
+    request_target::parse(request.method, target, path_end)?;
     output.extend_from_slice(method);
     output.push(b' ');
     output.extend_from_slice(target);

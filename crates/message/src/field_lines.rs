@@ -114,6 +114,11 @@ impl FieldLinesBuf {
         Self(Lines::Static(lines))
     }
 
+    /// Makes room for lines of so many octets, so that adding them allocates no more than once.
+    pub fn reserve(&mut self, octets: usize) {
+        self.make_owned(octets).reserve(octets);
+    }
+
     /// Adds a line at the end.
     ///
     /// # Errors
@@ -127,7 +132,7 @@ impl FieldLinesBuf {
 
     /// Adds a line that is known to be valid at the end.
     pub fn append_line(&mut self, line: FieldLine<'_>) {
-        let octets = self.make_owned();
+        let octets = self.make_owned(ROOM_FOR_MORE_LINES);
         octets.extend_from_slice(line.name.as_bytes());
         octets.extend_from_slice(b": ");
         octets.extend_from_slice(line.value.as_bytes());
@@ -176,9 +181,9 @@ impl FieldLinesBuf {
         }
     }
 
-    fn make_owned(&mut self) -> &mut Vec<u8> {
+    fn make_owned(&mut self, room: usize) -> &mut Vec<u8> {
         if let Lines::Static(lines) = self.0 {
-            let mut octets = Vec::with_capacity(lines.len() + ROOM_FOR_MORE_LINES);
+            let mut octets = Vec::with_capacity(lines.len() + room);
             octets.extend_from_slice(lines.as_bytes());
             self.0 = Lines::Owned(octets);
         }

@@ -1,108 +1,174 @@
-//! Finds where a run of octets of one class ends, eight octets at a time.
+//! Finds where a run of octets of one class ends, many octets at a time.
 //!
-//! Each function has a portable table of the class in `thruway_message::token` beside it; the tests compare
-//! the two on every octet at every place.
+//! A class is written three times: for one octet, for a word of eight, and for a block of sixteen where the processor
+//! has those. The tests compare all of them with the tables in `thruway_message::token`, on every octet at every place.
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[path = "sse2.rs"]
+mod blocks;
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[path = "no_blocks.rs"]
+mod blocks;
+mod words;
 
 use thruway_message::token;
+
+/// A class of octets that ends a run.
+trait Class {
+    /// The octets of `block` that are in the class, the first one in the lowest bit.
+    fn in_block(block: &[u8; 16]) -> u32;
+    /// Marks the octets of `word` that are in the class, by their high bits. Above the lowest mark there may be wrong
+    /// ones.
+    fn in_word(word: u64) -> u64;
+    /// Whether `octet` is in the class.
+    fn has(octet: u8) -> bool;
+}
+
+/// What is no letter, no digit and no dash: the names in use hold nothing else.
+struct UnusualInToken;
+
+/// Control characters, tab among them.
+struct Control;
+
+/// What ends the path of a request target: a question mark, and what no path holds (RFC 3986 §2): anything but visible
+/// ASCII, `#`, and the backslash, which some read as a slash.
+struct NotInPath;
+
+/// What no query of a request target holds: anything but visible ASCII, and `#`. Browsers send a backslash there.
+struct NotInQuery;
 
 /// The first place from `from` on that holds no token octet; `input.len()` if there is none.
 #[inline]
 pub(crate) fn token_end(input: &[u8], from: usize) -> usize {
-    let mut at = from;
-    loop {
-        at = first_marked(input, at, unusual_in_token, |octet| !is_usual_in_token(octet));
-        // The rarer token characters are not worth a place in the word-wise test.
-        if at < input.len() && token::is_token_octet(input[at]) {
-            at += 1;
-        } else {
-            return at;
+    let at = find::<UnusualInToken>(input, from);
+    // The rarer token characters are not worth a place in the classes of blocks and words.
+    match input.get(at) {
+        Some(octet) if *octet != b':' && token::is_token_octet(*octet) => {
+            run_end(input, at + 1, token::is_token_octet)
         }
+        _ => at,
     }
 }
 
 /// The first place from `from` on that holds an octet no field value may hold; `input.len()` if there is none.
 #[inline]
 pub(crate) fn field_value_end(input: &[u8], from: usize) -> usize {
-    let mut at = from;
-    loop {
-        at = first_marked(input, at, control, |octet| octet < b' ' || octet == DELETE);
-        // A tab is a control character that may stand in a value; it is rare.
-        if at < input.len() && input[at] == b'\t' {
-            at += 1;
-        } else {
-            return at;
-        }
+    let at = find::<Control>(input, from);
+    // A tab is a control character that may stand in a value; it is rare.
+    match input.get(at) {
+        Some(b'\t') => run_end(input, at + 1, token::is_field_value_octet),
+        _ => at,
     }
 }
 
-/// The first place from `from` on that holds an octet no request target may hold: anything but visible ASCII
-/// (RFC 3986 §2). `input.len()` if there is none.
+/// The first place from `from` on that holds a question mark or an octet no path of a target may hold; `input.len()` if
+/// there is none.
 #[inline]
-pub(crate) fn target_end(input: &[u8], from: usize) -> usize {
-    first_marked(input, from, not_visible, |octet| !octet.is_ascii_graphic())
+pub(crate) fn path_end(input: &[u8], from: usize) -> usize {
+    find::<NotInPath>(input, from)
 }
 
-/// Walks words of eight octets until `mark_word` marks one, then single octets until `mark` does. A mark is the
-/// high bit of an octet; those above the lowest mark of a word may be wrong.
+/// The first place from `from` on that holds an octet no query of a target may hold; `input.len()` if there is none.
 #[inline]
-fn first_marked(input: &[u8], from: usize, mark_word: fn(u64) -> u64, mark: fn(u8) -> bool) -> usize {
+pub(crate) fn query_end(input: &[u8], from: usize) -> usize {
+    find::<NotInQuery>(input, from)
+}
+
+/// Where the run ends of octets for which `is_inside` holds, octet by octet: runs that have something rare in them are
+/// not looked up in blocks again after each of it, for they may hold nothing else.
+#[cold]
+fn run_end(input: &[u8], from: usize, is_inside: fn(u8) -> bool) -> usize {
+    let length = input[from..].iter().take_while(|octet| is_inside(**octet)).count();
+    from + length
+}
+
+/// The first place from `from` on that holds an octet of the class; `input.len()` if there is none.
+#[inline]
+fn find<C: Class>(input: &[u8], from: usize) -> usize {
     let mut at = from;
-    while let Some(word) = input.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        let marks = mark_word(u64::from_le_bytes(*word));
+    while let Some(block) = input.get(at..).and_then(<[u8]>::first_chunk::<16>) {
+        let found = C::in_block(block);
+        if found != 0 {
+            return at + found.trailing_zeros() as usize;
+        }
+        at += 16;
+    }
+    if let Some(word) = input.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let marks = C::in_word(u64::from_le_bytes(*word));
         if marks != 0 {
             return at + (marks.trailing_zeros() / 8) as usize;
         }
         at += 8;
     }
-    while at < input.len() && !mark(input[at]) {
+    while at < input.len() && !C::has(input[at]) {
         at += 1;
     }
     at
 }
 
-/// Marks what is no letter, no digit and no dash: the names in use hold nothing else.
-#[inline]
-fn unusual_in_token(word: u64) -> u64 {
-    let low = word & !HIGH_BITS;
-    let lower_case = low | repeat(b' ');
-    let letter = at_least(lower_case, b'a') & !at_least(lower_case, b'z' + 1);
-    let digit = at_least(low, b'0') & !at_least(low, b'9' + 1);
-    let not_dash = (low ^ repeat(b'-')) + !HIGH_BITS;
-    !((letter | digit | !not_dash) & !word) & HIGH_BITS
+impl Class for UnusualInToken {
+    #[inline]
+    fn in_block(block: &[u8; 16]) -> u32 {
+        blocks::unusual_in_token(block)
+    }
+
+    #[inline]
+    fn in_word(word: u64) -> u64 {
+        words::unusual_in_token(word)
+    }
+
+    fn has(octet: u8) -> bool {
+        !octet.is_ascii_alphanumeric() && octet != b'-'
+    }
 }
 
-fn is_usual_in_token(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric() || octet == b'-'
+impl Class for Control {
+    #[inline]
+    fn in_block(block: &[u8; 16]) -> u32 {
+        blocks::control(block)
+    }
+
+    #[inline]
+    fn in_word(word: u64) -> u64 {
+        words::control(word)
+    }
+
+    fn has(octet: u8) -> bool {
+        octet.is_ascii_control()
+    }
 }
 
-/// Marks control characters, tab among them.
-#[inline]
-fn control(word: u64) -> u64 {
-    let below_space = word.wrapping_sub(repeat(b' ')) & !word;
-    let other_than_delete = word ^ repeat(DELETE);
-    let delete = other_than_delete.wrapping_sub(repeat(1)) & !other_than_delete;
-    (below_space | delete) & HIGH_BITS
+impl Class for NotInPath {
+    #[inline]
+    fn in_block(block: &[u8; 16]) -> u32 {
+        blocks::not_in_path(block)
+    }
+
+    #[inline]
+    fn in_word(word: u64) -> u64 {
+        words::not_in_path(word)
+    }
+
+    fn has(octet: u8) -> bool {
+        NotInQuery::has(octet) || matches!(octet, b'?' | b'\\')
+    }
 }
 
-/// Marks all but visible ASCII.
-#[inline]
-fn not_visible(word: u64) -> u64 {
-    let low = word & !HIGH_BITS;
-    (!at_least(low, b'!') | at_least(low, DELETE) | word) & HIGH_BITS
-}
+impl Class for NotInQuery {
+    #[inline]
+    fn in_block(block: &[u8; 16]) -> u32 {
+        blocks::not_in_query(block)
+    }
 
-/// The high bit of each octet of `low` that is at least `bound`. No octet of `low` may have its high bit set.
-#[inline]
-fn at_least(low: u64, bound: u8) -> u64 {
-    low + repeat(0x80 - bound)
-}
+    #[inline]
+    fn in_word(word: u64) -> u64 {
+        words::not_in_query(word)
+    }
 
-const fn repeat(octet: u8) -> u64 {
-    u64::from_ne_bytes([octet; 8])
+    fn has(octet: u8) -> bool {
+        !octet.is_ascii_graphic() || octet == b'#'
+    }
 }
-
-const HIGH_BITS: u64 = repeat(0x80);
-const DELETE: u8 = 0x7f;
 
 #[cfg(test)]
 mod tests {
@@ -110,11 +176,13 @@ mod tests {
     use alloc::vec;
 
     type Scan = fn(&[u8], usize) -> usize;
+    type IsInside = fn(u8) -> bool;
 
-    const SCANS: [(Scan, fn(u8) -> bool); 3] = [
+    const SCANS: [(Scan, IsInside); 4] = [
         (token_end, token::is_token_octet),
         (field_value_end, token::is_field_value_octet),
-        (target_end, |octet| octet.is_ascii_graphic()),
+        (path_end, |octet| octet.is_ascii_graphic() && !matches!(octet, b'#' | b'?' | b'\\')),
+        (query_end, |octet| octet.is_ascii_graphic() && octet != b'#'),
     ];
 
     #[test]
@@ -128,6 +196,31 @@ mod tests {
                     input[place] = octet;
                     let expected = if is_in_class(octet) { length } else { place };
                     assert_eq!(scan(&input, 0), expected, "octet {octet:#x} at {place} of {length}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_and_words_agree() {
+        for octet in 0..=255 {
+            for place in 0..16 {
+                let mut block = [b'a'; 16];
+                block[place] = octet;
+                let words = block.first_chunk().zip(block.last_chunk()).unwrap();
+                let [low, high] = [words.0, words.1].map(|word| u64::from_le_bytes(*word));
+                for (in_block, in_word) in [
+                    (
+                        blocks::unusual_in_token as fn(&[u8; 16]) -> u32,
+                        words::unusual_in_token as fn(u64) -> u64,
+                    ),
+                    (blocks::control, words::control),
+                    (blocks::not_in_path, words::not_in_path),
+                    (blocks::not_in_query, words::not_in_query),
+                ] {
+                    let is_marked = in_word(low) != 0 || in_word(high) != 0;
+                    let expected = if is_marked { 1 << place } else { 0 };
+                    assert_eq!(in_block(&block), expected, "octet {octet:#x} at {place}");
                 }
             }
         }

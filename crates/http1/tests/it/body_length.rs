@@ -4,8 +4,11 @@ use thruway_http1::{BodyLength, Error, Limits, ResponseBody, ResponseTo};
 use thruway_message::{Method, StatusCode, Version};
 use thruway_testkit::transcript::{Event, Reader, Transcript};
 
+/// What the `Content-Length` lines of a message say together.
+type Length = Result<Option<u64>, Error>;
+
 /// Values of `Content-Length` lines, and what they say.
-const LENGTHS: &[(&[&str], Result<Option<u64>, Error>)] = &[
+const LENGTHS: &[(&[&str], Length)] = &[
     (&[], Ok(None)),
     (&["0"], Ok(Some(0))),
     (&["7"], Ok(Some(7))),
@@ -78,14 +81,12 @@ fn responses_of_every_status_follow_the_rules() {
     }
 }
 
-fn for_every_combination(check: impl Fn(Version, &str, Result<Option<u64>, Error>, Codings)) {
+fn for_every_combination(check: impl Fn(Version, &str, Length, Codings)) {
     for version in VERSIONS {
         for (lengths, length) in LENGTHS {
             for (values, codings) in CODINGS {
-                let lengths: String =
-                    lengths.iter().map(|value| format!("Content-Length: {value}\r\n")).collect();
-                let values: String =
-                    values.iter().map(|value| format!("Transfer-Encoding: {value}\r\n")).collect();
+                let lengths = lines("Content-Length", lengths);
+                let values = lines("Transfer-Encoding", values);
                 check(version, &format!("{lengths}{values}"), *length, *codings);
                 check(version, &format!("{values}{lengths}"), *length, *codings);
             }
@@ -93,12 +94,12 @@ fn for_every_combination(check: impl Fn(Version, &str, Result<Option<u64>, Error
     }
 }
 
+fn lines(name: &str, values: &[&str]) -> String {
+    values.iter().flat_map(|value| [name, ": ", value, "\r\n"]).collect()
+}
+
 /// What is wrong whoever sends it.
-fn check(
-    version: Version,
-    length: Result<Option<u64>, Error>,
-    codings: Codings,
-) -> Result<Option<u64>, Error> {
+fn check(version: Version, length: Length, codings: Codings) -> Length {
     let length = length?;
     match codings {
         Codings::Absent => Ok(length),
@@ -112,7 +113,7 @@ fn check(
 fn of_request(
     is_connect: bool,
     version: Version,
-    length: Result<Option<u64>, Error>,
+    length: Length,
     codings: Codings,
 ) -> Result<BodyLength, Error> {
     let length = check(version, length, codings)?;
@@ -132,7 +133,7 @@ fn of_response(
     to: ResponseTo,
     status: u16,
     version: Version,
-    length: Result<Option<u64>, Error>,
+    length: Length,
     codings: Codings,
 ) -> Result<BodyLength, Error> {
     if to == ResponseTo::Connect && (200..300).contains(&status) {
@@ -156,6 +157,13 @@ fn first_length(reader: &Reader, input: &str) -> Result<BodyLength, Error> {
         None => Err(transcript.error.expect("an event or an error")),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn only_a_number_of_octets_is_a_length_known_beforehand() {
+    assert_eq!(BodyLength::NONE.octets(), Some(0));
+    assert_eq!(BodyLength::Octets(7).octets(), Some(7));
+    assert_eq!((BodyLength::Chunked.octets(), BodyLength::UntilClose.octets()), (None, None));
 }
 
 #[test]

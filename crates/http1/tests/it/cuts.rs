@@ -1,7 +1,10 @@
 //! How the input is cut into pieces makes no difference: the first thing that goes wrong in parsers.
 
+use thruway_http1::{BodyLength, Error};
 use thruway_testkit::Random;
-use thruway_testkit::transcript::{assert_cuts_do_not_matter, every_single_cut, random_cuts, sizes};
+use thruway_testkit::transcript::{
+    Event, Transcript, assert_cuts_do_not_matter, every_single_cut, random_cuts, sizes,
+};
 
 use crate::generate;
 use crate::samples;
@@ -45,5 +48,48 @@ fn spliced_input_does_not_depend_on_how_it_is_split() {
             let ways = sizes(&input, 3).chain(random_cuts(&input, &mut random, 6));
             assert_cuts_do_not_matter(&sample.reader, sample.limits, &input, ways);
         }
+    }
+}
+
+#[test]
+fn a_message_that_is_cut_off_is_incomplete_and_nothing_else() {
+    for sample in samples::all() {
+        let whole = Transcript::read(&sample.reader, sample.limits, [sample.input.as_slice()]);
+        if whole.error.is_some() {
+            continue;
+        }
+        for place in 0..sample.input.len() {
+            let part = Transcript::read(&sample.reader, sample.limits, [&sample.input[..place]]);
+            let context = format!("{} up to {place}:\n{part}", sample.name);
+            assert!(is_beginning_of(&part.events, &whole.events), "{context}");
+            match part.error {
+                Some(Error::IncompleteMessage) => {}
+                Some(_) => panic!("{context}"),
+                None => assert!(part.events.last().is_none_or(ends_a_message), "{context}"),
+            }
+        }
+    }
+}
+
+/// Whether `part` is how `whole` begins; its last content may be shorter.
+fn is_beginning_of(part: &[Event], whole: &[Event]) -> bool {
+    let Some((last, before)) = part.split_last() else { return true };
+    if *last == Event::EndedByClose {
+        // What ends with the connection ends where that is cut.
+        return is_beginning_of(before, whole);
+    }
+    match (last, whole.get(before.len())) {
+        _ if !whole.starts_with(before) => false,
+        (Event::Content(part), Some(Event::Content(whole))) => whole.starts_with(part),
+        (last, other) => other == Some(last),
+    }
+}
+
+fn ends_a_message(event: &Event) -> bool {
+    match event {
+        Event::Request { facts, .. } => facts.body_length == BodyLength::NONE,
+        Event::Response(_, length) => *length == BodyLength::NONE,
+        Event::Tunnel(_) | Event::EndOfContent(_) | Event::EndedByClose => true,
+        Event::Interim(_) | Event::Content(_) => false,
     }
 }

@@ -17,6 +17,7 @@ const STRICTER: &[(Error, &str)] = &[
     (Error::BareLineFeed, "RFC 9112 §2.2 allows a lone LF as a line end; others see no line end there"),
     (Error::ChunkedNotFinal, "meaning of fields"),
     (Error::ChunkedRepeated, "meaning of fields"),
+    (Error::ConnectWithContent, "meaning of fields"),
     (Error::ContentLengthInvalid, "meaning of fields"),
     (Error::ContentLengthOverflow, "meaning of fields"),
     (Error::ContentLengthRepeated, "meaning of fields"),

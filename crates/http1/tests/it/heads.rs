@@ -19,7 +19,7 @@ fn method_target_and_version_are_told_apart() {
         assert_eq!((head.target.path(), head.target.query()), ("/a", Some("b?c")));
     });
     with_head("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", |head| {
-        assert_eq!(head.target, RequestTarget::Asterisk)
+        assert_eq!(head.target, RequestTarget::Asterisk);
     });
     with_head("CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", |head| {
         assert!(matches!(head.target, RequestTarget::Authority(authority) if authority.port() == Some(1)));

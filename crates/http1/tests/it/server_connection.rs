@@ -92,6 +92,67 @@ fn stopped_while_a_tunnel_is_awaited_no_request_follows() {
     assert_eq!(feed(&mut connection, GET), Ok((false, 0)));
 }
 
+#[test]
+fn skipped_content_is_followed_by_the_next_request() {
+    let mut connection = ServerConnection::new(Limits::default());
+    feed(&mut connection, &post(2)).unwrap();
+    connection.skip_content();
+    assert_eq!((connection.content_remaining(), connection.is_reading_content()), (Some(0), false));
+    assert_eq!(feed(&mut connection, GET), Ok((true, GET.len())));
+}
+
+#[test]
+fn there_is_nothing_to_skip_where_no_content_of_known_length_is_left() {
+    let mut connection = ServerConnection::new(Limits::default());
+    connection.skip_content();
+    feed(&mut connection, &post(2)).unwrap();
+    feed(&mut connection, b"ab").unwrap();
+    connection.skip_content();
+    assert_eq!(feed(&mut connection, b""), Ok((true, 0)), "the end is still told");
+    feed(&mut connection, b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    connection.skip_content();
+    assert!(connection.is_reading_content());
+    assert_eq!(feed(&mut connection, b"0\r\n\r\n"), Ok((true, 5)));
+}
+
+#[test]
+fn abandoned_in_a_request_not_even_its_content_is_read() {
+    let mut connection = ServerConnection::new(Limits::default());
+    feed(&mut connection, &post(2)).unwrap();
+    connection.abandon();
+    assert!(connection.is_finished() && !connection.is_reading_content());
+    assert_eq!(feed(&mut connection, b"ab"), Ok((false, 0)));
+    assert_eq!(connection.handle_end_of_input(b"ab"), Ok(()));
+}
+
+#[test]
+fn only_connect_is_a_connect() {
+    let connect = b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n";
+    for (input, is_connect) in [(&connect[..], true), (GET, false), (UPGRADE, false)] {
+        let mut index = FieldLineIndex::default();
+        let mut connection = ServerConnection::new(Limits::default());
+        let Ok((Some(ServerEvent::Request(_, facts)), _)) = connection.handle_input(input, &mut index) else {
+            panic!("no request")
+        };
+        assert_eq!(facts.is_connect(), is_connect);
+    }
+}
+
+/// What is known of a head that arrived in part must not be taken for the next head's.
+#[test]
+fn heads_that_arrive_in_parts_follow_each_other() {
+    let mut connection = ServerConnection::new(Limits::default());
+    for _ in 0..3 {
+        for place in [1, 14, 16, 17, 22, 26, GET.len() - 1] {
+            assert_eq!(feed(&mut connection, &GET[..place]), Ok((false, 0)), "{place}");
+            assert_eq!(feed(&mut connection, &GET[..place]), Ok((false, 0)), "{place}");
+        }
+        assert_eq!(feed(&mut connection, GET), Ok((true, GET.len())));
+    }
+    assert_eq!(feed(&mut connection, &[GET, b"GET /"].concat()), Ok((true, GET.len())));
+    assert_eq!(connection.request_count(), 4);
+}
+
 /// A request that wanted a tunnel and said `close` was followed by the next one when the tunnel was declined.
 #[test]
 fn a_declined_tunnel_does_not_revive_a_connection_that_ends() {

@@ -372,6 +372,13 @@ fn a_response_head_has_these_octets() {
     ] {
         assert_eq!(written(ResponseToWrite { status, ..ok(body, &lines) }), format!("HTTP/1.1 {rest}"));
     }
+    // An interim response says nothing of the connection, which the final one may end.
+    let hints = ResponseToWrite {
+        status: StatusCode::EARLY_HINTS,
+        is_persistent: false,
+        ..ok(ResponseBody::Absent, &lines)
+    };
+    assert_eq!(written(hints), "HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n");
     let mut octets = Vec::new();
     write_continue(&mut octets);
     assert_eq!(octets, b"HTTP/1.1 100 Continue\r\n\r\n");

@@ -12,6 +12,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.extend(extensions_refused());
     samples.extend(trailers());
     samples.extend(limits());
+    samples.extend(trailer_limits());
     samples
 }
 
@@ -195,10 +196,10 @@ fn trailers() -> Vec<Sample> {
 fn limits() -> Vec<Sample> {
     let extension = |octets: usize| format!("1;{}\r\na\r\n0\r\n\r\n", "b".repeat(octets - 1));
     let eight = |limits: &mut Limits| limits.chunk_extension_bytes = 8;
-    let trailer = |octets: usize| format!("0\r\nA:{}\r\n\r\n", "b".repeat(octets - 6));
-    let sixteen = |limits: &mut Limits| limits.trailer_section_bytes = 16;
     // Each line takes 24 octets: 18 are every line's due, the size is not worth one, 6 are too many.
     let flood = |lines: usize| format!("{}0\r\n\r\n", "0000000000000001;aaaaa\r\nb\r\n".repeat(lines));
+    // Each line takes 50 octets: 18, and 1 for 8 of its 256 octets of data.
+    let justified = format!("100;{}\r\n{}\r\n", "b".repeat(44), "c".repeat(256)).repeat(9);
     let after = |content: &str, error| [HEAD.to_owned(), format!("content {content}"), refused(error)];
     let accepted = |content: &str| [HEAD.to_owned(), format!("content {content}"), "end".to_owned()];
     let sample = |name, body: String, transcript: [String; 3]| {
@@ -239,6 +240,12 @@ fn limits() -> Vec<Sample> {
         .with(|limits| limits.chunk_extension_bytes = 0),
         broken("an extension where none is allowed", "1;\r\na\r\n0\r\n\r\n", Error::ChunkExtensionsTooLong)
             .with(|limits| limits.chunk_extension_bytes = 0),
+        sample(
+            "extensions that are no more than their data justifies",
+            format!("{justified}0\r\n\r\n"),
+            accepted(&"c".repeat(256 * 9)),
+        )
+        .with(|limits| limits.chunk_extension_bytes = 45),
         sample("as many extensions as allowed", flood(4), accepted("bbbb"))
             .with(|limits| limits.chunk_extension_bytes = 24),
         sample("a flood of extensions", flood(5), after("bbbb", Error::ChunkExtensionsTooLong))
@@ -249,6 +256,13 @@ fn limits() -> Vec<Sample> {
             &[HEAD, "content aaaaa", &refused(Error::ContentTooLarge)],
         )
         .with(|limits| limits.content_bytes = 5),
+    ]
+}
+
+fn trailer_limits() -> Vec<Sample> {
+    let trailer = |octets: usize| format!("0\r\nA:{}\r\n\r\n", "b".repeat(octets - 6));
+    let sixteen = |limits: &mut Limits| limits.trailer_section_bytes = 16;
+    vec![
         Sample::requests("a trailer section at its limit", post(&trailer(16)), &[HEAD, "end with A"])
             .with(sixteen),
         broken("a trailer section above its limit", &trailer(17), Error::TrailerSectionTooLarge)

@@ -139,6 +139,7 @@ fn hosts() -> Vec<Sample> {
         host("a host with an underscore", "a_b"),
         host("a host with whitespace around", "\t a \t"),
         broken("a host with a user", "b@a"),
+        broken("a port of no host", ":80"),
         broken("a host with a path", "a/b"),
         broken("a host that is a URI", "http://a"),
         broken("a host with a bad port", "a:b"),

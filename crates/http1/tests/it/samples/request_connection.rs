@@ -9,7 +9,9 @@ pub(crate) fn samples() -> Vec<Sample> {
     let mut samples = persistence();
     samples.extend(pipelines());
     samples.extend(expectations());
-    samples.extend(tunnels());
+    samples.extend(upgrades());
+    samples.extend(connects());
+    samples.extend(declined());
     samples
 }
 
@@ -130,71 +132,25 @@ fn expectations() -> Vec<Sample> {
     ]
 }
 
-fn tunnels() -> Vec<Sample> {
-    let upgrade = "Connection: upgrade\r\nUpgrade: websocket\r\n";
-    let waits = |name, input: String, transcript: &[&str]| {
-        Sample::requests(name, input, transcript).read_by(Reader::Server { declines_tunnels: false })
-    };
+const UPGRADE: &str = "Connection: upgrade\r\nUpgrade: websocket\r\n";
+
+/// A sample whose reader leaves open what becomes of a tunnel.
+fn waits(name: &'static str, input: String, transcript: &[&str]) -> Sample {
+    Sample::requests(name, input, transcript).read_by(Reader::Server { declines_tunnels: false })
+}
+
+fn upgrades() -> Vec<Sample> {
     let next = get("1.1", "");
-    let event = "GET / HTTP/1.1, wants a tunnel";
-    let connect_line = "CONNECT a:443 HTTP/1.1\r\nHost: a\r\n";
-    let connect = format!("{connect_line}\r\n");
     vec![
         waits(
             "an upgrade keeps what follows until the verdict",
-            get("1.1", upgrade) + &next,
-            &[event, "27 unused"],
-        ),
-        waits(
-            "CONNECT keeps what follows until the verdict",
-            format!("{connect}\x16\x03\x01"),
-            &["CONNECT a:443 HTTP/1.1, wants a tunnel", "3 unused"],
-        ),
-        Sample::refused_request(
-            "CONNECT with a length",
-            format!("{connect_line}Content-Length: 1\r\n\r\na"),
-            Error::ConnectWithContent,
-        ),
-        Sample::refused_request(
-            "CONNECT with chunks",
-            format!("{connect_line}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-            Error::ConnectWithContent,
-        ),
-        waits(
-            "CONNECT with a length of 0",
-            format!("{connect_line}Content-Length: 0\r\n\r\n"),
-            &["CONNECT a:443 HTTP/1.1, wants a tunnel"],
+            get("1.1", UPGRADE) + &next,
+            &["GET / HTTP/1.1, wants a tunnel", "27 unused"],
         ),
         waits(
             "an upgrade with content waits after that",
-            get("1.1", &[upgrade, "Content-Length: 1\r\n"].concat()) + "a" + &next,
+            get("1.1", &[UPGRADE, "Content-Length: 1\r\n"].concat()) + "a" + &next,
             &["GET / HTTP/1.1, 1 octets, wants a tunnel", "content a", "end", "27 unused"],
-        ),
-        Sample::requests(
-            "an upgrade that is declined",
-            get("1.1", upgrade) + &next,
-            &[event, "GET / HTTP/1.1"],
-        ),
-        Sample::requests(
-            "an upgrade that is declined before its content",
-            get("1.1", &[upgrade, "Content-Length: 1\r\n"].concat()) + "a" + &next,
-            &["GET / HTTP/1.1, 1 octets, wants a tunnel", "content a", "end", "GET / HTTP/1.1"],
-        ),
-        Sample::requests(
-            "a declined upgrade of the last request is the end",
-            get("1.1", "Connection: upgrade, close\r\nUpgrade: a\r\n") + &next,
-            &["GET / HTTP/1.1, wants a tunnel, last", "27 unused"],
-        ),
-        Sample::requests(
-            "a declined upgrade of the last allowed request is the end",
-            get("1.1", upgrade) + &next,
-            &["GET / HTTP/1.1, wants a tunnel, last", "27 unused"],
-        )
-        .with(|limits| limits.requests_per_connection = 1),
-        Sample::requests(
-            "a declined CONNECT in HTTP/1.0 is the end",
-            format!("CONNECT a:443 HTTP/1.0\r\n\r\n{next}"),
-            &["CONNECT a:443 HTTP/1.0, wants a tunnel, last", "27 unused"],
         ),
         waits("Upgrade without its connection option", get("1.1", "Upgrade: a\r\n"), &["GET / HTTP/1.1"]),
         waits(
@@ -206,6 +162,62 @@ fn tunnels() -> Vec<Sample> {
             "Upgrade in HTTP/1.0",
             get("1.0", "Connection: upgrade, keep-alive\r\nUpgrade: a\r\n"),
             &["GET / HTTP/1.0"],
+        ),
+    ]
+}
+
+fn connects() -> Vec<Sample> {
+    let line = "CONNECT a:443 HTTP/1.1\r\nHost: a\r\n";
+    let event = "CONNECT a:443 HTTP/1.1, wants a tunnel";
+    vec![
+        waits(
+            "CONNECT keeps what follows until the verdict",
+            format!("{line}\r\n\x16\x03\x01"),
+            &[event, "3 unused"],
+        ),
+        waits("CONNECT with a length of 0", format!("{line}Content-Length: 0\r\n\r\n"), &[event]),
+        Sample::refused_request(
+            "CONNECT with a length",
+            format!("{line}Content-Length: 1\r\n\r\na"),
+            Error::ConnectWithContent,
+        ),
+        Sample::refused_request(
+            "CONNECT with chunks",
+            format!("{line}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+            Error::ConnectWithContent,
+        ),
+    ]
+}
+
+fn declined() -> Vec<Sample> {
+    let next = get("1.1", "");
+    let last = "GET / HTTP/1.1, wants a tunnel, last";
+    vec![
+        Sample::requests(
+            "an upgrade that is declined",
+            get("1.1", UPGRADE) + &next,
+            &["GET / HTTP/1.1, wants a tunnel", "GET / HTTP/1.1"],
+        ),
+        Sample::requests(
+            "an upgrade that is declined before its content",
+            get("1.1", &[UPGRADE, "Content-Length: 1\r\n"].concat()) + "a" + &next,
+            &["GET / HTTP/1.1, 1 octets, wants a tunnel", "content a", "end", "GET / HTTP/1.1"],
+        ),
+        Sample::requests(
+            "a declined upgrade of the last request is the end",
+            get("1.1", "Connection: upgrade, close\r\nUpgrade: a\r\n") + &next,
+            &[last, "27 unused"],
+        ),
+        Sample::requests(
+            "a declined upgrade of the last allowed request is the end",
+            get("1.1", UPGRADE) + &next,
+            &[last, "27 unused"],
+        )
+        .with(|limits| limits.requests_per_connection = 1),
+        Sample::requests(
+            "a declined CONNECT in HTTP/1.0 is the end",
+            format!("CONNECT a:443 HTTP/1.0\r\n\r\n{next}"),
+            &["CONNECT a:443 HTTP/1.0, wants a tunnel, last", "27 unused"],
         ),
     ]
 }

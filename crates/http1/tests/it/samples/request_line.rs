@@ -129,6 +129,7 @@ fn broken_targets() -> Vec<Sample> {
         broken("absolute form with a bad port", "GET http://a:b/ HTTP/1.1"),
         broken("absolute form without slashes", "GET http:/a HTTP/1.1"),
         broken("a URI without authority", "GET urn:a HTTP/1.1"),
+        broken("a question mark in the scheme", "GET a?b://c/d HTTP/1.1"),
         broken("absolute form without scheme", "GET ://a/ HTTP/1.1"),
         broken("a scheme that begins with a digit", "GET 1ttp://a/ HTTP/1.1"),
         broken("a scheme with a character it cannot have", "GET ht_p://a/ HTTP/1.1"),

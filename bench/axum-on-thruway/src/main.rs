@@ -1,0 +1,36 @@
+//! The application of the `axum` peer on our engine. It leaves `Server` to the engine.
+
+use axum::body::Body;
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use mimalloc::MiMalloc;
+use thruway_server::{Server, ServerError, Tower};
+
+const TEXT: HeaderValue = HeaderValue::from_static(contract::TEXT);
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> Result<(), ServerError> {
+    let address = contract::listen_address().into();
+    Server::new(Tower::new(router())).listen_on(address).workers(1).run()
+}
+
+fn router() -> Router {
+    Router::new().route("/plaintext", get(plaintext)).route("/json", get(json)).route("/echo", post(echo))
+}
+
+async fn plaintext() -> impl IntoResponse {
+    ([(CONTENT_TYPE, TEXT)], contract::PLAINTEXT)
+}
+
+async fn json() -> impl IntoResponse {
+    Json(contract::GREETING)
+}
+
+async fn echo(content: Body) -> impl IntoResponse {
+    ([(CONTENT_TYPE, TEXT)], content)
+}

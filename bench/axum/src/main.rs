@@ -1,0 +1,72 @@
+//! axum on hyper, on one current-thread runtime.
+//!
+//! As `axum::serve` runs it; with `--pipeline-flush` as hyper can run it when asked: the answers to pipelined
+//! requests leave together, which `axum::serve` has no setting for.
+
+use axum::body::Body;
+use axum::http::HeaderValue;
+use axum::http::header::{CONTENT_TYPE, SERVER};
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use axum::serve::ListenerExt;
+use axum::{Json, Router};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use mimalloc::MiMalloc;
+use tokio::net::{TcpListener, TcpSocket};
+
+const AXUM: HeaderValue = HeaderValue::from_static("axum");
+const TEXT: HeaderValue = HeaderValue::from_static(contract::TEXT);
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> std::io::Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?.block_on(serve())
+}
+
+async fn serve() -> std::io::Result<()> {
+    let address = contract::listen_address();
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    let listener = socket.listen(contract::BACKLOG.cast_unsigned())?;
+    if contract::has_flag("--pipeline-flush") {
+        return serve_flushing_together(&listener).await;
+    }
+    let listener = listener.tap_io(|stream| {
+        stream.set_nodelay(true).expect("a connected socket takes TCP_NODELAY");
+    });
+    axum::serve(listener, router()).await
+}
+
+async fn serve_flushing_together(listener: &TcpListener) -> std::io::Result<()> {
+    let mut http1 = hyper::server::conn::http1::Builder::new();
+    http1.pipeline_flush(true);
+    let service = TowerToHyperService::new(router());
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let connection = http1.serve_connection(TokioIo::new(stream), service.clone());
+        tokio::spawn(async move {
+            // A client that leaves is no fault of the server; the load generator reports what it misses.
+            let _ended = connection.await;
+        });
+    }
+}
+
+fn router() -> Router {
+    Router::new().route("/plaintext", get(plaintext)).route("/json", get(json)).route("/echo", post(echo))
+}
+
+async fn plaintext() -> impl IntoResponse {
+    ([(SERVER, AXUM), (CONTENT_TYPE, TEXT)], contract::PLAINTEXT)
+}
+
+async fn json() -> impl IntoResponse {
+    ([(SERVER, AXUM)], Json(contract::GREETING))
+}
+
+async fn echo(content: Body) -> impl IntoResponse {
+    ([(SERVER, AXUM), (CONTENT_TYPE, TEXT)], content)
+}

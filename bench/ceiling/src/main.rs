@@ -1,0 +1,106 @@
+//! The ceiling: a raw epoll loop with a constant answer, the floor that the kernel's TCP path sets.
+//!
+//! Nothing is parsed; ends of header sections are counted, so that pipelined requests get an answer each.
+
+mod answers;
+mod connection;
+mod request_ends;
+
+use std::io;
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+use answers::Answers;
+use connection::{Connection, State};
+
+/// Marks the listener among the slots of connections.
+const LISTENER: u64 = u64::MAX;
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 1024;
+
+/// Octets received at once: a hundred pipelined requests and more.
+const INPUT_BYTES: usize = 64 * 1024;
+
+fn main() -> io::Result<()> {
+    let listener = listen()?;
+    let mut worker =
+        Worker { epoll: epoll::create(CreateFlags::CLOEXEC)?, slots: Vec::new(), free: Vec::new() };
+    epoll::add(&worker.epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+    let answers = Answers::new();
+    let mut input = vec![0; INPUT_BYTES];
+    let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+    loop {
+        events.clear();
+        match epoll::wait(&worker.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in &events {
+            match event.data.u64() {
+                LISTENER => worker.accept(&listener)?,
+                slot => worker.drive(slot, event.flags, &answers, &mut input),
+            }
+        }
+    }
+}
+
+fn listen() -> io::Result<OwnedFd> {
+    let address = contract::listen_address();
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let listener = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&listener, true)?;
+    // Accepted sockets inherit it, which saves one call per connection.
+    sockopt::set_tcp_nodelay(&listener, true)?;
+    rustix::net::bind(&listener, &address)?;
+    rustix::net::listen(&listener, contract::BACKLOG)?;
+    Ok(listener)
+}
+
+/// All connections of the process and the descriptor that reports on them.
+struct Worker {
+    epoll: OwnedFd,
+    slots: Vec<Option<Connection>>,
+    free: Vec<usize>,
+}
+
+impl Worker {
+    fn accept(&mut self, listener: impl AsFd) -> io::Result<()> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        loop {
+            match rustix::net::accept_with(&listener, flags) {
+                Ok(socket) => self.insert(socket)?,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn insert(&mut self, socket: OwnedFd) -> io::Result<()> {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        // Edge-triggered, registered once: no `epoll_ctl` per event, and no second poll of a drained socket.
+        let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        epoll::add(&self.epoll, &socket, EventData::new_u64(slot as u64), interest)?;
+        self.slots[slot] = Some(Connection::new(socket));
+        Ok(())
+    }
+
+    fn drive(&mut self, slot: u64, flags: EventFlags, answers: &Answers, input: &mut [u8]) {
+        let slot = usize::try_from(slot).expect("slots are indices");
+        let Some(connection) = &mut self.slots[slot] else { return };
+        let ends = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        if connection.drive(ends, answers, input) == State::Closed {
+            // Dropping the socket closes it, and closing takes it out of the epoll set.
+            self.slots[slot] = None;
+            self.free.push(slot);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Counts ends of header sections in a stream of octets that arrives in pieces.
+
+use memchr::memmem;
+
+const END: &[u8] = b"\r\n\r\n";
+
+/// How much of `END` the octets seen so far finish with: 0 to 3.
+#[derive(Default)]
+pub(crate) struct RequestEnds {
+    matched: usize,
+}
+
+impl RequestEnds {
+    /// Counts the ends in `input`, including one that began in an earlier piece.
+    pub(crate) fn count(&mut self, input: &[u8]) -> usize {
+        let (mut n, mut rest) = (0, input);
+        if self.matched > 0 {
+            let (found, used) = self.resume(input);
+            n += usize::from(found);
+            rest = &input[used..];
+        }
+        while let Some(at) = memmem::find(rest, END) {
+            n += 1;
+            rest = &rest[at + END.len()..];
+        }
+        self.matched = self.matched.max(unfinished(rest));
+        n
+    }
+
+    /// Goes on with an end that an earlier piece began; says if it is complete and how many octets that took.
+    fn resume(&mut self, input: &[u8]) -> (bool, usize) {
+        let missing = &END[self.matched..];
+        let same = missing.iter().zip(input).take_while(|(a, b)| a == b).count();
+        let (found, ran_out) = (same == missing.len(), same == input.len());
+        self.matched = if found || !ran_out { 0 } else { self.matched + same };
+        // After a mismatch the octets may still begin an end of their own: they are looked at again.
+        (found, if found || ran_out { same } else { 0 })
+    }
+}
+
+/// Longest proper prefix of `END` that `octets` finish with.
+fn unfinished(octets: &[u8]) -> usize {
+    (1..END.len()).rev().find(|&n| octets.ends_with(&END[..n])).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RequestEnds;
+
+    #[test]
+    fn ends_do_not_depend_on_how_input_is_split() {
+        let input = b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\n\r\n\r\nGET";
+        for first in 0..input.len() {
+            for second in first..input.len() {
+                let mut ends = RequestEnds::default();
+                let n = ends.count(&input[..first])
+                    + ends.count(&input[first..second])
+                    + ends.count(&input[second..]);
+                assert_eq!(n, 2, "split at {first} and {second}");
+            }
+        }
+    }
+}

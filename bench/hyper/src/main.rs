@@ -1,0 +1,72 @@
+//! hyper's HTTP/1.1 server on one current-thread runtime.
+//!
+//! Its best for small answers: `TCP_NODELAY`, answers to pipelined requests flushed together, content in one buffer.
+
+use std::convert::Infallible;
+
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Either, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue, SERVER};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use mimalloc::MiMalloc;
+use tokio::net::TcpSocket;
+
+/// Fixed content, or the request's content sent back; only the latter is boxed.
+type Content = Either<Full<Bytes>, BoxBody<Bytes, hyper::Error>>;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> std::io::Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_io().build()?.block_on(serve())
+}
+
+async fn serve() -> std::io::Result<()> {
+    let address = contract::listen_address();
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    let listener = socket.listen(contract::BACKLOG.cast_unsigned())?;
+    let mut http1 = hyper::server::conn::http1::Builder::new();
+    http1.pipeline_flush(true);
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let connection = http1.serve_connection(TokioIo::new(stream), service_fn(answer));
+        tokio::spawn(async move {
+            // A client that leaves is no fault of the server; the load generator reports what it misses.
+            let _ended = connection.await;
+        });
+    }
+}
+
+async fn answer(request: Request<Incoming>) -> Result<Response<Content>, Infallible> {
+    Ok(match (request.method(), request.uri().path()) {
+        (&Method::GET, "/plaintext") => {
+            fixed(StatusCode::OK, contract::TEXT, Bytes::from_static(contract::PLAINTEXT.as_bytes()))
+        }
+        (&Method::GET, "/json") => {
+            let content = serde_json::to_vec(&contract::GREETING).expect("a string serialises");
+            fixed(StatusCode::OK, "application/json", content.into())
+        }
+        (&Method::POST, "/echo") => {
+            response(StatusCode::OK, contract::TEXT, Either::Right(request.into_body().boxed()))
+        }
+        _ => fixed(StatusCode::NOT_FOUND, contract::TEXT, Bytes::new()),
+    })
+}
+
+fn fixed(status: StatusCode, kind: &'static str, content: Bytes) -> Response<Content> {
+    response(status, kind, Either::Left(Full::new(content)))
+}
+
+fn response(status: StatusCode, kind: &'static str, content: Content) -> Response<Content> {
+    let mut response = Response::new(content);
+    *response.status_mut() = status;
+    response.headers_mut().insert(SERVER, HeaderValue::from_static("hyper"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

@@ -1,0 +1,52 @@
+//! `may_minihttp` with one worker.
+//!
+//! It reads no `Connection` field line and never closes a connection by itself.
+
+use std::io;
+
+use may_minihttp::{HttpService, HttpServiceFactory, Request, Response};
+use mimalloc::MiMalloc;
+
+/// Machine words of a coroutine's stack, as in the crate's own benchmark.
+const STACK_WORDS: usize = 0x1000;
+
+/// Coroutines kept for reuse, likewise.
+const COROUTINES_KEPT: usize = 500;
+
+struct Peer;
+
+impl HttpServiceFactory for Peer {
+    type Service = Self;
+
+    fn new_service(&self, _id: usize) -> Self {
+        Self
+    }
+}
+
+impl HttpService for Peer {
+    fn call(&mut self, request: Request, response: &mut Response) -> io::Result<()> {
+        match request.path() {
+            "/plaintext" => {
+                response.header("Content-Type: text/plain").body(contract::PLAINTEXT);
+            }
+            "/json" => {
+                response
+                    .header("Content-Type: application/json")
+                    .body_vec(serde_json::to_vec(&contract::GREETING)?);
+            }
+            _ => {
+                response.status_code(404, "Not Found");
+            }
+        }
+        Ok(())
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> io::Result<()> {
+    may::config().set_workers(1).set_pool_capacity(COROUTINES_KEPT).set_stack_size(STACK_WORDS);
+    Peer.start(contract::listen_address())?.join().expect("the server runs until it is killed");
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! Classes of octets in words of eight.
+
+/// Marks what is no letter, no digit and no dash.
+#[inline]
+pub(super) fn unusual_in_token(word: u64) -> u64 {
+    let low = word & !HIGH_BITS;
+    let lower_case = low | repeat(b' ');
+    let letter = at_least(lower_case, b'a') & !at_least(lower_case, b'z' + 1);
+    let digit = at_least(low, b'0') & !at_least(low, b'9' + 1);
+    let not_dash = (low ^ repeat(b'-')) + !HIGH_BITS;
+    !((letter | digit | !not_dash) & !word) & HIGH_BITS
+}
+
+/// Marks control characters.
+#[inline]
+pub(super) fn control(word: u64) -> u64 {
+    let below_space = word.wrapping_sub(repeat(b' ')) & !word;
+    (below_space | equal(word, DELETE)) & HIGH_BITS
+}
+
+/// Marks all but visible ASCII, and `#`, `?` and backslash.
+#[inline]
+pub(super) fn not_in_path(word: u64) -> u64 {
+    not_in_query(word) | ((equal(word, b'?') | equal(word, b'\\')) & HIGH_BITS)
+}
+
+/// Marks all but visible ASCII, and `#`.
+#[inline]
+pub(super) fn not_in_query(word: u64) -> u64 {
+    let low = word & !HIGH_BITS;
+    let not_visible = !at_least(low, b'!') | at_least(low, DELETE) | word;
+    (not_visible | equal(word, b'#')) & HIGH_BITS
+}
+
+/// The high bit of each octet of `low` that is at least `bound`. No octet of `low` may have its high bit set.
+#[inline]
+fn at_least(low: u64, bound: u8) -> u64 {
+    low + repeat(0x80 - bound)
+}
+
+/// The high bit of the lowest octet that is `octet`; above that, marks may be wrong.
+#[inline]
+fn equal(word: u64, octet: u8) -> u64 {
+    let difference = word ^ repeat(octet);
+    difference.wrapping_sub(repeat(1)) & !difference
+}
+
+const fn repeat(octet: u8) -> u64 {
+    u64::from_ne_bytes([octet; 8])
+}
+
+const HIGH_BITS: u64 = repeat(0x80);
+const DELETE: u8 = 0x7f;

@@ -1,0 +1,51 @@
+//! A chunked body: the same content however it is cut, and the content that a naive decoder finds.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use thruway_http1::Limits;
+use thruway_testkit::Random;
+use thruway_testkit::transcript::{Event, Reader, assert_cuts_do_not_matter, random_cuts, sizes};
+
+fuzz_target!(|input: (u8, &[u8])| {
+    let (choice, body) = input;
+    let limits = match choice & 1 {
+        0 => Limits::default(),
+        _ => Limits {
+            content_bytes: 64,
+            chunk_extension_bytes: 24,
+            trailer_section_bytes: 32,
+            ..Limits::default()
+        },
+    };
+    let mut octets = HEAD.to_vec();
+    octets.extend_from_slice(body);
+    let reader = Reader::Server { declines_tunnels: true };
+    let mut random = Random::new(u64::from(choice));
+    let ways = sizes(&octets, 1).chain(random_cuts(&octets, &mut random, 3));
+    let transcript = assert_cuts_do_not_matter(&reader, limits, &octets, ways);
+    let [Event::Request { .. }, rest @ ..] = transcript.events.as_slice() else { panic!("{transcript}") };
+    let content = match rest {
+        [Event::Content(content), Event::EndOfContent(_), ..] => content.as_slice(),
+        [Event::EndOfContent(_), ..] => b"",
+        _ => return,
+    };
+    assert_eq!(Some(content), decoded(body).as_deref(), "{}", body.escape_ascii());
+});
+
+/// What the chunks of `body` hold, by the letter of the grammar and without looking at what is between them.
+fn decoded(mut body: &[u8]) -> Option<Vec<u8>> {
+    let mut content = Vec::new();
+    loop {
+        let digits = body.iter().take_while(|octet| octet.is_ascii_hexdigit()).count();
+        let size = usize::from_str_radix(str::from_utf8(&body[..digits]).ok()?, 16).ok()?;
+        let line_end = body.windows(2).position(|pair| pair == b"\r\n")?;
+        if size == 0 {
+            return Some(content);
+        }
+        let data = &body[line_end + 2..];
+        content.extend_from_slice(data.get(..size)?);
+        body = data[size..].strip_prefix(b"\r\n")?;
+    }
+}
+
+const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";

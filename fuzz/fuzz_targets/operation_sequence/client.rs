@@ -1,0 +1,189 @@
+//! The client's end, with a model of what it must have counted.
+
+use arbitrary::Arbitrary;
+use thruway_http1::{BodyLength, ClientConnection, Error, FieldLineIndex, Limits, ResponseTo};
+use thruway_testkit::transcript::Event;
+
+/// What can happen to a client's connection.
+#[derive(Arbitrary, Debug)]
+pub(crate) enum Operation {
+    Octets(Vec<u8>),
+    Response(Response),
+    Expect { to: To, asks_for_upgrade: bool },
+    EndOfInput,
+}
+
+/// The kind of a request.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(crate) enum To {
+    Connect,
+    Head,
+    Other,
+}
+
+/// Input that is likely to be accepted.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(crate) enum Response {
+    Empty,
+    Last,
+    Http10,
+    Interim,
+    Switching,
+    NotModified { announced: u8 },
+    Octets { announced: u8, sent: u8 },
+    Chunked,
+    Chunk { octets: u8 },
+    LastChunk,
+    UntilClose,
+}
+
+impl Response {
+    fn octets(self) -> Vec<u8> {
+        let text = match self {
+            Self::Empty => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            Self::Last => "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            Self::Http10 => "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            Self::Interim => "HTTP/1.1 103 Early Hints\r\n\r\n".to_owned(),
+            Self::Switching => "HTTP/1.1 101 x\r\nConnection: upgrade\r\nUpgrade: a\r\n\r\n".to_owned(),
+            Self::NotModified { announced } => {
+                format!("HTTP/1.1 304 x\r\nContent-Length: {announced}\r\n\r\n")
+            }
+            Self::Octets { announced, sent } => {
+                let content = "a".repeat(sent.into());
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {announced}\r\n\r\n{content}")
+            }
+            Self::Chunked => "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
+            Self::Chunk { octets } => format!("{octets:x}\r\n{}\r\n", "a".repeat(octets.into())),
+            Self::LastChunk => "0\r\n\r\n".to_owned(),
+            Self::UntilClose => "HTTP/1.1 200 OK\r\n\r\n".to_owned(),
+        };
+        text.into_bytes()
+    }
+}
+
+/// Performs the operations, feeding pieces of at most `size`, and returns the events and the error that ended them.
+pub(crate) fn run(limits: Limits, operations: &[Operation], size: usize) -> (Vec<Event>, Option<Error>) {
+    let mut run = Run {
+        connection: ClientConnection::new(limits),
+        limits,
+        index: FieldLineIndex::default(),
+        buffer: Vec::new(),
+        events: Vec::new(),
+        awaited: 0,
+        expected: None,
+        error: None,
+        has_ended: false,
+    };
+    for operation in operations {
+        run.perform(operation, size);
+        assert_eq!(run.connection.expected_count(), run.awaited);
+        if run.connection.is_reusable() {
+            assert!(run.awaited == 0 && run.expected.is_none() && run.error.is_none() && !run.has_ended);
+        }
+    }
+    (run.events, run.error)
+}
+
+struct Run {
+    connection: ClientConnection,
+    limits: Limits,
+    index: FieldLineIndex,
+    buffer: Vec<u8>,
+    events: Vec<Event>,
+    /// Responses still to come, the present one among them.
+    awaited: usize,
+    /// Content still to come in the present response, while one is read.
+    expected: Option<BodyLength>,
+    error: Option<Error>,
+    has_ended: bool,
+}
+
+impl Run {
+    fn perform(&mut self, operation: &Operation, size: usize) {
+        match operation {
+            Operation::Octets(octets) => self.feed(octets, size),
+            Operation::Response(response) => self.feed(&response.octets(), size),
+            Operation::Expect { to, asks_for_upgrade } => {
+                let to = match to {
+                    To::Connect => ResponseTo::Connect,
+                    To::Head => ResponseTo::Head,
+                    To::Other => ResponseTo::Other,
+                };
+                self.connection.expect_response(to, *asks_for_upgrade);
+                self.awaited += 1;
+            }
+            Operation::EndOfInput => self.end(),
+        }
+    }
+
+    fn end(&mut self) {
+        match self.connection.handle_end_of_input(&self.buffer) {
+            Ok(true) => {
+                assert_eq!(self.expected, Some(BodyLength::UntilClose));
+                self.awaited -= 1;
+            }
+            Ok(false) => assert_eq!(self.expected, None),
+            Err(error) => self.error = self.error.or(Some(error)),
+        }
+        self.expected = None;
+        self.has_ended = true;
+        assert!(!self.connection.is_reusable());
+    }
+
+    fn feed(&mut self, octets: &[u8], size: usize) {
+        for piece in octets.chunks(size) {
+            self.buffer.extend_from_slice(piece);
+            self.read();
+        }
+    }
+
+    fn read(&mut self) {
+        let mut used = 0;
+        loop {
+            match self.connection.handle_input(&self.buffer[used..], &mut self.index) {
+                Ok((event, more)) => {
+                    used += more;
+                    assert!(used <= self.buffer.len());
+                    let Some(event) = event else { break };
+                    let event = Event::from(event);
+                    assert!(self.error.is_none() && !self.has_ended, "an event after the end: {event:?}");
+                    self.take(event);
+                }
+                Err(error) => {
+                    assert!(!self.connection.is_reusable());
+                    assert!(self.error.is_none() || error == Error::UnexpectedMessage);
+                    self.error = self.error.or(Some(error));
+                    self.expected = None;
+                    break;
+                }
+            }
+        }
+        self.buffer.drain(..used);
+    }
+
+    fn take(&mut self, event: Event) {
+        match (&event, self.expected) {
+            (Event::Interim(_), None) => assert!(self.awaited > 0),
+            (Event::Tunnel(_), None) => self.awaited -= 1,
+            (Event::Response(_, BodyLength::NONE), None) => self.awaited -= 1,
+            (Event::Response(_, length), None) => self.expected = Some(*length),
+            (Event::Content(octets), Some(BodyLength::Octets(remaining))) => {
+                let remaining = remaining.checked_sub(octets.len() as u64).expect("no more than announced");
+                self.expected = Some(BodyLength::Octets(remaining));
+            }
+            (Event::Content(_), Some(BodyLength::Chunked | BodyLength::UntilClose)) => {}
+            (Event::EndOfContent(_), Some(BodyLength::NONE | BodyLength::Chunked)) => {
+                self.awaited -= 1;
+                self.expected = None;
+            }
+            other => panic!("an event out of place: {other:?}"),
+        }
+        match (event, self.events.last_mut()) {
+            (Event::Content(more), Some(Event::Content(content))) => {
+                content.extend(more);
+                assert!(content.len() as u64 <= self.limits.content_bytes);
+            }
+            (event, _) => self.events.push(event),
+        }
+    }
+}

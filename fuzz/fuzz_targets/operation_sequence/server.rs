@@ -1,0 +1,191 @@
+//! The server's end, with a model of what it must have counted.
+
+use arbitrary::Arbitrary;
+use thruway_http1::{BodyLength, Error, FieldLineIndex, Limits, ServerConnection, ServerEvent};
+use thruway_testkit::transcript::Event;
+
+/// What can happen to a server's connection.
+#[derive(Arbitrary, Debug)]
+pub(crate) enum Operation {
+    Octets(Vec<u8>),
+    Request(Request),
+    Stop,
+    Abandon,
+    DeclineTunnel,
+    EndOfInput,
+}
+
+/// Input that is likely to be accepted.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(crate) enum Request {
+    Get,
+    GetLast,
+    GetHttp10,
+    Upgrade,
+    UpgradeLast,
+    Connect,
+    PostOctets { announced: u8, sent: u8 },
+    PostChunked,
+    Chunk { octets: u8 },
+    LastChunk { with_trailer: bool },
+}
+
+impl Request {
+    fn octets(self) -> Vec<u8> {
+        match self {
+            Self::Get => b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),
+            Self::GetLast => b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_vec(),
+            Self::GetHttp10 => b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n".to_vec(),
+            Self::Upgrade => {
+                b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: b\r\n\r\n".to_vec()
+            }
+            Self::UpgradeLast => {
+                b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade, close\r\nUpgrade: b\r\n\r\n".to_vec()
+            }
+            Self::Connect => b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),
+            Self::PostOctets { announced, sent } => {
+                let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {announced}\r\n\r\n");
+                [head.as_bytes(), &vec![b'a'; sent.into()]].concat()
+            }
+            Self::PostChunked => b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec(),
+            Self::Chunk { octets } => {
+                [format!("{octets:x}\r\n").as_bytes(), &vec![b'a'; octets.into()], b"\r\n"].concat()
+            }
+            Self::LastChunk { with_trailer: true } => b"0\r\nA: b\r\n\r\n".to_vec(),
+            Self::LastChunk { with_trailer: false } => b"0\r\n\r\n".to_vec(),
+        }
+    }
+}
+
+/// Performs the operations, feeding pieces of at most `size`, and returns the events and the error that ended them.
+pub(crate) fn run(limits: Limits, operations: &[Operation], size: usize) -> (Vec<Event>, Option<Error>) {
+    let mut run = Run {
+        connection: ServerConnection::new(limits),
+        limits,
+        index: FieldLineIndex::default(),
+        buffer: Vec::new(),
+        events: Vec::new(),
+        requests: 0,
+        expected: None,
+        error: None,
+        is_stopped: false,
+    };
+    for operation in operations {
+        run.perform(operation, size);
+        run.check();
+    }
+    (run.events, run.error)
+}
+
+struct Run {
+    connection: ServerConnection,
+    limits: Limits,
+    index: FieldLineIndex,
+    buffer: Vec<u8>,
+    events: Vec<Event>,
+    requests: u64,
+    /// Content still to come in the present request, while one is read.
+    expected: Option<BodyLength>,
+    error: Option<Error>,
+    is_stopped: bool,
+}
+
+impl Run {
+    fn perform(&mut self, operation: &Operation, size: usize) {
+        match operation {
+            Operation::Octets(octets) => self.feed(octets, size),
+            Operation::Request(request) => self.feed(&request.octets(), size),
+            Operation::Stop => {
+                self.connection.stop();
+                self.is_stopped = true;
+            }
+            Operation::Abandon => {
+                self.connection.abandon();
+                self.expected = None;
+                self.is_stopped = true;
+                assert!(self.connection.is_finished());
+            }
+            Operation::DeclineTunnel => {
+                self.connection.decline_tunnel();
+                self.read();
+            }
+            Operation::EndOfInput => {
+                let was_finished = self.connection.is_finished();
+                let outcome = self.connection.handle_end_of_input(&self.buffer);
+                assert!(!was_finished || outcome.is_ok());
+                assert!(self.connection.is_finished());
+                self.error = self.error.or(outcome.err());
+                self.expected = None;
+            }
+        }
+    }
+
+    fn feed(&mut self, octets: &[u8], size: usize) {
+        for piece in octets.chunks(size) {
+            self.buffer.extend_from_slice(piece);
+            self.read();
+        }
+    }
+
+    fn read(&mut self) {
+        let mut used = 0;
+        loop {
+            let was_finished = self.connection.is_finished();
+            match self.connection.handle_input(&self.buffer[used..], &mut self.index) {
+                Ok((event, more)) => {
+                    used += more;
+                    assert!(used <= self.buffer.len());
+                    let Some(event) = event else { break };
+                    assert!(!was_finished && self.error.is_none(), "an event after the end: {event:?}");
+                    let length = match &event {
+                        ServerEvent::Request(_, facts) => Some(facts.body_length),
+                        _ => None,
+                    };
+                    let event = Event::from(event);
+                    self.take(event, length);
+                }
+                Err(error) => {
+                    assert!(self.error.is_none() && !was_finished);
+                    assert!(self.connection.is_finished());
+                    self.error = Some(error);
+                    self.expected = None;
+                    break;
+                }
+            }
+        }
+        self.buffer.drain(..used);
+    }
+
+    fn take(&mut self, event: Event, length: Option<BodyLength>) {
+        match (&event, self.expected) {
+            (Event::Request { .. }, None) => {
+                assert!(!self.is_stopped, "a request after stop");
+                self.requests += 1;
+                self.expected = length.filter(|length| *length != BodyLength::NONE);
+            }
+            (Event::Content(octets), Some(BodyLength::Octets(remaining))) => {
+                let remaining = remaining.checked_sub(octets.len() as u64).expect("no more than announced");
+                self.expected = Some(BodyLength::Octets(remaining));
+            }
+            (Event::Content(_), Some(BodyLength::Chunked)) => {}
+            (Event::EndOfContent(_), Some(BodyLength::NONE | BodyLength::Chunked)) => self.expected = None,
+            other => panic!("an event out of place: {other:?}"),
+        }
+        match (event, self.events.last_mut()) {
+            (Event::Content(more), Some(Event::Content(content))) => {
+                content.extend(more);
+                assert!(content.len() as u64 <= self.limits.content_bytes);
+            }
+            (event, _) => self.events.push(event),
+        }
+    }
+
+    fn check(&self) {
+        let limit = self.limits.requests_per_connection;
+        assert!(limit == 0 || self.requests <= limit, "more requests than allowed");
+        // A head may be refused for what comes after it was counted.
+        assert!(self.connection.request_count() - self.requests <= 1);
+        assert_eq!(self.connection.is_reading_content(), self.expected.is_some());
+        assert_eq!(self.connection.content_remaining(), self.expected.map_or(Some(0), BodyLength::octets));
+    }
+}

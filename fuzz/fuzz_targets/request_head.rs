@@ -1,0 +1,68 @@
+//! Octets a client sends: the same events however they are cut, and what is accepted can be written again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use thruway_http1::{BodyLength, Limits, RequestToWrite, write_request_head};
+use thruway_message::{FieldLinesBuf, Method, Version};
+use thruway_testkit::Random;
+use thruway_testkit::transcript::{
+    Event, Fields, Reader, Transcript, assert_cuts_do_not_matter, random_cuts, sizes,
+};
+
+fuzz_target!(|input: (u8, &[u8])| {
+    let (choice, octets) = input;
+    let reader = Reader::Server { declines_tunnels: choice & 1 == 0 };
+    let limits = if choice & 2 == 0 { Limits::default() } else { TIGHT };
+    let mut random = Random::new(u64::from(choice));
+    let ways = sizes(octets, 1).chain(random_cuts(octets, &mut random, 3));
+    let transcript = assert_cuts_do_not_matter(&reader, limits, octets, ways);
+    for event in &transcript.events {
+        if let Event::Request { method, target, fields, facts } = event
+            && facts.version == Version::Http11
+        {
+            assert_can_be_written(method, target, fields, facts.body_length);
+        }
+    }
+});
+
+fn assert_can_be_written(method: &str, target: &str, fields: &Fields, body: BodyLength) {
+    let mut lines = FieldLinesBuf::new();
+    for (name, value) in fields.iter().filter(|(name, _)| !frames(name)) {
+        lines.append(name, value).expect("an accepted field is valid");
+    }
+    let request = RequestToWrite {
+        method: Method::from_token(method.as_bytes()).expect("an accepted method is a token"),
+        target,
+        field_lines: [lines.octets(), b""],
+        body,
+    };
+    let mut octets = Vec::new();
+    write_request_head(&mut octets, &request).expect("an accepted head can be written");
+    let limits = Limits { content_bytes: u64::MAX, header_section_bytes: u32::MAX, ..Limits::default() };
+    let transcript =
+        Transcript::read(&Reader::Server { declines_tunnels: false }, limits, [octets.as_slice()]);
+    let Some(Event::Request { method: again_method, target: again_target, fields: again, facts }) =
+        transcript.events.first()
+    else {
+        panic!("{}: {transcript}", octets.escape_ascii())
+    };
+    assert_eq!((again_method.as_str(), again_target.as_str(), facts.body_length), (method, target, body));
+    assert!(
+        again.iter().filter(|(name, _)| !frames(name)).eq(fields.iter().filter(|(name, _)| !frames(name)))
+    );
+}
+
+fn frames(name: &str) -> bool {
+    name.eq_ignore_ascii_case("content-length") || name.eq_ignore_ascii_case("transfer-encoding")
+}
+
+const TIGHT: Limits = Limits {
+    request_target_bytes: 16,
+    header_section_bytes: 64,
+    field_lines: 4,
+    content_bytes: 32,
+    chunk_extension_bytes: 16,
+    trailer_section_bytes: 32,
+    interim_responses: 2,
+    requests_per_connection: 2,
+};

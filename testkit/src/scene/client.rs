@@ -1,0 +1,151 @@
+//! A client of a scene.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::pipe::Pipe;
+
+/// A client, and the connection that the server drives for it. Whatever the client does is followed by what the
+/// server does about it.
+pub struct Client {
+    pipe: Pipe,
+    /// `None` when the server has let go of the connection.
+    connection: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    wakes: Arc<Wakes>,
+}
+
+/// Whether the connection wants to be polled.
+struct Wakes(AtomicBool);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Client {
+    pub(super) fn new(pipe: Pipe, connection: Pin<Box<dyn Future<Output = ()>>>) -> Self {
+        let mut client =
+            Self { pipe, connection: Some(connection), wakes: Arc::new(Wakes(AtomicBool::new(true))) };
+        client.run();
+        client
+    }
+
+    /// Lets the server do all that it can do now.
+    ///
+    /// # Panics
+    /// The server is busy for ever.
+    pub fn run(&mut self) {
+        let waker = Waker::from(self.wakes.clone());
+        let mut cx = Context::from_waker(&waker);
+        for _ in 0..POLLS_MAX {
+            if !self.wakes.0.swap(false, Ordering::Relaxed) {
+                return;
+            }
+            if let Some(connection) = &mut self.connection
+                && let Poll::Ready(()) = connection.as_mut().poll(&mut cx)
+            {
+                self.connection = None;
+            }
+        }
+        panic!("the connection does not come to rest");
+    }
+
+    /// Sends octets, which arrive in one piece.
+    pub fn send(&mut self, octets: impl AsRef<[u8]>) -> &mut Self {
+        {
+            let mut pipe = self.pipe.borrow_mut();
+            pipe.to_server.extend(octets.as_ref());
+            pipe.wake();
+        }
+        self.run();
+        self
+    }
+
+    /// Sends nothing more, but goes on reading.
+    pub fn finish(&mut self) -> &mut Self {
+        {
+            let mut pipe = self.pipe.borrow_mut();
+            pipe.is_client_finished = true;
+            pipe.wake();
+        }
+        self.run();
+        self
+    }
+
+    /// Breaks the connection off.
+    pub fn reset(&mut self) -> &mut Self {
+        {
+            let mut pipe = self.pipe.borrow_mut();
+            pipe.is_reset = true;
+            pipe.wake();
+        }
+        self.run();
+        self
+    }
+
+    /// Takes only so many octets from here on.
+    pub fn take_only(&mut self, octets: usize) -> &mut Self {
+        self.pipe.borrow_mut().room = octets;
+        self
+    }
+
+    /// Takes so many octets more.
+    pub fn take_more(&mut self, octets: usize) -> &mut Self {
+        {
+            let mut pipe = self.pipe.borrow_mut();
+            pipe.room = pipe.room.saturating_add(octets);
+            pipe.wake();
+        }
+        self.run();
+        self
+    }
+
+    /// Lets what is sent arrive in pieces of so many octets at most.
+    pub fn cut_into(&mut self, octets: usize) -> &mut Self {
+        self.pipe.borrow_mut().read_bytes_max = octets;
+        self
+    }
+
+    /// What has arrived since this was called last.
+    pub fn received_octets(&mut self) -> Vec<u8> {
+        self.run();
+        std::mem::take(&mut self.pipe.borrow_mut().to_client)
+    }
+
+    /// The same as text.
+    ///
+    /// # Panics
+    /// It is none.
+    pub fn received(&mut self) -> String {
+        String::from_utf8(self.received_octets()).expect("the answer should be text")
+    }
+
+    /// How many octets the server has not read.
+    pub fn unread(&self) -> usize {
+        self.pipe.borrow().to_server.len()
+    }
+
+    /// How often the server wrote.
+    pub fn writes(&self) -> usize {
+        self.pipe.borrow().writes
+    }
+
+    /// Whether the server sends nothing more.
+    pub fn is_finished(&mut self) -> bool {
+        self.run();
+        self.pipe.borrow().is_server_finished
+    }
+
+    /// Whether the server has let go of the connection.
+    pub fn is_closed(&mut self) -> bool {
+        self.run();
+        self.connection.is_none()
+    }
+}
+
+/// No scenario needs more without an outer event.
+const POLLS_MAX: usize = 100_000;

@@ -1,0 +1,149 @@
+//! Events of either end, free of the octets they were made from.
+
+use std::fmt;
+
+use thruway_http1::{BodyLength, ClientEvent, RequestFacts, ServerEvent};
+use thruway_message::{FieldLines, FieldName, FieldValue, Method, ResponseHead, StatusCode, Version};
+
+/// Field lines: names as they came, and values.
+pub type Fields = Vec<(String, Vec<u8>)>;
+
+/// One event of a connection. As text, a short line without the fields.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The head of a request.
+    Request {
+        /// The method.
+        method: String,
+        /// The target as it would be written again.
+        target: String,
+        /// The header section.
+        fields: Fields,
+        /// What the connection has to know of it.
+        facts: RequestFacts,
+    },
+    /// The head of an interim response.
+    Interim(Response),
+    /// The head of a final response, and how its body ends.
+    Response(Response, BodyLength),
+    /// The head of a response after which the connection is a tunnel.
+    Tunnel(Response),
+    /// Content, joined with what came right before.
+    Content(Vec<u8>),
+    /// The end of content, with the trailer section.
+    EndOfContent(Fields),
+    /// The end of content by the end of the connection.
+    EndedByClose,
+}
+
+/// The head of a response.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Response {
+    /// The status code.
+    pub status: StatusCode,
+    /// The reason phrase.
+    pub reason: Vec<u8>,
+    /// The version of the server.
+    pub version: Version,
+    /// The header section.
+    pub fields: Fields,
+}
+
+impl From<ServerEvent<'_>> for Event {
+    fn from(event: ServerEvent<'_>) -> Self {
+        match event {
+            ServerEvent::Request(head, facts) => {
+                assert_eq!(Method::from_token(head.method.as_str().as_bytes()), Ok(head.method));
+                assert_eq!(head.version, facts.version);
+                Self::Request {
+                    method: head.method.to_string(),
+                    target: head.target.to_string(),
+                    fields: owned(head.field_lines),
+                    facts,
+                }
+            }
+            ServerEvent::Content(octets) => Self::content(octets),
+            ServerEvent::EndOfContent(trailers) => Self::EndOfContent(owned(trailers)),
+        }
+    }
+}
+
+impl From<ClientEvent<'_>> for Event {
+    fn from(event: ClientEvent<'_>) -> Self {
+        match event {
+            ClientEvent::Interim(head) => Self::Interim(head.into()),
+            ClientEvent::Response(head, length) => Self::Response(head.into(), length),
+            ClientEvent::Tunnel(head) => Self::Tunnel(head.into()),
+            ClientEvent::Content(octets) => Self::content(octets),
+            ClientEvent::EndOfContent(trailers) => Self::EndOfContent(owned(trailers)),
+        }
+    }
+}
+
+impl Event {
+    fn content(octets: &[u8]) -> Self {
+        assert!(!octets.is_empty(), "content is never empty");
+        Self::Content(octets.to_vec())
+    }
+}
+
+impl From<ResponseHead<'_>> for Response {
+    fn from(head: ResponseHead<'_>) -> Self {
+        Self {
+            status: head.status,
+            reason: head.reason.to_vec(),
+            version: head.version,
+            fields: owned(head.field_lines),
+        }
+    }
+}
+
+/// Copies the lines, each of which must be one that could be written again.
+fn owned(lines: FieldLines<'_>) -> Fields {
+    lines
+        .iter()
+        .map(|line| {
+            assert!(FieldName::new(line.name.as_bytes()).is_ok(), "{lines:?}");
+            assert!(FieldValue::new(line.value.as_bytes()).is_ok(), "{lines:?}");
+            (line.name.to_string(), line.value.as_bytes().to_vec())
+        })
+        .collect()
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request { method, target, facts, .. } => {
+                write!(f, "{method} {target} {}", facts.version)?;
+                f.write_str(&body(facts.body_length))?;
+                for (is_so, text) in [
+                    (facts.expects_continue, ", expects continue"),
+                    (facts.wants_tunnel, ", wants a tunnel"),
+                    (!facts.is_persistent, ", last"),
+                ] {
+                    f.write_str(if is_so { text } else { "" })?;
+                }
+                Ok(())
+            }
+            Self::Interim(head) => write!(f, "interim {}", head.status),
+            Self::Response(head, length) => write!(f, "{} {}{}", head.version, head.status, body(*length)),
+            Self::Tunnel(head) => write!(f, "tunnel {}", head.status),
+            Self::Content(octets) => write!(f, "content {}", octets.escape_ascii()),
+            Self::EndOfContent(trailers) if trailers.is_empty() => f.write_str("end"),
+            Self::EndOfContent(trailers) => {
+                let names: Vec<&str> = trailers.iter().map(|(name, _)| name.as_str()).collect();
+                write!(f, "end with {}", names.join(", "))
+            }
+            Self::EndedByClose => f.write_str("end by close"),
+        }
+    }
+}
+
+fn body(length: BodyLength) -> String {
+    match length {
+        BodyLength::NONE => String::new(),
+        BodyLength::Octets(octets) => format!(", {octets} octets"),
+        BodyLength::Chunked => String::from(", chunked"),
+        BodyLength::UntilClose => String::from(", until close"),
+    }
+}

@@ -1,0 +1,70 @@
+//! One run: start a server, check it, load it, read what that cost.
+
+use std::time::Duration;
+
+use super::metric::{Metric, Sample};
+use super::prepare::Prepared;
+use super::probe::Probe;
+use super::process::CpuSource;
+use super::server::Server;
+use super::stop::{Stop, now};
+use super::workloads::Load;
+use super::{ab, idle, wrk};
+
+/// The core of the load generator.
+pub(super) const CLIENT_CORE: u32 = 1;
+
+/// Octets of the content of every answer.
+const CONTENT_BYTES: u64 = 13;
+
+/// Runs a load against a freshly started server.
+///
+/// # Errors
+/// Anything that makes the run no result; with the end of what the server printed.
+pub(super) fn run(prepared: &Prepared, load: Load, seconds: u32, stop: &Stop) -> anyhow::Result<Sample> {
+    let server = Server::start(prepared, stop)?;
+    run_on(&server, load, seconds, stop).map_err(|error| server.blame(&error))
+}
+
+fn run_on(server: &Server, load: Load, seconds: u32, stop: &Stop) -> anyhow::Result<Sample> {
+    let address = server.address();
+    let probe = Probe::connect(address)?;
+    let answer_bytes = probe.answer_bytes();
+    probe.warm_up()?;
+    match load {
+        Load::Wrk { connections, depth, stretch } => {
+            let load = wrk::Load { connections, depth, seconds: seconds * stretch };
+            with_cpu_time(server, || {
+                let totals = wrk::run(load, address, stop)?;
+                totals.check(load, answer_bytes)?;
+                Ok((totals.requests, totals.figures(load)))
+            })
+        }
+        Load::Ab { requests, connections, persistent } => {
+            let load = ab::Load { requests, connections, persistent };
+            with_cpu_time(server, || {
+                let totals = ab::run(load, address, stop)?;
+                totals.check(load, CONTENT_BYTES)?;
+                Ok((totals.requests, totals.figures()))
+            })
+        }
+        Load::Idle { connections } => idle::measure(address, server.id(), connections, stop),
+    }
+}
+
+/// Adds the server's CPU time to the figures of a load.
+fn with_cpu_time(
+    server: &Server,
+    load: impl FnOnce() -> anyhow::Result<(u64, Sample)>,
+) -> anyhow::Result<Sample> {
+    let source = CpuSource::detect();
+    let (started, before) = (now(), source.cpu_time(server.id())?);
+    let (requests, mut sample) = load()?;
+    let spent: Duration = source.cpu_time(server.id())?.saturating_sub(before);
+    let elapsed = started.elapsed();
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let per_request = spent.as_secs_f64() * 1e6 / requests as f64;
+    sample.insert(Metric::CpuPerRequest, per_request);
+    sample.insert(Metric::CoreUse, spent.as_secs_f64() / elapsed.as_secs_f64());
+    Ok(sample)
+}

@@ -1,0 +1,106 @@
+//! What is measured in a run, with its unit and how to print it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::workloads::Load;
+
+/// A figure of one run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+pub(super) enum Metric {
+    /// User and system time of the server and its children, per answered request, in microseconds.
+    CpuPerRequest,
+    RequestsPerSecond,
+    /// Time from sending a request to the end of its answer, in microseconds: its percentiles.
+    P50,
+    P90,
+    P98,
+    P99,
+    /// The longest of them.
+    Longest,
+    /// Share of its core that the server used: well below 1, the load generator was the bottleneck.
+    CoreUse,
+    /// Growth of `VmRSS` for each idle connection, in octets.
+    ResidentPerConnection,
+    /// Growth of `Pss_Anon` for each idle connection, in octets.
+    AnonymousPerConnection,
+    /// `VmRSS` before the connections, in octets.
+    ResidentBase,
+}
+
+/// The figures of one run.
+pub(super) type Sample = BTreeMap<Metric, f64>;
+
+impl Metric {
+    /// Heading of its column.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::CpuPerRequest => "CPU per request",
+            Self::RequestsPerSecond => "requests/s",
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P98 => "p98",
+            Self::P99 => "p99",
+            Self::Longest => "longest",
+            Self::CoreUse => "core used",
+            Self::ResidentPerConnection => "VmRSS per connection",
+            Self::AnonymousPerConnection => "Pss_Anon per connection",
+            Self::ResidentBase => "VmRSS of the base",
+        }
+    }
+
+    /// Prints a value with its unit.
+    pub(super) fn format(self, value: f64) -> String {
+        match self {
+            Self::CpuPerRequest => format!("{value:.3} µs"),
+            Self::RequestsPerSecond => thousands(value),
+            Self::P50 | Self::P90 | Self::P98 | Self::P99 | Self::Longest => {
+                format!("{:.2} ms", value / 1000.0)
+            }
+            Self::CoreUse => format!("{:.0} %", value * 100.0),
+            Self::ResidentPerConnection | Self::AnonymousPerConnection => format!("{} B", thousands(value)),
+            Self::ResidentBase => format!("{:.1} MiB", value / f64::from(1 << 20)),
+        }
+    }
+
+    /// The figures of a load that are compared, with the spread of their ratios.
+    pub(super) fn compared(load: Load) -> &'static [Self] {
+        match load {
+            Load::Wrk { .. } => &[Self::CpuPerRequest, Self::RequestsPerSecond],
+            Load::Ab { .. } => &[Self::CpuPerRequest, Self::RequestsPerSecond, Self::P99, Self::Longest],
+            Load::Idle { .. } => &[Self::ResidentPerConnection, Self::AnonymousPerConnection],
+        }
+    }
+
+    /// The figures of a load that are only shown beside each other.
+    pub(super) fn shown(load: Load) -> &'static [Self] {
+        match load {
+            Load::Wrk { depth: 1, .. } => &[Self::P50, Self::P90, Self::P99, Self::CoreUse],
+            Load::Wrk { .. } => &[Self::CoreUse],
+            Load::Ab { .. } => &[Self::P50, Self::P98, Self::CoreUse],
+            Load::Idle { .. } => &[Self::ResidentBase],
+        }
+    }
+}
+
+/// Prints a whole number with its thousands apart.
+fn thousands(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let sign = if value <= -0.5 { "-" } else { "" };
+    let apart: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    format!("{sign}{}", apart.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::thousands;
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!(thousands(0.0), "0");
+        assert_eq!(thousands(999.4), "999");
+        assert_eq!(thousands(1_234_567.0), "1,234,567");
+        assert_eq!(thousands(-12_345.0), "-12,345");
+    }
+}

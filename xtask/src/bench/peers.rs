@@ -1,0 +1,208 @@
+//! The table of peers: each is a command line, how to build it and how to configure it.
+//!
+//! A new peer is a row here and a folder in `bench/`; nothing else knows their names, except the targets.
+
+use anyhow::bail;
+
+use super::workloads::Workload::{self, Axum, Connections, KeepAlive, Pipelining, Plaintext};
+
+/// A server that can be started and measured; ours is one of them.
+pub(super) struct Peer {
+    /// Name on the command line and in the report.
+    pub(super) name: &'static str,
+    /// What it is and how it is set up, for the report.
+    pub(super) about: &'static str,
+    /// Where its program comes from.
+    pub(super) build: Build,
+    /// Its arguments; `{address}`, `{host}`, `{port}`, `{directory}`, `{bench}` and `{config}` are filled in.
+    pub(super) arguments: &'static [&'static str],
+    /// Its configuration, a file below `bench/` with the same places to fill in.
+    pub(super) config: Option<&'static str>,
+    /// Where its version is found.
+    pub(super) version: Version,
+    /// The workloads it takes part in when nothing is said on the command line.
+    pub(super) workloads: &'static [Workload],
+}
+
+/// Where a program comes from.
+pub(super) enum Build {
+    /// A package of the root workspace, whose binary has its name.
+    Root(&'static str),
+    /// A package of the workspace `bench/`, whose binary has its name.
+    Bench(&'static str),
+    /// A command of the Go module `bench/go`.
+    Go(&'static str),
+    /// A program on `PATH`.
+    Installed(&'static str),
+}
+
+/// Where a version is found.
+pub(super) enum Version {
+    /// The entry of this package in `bench/Cargo.lock`.
+    BenchLock(&'static str),
+    /// The entry of this module in `bench/go/go.mod`.
+    GoModule(&'static str),
+    /// What `go version` says.
+    GoToolchain,
+    /// The first line that the program prints when given this argument.
+    Printed(&'static str),
+    /// The commit of this repository, which the report names anyway.
+    Repository,
+}
+
+const GENERAL: &[Workload] = &[Plaintext, Pipelining, KeepAlive, Connections];
+const NEVER_CLOSES: &[Workload] = &[Plaintext, Pipelining, Connections];
+
+/// `axum-on-thruway` is a package of `bench/` that depends on `../crates/server` by path and takes the arguments that
+/// all of them take. Like the `axum` package it uses mimalloc, so that the engines differ and nothing else.
+pub(super) const PEERS: &[Peer] = &[
+    Peer {
+        name: "thruway",
+        about: "ours, one worker",
+        build: Build::Root("thruway"),
+        arguments: &["serve", "--listen", "{address}", "--workers", "1"],
+        config: None,
+        version: Version::Printed("--version"),
+        workloads: GENERAL,
+    },
+    Peer {
+        name: "axum-on-thruway",
+        about: "axum mounted on our engine, one worker",
+        build: Build::Bench("bench-axum-on-thruway"),
+        arguments: &["--listen", "{address}"],
+        config: None,
+        version: Version::Repository,
+        workloads: &[Axum],
+    },
+    Peer {
+        name: "ceiling",
+        about: "raw epoll, constant answer, no parsing; reads no `Connection`, so it takes no part in `keep-alive`",
+        build: Build::Bench("bench-ceiling"),
+        arguments: &["--listen", "{address}"],
+        config: None,
+        version: Version::Repository,
+        workloads: NEVER_CLOSES,
+    },
+    Peer {
+        name: "hyper",
+        about: "current-thread tokio, `TCP_NODELAY`, `pipeline_flush`, mimalloc",
+        build: Build::Bench("bench-hyper"),
+        arguments: &["--listen", "{address}"],
+        config: None,
+        version: Version::BenchLock("hyper"),
+        workloads: GENERAL,
+    },
+    Peer {
+        name: "axum",
+        about: "`axum::serve` on current-thread tokio, `TCP_NODELAY`, mimalloc",
+        build: Build::Bench("bench-axum"),
+        arguments: &["--listen", "{address}"],
+        config: None,
+        version: Version::BenchLock("axum"),
+        workloads: &[Plaintext, Pipelining, KeepAlive, Connections, Axum],
+    },
+    Peer {
+        name: "axum-flush",
+        about: "the same router on hyper directly, with `pipeline_flush`, which `axum::serve` cannot set",
+        build: Build::Bench("bench-axum"),
+        arguments: &["--listen", "{address}", "--pipeline-flush"],
+        config: None,
+        version: Version::BenchLock("axum"),
+        workloads: &[Pipelining, Axum],
+    },
+    Peer {
+        name: "actix",
+        about: "actix-web, one worker, mimalloc",
+        build: Build::Bench("bench-actix"),
+        arguments: &["--listen", "{address}"],
+        config: None,
+        version: Version::BenchLock("actix-web"),
+        workloads: GENERAL,
+    },
+    Peer {
+        name: "ntex",
+        about: "its HTTP service without the web framework, io_uring, one worker, mimalloc",
+        build: Build::Bench("bench-ntex"),
+        arguments: &["--listen", "{address}"],
+        config: None,
+        version: Version::BenchLock("ntex"),
+        workloads: GENERAL,
+    },
+    Peer {
+        name: "may_minihttp",
+        about: "one worker, mimalloc; reads no `Connection`, so it takes no part in `keep-alive`",
+        build: Build::Bench("bench-may-minihttp"),
+        arguments: &["--listen", "{address}"],
+        config: None,
+        version: Version::BenchLock("may_minihttp"),
+        workloads: NEVER_CLOSES,
+    },
+    Peer {
+        name: "nginx",
+        about: "`return 200`, one worker process and its master, no access log",
+        build: Build::Installed("nginx"),
+        arguments: &["-p", "{directory}", "-e", "stderr", "-c", "{config}"],
+        config: Some("nginx/nginx.conf"),
+        version: Version::Printed("-v"),
+        workloads: GENERAL,
+    },
+    Peer {
+        name: "haproxy",
+        about: "`http-request return`, one thread, no log; `Date` and `Server` added by the rule",
+        build: Build::Installed("haproxy"),
+        arguments: &["-db", "-f", "{config}"],
+        config: Some("haproxy/haproxy.cfg"),
+        version: Version::Printed("-v"),
+        workloads: GENERAL,
+    },
+    Peer {
+        name: "h2o",
+        about: "a file of 13 octets, one thread, no log",
+        build: Build::Installed("h2o"),
+        arguments: &["-c", "{config}"],
+        config: Some("h2o/h2o.conf"),
+        version: Version::Printed("-v"),
+        workloads: GENERAL,
+    },
+    Peer {
+        name: "fasthttp",
+        about: "Go, `GOMAXPROCS` 1",
+        build: Build::Go("fasthttp"),
+        arguments: &["--listen", "{address}"],
+        config: None,
+        version: Version::GoModule("github.com/valyala/fasthttp"),
+        workloads: GENERAL,
+    },
+    Peer {
+        name: "nethttp",
+        about: "Go's net/http, `GOMAXPROCS` 1",
+        build: Build::Go("nethttp"),
+        arguments: &["--listen", "{address}"],
+        config: None,
+        version: Version::GoToolchain,
+        workloads: GENERAL,
+    },
+];
+
+/// The row of this name.
+pub(super) fn find(name: &str) -> Option<&'static Peer> {
+    PEERS.iter().find(|peer| peer.name == name)
+}
+
+/// Where a peer stands in the table, to list peers in its order.
+pub(super) fn position(peer: &Peer) -> usize {
+    PEERS.iter().position(|row| row.name == peer.name).unwrap_or(PEERS.len())
+}
+
+/// The rows of these names in the order of the table; all of them when none is given.
+///
+/// # Errors
+/// A name that the table does not hold.
+pub(super) fn select(names: &[String]) -> anyhow::Result<Vec<&'static Peer>> {
+    if let Some(unknown) = names.iter().find(|name| find(name).is_none()) {
+        let known: Vec<_> = PEERS.iter().map(|peer| peer.name).collect();
+        bail!("no peer is called `{unknown}`\n\nhint: there are {}", known.join(", "));
+    }
+    let chosen = |peer: &&Peer| names.is_empty() || names.iter().any(|name| name == peer.name);
+    Ok(PEERS.iter().filter(chosen).collect())
+}

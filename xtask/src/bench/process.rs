@@ -1,0 +1,138 @@
+//! What a process and its descendants cost: CPU time and memory, read from `/proc`.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+/// Where CPU times come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum CpuSource {
+    /// `/proc/PID/task/*/schedstat`: nanoseconds on a core, of the threads that live.
+    Schedstat,
+    /// `/proc/PID/stat`: user and system time in clock ticks.
+    Stat,
+}
+
+impl CpuSource {
+    /// The finest that this kernel offers.
+    pub(super) fn detect() -> Self {
+        match schedstat_nanoseconds("/proc/self/schedstat") {
+            Some(nanoseconds) if nanoseconds > 0 => Self::Schedstat,
+            _ => Self::Stat,
+        }
+    }
+
+    /// For the report.
+    pub(super) fn describe(self) -> &'static str {
+        match self {
+            Self::Schedstat => "`/proc/PID/task/*/schedstat` (nanoseconds, all threads, children included)",
+            Self::Stat => "`/proc/PID/stat` (clock ticks, user and system, children included)",
+        }
+    }
+
+    /// CPU time of a process and its descendants so far.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub(super) fn cpu_time(self, id: u32) -> anyhow::Result<Duration> {
+        let times = family(id).into_iter().map(|id| match self {
+            Self::Schedstat => schedstat_of_threads(id),
+            Self::Stat => stat_time(id),
+        });
+        times.sum::<Option<Duration>>().context("the server is gone")
+    }
+}
+
+/// Memory of a process and its descendants, in octets.
+pub(super) struct Memory {
+    /// Resident, files that are mapped included.
+    pub(super) resident: u64,
+    /// Anonymous: the heap and the stacks.
+    pub(super) anonymous: u64,
+}
+
+/// Reads how much memory a process and its descendants have now.
+///
+/// # Errors
+/// When the process is gone, or the kernel does not say.
+pub(super) fn memory(id: u32) -> anyhow::Result<Memory> {
+    let mut memory = Memory { resident: 0, anonymous: 0 };
+    for id in family(id) {
+        memory.resident += kibibytes(&format!("/proc/{id}/status"), "VmRSS:")?;
+        memory.anonymous += kibibytes(&format!("/proc/{id}/smaps_rollup"), "Pss_Anon:")?;
+    }
+    Ok(memory)
+}
+
+/// A process and all its descendants.
+pub(super) fn family(id: u32) -> Vec<u32> {
+    let parents = parents();
+    let mut family = vec![id];
+    let mut next = 0;
+    while let Some(&parent) = family.get(next) {
+        family.extend(parents.iter().filter(|&(_, &of)| of == parent).map(|(&child, _)| child));
+        next += 1;
+    }
+    family
+}
+
+/// The parent of every process.
+fn parents() -> HashMap<u32, u32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    ids.filter_map(|id| Some((id, stat_fields(id)?.get(PARENT)?.parse().ok()?))).collect()
+}
+
+/// Places in [`stat_fields`].
+const PARENT: usize = 1;
+const USER_TIME: usize = 11;
+const SYSTEM_TIME: usize = 12;
+
+/// The fields of `/proc/PID/stat` after the name, which may hold anything, also blanks and parentheses.
+fn stat_fields(id: u32) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    Some(fields.split_whitespace().map(str::to_owned).collect())
+}
+
+fn stat_time(id: u32) -> Option<Duration> {
+    let fields = stat_fields(id)?;
+    let ticks = fields.get(USER_TIME)?.parse::<u64>().ok()? + fields.get(SYSTEM_TIME)?.parse::<u64>().ok()?;
+    Some(Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second())))
+}
+
+fn schedstat_of_threads(id: u32) -> Option<Duration> {
+    let threads = fs::read_dir(format!("/proc/{id}/task")).ok()?.flatten();
+    // A thread that ends between the listing and the reading has no figure left.
+    let times = threads.filter_map(|thread| schedstat_nanoseconds(thread.path().join("schedstat").to_str()?));
+    Some(Duration::from_nanos(times.sum()))
+}
+
+fn schedstat_nanoseconds(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
+}
+
+/// A line of a file of `/proc` such as `VmRSS:  1234 kB`, in octets.
+fn kibibytes(path: &str, name: &str) -> anyhow::Result<u64> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read `{path}`"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let value = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    Ok(value.with_context(|| format!("`{path}` has no `{name}`"))? * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CpuSource, family, memory};
+
+    #[test]
+    fn this_process_has_cpu_time_and_memory() {
+        let id = std::process::id();
+        assert!(family(id).contains(&id));
+        assert!(memory(id).unwrap().anonymous > 0);
+        for source in [CpuSource::detect(), CpuSource::Stat] {
+            assert!(source.cpu_time(id).is_ok());
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A server under test: started on a free loopback port and the first core, ended when dropped.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use tempfile::TempDir;
+
+use super::child::{self, Running};
+use super::prepare::Prepared;
+use super::stop::Stop;
+
+/// The core of the server under test; the load generator has [`super::measure::CLIENT_CORE`].
+pub(super) const SERVER_CORE: u32 = 0;
+
+/// How long a server may take to listen.
+const START: Duration = Duration::from_secs(10);
+
+const LOG: &str = "server.log";
+
+/// A running server with a directory of its own.
+pub(super) struct Server {
+    // Dropped in this order: the directory goes when nobody uses it any more.
+    running: Running,
+    directory: TempDir,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Starts a server and waits until it accepts connections.
+    ///
+    /// # Errors
+    /// When it cannot be started, ends at once, or does not listen in time.
+    pub(super) fn start(prepared: &Prepared, stop: &Stop) -> anyhow::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("thruway-bench-").tempdir()?;
+        let address = free_address()?;
+        let command = command(prepared, address, directory.path())?;
+        let running = Running::start(command, &directory.path().join(LOG))?;
+        let mut server = Self { running, directory, address };
+        let listening = stop.wait("the server to listen", START, || server.is_listening());
+        listening.map_err(|error| server.blame(&error))?;
+        Ok(server)
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.running.id()
+    }
+
+    /// Adds the last lines of what the server printed to an error that may be its fault.
+    pub(super) fn blame(&self, error: &anyhow::Error) -> anyhow::Error {
+        let printed = fs::read_to_string(self.directory.path().join(LOG)).unwrap_or_default();
+        match child::tail(&printed) {
+            tail if tail.is_empty() => anyhow!("{error:#}"),
+            tail => anyhow!("{error:#}\nthe server printed\n{tail}"),
+        }
+    }
+
+    fn is_listening(&mut self) -> anyhow::Result<Option<()>> {
+        if let Some(status) = self.running.ended()? {
+            bail!("the server ended with {status}");
+        }
+        Ok(TcpStream::connect(self.address).ok().map(drop))
+    }
+}
+
+/// Asks the kernel for a port that nobody has.
+fn free_address() -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+fn command(prepared: &Prepared, address: SocketAddr, directory: &Path) -> anyhow::Result<Command> {
+    let bench = prepared.bench_directory.to_str().context("the repository's path is not UTF-8")?;
+    let directory_name = directory.to_str().context("the temporary directory's path is not UTF-8")?;
+    let config = format!("{directory_name}/config");
+    let fill = |template: &str| {
+        let (host, port) = (address.ip().to_string(), address.port().to_string());
+        let places = [
+            ("{address}", address.to_string().as_str()),
+            ("{host}", &host),
+            ("{port}", &port),
+            ("{directory}", directory_name),
+            ("{bench}", bench),
+            ("{config}", &config),
+        ]
+        .map(|(place, value)| (place, value.to_owned()));
+        places.iter().fold(template.to_owned(), |text, (place, value)| text.replace(place, value))
+    };
+    if let Some(name) = prepared.peer.config {
+        let template = fs::read_to_string(prepared.bench_directory.join(name))
+            .with_context(|| format!("cannot read `bench/{name}`"))?;
+        fs::write(&config, fill(&template))?;
+    }
+    let mut command = child::pinned(SERVER_CORE, &prepared.program);
+    command.args(prepared.peer.arguments.iter().map(|argument| fill(argument)));
+    Ok(command)
+}

@@ -1,0 +1,89 @@
+//! The clock of the benchmark, and the two reasons to end early: the time limit and a signal.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// How often a wait looks whether it is over; seldom, as it does so beside the load.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Says when to end before all runs are done.
+pub(super) struct Stop {
+    deadline: Instant,
+    signalled: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// Starts the time limit and takes over the signals that ask a process to end, so that servers are ended first.
+    ///
+    /// # Errors
+    /// When a signal cannot be taken over.
+    pub(super) fn new(limit: Duration) -> anyhow::Result<Self> {
+        let signalled = Arc::new(AtomicBool::new(false));
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&signalled))
+                .context("cannot take over a signal")?;
+        }
+        Ok(Self { deadline: now() + limit, signalled })
+    }
+
+    /// Fails once it is time to end.
+    ///
+    /// # Errors
+    /// The time limit has passed, or a signal came.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        if self.signalled.load(Ordering::Relaxed) {
+            bail!("interrupted by a signal");
+        }
+        if now() >= self.deadline {
+            bail!("the time limit has passed");
+        }
+        Ok(())
+    }
+
+    /// Waits until `poll` gives a value.
+    ///
+    /// # Errors
+    /// Those of [`Stop::check`] and of `poll`, and when `limit` passes without a value of `what`.
+    pub(super) fn wait<T>(
+        &self,
+        what: &str,
+        limit: Duration,
+        mut poll: impl FnMut() -> anyhow::Result<Option<T>>,
+    ) -> anyhow::Result<T> {
+        let end = now() + limit;
+        loop {
+            if let Some(value) = poll()? {
+                return Ok(value);
+            }
+            self.check()?;
+            if now() >= end {
+                bail!("waited {} s for {what}", limit.as_secs());
+            }
+            thread::sleep(TICK);
+        }
+    }
+
+    /// Sleeps, unless it is time to end.
+    ///
+    /// # Errors
+    /// Those of [`Stop::check`].
+    pub(super) fn sleep(&self, duration: Duration) -> anyhow::Result<()> {
+        let end = now() + duration;
+        while now() < end {
+            self.check()?;
+            thread::sleep(TICK.min(duration));
+        }
+        Ok(())
+    }
+}
+
+/// The time.
+#[expect(clippy::disallowed_methods, reason = "the benchmark's only clock; it is no part of the engine")]
+pub(super) fn now() -> Instant {
+    Instant::now()
+}

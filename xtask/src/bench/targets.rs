@@ -1,0 +1,227 @@
+//! What must hold, as a table, and whether it does.
+
+use serde::Serialize;
+
+use super::metric::Metric;
+use super::results::Results;
+use super::statistics::Summary;
+use super::workloads::{CASES, Workload};
+
+/// Who is slower than none but by definition: targets against "every peer" leave it out.
+const CEILING: &str = "ceiling";
+
+/// A figure that must hold.
+struct Target {
+    case: &'static str,
+    metric: Metric,
+    against: Against,
+    bound: Bound,
+}
+
+/// What our figure is put in relation to.
+enum Against {
+    /// This peer's figure of the same pair.
+    Peer(&'static str),
+    /// The figure of every peer but the ceiling; for these the bound is an upper one.
+    EveryPeer,
+    /// Our own figure in another case.
+    OurCase(&'static str),
+    /// Nothing: the figure itself is bounded.
+    Nothing,
+}
+
+/// Where a figure must lie.
+#[derive(Clone, Copy)]
+enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+    Below(f64),
+}
+
+/// A target, the figure that was measured, and what follows.
+#[derive(Serialize)]
+pub(super) struct Verdict {
+    /// The target in words.
+    pub(super) target: String,
+    /// The bound in words.
+    pub(super) bound: String,
+    /// The figure that is bounded, if it was measured: a ratio, or a value for a target against nothing.
+    pub(super) figure: Option<Summary>,
+    /// Whether the median keeps the bound.
+    pub(super) met: bool,
+    /// Whether the bound lies within the spread, so that another run may come out differently.
+    pub(super) close: bool,
+}
+
+const CPU: Metric = Metric::CpuPerRequest;
+
+const TARGETS: &[Target] = &[
+    // W1
+    against_peer("plaintext c=16", CPU, CEILING, Bound::AtMost(1.10)),
+    against_peer("plaintext c=256", CPU, CEILING, Bound::AtMost(1.10)),
+    against_every_peer("plaintext c=16"),
+    against_every_peer("plaintext c=256"),
+    // W2
+    against_peer("pipelining depth 16", CPU, CEILING, Bound::AtMost(1.5)),
+    against_peer("pipelining depth 100", CPU, CEILING, Bound::AtMost(1.5)),
+    against_peer("pipelining depth 100", CPU, "hyper", Bound::AtMost(0.4)),
+    against_every_peer("pipelining depth 16"),
+    against_every_peer("pipelining depth 100"),
+    // W3
+    against_peer("keep-alive with -k", Metric::P99, "nginx", Bound::AtMost(1.0)),
+    against_peer("keep-alive without -k", Metric::RequestsPerSecond, "nginx", Bound::AtLeast(1.0)),
+    against_peer("keep-alive without -k", Metric::P98, "nginx", Bound::AtMost(1.0)),
+    against_peer("keep-alive without -k", Metric::P99, "nginx", Bound::AtMost(1.0)),
+    against_peer("keep-alive without -k", Metric::Longest, "nginx", Bound::AtMost(1.0)),
+    // W7
+    Target {
+        case: "connections idle",
+        metric: Metric::ResidentPerConnection,
+        against: Against::Nothing,
+        bound: Bound::AtMost(2048.0),
+    },
+    Target {
+        case: "connections c=10000",
+        metric: CPU,
+        against: Against::OurCase("connections c=100"),
+        bound: Bound::AtMost(1.5),
+    },
+    // axum mounted on our engine
+    against_peer("axum depth 1", Metric::RequestsPerSecond, "axum", Bound::AtLeast(1.0)),
+    against_peer("axum depth 16", Metric::RequestsPerSecond, "axum", Bound::AtLeast(1.5)),
+    against_peer("axum depth 16", Metric::RequestsPerSecond, "axum-flush", Bound::AtLeast(1.5)),
+];
+
+const fn against_peer(case: &'static str, metric: Metric, peer: &'static str, bound: Bound) -> Target {
+    Target { case, metric, against: Against::Peer(peer), bound }
+}
+
+const fn against_every_peer(case: &'static str) -> Target {
+    Target { case, metric: CPU, against: Against::EveryPeer, bound: Bound::Below(1.0) }
+}
+
+/// Holds the results against the targets of these workloads.
+pub(super) fn judge(results: &Results, workloads: &[Workload]) -> Vec<Verdict> {
+    let selected = |target: &&Target| {
+        CASES.iter().any(|case| case.name == target.case && workloads.contains(&case.workload))
+    };
+    TARGETS.iter().filter(selected).map(|target| target.judge(results)).collect()
+}
+
+impl Target {
+    fn judge(&self, results: &Results) -> Verdict {
+        match self.against {
+            Against::Peer(name) => {
+                let comparison = results.of_case(self.case).find(|comparison| comparison.peer == name);
+                let figure = comparison.and_then(|comparison| comparison.ratio_of(self.metric));
+                self.verdict(&format!(" / {name}"), figure)
+            }
+            Against::EveryPeer => self.judge_closest_peer(results),
+            Against::OurCase(other) => {
+                let (ours, others) = (results.ours(self.case, self.metric), results.ours(other, self.metric));
+                let pairs: Vec<_> = ours.into_iter().zip(others).collect();
+                self.verdict(&format!(" / `{other}`"), Summary::of_ratios(&pairs))
+            }
+            Against::Nothing => self.verdict("", Summary::of(&results.ours(self.case, self.metric))),
+        }
+    }
+
+    /// What holds against the closest peer holds against every other.
+    fn judge_closest_peer(&self, results: &Results) -> Verdict {
+        let peers = results.of_case(self.case).filter(|comparison| comparison.peer != CEILING);
+        let ratios =
+            peers.filter_map(|comparison| Some((comparison.peer, comparison.ratio_of(self.metric)?)));
+        match ratios.max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median)) {
+            Some((peer, ratio)) => self.verdict(&format!(" / every peer (closest: {peer})"), Some(ratio)),
+            None => self.verdict(" / every peer", None),
+        }
+    }
+
+    fn verdict(&self, against: &str, figure: Option<Summary>) -> Verdict {
+        Verdict {
+            target: format!("`{}`: {}{against}", self.case, self.metric.label()),
+            bound: self.bound.describe(),
+            figure,
+            met: figure.is_some_and(|figure| self.bound.holds(figure.median)),
+            close: figure.is_some_and(|figure| self.bound.holds(figure.min) != self.bound.holds(figure.max)),
+        }
+    }
+}
+
+impl Bound {
+    fn holds(self, figure: f64) -> bool {
+        match self {
+            Self::AtMost(bound) => figure <= bound,
+            Self::AtLeast(bound) => figure >= bound,
+            Self::Below(bound) => figure < bound,
+        }
+    }
+
+    fn describe(self) -> String {
+        match self {
+            Self::AtMost(bound) => format!("≤ {bound:.2}"),
+            Self::AtLeast(bound) => format!("≥ {bound:.2}"),
+            Self::Below(bound) => format!("< {bound:.2}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::metric::Sample;
+    use super::super::peers;
+    use super::super::results::{Comparison, Pair, Results};
+    use super::{Against, Bound, CASES, CPU, TARGETS, Workload, judge};
+
+    #[test]
+    fn targets_name_cases_and_peers_that_exist() {
+        let is_case = |name: &str| CASES.iter().any(|case| case.name == name);
+        for target in TARGETS {
+            assert!(is_case(target.case), "no case {}", target.case);
+            match target.against {
+                Against::Peer(name) => assert!(peers::find(name).is_some(), "no peer {name}"),
+                Against::OurCase(name) => assert!(is_case(name), "no case {name}"),
+                Against::EveryPeer | Against::Nothing => {}
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_hold_up_to_and_including_their_value_unless_below() {
+        assert!(Bound::AtMost(1.0).holds(1.0) && Bound::AtLeast(1.0).holds(1.0));
+        assert!(!Bound::Below(1.0).holds(1.0));
+    }
+
+    /// Results of `plaintext c=16` with our CPU times, beside peers that take 10.0.
+    fn results(peers: &[(&'static str, [f64; 3])]) -> Results {
+        let case = CASES.iter().find(|case| case.name == "plaintext c=16").unwrap();
+        let pair = |ours: f64| Pair { ours: Sample::from([(CPU, ours)]), peer: Sample::from([(CPU, 10.0)]) };
+        let comparison = |&(peer, ours): &(&'static str, [f64; 3])| Comparison {
+            case,
+            ours: "thruway",
+            peer,
+            pairs: ours.map(pair).into(),
+        };
+        Results {
+            comparisons: peers.iter().map(comparison).collect(),
+            failures: Vec::new(),
+            ended_early: None,
+        }
+    }
+
+    #[test]
+    fn a_figure_is_judged_by_its_median_and_marked_when_the_spread_crosses_the_bound() {
+        let verdicts = judge(&results(&[("ceiling", [10.5, 11.5, 10.8])]), &[Workload::Plaintext]);
+        assert!(verdicts[0].figure.is_some() && verdicts[0].met && verdicts[0].close);
+        // The other case was not measured.
+        assert!(verdicts[1].figure.is_none() && !verdicts[1].met);
+    }
+
+    #[test]
+    fn every_peer_is_judged_by_the_closest_and_without_the_ceiling() {
+        let results = results(&[("ceiling", [11.0; 3]), ("hyper", [8.0; 3]), ("nginx", [9.0; 3])]);
+        let verdicts = judge(&results, &[Workload::Plaintext]);
+        let closest = verdicts.iter().find(|verdict| verdict.target.contains("closest: nginx")).unwrap();
+        assert!(closest.met && !closest.close);
+    }
+}

@@ -1,0 +1,76 @@
+//! Versions of programs and packages, for the report.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::child;
+use super::peers::{Peer, Version};
+use super::stop::Stop;
+
+/// A program that prints its version takes no longer.
+const LIMIT: Duration = Duration::from_secs(5);
+
+const UNKNOWN: &str = "unknown";
+
+/// The version of a peer; `unknown` rather than an error.
+pub(super) fn of_peer(peer: &Peer, program: &Path, bench: &Path, stop: &Stop) -> String {
+    let version = match peer.version {
+        Version::BenchLock(package) => {
+            read(&bench.join("Cargo.lock")).and_then(|lock| locked(&lock, package))
+        }
+        Version::GoModule(module) => read(&bench.join("go/go.mod")).and_then(|file| required(&file, module)),
+        Version::GoToolchain => printed("go", "version", stop),
+        Version::Printed(argument) => printed(&program.to_string_lossy(), argument, stop),
+        Version::Repository => Some("of this commit".to_owned()),
+    };
+    version.unwrap_or_else(|| UNKNOWN.to_owned())
+}
+
+/// The first line that a program prints when given `argument`, whatever its status: `wrk -v` fails.
+pub(super) fn printed(program: &str, argument: &str, stop: &Stop) -> Option<String> {
+    let mut command = Command::new(program);
+    command.arg(argument);
+    let printed = child::any_output_of(command, LIMIT, stop).ok()?;
+    Some(printed.lines().next()?.trim().to_owned())
+}
+
+fn read(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok()
+}
+
+/// The version that stands after the name of a package in a `Cargo.lock`.
+fn locked(lock: &str, package: &str) -> Option<String> {
+    let name = format!("name = \"{package}\"");
+    let mut lines = lock.lines().skip_while(|line| *line != name);
+    Some(lines.nth(1)?.strip_prefix("version = \"")?.trim_end_matches('"').to_owned())
+}
+
+/// The version that a `go.mod` requires of a module.
+fn required(file: &str, module: &str) -> Option<String> {
+    let line = file.lines().find(|line| line.split_whitespace().any(|word| word == module))?;
+    line.split_whitespace().skip_while(|word| *word != module).nth(1).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{locked, required};
+
+    #[test]
+    fn a_locked_version_is_that_of_the_package_with_exactly_this_name() {
+        let lock = "[[package]]\nname = \"axum-core\"\nversion = \"0.5.6\"\n\n[[package]]\nname = \"axum\"\nversion = \"0.8.9\"\n";
+        assert_eq!(locked(lock, "axum").as_deref(), Some("0.8.9"));
+        assert_eq!(locked(lock, "hyper"), None);
+    }
+
+    #[test]
+    fn a_required_version_is_found_on_a_line_of_its_own_or_in_a_block() {
+        assert_eq!(required("require example.org/a v1.2.3\n", "example.org/a").as_deref(), Some("v1.2.3"));
+        assert_eq!(
+            required("require (\n\texample.org/b v2.0.0\n)\n", "example.org/b").as_deref(),
+            Some("v2.0.0")
+        );
+        assert_eq!(required("require example.org/a v1.2.3\n", "example.org/b"), None);
+    }
+}

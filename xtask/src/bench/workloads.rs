@@ -1,0 +1,164 @@
+//! The workloads as a table of cases: one load each.
+
+use serde::Serialize;
+
+/// What to run, as said on the command line.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(super) enum Selection {
+    /// W1: small answers on persistent connections.
+    Plaintext,
+    /// W2: the same, requests pipelined.
+    Pipelining,
+    /// W3: connection churn against persistent connections.
+    KeepAlive,
+    /// W7: ten thousand connections, idle and busy.
+    Connections,
+    /// axum on our engine against axum on hyper.
+    Axum,
+    /// All of them.
+    All,
+}
+
+impl Selection {
+    /// The workloads it stands for, in the order in which they run.
+    pub(super) fn workloads(self) -> &'static [Workload] {
+        match self {
+            Self::Plaintext => &[Workload::Plaintext],
+            Self::Pipelining => &[Workload::Pipelining],
+            Self::KeepAlive => &[Workload::KeepAlive],
+            Self::Connections => &[Workload::Connections],
+            Self::Axum => &[Workload::Axum],
+            Self::All => &[
+                Workload::Plaintext,
+                Workload::Pipelining,
+                Workload::KeepAlive,
+                Workload::Connections,
+                Workload::Axum,
+            ],
+        }
+    }
+}
+
+/// A workload, with the cases of [`CASES`] that name it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub(super) enum Workload {
+    Plaintext,
+    Pipelining,
+    KeepAlive,
+    Connections,
+    Axum,
+}
+
+impl Workload {
+    /// Name of the row of peers that is ours here.
+    pub(super) fn ours(self) -> &'static str {
+        match self {
+            Self::Axum => "axum-on-thruway",
+            _ => "thruway",
+        }
+    }
+}
+
+/// One load of one workload.
+#[derive(Serialize)]
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) workload: Workload,
+    pub(super) load: Load,
+    /// Without a target, so only run with `--full`.
+    pub(super) full_only: bool,
+    /// What to know when reading its figures.
+    pub(super) note: &'static str,
+}
+
+/// What is done to a server in one run.
+#[derive(Clone, Copy, Serialize)]
+pub(super) enum Load {
+    /// `wrk` on so many connections, each sending `depth` requests before it reads, for `stretch` times the seconds
+    /// of a run.
+    Wrk { connections: u32, depth: u32, stretch: u32 },
+    /// `ab`, with or without `-k`.
+    Ab { requests: u32, connections: u32, persistent: bool },
+    /// Connections that made one request and now do nothing.
+    Idle { connections: u32 },
+}
+
+impl Load {
+    /// About how long a run takes, starting and stopping included.
+    pub(super) fn estimated_seconds(self, seconds: u32) -> f64 {
+        match self {
+            Self::Wrk { stretch, .. } => f64::from(seconds * stretch) + 0.5,
+            Self::Ab { persistent: true, .. } => 1.0,
+            Self::Ab { persistent: false, .. } => 2.5,
+            Self::Idle { .. } => 3.0,
+        }
+    }
+}
+
+/// Connections of W1 and W2.
+const CONNECTIONS: u32 = 256;
+
+/// Connections of the large case of W7.
+const MANY: u32 = 10_000;
+
+/// How long that case runs, in runs: long enough for accepting the connections to weigh little.
+const MANY_STRETCH: u32 = 3;
+
+const PLAINTEXT_NOTE: &str = "";
+const PIPELINED_NOTE: &str = "wrk takes the time of a whole batch for that of each request: its latencies mean \
+     nothing here and are left out.";
+const AB_NOTE: &str = "50,000 requests on 1,000 connections (HTTP/1.0). A failed request of any kind, or a connection \
+     given up in between, makes the run a failure.";
+const IDLE_NOTE: &str = "Growth over the process after its warm-up. Every connection made one request before, and \
+     answered one more afterwards. Memory of the kernel is not in it.";
+const BUSY_NOTE: &str = "CPU time includes accepting the connections.";
+
+/// All cases in the order in which they run.
+pub(super) const CASES: &[Case] = &[
+    plaintext("plaintext c=1", 1, true),
+    plaintext("plaintext c=16", 16, false),
+    plaintext("plaintext c=64", 64, true),
+    plaintext("plaintext c=256", CONNECTIONS, false),
+    plaintext("plaintext c=1000", 1000, true),
+    wrk("pipelining depth 16", Workload::Pipelining, CONNECTIONS, 16, PIPELINED_NOTE),
+    wrk("pipelining depth 100", Workload::Pipelining, CONNECTIONS, 100, PIPELINED_NOTE),
+    ab("keep-alive with -k", true),
+    ab("keep-alive without -k", false),
+    Case {
+        name: "connections idle",
+        workload: Workload::Connections,
+        load: Load::Idle { connections: MANY },
+        full_only: false,
+        note: IDLE_NOTE,
+    },
+    wrk("connections c=100", Workload::Connections, 100, 1, BUSY_NOTE),
+    Case {
+        name: "connections c=10000",
+        workload: Workload::Connections,
+        load: Load::Wrk { connections: MANY, depth: 1, stretch: MANY_STRETCH },
+        full_only: false,
+        note: BUSY_NOTE,
+    },
+    wrk("axum depth 1", Workload::Axum, CONNECTIONS, 1, PLAINTEXT_NOTE),
+    wrk("axum depth 16", Workload::Axum, CONNECTIONS, 16, PIPELINED_NOTE),
+];
+
+const fn plaintext(name: &'static str, connections: u32, full_only: bool) -> Case {
+    let load = Load::Wrk { connections, depth: 1, stretch: 1 };
+    Case { name, workload: Workload::Plaintext, load, full_only, note: PLAINTEXT_NOTE }
+}
+
+const fn wrk(
+    name: &'static str,
+    workload: Workload,
+    connections: u32,
+    depth: u32,
+    note: &'static str,
+) -> Case {
+    Case { name, workload, load: Load::Wrk { connections, depth, stretch: 1 }, full_only: false, note }
+}
+
+const fn ab(name: &'static str, persistent: bool) -> Case {
+    let load = Load::Ab { requests: 50_000, connections: 1000, persistent };
+    Case { name, workload: Workload::KeepAlive, load, full_only: false, note: AB_NOTE }
+}

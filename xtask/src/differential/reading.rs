@@ -1,0 +1,81 @@
+//! What a parser made of a case, whichever parser it was, and how two such readings differ.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+/// The messages that were read, and the reason why no more were.
+#[derive(Default)]
+pub(super) struct Reading {
+    pub(super) messages: Vec<Message>,
+    /// The parser's own words for what is wrong.
+    pub(super) refusal: Option<String>,
+}
+
+/// A message whose head is complete.
+#[derive(Default, PartialEq, Eq, Debug)]
+pub(super) struct Message {
+    /// The parts of the start line.
+    pub(super) start_line: [String; 3],
+    pub(super) fields: Vec<(String, String)>,
+    pub(super) content: Vec<u8>,
+    pub(super) trailers: Vec<(String, String)>,
+    pub(super) is_complete: bool,
+}
+
+/// How our reading differs from theirs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Difference {
+    /// We refuse what they accept.
+    Stricter,
+    /// We accept what they refuse.
+    Laxer,
+    /// Both accept, or refuse, and read something else.
+    Otherwise,
+}
+
+impl Difference {
+    pub(super) const fn in_words(self) -> &'static str {
+        match self {
+            Self::Stricter => "refused by us, accepted by them",
+            Self::Laxer => "accepted by us, refused by them",
+            Self::Otherwise => "read differently",
+        }
+    }
+}
+
+impl Reading {
+    pub(super) const fn is_refused(&self) -> bool {
+        self.refusal.is_some()
+    }
+
+    /// How `ours` differs from this reading, which is theirs.
+    pub(super) fn difference(&self, ours: &Self) -> Option<Difference> {
+        match (self.is_refused(), ours.is_refused()) {
+            (false, true) => Some(Difference::Stricter),
+            (true, false) => Some(Difference::Laxer),
+            // How much of a broken message is told before it breaks is nobody's business.
+            (true, true) => (self.complete() != ours.complete()).then_some(Difference::Otherwise),
+            (false, false) => (self.messages != ours.messages).then_some(Difference::Otherwise),
+        }
+    }
+
+    fn complete(&self) -> Vec<&Message> {
+        self.messages.iter().filter(|message| message.is_complete).collect()
+    }
+}
+
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for message in &self.messages {
+            write!(f, "{} {:?}", message.start_line.join(" "), message.fields)?;
+            write!(f, " \"{}\" {:?}", message.content.escape_ascii(), message.trailers)?;
+            f.write_str(if message.is_complete { "; " } else { " …; " })?;
+        }
+        match &self.refusal {
+            Some(refusal) => write!(f, "refused: {refusal}"),
+            None => f.write_str("accepted"),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The project's tooling, run as `cargo xtask TASK`.
+//!
+//! Only the choice of the task stands here; each task is a module.
+
+mod bench;
+mod differential;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The project's tooling")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Measure Thruway against its peers, side by side on this machine.
+    Bench(bench::Options),
+    /// Compare the verdicts of `http1` with those of llhttp, on its corpus.
+    Differential(differential::Options),
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().task {
+        Task::Bench(options) => bench::run(&options),
+        Task::Differential(options) => differential::run(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
