@@ -14,7 +14,7 @@ use thruway_server::{
 use tokio::time::sleep;
 
 /// The routes of the demo.
-pub fn router() -> Router {
+pub(crate) fn router() -> Router {
     Router::new()
         .get("/", || Response::html(PAGE))
         .get("/plaintext", plaintext)

@@ -1,30 +1,31 @@
 //! The command `thruway`.
 
+mod args;
+mod check;
+mod config;
 mod demo;
+mod logging;
+mod routes;
+mod serve;
+
+use std::process::ExitCode;
 
 use clap::Parser;
-use thruway_server::Server;
 
-#[derive(Parser)]
-struct Args {
-    command: String,
-    #[arg(long)]
-    listen: Vec<String>,
-    #[arg(long)]
-    workers: Option<usize>,
-}
+use args::{Args, Command};
 
-fn main() {
+fn main() -> ExitCode {
     let args = Args::parse();
-    let mut server = Server::new(demo::router());
-    for l in &args.listen {
-        server = server.listen(l).unwrap();
-    }
-    if let Some(n) = args.workers {
-        server = server.workers(n);
-    }
-    if let Err(e) = server.run() {
-        eprintln!("error: {e}");
-        std::process::exit(2);
-    }
+    logging::start();
+    let outcome = match args.command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Check(args) => check::run(&args),
+    };
+    outcome.unwrap_or_else(|failure| {
+        eprint!("{failure}");
+        ExitCode::from(EXIT_UNUSABLE)
+    })
 }
+
+/// The arguments, the config or an address cannot be used; clap's exit code for arguments is the same.
+const EXIT_UNUSABLE: u8 = 2;

@@ -53,6 +53,11 @@ impl Balance {
         Assigned { worker, is_over_limit: open >= self.connections_max }
     }
 
+    /// Counts as many connections at `worker` as there may be.
+    pub(crate) fn fill(&self, worker: usize) {
+        self.lock()[worker].load.connections = self.connections_max;
+    }
+
     /// A connection of `worker` has ended.
     pub(crate) fn release(&self, worker: usize) {
         self.lock()[worker].load.connections -= 1;

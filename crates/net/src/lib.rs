@@ -19,6 +19,7 @@ mod stream;
 mod buffers;
 
 // threads
+mod descriptors;
 mod worker;
 mod workers;
 mod signals;
@@ -29,6 +30,7 @@ pub use bind::{BindError, BindReason, Bound, bind};
 pub use buffers::PooledBuffer;
 pub use clock::{Clock, ManualTime};
 pub use deadlines::{Deadline, Deadlines};
+pub use descriptors::raise_descriptor_limit;
 pub use signals::TerminationSignals;
 pub use stream::{Stream, Transport};
 pub use worker::{Accepted, ConnectionGuard, Worker, spawn};

@@ -34,7 +34,7 @@ impl Worker {
 
     /// A worker without a thread, for tests: its time is `clock`.
     pub fn for_test(clock: Clock) -> Rc<Self> {
-        Self::new(0, Balance::new(1, usize::MAX), clock)
+        Self::new(0, Balance::new(1, usize::MAX / 2), clock)
     }
 
     /// Which worker this is, from 0.
@@ -74,6 +74,11 @@ impl Worker {
     pub fn guard_for_test(self: &Rc<Self>) -> ConnectionGuard {
         let assigned = self.balance.assign(self.index);
         self.guard(assigned.is_over_limit)
+    }
+
+    /// Lets there be as many connections as allowed, for tests.
+    pub fn fill_for_test(&self) {
+        self.balance.fill(self.index);
     }
 
     /// Ready when the drain has begun and no connection is left.

@@ -16,6 +16,7 @@ use tokio::time::MissedTickBehavior;
 use crate::accept::accept;
 use crate::balance::{Assigned, Balance, WorkerLoad};
 use crate::bind::RemovedPath;
+use crate::descriptors::connections_max;
 use crate::worker::spawn;
 use crate::{Accepted, Bound, ClientAddr, Clock, ListenAddr, Stream, Worker};
 
@@ -31,7 +32,10 @@ pub struct WorkersConfig {
 
 impl Default for WorkersConfig {
     fn default() -> Self {
-        Self { workers: thread::available_parallelism().map_or(1, usize::from), connections_max: usize::MAX }
+        Self {
+            workers: thread::available_parallelism().map_or(1, usize::from),
+            connections_max: connections_max(),
+        }
     }
 }
 

@@ -19,16 +19,23 @@ mod handler;
 mod request;
 mod response;
 mod router;
+mod files;
 pub mod layers;
+
+// the ecosystem
+mod tower;
 
 // how it is driven
 mod config;
 mod connection;
 mod record;
+mod access_log;
 mod server;
 
+pub use access_log::{AccessLog, AccessLogFormat, AccessLogTarget};
 pub use config::{Config, Timeouts};
 pub use connection::ConnectionDriver;
+pub use files::Files;
 pub use handler::{Answer, Handler, IntoHandler, Later, with_whole_content};
 pub use record::{Record, Recorder, TakeRecord};
 pub use request::{
@@ -40,11 +47,14 @@ pub use response::{
 };
 pub use router::{RouteError, Router};
 pub use server::{RunningServer, Server, ServerError};
+pub use tower::Tower;
 
 pub use cookie::Cookie;
 pub use thruway_http1::Limits;
 pub use thruway_message::{FieldLinesBuf, FieldName, FieldValue, Method, StatusCode, Version};
-pub use thruway_net::{ClientAddr, ListenAddr, WorkerLoad};
+pub use thruway_net::{
+    ClientAddr, InvalidListenAddr, ListenAddr, TerminationSignals, WorkerLoad, raise_descriptor_limit,
+};
 
 /// How much content is collected on behalf of a handler that does not say: 2 MiB, as axum.
 pub const CONTENT_BYTES_MAX: usize = 2 << 20;

@@ -1,6 +1,6 @@
 //! What is told of a request when it has been answered: for access logs and metrics.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use thruway_message::{RequestHead, StatusCode};
 
@@ -13,6 +13,8 @@ pub struct Record<'a> {
     pub connection: &'a ConnectionInfo,
     /// Its head; `None` if what came could not be read as a request.
     pub head: Option<RequestHead<'a>>,
+    /// The time of day when it had been answered.
+    pub time: SystemTime,
     /// The status of the answer.
     pub status: StatusCode,
     /// Octets of content sent, or handed to the kernel's care to send.

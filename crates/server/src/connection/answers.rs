@@ -155,7 +155,7 @@ impl<T: Transport> Connection<T> {
             }
             Source::Bytes(octets) => self.output.set_tail(Tail::Octets(octets)),
             Source::File(range) => self.output.set_tail(Tail::File(range)),
-            Source::Empty | Source::Stream(_) | Source::Tunnel(_) => {}
+            Source::Empty | Source::LeftOut(_) | Source::Stream(_) | Source::Tunnel(_) => {}
         }
     }
 

@@ -72,8 +72,9 @@ impl Service {
             Logged::Parsed { head, started } => (Some(**head), *started),
             Logged::Kept(log) => (log.head.as_ref().map(OwnedRequestHead::as_head), log.started),
         };
-        let duration = self.worker.clock().now_exact().saturating_sub(started);
-        record.borrow_mut()(&Record { connection, head, status, content_bytes, duration, is_complete });
+        let clock = self.worker.clock();
+        let (duration, time) = (clock.now_exact().saturating_sub(started), clock.time_of_day());
+        record.borrow_mut()(&Record { connection, head, time, status, content_bytes, duration, is_complete });
     }
 }
 

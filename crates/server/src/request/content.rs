@@ -100,15 +100,14 @@ impl RequestContent {
         Ok(if all.is_empty() { first } else { all.freeze() })
     }
 
-    /// The trailer section, once the content has been read to its end.
-    pub fn trailers(&self) -> Option<FieldLinesBuf> {
-        match &self.0 {
-            Source::Whole(_) => None,
-            Source::Arriving(reader) => match &reader.0.lock().end {
-                Some(Ok(trailers)) => Some(trailers.clone()),
-                Some(Err(_)) | None => None,
-            },
-        }
+    /// Takes the trailer section, once the content has been read to its end; `None` if there is none.
+    pub fn take_trailers(&mut self) -> Option<FieldLinesBuf> {
+        let Source::Arriving(reader) = &self.0 else { return None };
+        let trailers = match &mut reader.0.lock().end {
+            Some(Ok(trailers)) => std::mem::take(trailers),
+            Some(Err(_)) | None => return None,
+        };
+        (!trailers.octets().is_empty()).then_some(trailers)
     }
 
     /// As [`next`](Self::next), for those who write futures by hand.
@@ -128,13 +127,14 @@ impl RequestContent {
         }
     }
 
-    /// Whether nothing is left.
+    /// Whether nothing is left, not even a trailer section.
     pub fn is_end(&self) -> bool {
         match &self.0 {
             Source::Whole(content) => content.is_empty(),
             Source::Arriving(reader) => {
                 let state = reader.0.lock();
-                state.pieces.is_empty() && matches!(state.end, Some(Ok(_)))
+                state.pieces.is_empty()
+                    && matches!(&state.end, Some(Ok(trailers)) if trailers.octets().is_empty())
             }
         }
     }

@@ -181,15 +181,20 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Takes the content over, as far as it has arrived and as it arrives; none is left here.
+    pub fn take_content(&mut self) -> RequestContent {
+        match std::mem::replace(&mut self.content, Incoming::Whole(&[])) {
+            Incoming::Whole(content) => RequestContent::whole(Bytes::copy_from_slice(content)),
+            Incoming::Arriving(content) => content,
+        }
+    }
+
     /// Copies what is borrowed, and takes the content over: none is left here.
     pub fn take_owned(&mut self) -> OwnedRequest {
         OwnedRequest {
             head: OwnedRequestHead::from(*self.head),
             parameters: OwnedParameters::from(&self.parameters),
-            content: match std::mem::replace(&mut self.content, Incoming::Whole(&[])) {
-                Incoming::Whole(content) => RequestContent::whole(Bytes::copy_from_slice(content)),
-                Incoming::Arriving(content) => content,
-            },
+            content: self.take_content(),
             connection: self.connection.clone(),
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,

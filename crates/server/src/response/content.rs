@@ -28,6 +28,8 @@ pub(crate) enum Source {
     Bytes(Bytes),
     File(FileRange),
     Stream(Pin<Box<dyn ContentStream>>),
+    /// None, because the request was HEAD; its length, if that is known.
+    LeftOut(Option<u64>),
     /// None, and no more HTTP after the head.
     Tunnel(TunnelHandler),
 }
@@ -104,6 +106,11 @@ impl Content {
         Self::from_content_stream(Written::new(write))
     }
 
+    /// The content of an answer to HEAD by a handler that leaves it out; its length, if that is known.
+    pub const fn left_out(length: Option<u64>) -> Self {
+        Self(Source::LeftOut(length))
+    }
+
     /// How many octets there are, if that is known.
     pub fn length(&self) -> Option<u64> {
         match &self.0 {
@@ -113,6 +120,7 @@ impl Content {
             Source::Bytes(octets) => Some(octets.len() as u64),
             Source::File(range) => Some(range.length),
             Source::Stream(stream) => stream.length(),
+            Source::LeftOut(length) => *length,
         }
     }
 }
@@ -201,6 +209,7 @@ impl fmt::Debug for Content {
             Source::Static(_) | Source::Pooled(_) | Source::Bytes(_) => "Octets",
             Source::File(_) => "File",
             Source::Stream(_) => "Stream",
+            Source::LeftOut(_) => "LeftOut",
             Source::Tunnel(_) => "Tunnel",
         };
         f.debug_tuple(kind).field(&self.length()).finish()

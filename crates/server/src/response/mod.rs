@@ -166,6 +166,11 @@ impl Response {
         Ok(())
     }
 
+    /// Makes room for field lines of so many octets.
+    pub(crate) fn reserve_fields(&mut self, octets: usize) {
+        self.field_lines.reserve(octets);
+    }
+
     /// Replaces all field lines of this name by one.
     ///
     /// # Errors

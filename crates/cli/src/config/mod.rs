@@ -1,0 +1,149 @@
+//! What `thruway serve` is told to do: read from a file ([`raw`]), then resolved so that nothing is left to interpret.
+
+mod failure;
+mod raw;
+mod resolve;
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use thruway_server::{AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, ListenAddr, StatusCode};
+
+pub(crate) use failure::Failure;
+use failure::Source;
+
+/// A config without open questions.
+pub(crate) struct Config {
+    pub(crate) listeners: Vec<ListenAddr>,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) access_log: Option<AccessLogConfig>,
+    /// `None` for one for each core.
+    pub(crate) workers: Option<usize>,
+    /// `None` for as many as descriptors allow.
+    pub(crate) connections_max: Option<usize>,
+    /// Limits and timeouts.
+    pub(crate) server: thruway_server::Config,
+    source: Option<Source>,
+}
+
+/// What happens to the requests of some paths.
+pub(crate) struct Route {
+    pub(crate) path: PathMatch,
+    pub(crate) action: Action,
+    span: Span,
+}
+
+/// The paths a route is for.
+pub(crate) enum PathMatch {
+    /// This path and all below it.
+    Prefix(String),
+    /// This path only.
+    Exact(String),
+}
+
+pub(crate) enum Action {
+    Answer(FixedAnswer),
+    Demo,
+    Files(FilesConfig),
+}
+
+/// The same answer for everybody.
+#[derive(Clone)]
+pub(crate) struct FixedAnswer {
+    pub(crate) status: StatusCode,
+    pub(crate) field_lines: FieldLinesBuf,
+    pub(crate) content: String,
+}
+
+/// A directory to be served.
+pub(crate) struct FilesConfig {
+    root: PathBuf,
+    index: Option<String>,
+    precompressed: bool,
+    hidden_files: bool,
+    cache_control: Option<String>,
+}
+
+pub(crate) struct AccessLogConfig {
+    pub(crate) format: AccessLogFormat,
+    pub(crate) target: AccessLogTarget,
+}
+
+/// A place in the config's text.
+type Span = Range<usize>;
+
+impl Config {
+    /// Reads the config at `path`.
+    pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::new(format!("cannot read `{}`: {error}", path.display()))
+                .with_hint("the argument of `serve` and `check` is the path of a config in TOML")
+        })?;
+        let source = Source { path: path.to_owned(), text };
+        let raw = raw::parse(&source)?;
+        resolve::resolve(raw, source)
+    }
+
+    /// What is served without a config.
+    pub(crate) fn demo() -> Self {
+        Self {
+            listeners: vec![ListenAddr::Tcp(([127, 0, 0, 1], 8080).into())],
+            routes: vec![Route { path: PathMatch::Prefix("/".to_owned()), action: Action::Demo, span: 0..0 }],
+            access_log: None,
+            workers: None,
+            connections_max: None,
+            server: thruway_server::Config::default(),
+            source: None,
+        }
+    }
+
+    /// What is wrong with `route`, with its place in the file.
+    pub(crate) fn failure_at(&self, route: &Route, message: impl fmt::Display) -> Failure {
+        match &self.source {
+            Some(source) => source.failure(route.span.clone(), message),
+            None => Failure::new(message.to_string()),
+        }
+    }
+}
+
+impl PathMatch {
+    /// Whether no path is left for others.
+    pub(crate) fn is_everything(&self) -> bool {
+        matches!(self, Self::Prefix(path) if path == "/")
+    }
+}
+
+impl FilesConfig {
+    /// The handler that serves the directory.
+    pub(crate) fn open(&self) -> std::io::Result<Files> {
+        let mut files =
+            Files::new(&self.root)?.precompressed(self.precompressed).hidden_files(self.hidden_files);
+        if let Some(index) = &self.index {
+            files = files.index(index);
+        }
+        if let Some(value) = &self.cache_control {
+            files = files.cache_control(value);
+        }
+        Ok(files)
+    }
+
+    /// The directory.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            PathMatch::Prefix(path) => write!(f, "{path} and below: ")?,
+            PathMatch::Exact(path) => write!(f, "{path}: ")?,
+        }
+        match &self.action {
+            Action::Answer(answer) => write!(f, "answers {}", answer.status),
+            Action::Demo => f.write_str("the demo"),
+            Action::Files(files) => write!(f, "files of {}", files.root.display()),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! `thruway serve`.
+
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+
+use thruway_server::{
+    AccessLog, ListenAddr, RunningServer, Server, ServerError, TerminationSignals, WorkerLoad,
+    raise_descriptor_limit,
+};
+
+use crate::args::ServeArgs;
+use crate::config::{Config, Failure};
+use crate::routes;
+
+/// Serves until a signal, and drains.
+pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    let mut config = match &args.config {
+        Some(path) => Config::load(path)?,
+        None => Config::demo(),
+    };
+    if !args.listen.is_empty() {
+        config.listeners.clone_from(&args.listen);
+    }
+    config.workers = args.workers.map(usize::from).or(config.workers);
+    raise_descriptor_limit();
+    // Before the first thread, so that no signal finds the default.
+    let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
+    let log = config.access_log.as_ref().map(|log| AccessLog::start(log.format, &log.target)).transpose();
+    let log = log.map_err(|error| Failure::new(format!("the access log cannot be written: {error}")))?;
+    let server = start(&config, log.as_ref())?;
+    print_addresses(&server, args.config.is_none());
+    let loads = server.run_until(signals);
+    if let Some(log) = &log {
+        log.finish();
+    }
+    Ok(report(&loads))
+}
+
+fn start(config: &Config, log: Option<&AccessLog>) -> Result<RunningServer, Failure> {
+    let mut server = Server::new(routes::build(config)?).config(config.server.clone());
+    for address in &config.listeners {
+        server = server.listen_on(address.clone());
+    }
+    if let Some(workers) = config.workers {
+        server = server.workers(workers);
+    }
+    if let Some(connections) = config.connections_max {
+        server = server.connections_max(connections);
+    }
+    if let Some(log) = log {
+        server = server.record(log.clone());
+    }
+    Ok(server.start()?)
+}
+
+/// On the standard output, for scripts that let the system choose a port. Nobody may be reading there.
+fn print_addresses(server: &RunningServer, is_demo: bool) {
+    let mut out = stdout().lock();
+    for address in server.addresses() {
+        let _ = match address {
+            ListenAddr::Tcp(address) => writeln!(out, "listening on http://{address}"),
+            ListenAddr::Unix(_) => writeln!(out, "listening on {address}"),
+        };
+    }
+    let _ = out.flush();
+    if is_demo {
+        tracing::info!("no config: serving the demo; `/` says what is there");
+    }
+}
+
+/// What each worker had to do with; whether all connections ended by themselves.
+fn report(loads: &[WorkerLoad]) -> ExitCode {
+    for (worker, load) in loads.iter().enumerate() {
+        tracing::info!(worker, connections = load.connections_total, cut_off = load.connections, "drained");
+    }
+    let is_clean = loads.iter().all(|load| load.connections == 0);
+    if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error.hint() {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    }
+}

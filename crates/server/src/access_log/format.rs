@@ -1,0 +1,213 @@
+//! The lines of an access log.
+
+use std::io::Write as _;
+use std::time::SystemTime;
+
+use serde::Serialize;
+use thruway_message::RequestHead;
+use thruway_net::ClientAddr;
+use time::OffsetDateTime;
+use time::format_description::BorrowedFormatItem;
+use time::format_description::well_known::Rfc3339;
+use time::macros::format_description;
+
+use crate::Record;
+
+/// The form of the lines. Times are UTC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccessLogFormat {
+    /// The common log format of NCSA and Apache.
+    Common,
+    /// The same with `Referer` and `User-Agent`.
+    Combined,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The time of day as text, which changes once a second.
+#[derive(Default)]
+pub(super) struct Timestamps {
+    second: Option<u64>,
+    common: String,
+    rfc3339: String,
+}
+
+impl AccessLogFormat {
+    /// Appends the line of `record`.
+    pub(super) fn write(self, line: &mut Vec<u8>, record: &Record<'_>, timestamps: &mut Timestamps) {
+        timestamps.renew(record.time);
+        match self {
+            Self::Common => {
+                write_common(line, record, timestamps);
+                line.push(b'\n');
+            }
+            Self::Combined => {
+                write_common(line, record, timestamps);
+                for name in ["referer", "user-agent"] {
+                    line.extend_from_slice(b" \"");
+                    let value = record.head.and_then(|head| head.field(name));
+                    write_escaped(line, value.map_or(&b"-"[..], |value| value.as_bytes()));
+                    line.push(b'"');
+                }
+                line.push(b'\n');
+            }
+            Self::Json => write_json(line, record, timestamps),
+        }
+    }
+}
+
+/// `host - - [time] "request line" status bytes`.
+fn write_common(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) {
+    // Writing to a vector cannot fail.
+    let _ = match record.connection.client {
+        ClientAddr::Tcp(address) => write!(line, "{}", address.ip()),
+        ClientAddr::Unix => line.write_all(b"unix:"),
+    };
+    let _ = write!(line, " - - [{}] \"", timestamps.common);
+    match &record.head {
+        Some(head) => write_request_line(line, head),
+        None => line.push(b'-'),
+    }
+    let _ = write!(line, "\" {} {}", record.status, record.content_bytes);
+}
+
+fn write_request_line(line: &mut Vec<u8>, head: &RequestHead<'_>) {
+    line.extend_from_slice(head.method.as_str().as_bytes());
+    line.push(b' ');
+    write_escaped(line, head.target.to_string().as_bytes());
+    line.push(b' ');
+    line.extend_from_slice(head.version.as_str().as_bytes());
+}
+
+/// What could end the quoted string or the line, or confuse a terminal, is escaped, as Apache does.
+fn write_escaped(line: &mut Vec<u8>, octets: &[u8]) {
+    for octet in octets {
+        match octet {
+            b'"' | b'\\' => line.extend_from_slice(&[b'\\', *octet]),
+            b' '..=b'~' => line.push(*octet),
+            _ => {
+                let _ = write!(line, "\\x{octet:02x}");
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonLine<'a> {
+    time: &'a str,
+    client: String,
+    method: Option<&'a str>,
+    target: Option<String>,
+    version: Option<&'a str>,
+    host: Option<&'a str>,
+    status: u16,
+    content_bytes: u64,
+    duration_us: u128,
+    complete: bool,
+    referer: Option<String>,
+    user_agent: Option<String>,
+}
+
+fn write_json(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) {
+    let head = record.head.as_ref();
+    let field = |name| Some(String::from_utf8_lossy(head?.field(name)?.as_bytes()).into_owned());
+    let json = JsonLine {
+        time: &timestamps.rfc3339,
+        client: record.connection.client.to_string(),
+        method: head.map(|head| head.method.as_str()),
+        target: head.map(|head| head.target.to_string()),
+        version: head.map(|head| head.version.as_str()),
+        host: head.and_then(RequestHead::authority).map(|authority| authority.as_str()),
+        status: record.status.as_u16(),
+        content_bytes: record.content_bytes,
+        duration_us: record.duration.as_micros(),
+        complete: record.is_complete,
+        referer: field("referer"),
+        user_agent: field("user-agent"),
+    };
+    let start = line.len();
+    match serde_json::to_writer(&mut *line, &json) {
+        Ok(()) => line.push(b'\n'),
+        // Cannot happen with strings and numbers; a torn line must not stay.
+        Err(_) => line.truncate(start),
+    }
+}
+
+impl Timestamps {
+    fn renew(&mut self, time: SystemTime) {
+        let second = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        if self.second != Some(second) {
+            let time = OffsetDateTime::from(time).replace_nanosecond(0).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+            self.common = time.format(COMMON).unwrap_or_default();
+            self.rfc3339 = time.format(&Rfc3339).unwrap_or_default();
+            self.second = Some(second);
+        }
+    }
+}
+
+const COMMON: &[BorrowedFormatItem<'_>] =
+    format_description!("[day]/[month repr:short]/[year]:[hour]:[minute]:[second] +0000");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ConnectionInfo;
+    use std::time::Duration;
+    use thruway_message::{
+        FieldLineSpan, FieldLines, Method, OriginForm, RequestTarget, StatusCode, Version,
+    };
+
+    const OCTETS: &[u8] = b"User-Agent: a\"b\\c\xff\x09d";
+    const SPANS: [FieldLineSpan; 1] =
+        [FieldLineSpan { name_start: 0, name_end: 10, value_start: 12, value_end: 20 }];
+
+    fn line(format: AccessLogFormat, has_head: bool) -> String {
+        let connection =
+            ConnectionInfo { client: ClientAddr::Tcp("[::1]:5000".parse().unwrap()), listener: 0 };
+        let head = RequestHead {
+            method: Method::Get,
+            target: RequestTarget::Origin(OriginForm::new("/a\"b?c")),
+            version: Version::Http11,
+            field_lines: FieldLines::from_parsed(OCTETS, &SPANS),
+        };
+        let record = Record {
+            connection: &connection,
+            head: has_head.then_some(head),
+            time: SystemTime::UNIX_EPOCH + Duration::from_millis(951_786_061_500),
+            status: StatusCode::NOT_FOUND,
+            content_bytes: 12,
+            duration: Duration::from_micros(345),
+            is_complete: true,
+        };
+        let mut line = Vec::new();
+        format.write(&mut line, &record, &mut Timestamps::default());
+        String::from_utf8(line).unwrap()
+    }
+
+    #[test]
+    fn the_common_format_is_that_of_apache() {
+        let expected = "::1 - - [29/Feb/2000:01:01:01 +0000] \"GET /a\\\"b?c HTTP/1.1\" 404 12\n";
+        assert_eq!(line(AccessLogFormat::Common, true), expected);
+        assert!(line(AccessLogFormat::Common, false).ends_with("\"-\" 404 12\n"));
+    }
+
+    #[test]
+    fn the_combined_format_escapes_what_clients_send() {
+        assert!(
+            line(AccessLogFormat::Combined, true).ends_with("404 12 \"-\" \"a\\\"b\\\\c\\xff\\x09d\"\n"),
+            "{}",
+            line(AccessLogFormat::Combined, true)
+        );
+    }
+
+    #[test]
+    fn a_line_of_json_is_one_object() {
+        let text = line(AccessLogFormat::Json, true);
+        assert_eq!(text.matches('\n').count(), 1);
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["time"], "2000-02-29T01:01:01Z");
+        assert_eq!((&json["target"], &json["status"]), (&"/a\"b?c".into(), &404.into()));
+        assert_eq!((&json["duration_us"], &json["complete"]), (&345.into(), &true.into()));
+        assert_eq!(json["user_agent"], "a\"b\\c\u{fffd}\td");
+    }
+}

@@ -1,0 +1,71 @@
+//! Access logs: one line for each request, written off its path.
+//!
+//! A worker puts a line into a buffer of its own, which costs it a copy; a thread for all workers writes the buffers
+//! out a few times a second. If what it writes to is slower than the requests come, or blocked, lines are dropped and
+//! counted: nothing waits for a log.
+
+mod format;
+mod sink;
+mod writer;
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::{fmt, io};
+
+use crate::{Recorder, TakeRecord};
+
+pub use format::AccessLogFormat;
+use format::Timestamps;
+use writer::Writer;
+
+/// An access log; give it to [`Server::record`](crate::Server::record).
+#[derive(Clone)]
+pub struct AccessLog {
+    format: AccessLogFormat,
+    writer: Arc<Writer>,
+}
+
+/// Where an access log is written to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AccessLogTarget {
+    /// A file, which is appended to. When it is moved away, as programs that rotate logs do, a new one is begun.
+    File(PathBuf),
+    /// The standard output.
+    Stdout,
+}
+
+impl AccessLog {
+    /// Starts the thread that writes to `target`.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or the system refuses a thread.
+    pub fn start(format: AccessLogFormat, target: &AccessLogTarget) -> io::Result<Self> {
+        Ok(Self { format, writer: Arc::new(Writer::start(target)?) })
+    }
+
+    /// Writes what is left and ends the thread. A target that blocks is given a second.
+    ///
+    /// Returns how many lines were dropped since the start.
+    pub fn finish(&self) -> u64 {
+        self.writer.finish()
+    }
+}
+
+impl Recorder for AccessLog {
+    fn start(&self) -> TakeRecord {
+        let lines = self.writer.add_worker();
+        let format = self.format;
+        let timestamps = RefCell::new(Timestamps::default());
+        Box::new(move |record| {
+            let timestamps = &mut *timestamps.borrow_mut();
+            lines.append(|buffer| format.write(buffer, record, timestamps));
+        })
+    }
+}
+
+impl fmt::Debug for AccessLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AccessLog").field("format", &self.format).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,61 @@
+//! Where access logs go.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::AccessLogTarget;
+
+/// An open target.
+pub(super) enum Sink {
+    File { path: PathBuf, file: File },
+    Stdout,
+}
+
+impl Sink {
+    pub(super) fn open(target: &AccessLogTarget) -> io::Result<Self> {
+        Ok(match target {
+            AccessLogTarget::File(path) => Self::File { path: path.clone(), file: append_to(path)? },
+            AccessLogTarget::Stdout => Self::Stdout,
+        })
+    }
+
+    /// Writes `octets`. What cannot be written is reported and lost.
+    pub(super) fn write(&mut self, octets: &[u8]) {
+        if octets.is_empty() {
+            return;
+        }
+        let outcome = match self {
+            Self::File { path, file } => {
+                reopen_if_moved(path, file);
+                file.write_all(octets)
+            }
+            Self::Stdout => io::stdout().lock().write_all(octets),
+        };
+        if let Err(error) = outcome {
+            tracing::error!(%error, "the access log cannot be written");
+        }
+    }
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+/// Begins a new file if the path no longer leads to the open one.
+fn reopen_if_moved(path: &Path, file: &mut File) {
+    let is_same = match (std::fs::metadata(path), file.metadata()) {
+        (Ok(there), Ok(open)) => (there.dev(), there.ino()) == (open.dev(), open.ino()),
+        _ => false,
+    };
+    if is_same {
+        return;
+    }
+    match append_to(path) {
+        Ok(new) => *file = new,
+        Err(error) => {
+            tracing::error!(%error, path = %path.display(), "the access log cannot be opened again")
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Content negotiation by `Accept-Encoding` (RFC 9110 §12.5.3): the field → what may be sent, best first.
+
+use std::cmp::Reverse;
+
+use thruway_message::FieldLines;
+use thruway_message::list::members;
+use thruway_message::token::trim_whitespace;
+
+/// A content coding in which a file may lie beside itself; in the order of our own preference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ContentCoding {
+    /// RFC 7932.
+    Brotli,
+    /// RFC 8878.
+    Zstandard,
+    /// RFC 9110 §8.4.1.3.
+    Gzip,
+}
+
+impl ContentCoding {
+    /// The name in the registry.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Brotli => "br",
+            Self::Zstandard => "zstd",
+            Self::Gzip => "gzip",
+        }
+    }
+
+    /// What the name of an encoded file ends with.
+    pub(super) const fn suffix(self) -> &'static str {
+        match self {
+            Self::Brotli => ".br",
+            Self::Zstandard => ".zst",
+            Self::Gzip => ".gz",
+        }
+    }
+
+    /// `x-gzip` is gzip (RFC 9110 §8.4.1.3).
+    fn is_named(self, name: &[u8]) -> bool {
+        name.eq_ignore_ascii_case(self.name().as_bytes())
+            || self == Self::Gzip && name.eq_ignore_ascii_case(b"x-gzip")
+    }
+}
+
+/// What the client accepts, best first; `None` stands for the file as it is, `identity`. Among equal weights our own
+/// order decides: br, zstd, gzip, identity.
+pub(super) fn accepted(fields: FieldLines<'_>) -> impl Iterator<Item = Option<ContentCoding>> {
+    let mut weighted = CANDIDATES.map(|coding| (coding, weight_of(coding, fields)));
+    weighted.sort_by_key(|(_, weight)| Reverse(*weight));
+    weighted.into_iter().filter_map(|(coding, weight)| weight.map(|_| coding))
+}
+
+/// How much the client likes `coding`; `None` if it does not accept it. Without the field any coding may be sent: we
+/// send none. `identity` is accepted unless it is excluded, but only if there is nothing better.
+fn weight_of(coding: Option<ContentCoding>, fields: FieldLines<'_>) -> Option<u16> {
+    let is_named = |name: &[u8]| match coding {
+        Some(coding) => coding.is_named(name),
+        None => name.eq_ignore_ascii_case(b"identity"),
+    };
+    let named = find_weight(fields, is_named).or_else(|| find_weight(fields, |name| name == b"*"));
+    match named {
+        Some(weight) => Some(weight).filter(|weight| *weight > 0),
+        None => coding.is_none().then_some(0),
+    }
+}
+
+/// The weight of the first member whose name is as wanted. Members that break the grammar are passed over.
+fn find_weight(fields: FieldLines<'_>, is_named: impl Fn(&[u8]) -> bool) -> Option<u16> {
+    fields
+        .all("accept-encoding")
+        .flat_map(|value| members(value.as_bytes()))
+        .filter_map(parse_member)
+        .find(|(name, _)| is_named(name))
+        .map(|(_, weight)| weight)
+}
+
+/// `codings [ weight ]`, the weight in thousandths (RFC 9110 §12.4.2).
+fn parse_member(member: &[u8]) -> Option<(&[u8], u16)> {
+    let Some(semicolon) = member.iter().position(|octet| *octet == b';') else {
+        return Some((member, MOST));
+    };
+    let (name, parameter) =
+        (trim_whitespace(&member[..semicolon]), trim_whitespace(&member[semicolon + 1..]));
+    match parameter {
+        [b'q' | b'Q', b'=', value @ ..] => Some((name, parse_weight(value)?)),
+        _ => None,
+    }
+}
+
+/// `qvalue`: 0 to 1 with at most three digits after the point (RFC 9110 §12.4.2).
+fn parse_weight(value: &[u8]) -> Option<u16> {
+    let (whole, digits) = match value {
+        [whole] | [whole, b'.'] => (whole, &[][..]),
+        [whole, b'.', digits @ ..] if digits.len() <= 3 => (whole, digits),
+        _ => return None,
+    };
+    if !matches!(whole, b'0' | b'1') || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let thousandths = |digits: &[u8]| {
+        (0..3).fold(0, |sum, place| sum * 10 + u16::from(digits.get(place).map_or(0, |digit| digit - b'0')))
+    };
+    Some(u16::from(whole - b'0') * MOST + thousandths(digits)).filter(|weight| *weight <= MOST)
+}
+
+const CANDIDATES: [Option<ContentCoding>; 4] =
+    [Some(ContentCoding::Brotli), Some(ContentCoding::Zstandard), Some(ContentCoding::Gzip), None];
+
+/// A weight of 1.
+const MOST: u16 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::tests::with_fields;
+
+    fn order(values: &[&str]) -> String {
+        let lines: Vec<(&str, &str)> = values.iter().map(|value| ("Accept-Encoding", *value)).collect();
+        with_fields(&lines, |fields| {
+            let names: Vec<_> =
+                accepted(fields).map(|coding| coding.map_or("identity", ContentCoding::name)).collect();
+            names.join(" ")
+        })
+    }
+
+    #[test]
+    fn the_best_comes_first_and_what_is_refused_does_not_come() {
+        for (value, expected) in [
+            ("", "identity"),
+            ("gzip", "gzip identity"),
+            ("gzip, br", "br gzip identity"),
+            ("gzip, deflate, br, zstd", "br zstd gzip identity"),
+            ("GZIP;Q=0.5, Br;q=0.4", "gzip br identity"),
+            ("x-gzip", "gzip identity"),
+            ("*", "br zstd gzip identity"),
+            ("*;q=0.1, gzip", "gzip br zstd identity"),
+            ("br;q=0, *", "zstd gzip identity"),
+            ("gzip;q=0", "identity"),
+            ("gzip;q=0.000, identity;q=0", ""),
+            ("identity;q=0", ""),
+            ("*;q=0", ""),
+            ("*;q=0, gzip", "gzip"),
+            ("identity;q=0, gzip;q=0.001", "gzip"),
+            ("identity, gzip;q=0.5", "identity gzip"),
+            ("identity;q=0.5, gzip;q=0.5", "gzip identity"),
+            ("br;q=0.8, gzip;q=0.801", "gzip br identity"),
+            ("gzip ; q=1.000 , br ;\tq=0.999", "gzip br identity"),
+            ("gzip;q=0, gzip;q=1", "identity"),
+            ("deflate, compress", "identity"),
+        ] {
+            assert_eq!(order(&[value]), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn without_the_field_the_file_is_sent_as_it_is() {
+        assert_eq!(order(&[]), "identity");
+    }
+
+    #[test]
+    fn several_lines_are_one_list() {
+        assert_eq!(order(&["gzip;q=0.5", "br;q=0.4", "identity;q=0"]), "gzip br");
+    }
+
+    #[test]
+    fn members_that_break_the_grammar_do_not_count() {
+        for weight in
+            ["q=2", "q=1.001", "q=0.0000", "q=.5", "q=", "q=-1", "q=0,5", "q = 1", "level=9", "q=1;x"]
+        {
+            assert_eq!(order(&[&format!("gzip;{weight}")]), "identity", "{weight}");
+        }
+        assert_eq!(order(&["gzip;q=1., br;q=0."]), "gzip identity");
+    }
+}

@@ -1,0 +1,122 @@
+//! Conditional requests (RFC 9110 §13): fields of a GET or HEAD and validators of a representation → a verdict.
+//!
+//! Pure: that there is a representation at all, and that it would be sent without the fields, the caller knows
+//! (§13.2.1).
+
+use std::time::{Duration, SystemTime};
+
+use httpdate::parse_http_date;
+use thruway_message::{FieldLines, FieldValue};
+
+use super::entity_tag::{EntityTag, members};
+
+/// What tells one state of a representation from another (RFC 9110 §8.8).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Validators {
+    /// A strong entity tag, with its quotes.
+    pub(super) entity_tag: String,
+    /// In whole seconds; `None` if the file's time is none that a date can show.
+    pub(super) last_modified: Option<SystemTime>,
+}
+
+/// What the preconditions of a request come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// The request is answered as if it had no preconditions.
+    Proceed,
+    /// 304: the client has this representation.
+    NotModified,
+    /// 412: the representation is not the one that the client means.
+    PreconditionFailed,
+}
+
+/// The precedence of preconditions, steps 1 to 4 (RFC 9110 §13.2.2).
+pub(super) fn evaluate(fields: FieldLines<'_>, validators: &Validators) -> Verdict {
+    let precondition = if_match(fields, validators).or_else(|| if_unmodified_since(fields, validators));
+    if precondition == Some(false) {
+        return Verdict::PreconditionFailed;
+    }
+    match if_none_match(fields, validators).or_else(|| if_modified_since(fields, validators)) {
+        Some(false) => Verdict::NotModified,
+        Some(true) | None => Verdict::Proceed,
+    }
+}
+
+/// `If-Match` (RFC 9110 §13.1.1): strong comparison. `None` if there is no such field, here as below.
+fn if_match(fields: FieldLines<'_>, validators: &Validators) -> Option<bool> {
+    matches_any(fields, "if-match", |tag| tag.equals_strongly(validators.tag()))
+}
+
+/// `If-None-Match` (RFC 9110 §13.1.2): weak comparison.
+fn if_none_match(fields: FieldLines<'_>, validators: &Validators) -> Option<bool> {
+    matches_any(fields, "if-none-match", |tag| tag.equals_weakly(validators.tag())).map(|matches| !matches)
+}
+
+/// `If-Modified-Since` (RFC 9110 §13.1.3).
+fn if_modified_since(fields: FieldLines<'_>, validators: &Validators) -> Option<bool> {
+    let (date, last_modified) = (only_date(fields, "if-modified-since")?, validators.last_modified?);
+    Some(last_modified > date)
+}
+
+/// `If-Unmodified-Since` (RFC 9110 §13.1.4).
+fn if_unmodified_since(fields: FieldLines<'_>, validators: &Validators) -> Option<bool> {
+    let (date, last_modified) = (only_date(fields, "if-unmodified-since")?, validators.last_modified?);
+    Some(last_modified <= date)
+}
+
+/// Whether `Range` counts as far as `If-Range` is concerned: step 5 of §13.2.2 (RFC 9110 §13.1.5).
+///
+/// A date counts if it is the very one that we send. That no file changes twice within a second nobody can promise;
+/// but each of our responses has a strong entity tag, and who has one must not use the date.
+pub(super) fn allows_range(fields: FieldLines<'_>, validators: &Validators) -> bool {
+    let Some(value) = fields.field("if-range") else { return true };
+    match (only(fields, "if-range"), EntityTag::parse(value.as_bytes())) {
+        (None, _) => false,
+        (Some(_), Some(tag)) => tag.equals_strongly(validators.tag()),
+        (Some(_), None) => {
+            validators.last_modified.is_some() && only_date(fields, "if-range") == validators.last_modified
+        }
+    }
+}
+
+/// Whether the field `name` is `*` or one of its tags is as wanted.
+fn matches_any(
+    fields: FieldLines<'_>,
+    name: &str,
+    is_wanted: impl Fn(EntityTag<'_>) -> bool,
+) -> Option<bool> {
+    let mut values = fields.all(name).peekable();
+    values.peek()?;
+    Some(values.any(|value| value == "*" || members(value.as_bytes()).any(&is_wanted)))
+}
+
+/// The date in the field `name`. What is no date, or more than one, is passed over (RFC 9110 §13.1.3 and §13.1.4).
+fn only_date(fields: FieldLines<'_>, name: &str) -> Option<SystemTime> {
+    parse_http_date(only(fields, name)?.as_str()?).ok()
+}
+
+/// The value of the field `name`, unless it stands there more than once.
+fn only<'a>(fields: FieldLines<'a>, name: &str) -> Option<FieldValue<'a>> {
+    let mut values = fields.all(name);
+    let value = values.next();
+    value.filter(|_| values.next().is_none())
+}
+
+impl Validators {
+    fn tag(&self) -> EntityTag<'_> {
+        EntityTag::strong(self.entity_tag.as_bytes())
+    }
+}
+
+/// The value of `Last-Modified` for a file that was modified at `modified` (RFC 9110 §8.8.2.1): whole seconds, and not
+/// later than `now`. `None` outside of the years 1970 to 9999, which is all that a date can show.
+pub(super) fn last_modified(modified: SystemTime, now: SystemTime) -> Option<SystemTime> {
+    let since_epoch = modified.min(now).duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    let seconds = Some(since_epoch.as_secs()).filter(|seconds| *seconds < YEAR_10000)?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+}
+
+const YEAR_10000: u64 = 253_402_300_800;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! The media type of a file, by its name's extension.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// The value of `Content-Type` for the file at `path`. Text is UTF-8, and says so; what XML and JSON are written in
+/// their own specifications say.
+pub(super) fn of_path(path: &[u8]) -> Cow<'static, str> {
+    match mime_guess::from_path(OsStr::from_bytes(path)).first_raw() {
+        None => UNKNOWN.into(),
+        // RFC 9239 §6: that name is obsolete, and modules have the same type as scripts.
+        Some("application/javascript" | "text/javascript") => SCRIPT.into(),
+        Some(text) if text.starts_with("text/") => format!("{text}; charset=utf-8").into(),
+        Some(other) => other.into(),
+    }
+}
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const UNKNOWN: &str = "application/octet-stream";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extension_says_what_a_file_is() {
+        for (path, expected) in [
+            ("index.html", "text/html; charset=utf-8"),
+            ("a/INDEX.HTM", "text/html; charset=utf-8"),
+            ("a.css", "text/css; charset=utf-8"),
+            ("a.js", "text/javascript; charset=utf-8"),
+            ("a.mjs", "text/javascript; charset=utf-8"),
+            ("a.txt", "text/plain; charset=utf-8"),
+            ("a.json", "application/json"),
+            ("a.svg", "image/svg+xml"),
+            ("a.wasm", "application/wasm"),
+            ("a.woff2", "font/woff2"),
+            ("a.tar.gz", "application/gzip"),
+            ("a.png", "image/png"),
+            ("html", "application/octet-stream"),
+            ("a.b/c", "application/octet-stream"),
+            ("a.unheard-of", "application/octet-stream"),
+            ("", "application/octet-stream"),
+        ] {
+            assert_eq!(of_path(path.as_bytes()), expected, "{path}");
+        }
+        assert_eq!(of_path(b"\xff.png"), "image/png");
+    }
+}

@@ -1,0 +1,125 @@
+//! Entity tags (RFC 9110 §8.8.3).
+
+use std::iter;
+
+use thruway_message::token::trim_whitespace;
+
+/// `entity-tag = [ "W/" ] opaque-tag`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct EntityTag<'a> {
+    is_weak: bool,
+    /// With its quotes.
+    opaque_tag: &'a [u8],
+}
+
+impl<'a> EntityTag<'a> {
+    /// The strong tag `opaque_tag`, which has its quotes.
+    pub(super) const fn strong(opaque_tag: &'a [u8]) -> Self {
+        Self { is_weak: false, opaque_tag }
+    }
+
+    /// The tag that `value` is, if it is one and no more.
+    pub(super) fn parse(value: &'a [u8]) -> Option<Self> {
+        match Self::take(value)? {
+            (tag, b"") => Some(tag),
+            _ => None,
+        }
+    }
+
+    /// The tag at the start of `octets`, and what follows it. A backslash has no meaning in it, other than in quoted
+    /// strings.
+    fn take(octets: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (is_weak, tag) = match octets.strip_prefix(b"W/") {
+            Some(tag) => (true, tag),
+            None => (false, octets),
+        };
+        let etagc = tag.strip_prefix(b"\"")?;
+        let length = etagc.iter().position(|octet| !is_etagc(*octet))?;
+        if etagc[length] != b'"' {
+            return None;
+        }
+        let (opaque_tag, rest) = tag.split_at(length + 2);
+        Some((Self { is_weak, opaque_tag }, rest))
+    }
+
+    /// Strong comparison (RFC 9110 §8.8.3.2): the same, and both strong.
+    pub(super) fn equals_strongly(self, other: Self) -> bool {
+        !self.is_weak && !other.is_weak && self.opaque_tag == other.opaque_tag
+    }
+
+    /// Weak comparison (RFC 9110 §8.8.3.2): the same, weak or not.
+    pub(super) fn equals_weakly(self, other: Self) -> bool {
+        self.opaque_tag == other.opaque_tag
+    }
+}
+
+/// The tags of the list `value`; members that are none, are passed over: they match nothing.
+pub(super) fn members(value: &[u8]) -> impl Iterator<Item = EntityTag<'_>> {
+    let mut rest = value;
+    iter::from_fn(move || {
+        while !rest.is_empty() {
+            match EntityTag::take(trim_whitespace(rest)) {
+                Some((tag, after)) if matches!(trim_whitespace(after), [] | [b',', ..]) => {
+                    rest = after_comma(after);
+                    return Some(tag);
+                }
+                _ => rest = after_comma(rest),
+            }
+        }
+        None
+    })
+}
+
+fn after_comma(octets: &[u8]) -> &[u8] {
+    octets.iter().position(|octet| *octet == b',').map_or(&[], |comma| &octets[comma + 1..])
+}
+
+const fn is_etagc(octet: u8) -> bool {
+    matches!(octet, 0x21 | 0x23..=0x7e | 0x80..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tags(value: &str) -> Vec<(bool, &str)> {
+        members(value.as_bytes()).map(|tag| (tag.is_weak, str::from_utf8(tag.opaque_tag).unwrap())).collect()
+    }
+
+    #[test]
+    fn lists_are_split_at_commas_outside_of_tags() {
+        assert_eq!(
+            tags("\"a\", W/\"b,c\" ,,\t\"\"\t, \"x\\\""),
+            [(false, "\"a\""), (true, "\"b,c\""), (false, "\"\""), (false, "\"x\\\"")]
+        );
+        assert_eq!(tags("\"a\\\", \"b\""), [(false, "\"a\\\""), (false, "\"b\"")]);
+    }
+
+    #[test]
+    fn what_is_no_tag_is_passed_over() {
+        assert_eq!(
+            tags("a, *, w/\"b\", \"c\" x, \"d e\", \"f, \"g\""),
+            [(false, "\"g\"")],
+            "the space in `\"f, \"` ends that tag"
+        );
+        assert!(tags("").is_empty() && tags(" , ").is_empty() && tags("\"").is_empty());
+    }
+
+    #[test]
+    fn comparison_is_that_of_the_table_in_the_specification() {
+        let tag = |value: &'static str| EntityTag::parse(value.as_bytes()).unwrap();
+        for (one, other, strongly, weakly) in [
+            ("W/\"1\"", "W/\"1\"", false, true),
+            ("W/\"1\"", "W/\"2\"", false, false),
+            ("W/\"1\"", "\"1\"", false, true),
+            ("\"1\"", "\"1\"", true, true),
+        ] {
+            let (one, other) = (tag(one), tag(other));
+            assert_eq!((one.equals_strongly(other), one.equals_weakly(other)), (strongly, weakly));
+            assert_eq!((other.equals_strongly(one), other.equals_weakly(one)), (strongly, weakly));
+        }
+        for none in ["", "1", "\"1", "W/1", "\"1\" ", "\"1\",", "W/ \"1\""] {
+            assert_eq!(EntityTag::parse(none.as_bytes()), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The files of a directory, served.
+//!
+//! ```no_run
+//! # fn main() -> std::io::Result<()> {
+//! use thruway_server::{Files, Router};
+//!
+//! let router = Router::new().mount("/static", Files::new("public")?.cache_control("max-age=3600"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! No directory is listed, nothing is written, and no file is kept open or in memory between requests.
+
+// a path to a file
+mod path;
+mod open;
+mod walk;
+
+// a file to a representation
+mod codings;
+mod content_type;
+mod representation;
+
+// what the request says of it
+mod entity_tag;
+mod conditions;
+mod ranges;
+
+// out
+mod respond;
+mod multipart;
+
+use std::borrow::Cow;
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+use rustix::io::Errno;
+use thruway_message::{FieldValue, Method};
+use thruway_net::Clock;
+
+use crate::{Answer, Handler, Request, Response};
+use codings::{ContentCoding, accepted};
+use open::{Found, Root};
+use representation::{Representation, is_fresh};
+use respond::Policy;
+
+/// Serves the files of a directory to GET and HEAD, by the [path](Request::mounted_path) below its mount.
+///
+/// - **Nothing outside of the directory** can be reached: not by `..`, not by encoded slashes, not by symbolic links,
+///   and not by exchanging one for the other meanwhile. Only regular files are served. What may not be served is
+///   answered 404 like what is not there; 403 is for what the process may not read.
+/// - **Directories** are answered with their [index](Self::index), after a redirect (301) to the path with a slash.
+/// - **Conditions** (`If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`, `If-Range`) follow
+///   RFC 9110 §13. The entity tag is made of the time of the last modification and the size; whoever changes a file and
+///   keeps both is not noticed.
+/// - **Ranges** follow RFC 9110 §14. Ranges that overlap become one, more than 64 are passed over, and so are several
+///   of an encoded file: then the whole is sent.
+/// - **Encoded siblings**: see [`precompressed`](Self::precompressed).
+/// - `Content-Type` follows from the extension, text is said to be UTF-8, and `X-Content-Type-Options: nosniff` keeps
+///   browsers from taking it for anything else, as with files that users have uploaded.
+///
+/// Files up to 32 KiB are read and sent together with the head, larger ones by `sendfile`. This happens on the
+/// worker's thread: on a disk that answers slowly, the other connections of the worker wait.
+///
+/// The directory is opened once, here: if another is put in its place later, say by renaming a symbolic link, the old
+/// one is served until the `Files` are made anew.
+#[derive(Debug)]
+pub struct Files {
+    root: Root,
+    index: String,
+    hidden_files: bool,
+    policy: Policy,
+}
+
+impl Files {
+    /// The files of the directory `root`, which may be a symbolic link itself.
+    ///
+    /// # Errors
+    /// `root` is no directory, or cannot be opened.
+    pub fn new(root: impl AsRef<Path>) -> io::Result<Self> {
+        Ok(Self {
+            root: Root::open(root.as_ref())?,
+            index: "index.html".to_owned(),
+            hidden_files: false,
+            policy: Policy { cache_control: None, is_negotiated: true },
+        })
+    }
+
+    /// The name of the file that answers for its directory. Default `index.html`.
+    #[must_use]
+    pub fn index(mut self, name: impl Into<String>) -> Self {
+        self.index = name.into();
+        self
+    }
+
+    /// Whether files beside the one that is asked for, named the same with `.br`, `.zst` or `.gz` behind, are sent in
+    /// its place to clients that accept them (`Accept-Encoding`). Default true. A sibling that is older than its
+    /// original is passed over: it was made of something else. A client that accepts neither the codings there are nor
+    /// the file as it is, gets 406.
+    ///
+    /// If false, `Accept-Encoding` is not looked at, and responses do not vary by it.
+    #[must_use]
+    pub const fn precompressed(mut self, is_looked_for: bool) -> Self {
+        self.policy.is_negotiated = is_looked_for;
+        self
+    }
+
+    /// Whether names that begin with a dot are served, of files and of directories. Default false.
+    #[must_use]
+    pub const fn hidden_files(mut self, are_served: bool) -> Self {
+        self.hidden_files = are_served;
+        self
+    }
+
+    /// Whether symbolic links are followed that stay within the directory. Default true. Those that leave it never are,
+    /// and absolute ones count as such.
+    #[must_use]
+    pub const fn symlinks(mut self, are_followed: bool) -> Self {
+        self.root.follows_symlinks = are_followed;
+        self
+    }
+
+    /// The value of `Cache-Control`. Default none: a cache then guesses from `Last-Modified` how long it may keep a
+    /// file (RFC 9111 §4.2.2).
+    ///
+    /// # Panics
+    /// `value` is no [`FieldValue`].
+    #[must_use]
+    pub fn cache_control(mut self, value: impl Into<String>) -> Self {
+        let value = value.into();
+        assert!(FieldValue::new(value.as_bytes()).is_ok(), "`{}` is no field value", value.escape_debug());
+        self.policy.cache_control = Some(value);
+        self
+    }
+}
+
+impl Handler for Files {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let response = match request.method() {
+            Method::Get | Method::Head => self.respond(request),
+            method => respond::without_method(method),
+        };
+        Answer::Now(response)
+    }
+}
+
+impl Files {
+    fn respond(&self, request: &Request<'_>) -> Response {
+        let Some(mut path) = path::below_root(request.mounted_path(), self.hidden_files) else {
+            return respond::not_found();
+        };
+        // Not that of the mounted path: the mount itself, without a slash, is a directory as any other.
+        let is_of_directory = request.path().ends_with('/');
+        if is_of_directory {
+            append_name(&mut path, &self.index);
+        }
+        match self.root.find(if path.is_empty() { b"." } else { &path }) {
+            Ok(Found::File(file, metadata)) => self.respond_with(request, path, (file, metadata)),
+            Ok(Found::Directory) if !is_of_directory => respond::to_directory(request),
+            Ok(Found::Directory | Found::Other) => respond::not_found(),
+            Err(error) => respond::unopened(error),
+        }
+    }
+
+    /// Chooses the representation, and responds with it.
+    fn respond_with(&self, request: &Request<'_>, path: Vec<u8>, original: (File, Metadata)) -> Response {
+        let now = Clock::system().time_of_day();
+        let content_type = content_type::of_path(&path);
+        let representation = if self.policy.is_negotiated {
+            self.negotiate(request, path, original, content_type, now)
+        } else {
+            Ok(Some(Representation::new(original, content_type, None, now)))
+        };
+        match representation {
+            Ok(Some(representation)) => respond::respond(request, representation, &self.policy),
+            Ok(None) => respond::not_acceptable(),
+            Err(error) => respond::unopened(error),
+        }
+    }
+
+    /// The best of the file and its siblings that the client accepts.
+    fn negotiate(
+        &self,
+        request: &Request<'_>,
+        mut path: Vec<u8>,
+        original: (File, Metadata),
+        content_type: Cow<'static, str>,
+        now: SystemTime,
+    ) -> Result<Option<Representation>, Errno> {
+        for coding in accepted(request.fields()) {
+            let Some(coding) = coding else {
+                return Ok(Some(Representation::new(original, content_type, None, now)));
+            };
+            if let Some(sibling) = self.find_sibling(&mut path, coding, &original.1)? {
+                return Ok(Some(Representation::new(sibling, content_type, Some(coding), now)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The sibling of the file at `path` with `coding`, if it is there and may be served.
+    fn find_sibling(
+        &self,
+        path: &mut Vec<u8>,
+        coding: ContentCoding,
+        original: &Metadata,
+    ) -> Result<Option<(File, Metadata)>, Errno> {
+        let length = path.len();
+        path.extend_from_slice(coding.suffix().as_bytes());
+        let found = self.root.find(path);
+        path.truncate(length);
+        match found {
+            Ok(Found::File(file, metadata)) if is_fresh(&metadata, original) => Ok(Some((file, metadata))),
+            Err(error @ (Errno::MFILE | Errno::NFILE)) => Err(error),
+            // Whatever is wrong with a sibling, there is the original.
+            Ok(_) | Err(_) => Ok(None),
+        }
+    }
+}
+
+fn append_name(path: &mut Vec<u8>, name: &str) {
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name.as_bytes());
+}
+
+#[cfg(test)]
+mod tests;

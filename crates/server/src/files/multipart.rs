@@ -1,0 +1,93 @@
+//! Several parts of a file as one content: `multipart/byteranges` (RFC 9110 §14.6).
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use super::ranges::ByteRange;
+use super::representation::Representation;
+use crate::{BoxError, ContentStream, Piece};
+
+/// Parts of a file with a head before each, read as they are sent.
+#[derive(Debug)]
+pub(super) struct Multipart {
+    file: File,
+    segments: VecDeque<Segment>,
+    length: u64,
+}
+
+#[derive(Debug)]
+enum Segment {
+    Delimiter(String),
+    Part(ByteRange),
+}
+
+impl Multipart {
+    /// `ranges` of `representation`, and the value of `Content-Type` for them.
+    pub(super) fn new(representation: Representation, ranges: &[ByteRange]) -> (Self, String) {
+        let boundary = new_boundary();
+        let Representation { file, length, content_type, .. } = representation;
+        let mut segments = VecDeque::with_capacity(2 * ranges.len() + 1);
+        for range in ranges {
+            let line_end = if segments.is_empty() { "" } else { "\r\n" };
+            segments.push_back(Segment::Delimiter(format!(
+                "{line_end}--{boundary}\r\nContent-Type: {content_type}\r\n\
+                 Content-Range: bytes {range}/{length}\r\n\r\n"
+            )));
+            segments.push_back(Segment::Part(*range));
+        }
+        segments.push_back(Segment::Delimiter(format!("\r\n--{boundary}--\r\n")));
+        let length = segments.iter().map(Segment::length).sum();
+        (Self { file, segments, length }, format!("multipart/byteranges; boundary={boundary}"))
+    }
+
+    /// The next piece of a part; what follows it comes next.
+    fn read(&mut self, range: ByteRange) -> Result<Bytes, BoxError> {
+        let length = range.length().min(PIECE_BYTES);
+        if length < range.length() {
+            self.segments.push_front(Segment::Part(ByteRange { first: range.first + length, ..range }));
+        }
+        let mut octets = vec![0; usize::try_from(length)?];
+        // A file that has become shorter is an error here, and the answer stays incomplete.
+        self.file.read_exact_at(&mut octets, range.first)?;
+        Ok(octets.into())
+    }
+}
+
+impl ContentStream for Multipart {
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        let octets = match self.segments.pop_front() {
+            None => return Poll::Ready(None),
+            Some(Segment::Delimiter(delimiter)) => Ok(delimiter.into()),
+            Some(Segment::Part(range)) => self.read(range),
+        };
+        Poll::Ready(Some(octets.map(Piece::Data)))
+    }
+
+    fn length(&self) -> Option<u64> {
+        Some(self.length)
+    }
+}
+
+impl Segment {
+    const fn length(&self) -> u64 {
+        match self {
+            Self::Delimiter(delimiter) => delimiter.len() as u64,
+            Self::Part(range) => range.length(),
+        }
+    }
+}
+
+/// A boundary that nobody who writes a file can know beforehand (RFC 2046 §5.1.1: it must not stand in a part).
+fn new_boundary() -> String {
+    let random = RandomState::new();
+    format!("{:016x}{:016x}", random.hash_one(0), random.hash_one(1))
+}
+
+/// How much is read at once.
+const PIECE_BYTES: u64 = 64 << 10;

@@ -1,0 +1,103 @@
+//! Opens files below a directory, and none elsewhere.
+//!
+//! The kernel is asked to look up the whole path and never to leave the directory on its way (`openat2`), so nobody
+//! can exchange a part of it between a check and its use. Nothing here knows HTTP.
+
+use std::fs::{File, Metadata};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
+
+use super::walk;
+
+/// A directory, open, and how paths are looked up in it.
+#[derive(Debug)]
+pub(super) struct Root {
+    directory: OwnedFd,
+    lookup: Lookup,
+    pub(super) follows_symlinks: bool,
+}
+
+/// Who looks up a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lookup {
+    /// The kernel, with `openat2`: Linux 5.6.
+    Kernel,
+    /// We, one name after the other, where `openat2` is unknown or forbidden.
+    Walk,
+}
+
+/// What was found at a path.
+#[derive(Debug)]
+pub(super) enum Found {
+    Directory,
+    File(File, Metadata),
+    /// A device, a FIFO or a socket: nothing to be read by strangers.
+    Other,
+}
+
+impl Root {
+    /// The directory at `path`, wherever that leads.
+    pub(super) fn open(path: &Path) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut root = Self {
+            directory: openat(CWD, path, flags, Mode::empty())?,
+            lookup: Lookup::Kernel,
+            follows_symlinks: true,
+        };
+        // Old kernels do not know the call, and some sandboxes refuse what they do not know.
+        if matches!(root.open_beneath(b"."), Err(Errno::NOSYS | Errno::PERM)) {
+            tracing::debug!("`openat2` is not allowed here: paths are looked up name by name");
+            root.lookup = Lookup::Walk;
+        }
+        Ok(root)
+    }
+
+    /// The same directory, in which paths are looked up by `lookup`.
+    #[cfg(test)]
+    pub(super) const fn with_lookup(mut self, lookup: Lookup) -> Self {
+        self.lookup = lookup;
+        self
+    }
+
+    /// What is at `path`, which is relative.
+    pub(super) fn find(&self, path: &[u8]) -> Result<Found, Errno> {
+        let file = File::from(match self.lookup {
+            Lookup::Kernel => self.open_beneath(path)?,
+            Lookup::Walk => walk::open_beneath(&self.directory, path, self.follows_symlinks)?,
+        });
+        let metadata = file.metadata().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        Ok(match metadata.file_type() {
+            kind if kind.is_file() => Found::File(file, metadata),
+            kind if kind.is_dir() => Found::Directory,
+            _ => Found::Other,
+        })
+    }
+
+    fn open_beneath(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        if !self.follows_symlinks {
+            resolve |= ResolveFlags::NO_SYMLINKS;
+        }
+        let mut outcome = Err(Errno::AGAIN);
+        for _ in 0..TRIES_MAX {
+            outcome = openat2(&self.directory, path, OPEN_FLAGS, Mode::empty(), resolve);
+            // The kernel gives up when a directory is moved while it climbs `..` in a symbolic link.
+            if !matches!(outcome, Err(Errno::AGAIN | Errno::INTR)) {
+                break;
+            }
+        }
+        outcome
+    }
+}
+
+/// For reading. A FIFO would wait for its writer, and a terminal become that of the process, if they could.
+pub(super) const OPEN_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+const TRIES_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! From the path of a request to the name of a file below the root. Pure: nothing here asks whether the file is there.
+
+use percent_encoding::percent_decode_str;
+
+/// The path relative to the root that `mounted_path` means, decoded once; `None` if it means nothing that may be
+/// served. Empty segments do not count, as with nginx.
+///
+/// Refused are segments that would mean something else to the file system than they do in a URI: `.` and `..` (a
+/// client removes them itself, RFC 3986 §5.2.4), a slash, a backslash or NUL that was encoded, and, unless
+/// `hidden_files`, names that begin with a dot.
+pub(super) fn below_root(mounted_path: &str, hidden_files: bool) -> Option<Vec<u8>> {
+    let mut path = Vec::with_capacity(mounted_path.len() + ROOM_FOR_INDEX_AND_SUFFIX);
+    for segment in mounted_path.split('/').filter(|segment| !segment.is_empty()) {
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        let start = path.len();
+        append_decoded(&mut path, segment)?;
+        if !is_name(&path[start..], hidden_files) {
+            return None;
+        }
+    }
+    Some(path)
+}
+
+/// RFC 3986 §2.1: a percent sign is followed by two hexadecimal digits. What is left after one decoding is a name,
+/// whatever it looks like.
+fn append_decoded(path: &mut Vec<u8>, segment: &str) -> Option<()> {
+    let is_encoded =
+        |after: &str| after.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
+    if !segment.split('%').skip(1).all(is_encoded) {
+        return None;
+    }
+    path.extend(percent_decode_str(segment));
+    Some(())
+}
+
+fn is_name(name: &[u8], hidden_files: bool) -> bool {
+    match name {
+        b"" | b"." | b".." => false,
+        [b'.', ..] if !hidden_files => false,
+        name => !name.iter().any(|octet| matches!(octet, b'/' | b'\\' | b'\0')),
+    }
+}
+
+/// What is appended most often: `/index.html.zst`.
+const ROOM_FOR_INDEX_AND_SUFFIX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_decoded_exactly_once() {
+        for (path, name) in [
+            ("/", ""),
+            ("", ""),
+            ("/a/b.txt", "a/b.txt"),
+            ("/a/", "a"),
+            ("//a///b", "a/b"),
+            ("/%61%20b", "a b"),
+            ("/%C3%A9", "é"),
+            ("/%252e%252e/a", "%2e%2e/a"),
+            ("/%25", "%"),
+            ("/a..b/c...", "a..b/c..."),
+            ("/a:b", "a:b"),
+            ("/a%0Ab", "a\nb"),
+        ] {
+            assert_eq!(below_root(path, false).as_deref(), Some(name.as_bytes()), "{path}");
+        }
+    }
+
+    #[test]
+    fn octets_that_are_not_utf8_are_names_too() {
+        assert_eq!(below_root("/%ff%c0%ae", false).unwrap(), b"\xff\xc0\xae");
+    }
+
+    #[test]
+    fn nothing_leads_out_of_the_root() {
+        for path in [
+            "/..",
+            "/../etc/passwd",
+            "/a/../../etc/passwd",
+            "/%2e%2e/etc/passwd",
+            "/.%2e/etc/passwd",
+            "/%2E%2E%2Fetc/passwd",
+            "/..%2fetc/passwd",
+            "/..%5cetc/passwd",
+            "/a%2fb",
+            "/%2Fetc/passwd",
+            "/%5cserver%5cshare",
+            "/a\\b",
+            "/a%00.html",
+            "/%00",
+            "/.",
+            "/a/./b",
+            "/%2e",
+        ] {
+            assert_eq!(below_root(path, true), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn broken_percent_encoding_is_refused() {
+        for path in ["/%", "/%4", "/%4/1", "/%zz", "/a%%41", "/%+1"] {
+            assert_eq!(below_root(path, true), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn hidden_files_are_refused_unless_they_are_allowed() {
+        for path in ["/.htpasswd", "/.git/config", "/a/.env", "/%2egit/config", "/...", "/.well-known/x"] {
+            assert_eq!(below_root(path, false), None, "{path}");
+            assert!(below_root(path, true).is_some(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A file as one representation of a resource: its octets, and what the fields say of them (RFC 9110 §8).
+
+use std::borrow::Cow;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::SystemTime;
+
+use thruway_net::PooledBuffer;
+
+use super::codings::ContentCoding;
+use super::conditions::{Validators, last_modified};
+use super::ranges::ByteRange;
+use crate::Content;
+
+/// What is sent, if nothing in the request speaks against it.
+#[derive(Debug)]
+pub(super) struct Representation {
+    pub(super) file: File,
+    pub(super) length: u64,
+    pub(super) content_type: Cow<'static, str>,
+    pub(super) coding: Option<ContentCoding>,
+    pub(super) validators: Validators,
+}
+
+impl Representation {
+    /// An open file of the type `content_type`, encoded with `coding`, as seen at `now`.
+    pub(super) fn new(
+        (file, metadata): (File, Metadata),
+        content_type: Cow<'static, str>,
+        coding: Option<ContentCoding>,
+        now: SystemTime,
+    ) -> Self {
+        let validators = Validators {
+            entity_tag: entity_tag(&metadata, coding),
+            last_modified: metadata.modified().ok().and_then(|modified| last_modified(modified, now)),
+        };
+        Self { file, length: metadata.len(), content_type, coding, validators }
+    }
+
+    /// The whole content.
+    ///
+    /// # Errors
+    /// As [`into_part`](Self::into_part).
+    pub(super) fn into_content(self) -> io::Result<Content> {
+        let length = self.length;
+        content(self.file, 0, length)
+    }
+
+    /// The part `range` of the content.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has become shorter since it was opened.
+    pub(super) fn into_part(self, range: ByteRange) -> io::Result<Content> {
+        content(self.file, range.first, range.length())
+    }
+}
+
+/// Little content is read, so that it goes out together with its head; more is left to the kernel.
+fn content(file: File, offset: u64, length: u64) -> io::Result<Content> {
+    match usize::try_from(length) {
+        Ok(length) if length <= READ_BYTES_MAX => {
+            let mut buffer = PooledBuffer::take();
+            buffer.resize(length, 0);
+            file.read_exact_at(&mut buffer, offset)?;
+            Ok(buffer.into())
+        }
+        _ => Ok(Content::file(file, offset, length)),
+    }
+}
+
+/// A strong entity tag: a file that is written gets another time, exact to a tick of the kernel's clock, and most get
+/// another size. The same octets in another coding are another representation (RFC 9110 §8.8.3.3).
+fn entity_tag(metadata: &Metadata, coding: Option<ContentCoding>) -> String {
+    let (seconds, nanoseconds, length) = (metadata.mtime(), metadata.mtime_nsec(), metadata.len());
+    match coding {
+        None => format!("\"{seconds:x}-{nanoseconds:x}-{length:x}\""),
+        Some(coding) => format!("\"{seconds:x}-{nanoseconds:x}-{length:x}-{}\"", coding.name()),
+    }
+}
+
+/// Whether the file `encoded` was made of the file `original` as it is now, by their times. Tools that make it copy
+/// the time of the original, some to the second only.
+pub(super) fn is_fresh(encoded: &Metadata, original: &Metadata) -> bool {
+    match encoded.mtime_nsec() {
+        0 => encoded.mtime() >= original.mtime(),
+        nanoseconds => (encoded.mtime(), nanoseconds) >= (original.mtime(), original.mtime_nsec()),
+    }
+}
+
+/// Up to here one more copy is cheaper than one more system call and one more packet.
+const READ_BYTES_MAX: usize = 32 << 10;

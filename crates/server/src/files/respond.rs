@@ -1,0 +1,178 @@
+//! From a representation and a request to a response: the order in which RFC 9110 §13.2.2 asks its questions.
+
+use std::io;
+
+use rustix::io::Errno;
+use thruway_message::{FieldLinesBuf, Method, StatusCode};
+
+use super::conditions::{Verdict, allows_range, evaluate};
+use super::multipart::Multipart;
+use super::ranges::{ByteRange, Selection, select};
+use super::representation::Representation;
+use crate::{Content, Request, Response};
+
+/// What the responses of one [`Files`](super::Files) have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Policy {
+    pub(super) cache_control: Option<String>,
+    /// Whether the representation depends on `Accept-Encoding`.
+    pub(super) is_negotiated: bool,
+}
+
+/// The response to a GET or HEAD whose resource has `representation`.
+pub(super) fn respond(request: &Request<'_>, representation: Representation, policy: &Policy) -> Response {
+    match evaluate(request.fields(), &representation.validators) {
+        Verdict::NotModified => not_modified(&representation, policy),
+        Verdict::PreconditionFailed => Response::new(StatusCode::PRECONDITION_FAILED),
+        Verdict::Proceed if request.method() == Method::Head => {
+            described(&representation, policy).with_content(Content::left_out(Some(representation.length)))
+        }
+        Verdict::Proceed => match selection(request, &representation) {
+            Selection::Whole => {
+                let response = described(&representation, policy);
+                with_content(response, representation.into_content())
+            }
+            Selection::Single(range) => single_part(representation, range, policy),
+            Selection::Several(ranges) => several_parts(representation, &ranges, policy),
+            Selection::Unsatisfiable => unsatisfiable(representation.length),
+        },
+    }
+}
+
+/// Which part of the representation a GET asks for (RFC 9110 §14.2 and step 5 of §13.2.2).
+///
+/// Several parts of an encoded representation are not sent: whether `Content-Encoding` would mean the parts or the
+/// multipart that holds them, nobody says, and the whole may always be sent instead.
+fn selection(request: &Request<'_>, representation: &Representation) -> Selection {
+    let mut values = request.fields().all("range");
+    let (Some(value), None) = (values.next(), values.next()) else { return Selection::Whole };
+    if !allows_range(request.fields(), &representation.validators) {
+        return Selection::Whole;
+    }
+    match select(value.as_bytes(), representation.length) {
+        Selection::Several(_) if representation.coding.is_some() => Selection::Whole,
+        selection => selection,
+    }
+}
+
+/// 304 with the fields that 200 would have had and that a cache needs (RFC 9110 §15.4.5): no `Last-Modified`, because
+/// there is an entity tag.
+fn not_modified(representation: &Representation, policy: &Policy) -> Response {
+    with_cache_fields(Response::new(StatusCode::NOT_MODIFIED), representation, policy)
+}
+
+/// 206 with one part (RFC 9110 §15.3.7.1).
+fn single_part(representation: Representation, range: ByteRange, policy: &Policy) -> Response {
+    // All fields, even if `If-Range` says that the client has them: some look at those of each response.
+    let response = described(&representation, policy)
+        .with_status(StatusCode::PARTIAL_CONTENT)
+        .with_field("Content-Range", format!("bytes {range}/{}", representation.length));
+    with_content(response, representation.into_part(range))
+}
+
+/// 206 with several parts (RFC 9110 §15.3.7.2): the range and the type of the content stand in each of them.
+fn several_parts(representation: Representation, ranges: &[ByteRange], policy: &Policy) -> Response {
+    let response = with_metadata(PARTIAL, &representation, policy).with_status(StatusCode::PARTIAL_CONTENT);
+    let (multipart, content_type) = Multipart::new(representation, ranges);
+    response.with_field("Content-Type", content_type).with_content(Content::from_content_stream(multipart))
+}
+
+/// 416 with the length there is (RFC 9110 §15.5.17).
+fn unsatisfiable(length: u64) -> Response {
+    Response::new(StatusCode::RANGE_NOT_SATISFIABLE).with_field("Content-Range", format!("bytes */{length}"))
+}
+
+/// 200 with all that is known of the representation, before its content.
+fn described(representation: &Representation, policy: &Policy) -> Response {
+    let response = with_metadata(PARTIAL, representation, policy);
+    let response = response.with_field("Content-Type", &*representation.content_type);
+    match representation.coding {
+        Some(coding) => response.with_field("Content-Encoding", coding.name()),
+        None => response,
+    }
+}
+
+fn with_metadata(fields: FieldLinesBuf, representation: &Representation, policy: &Policy) -> Response {
+    let response = with_cache_fields(Response::ok(fields, Content::empty()), representation, policy);
+    match representation.validators.last_modified {
+        Some(date) => response.with_field("Last-Modified", httpdate::fmt_http_date(date)),
+        None => response,
+    }
+}
+
+fn with_cache_fields(response: Response, representation: &Representation, policy: &Policy) -> Response {
+    let mut response = response.with_field("ETag", &representation.validators.entity_tag);
+    if policy.is_negotiated {
+        response = response.with_field("Vary", "Accept-Encoding");
+    }
+    match &policy.cache_control {
+        Some(value) => response.with_field("Cache-Control", value),
+        None => response,
+    }
+}
+
+/// A file that cannot be read, or that has become shorter, is answered before anything was promised.
+fn with_content(response: Response, content: io::Result<Content>) -> Response {
+    match content {
+        Ok(content) => response.with_content(content),
+        Err(error) => {
+            tracing::error!(%error, "a file cannot be read");
+            Response::new(StatusCode::INTERNAL_SERVER_ERROR)
+        }
+    }
+}
+
+/// The response where a file could not be opened. What leads out of the root is no different from what is not there.
+pub(super) fn unopened(error: Errno) -> Response {
+    match error {
+        Errno::NOENT
+        | Errno::NOTDIR
+        | Errno::LOOP
+        | Errno::XDEV
+        | Errno::NAMETOOLONG
+        | Errno::INVAL
+        | Errno::NXIO
+        | Errno::NODEV => not_found(),
+        Errno::ACCESS | Errno::PERM => Response::new(StatusCode::FORBIDDEN),
+        // No descriptors are left, or the way to the file changes all the time: it may be better in a moment.
+        Errno::MFILE | Errno::NFILE | Errno::AGAIN => Response::new(StatusCode::SERVICE_UNAVAILABLE),
+        error => {
+            tracing::error!(%error, "a file cannot be opened");
+            Response::new(StatusCode::INTERNAL_SERVER_ERROR)
+        }
+    }
+}
+
+pub(super) fn not_found() -> Response {
+    Response::text("nothing is here\n").with_status(StatusCode::NOT_FOUND)
+}
+
+/// 406: the client accepts none of the codings that there are, and not the file as it is either (RFC 9110 §12.5.3).
+pub(super) fn not_acceptable() -> Response {
+    Response::new(StatusCode::NOT_ACCEPTABLE).with_field("Vary", "Accept-Encoding")
+}
+
+/// The response to methods other than GET and HEAD.
+pub(super) fn without_method(method: Method<'_>) -> Response {
+    let status = match method {
+        Method::Options => StatusCode::NO_CONTENT,
+        _ => StatusCode::METHOD_NOT_ALLOWED,
+    };
+    Response::new(status).with_field("Allow", "GET, HEAD, OPTIONS")
+}
+
+/// To the same path with a slash behind it: 301, as nginx, because links in the page are relative to that.
+///
+/// The path begins with one slash: with two, `Location` would name another host (RFC 3986 §4.2). Neither can a
+/// backslash do that, which browsers take for a slash: no directory was found by a path with one.
+pub(super) fn to_directory(request: &Request<'_>) -> Response {
+    let path = request.path().trim_start_matches('/');
+    let location = match request.query_string() {
+        Some(query) => format!("/{path}/?{query}"),
+        None => format!("/{path}/"),
+    };
+    Response::redirect(StatusCode::MOVED_PERMANENTLY, &location)
+}
+
+const PARTIAL: FieldLinesBuf =
+    FieldLinesBuf::from_static("Accept-Ranges: bytes\r\nX-Content-Type-Options: nosniff\r\n");

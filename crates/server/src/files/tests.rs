@@ -1,0 +1,167 @@
+//! The handler, called as a connection calls it, without one.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use tempfile::TempDir;
+use thruway_http1::{FieldLineIndex, ServerConnection, ServerEvent};
+use thruway_message::{FieldLineSpan, FieldLines};
+
+use super::*;
+use crate::request::Incoming;
+use crate::response::Source;
+use crate::{ClientAddr, ConnectionInfo, Limits, Piece, Router};
+
+mod conditions_and_ranges;
+mod finding;
+mod negotiation;
+
+/// Calls `read` with field lines as a parser would give them.
+pub(super) fn with_fields<R>(lines: &[(&str, &str)], read: impl FnOnce(FieldLines<'_>) -> R) -> R {
+    let mut octets = Vec::new();
+    let mut append = |text: &str| {
+        octets.extend_from_slice(text.as_bytes());
+        u32::try_from(octets.len()).unwrap()
+    };
+    let spans: Vec<FieldLineSpan> = lines
+        .iter()
+        .map(|(name, value)| {
+            let name_start = append("");
+            let name_end = append(name);
+            let value_start = append(": ");
+            let value_end = append(value);
+            append("\r\n");
+            FieldLineSpan { name_start, name_end, value_start, value_end }
+        })
+        .collect();
+    read(FieldLines::from_parsed(&octets, &spans))
+}
+
+/// A directory to be served.
+struct Site(TempDir);
+
+impl Site {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let site = Self(TempDir::new().unwrap());
+        for (path, content) in files {
+            site.write(path, content);
+        }
+        site
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    /// Writes a file that was last modified at [`MODIFIED`].
+    fn write(&self, path: &str, content: &str) {
+        fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+        fs::write(self.path(path), content).unwrap();
+        self.set_modified(path, MODIFIED);
+    }
+
+    fn set_modified(&self, path: &str, since_epoch: Duration) {
+        let file = File::options().write(true).open(self.path(path)).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + since_epoch).unwrap();
+    }
+
+    fn files(&self) -> Files {
+        Files::new(self.0.path()).unwrap()
+    }
+
+    /// The files at `/`.
+    fn mounted(&self) -> Arc<dyn Handler> {
+        Arc::new(Router::new().mount("/", self.files()))
+    }
+}
+
+/// A response and its content.
+struct Seen {
+    response: Response,
+    content: Vec<u8>,
+}
+
+impl Seen {
+    fn status(&self) -> u16 {
+        self.response.status().as_u16()
+    }
+
+    /// The value of a field; empty if there is none.
+    fn field(&self, name: &str) -> &str {
+        self.response.field(name).map_or("", |value| value.as_str().unwrap())
+    }
+
+    fn text(&self) -> &str {
+        str::from_utf8(&self.content).unwrap()
+    }
+
+    /// The names of all fields in order.
+    fn field_names(&self) -> Vec<&str> {
+        self.response.field_lines().iter().map(|line| line.name.as_str()).collect()
+    }
+}
+
+fn get(handler: &Arc<dyn Handler>, target: &str, lines: &[(&str, &str)]) -> Seen {
+    request(handler, "GET", target, lines)
+}
+
+fn head(handler: &Arc<dyn Handler>, target: &str, lines: &[(&str, &str)]) -> Seen {
+    request(handler, "HEAD", target, lines)
+}
+
+fn request(handler: &Arc<dyn Handler>, method: &str, target: &str, lines: &[(&str, &str)]) -> Seen {
+    let fields: String = lines.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let octets = format!("{method} {target} HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n");
+    let mut connection = ServerConnection::new(Limits::default());
+    let mut index = FieldLineIndex::with_capacity(100);
+    let event = connection.handle_input(octets.as_bytes(), &mut index).expect("a request").0;
+    let Some(ServerEvent::Request(head, facts)) = event else { panic!("a whole head: {octets}") };
+    let info = ConnectionInfo { client: ClientAddr::Unix, listener: 0 };
+    let mut request = Request::new(&head, &facts, Incoming::Whole(&[]), &info);
+    let Answer::Now(mut response) = handler.handle(&mut request) else { panic!("files answer at once") };
+    let content = read(response.take_content());
+    Seen { response, content }
+}
+
+fn read(content: Source) -> Vec<u8> {
+    match content {
+        Source::Empty | Source::LeftOut(_) => Vec::new(),
+        Source::Static(octets) => octets.to_vec(),
+        Source::Pooled(octets) => octets.to_vec(),
+        Source::Bytes(octets) => octets.to_vec(),
+        Source::File(range) => {
+            let mut octets = vec![0; usize::try_from(range.length).unwrap()];
+            range.file.read_exact_at(&mut octets, range.offset).unwrap();
+            octets
+        }
+        Source::Stream(stream) => read_stream(stream).unwrap(),
+        Source::Tunnel(_) => panic!("files make no tunnels"),
+    }
+}
+
+/// All octets of a stream, which must be as many as it says.
+fn read_stream(mut stream: Pin<Box<dyn crate::ContentStream>>) -> Result<Vec<u8>, crate::BoxError> {
+    let (length, mut octets) = (stream.length(), Vec::new());
+    loop {
+        match stream.as_mut().poll_next(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some(Ok(Piece::Data(data)))) => octets.extend_from_slice(&data),
+            Poll::Ready(Some(Ok(Piece::Trailers(_)))) => panic!("files have no trailers"),
+            Poll::Ready(Some(Err(error))) => return Err(error),
+            Poll::Ready(None) => break,
+            Poll::Pending => panic!("files are always ready"),
+        }
+    }
+    assert_eq!(length, Some(octets.len() as u64));
+    Ok(octets)
+}
+
+/// Sun, 06 Nov 1994 08:49:37 GMT and a bit.
+const MODIFIED: Duration = Duration::new(784_111_777, 123_456_789);
+const MODIFIED_DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";

@@ -1,0 +1,223 @@
+//! Request content: whole, arriving, abandoned; and what is expected before it is sent.
+
+use thruway_server::{
+    Config, Content, IntoResponse, OwnedRequest, Request, RequestContent, Response, Router, StatusCode,
+};
+use thruway_testkit::scene::Scene;
+
+use crate::gate::Gates;
+
+fn length_of(request: &Request) -> Response {
+    Response::text(format!("{} octets", request.content().len()))
+}
+
+async fn echo(mut request: OwnedRequest) -> Content {
+    request.take_content().into()
+}
+
+async fn collect(mut request: OwnedRequest) -> Response {
+    match request.content().collect(1 << 20).await {
+        Ok(content) => Response::text(format!("{} octets", content.len())),
+        Err(error) => Response::text(error.to_string()).with_status(error.status()),
+    }
+}
+
+fn post(length: usize) -> String {
+    format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n")
+}
+
+#[test]
+fn a_plain_handler_is_called_when_all_content_has_arrived() {
+    let scene = Scene::new(length_of);
+    let mut client = scene.connect();
+    client.send(post(10)).send("hello");
+    assert_eq!(client.received(), "");
+    client.send("world");
+    assert!(client.received().ends_with("\r\n\r\n10 octets"));
+}
+
+#[test]
+fn chunked_content_reaches_a_plain_handler_decoded() {
+    let scene = Scene::new(|request: &Request| request.content().to_vec());
+    let mut client = scene.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel");
+    client.send("lo\r\n6;x=y\r\n world\r\n0\r\nTrailer-Field: 1\r\n\r\n");
+    assert!(client.received().ends_with("\r\n\r\nhello world"));
+}
+
+#[test]
+fn content_beyond_what_a_plain_handler_takes_is_refused() {
+    let scene = Scene::new(thruway_server::with_whole_content(8, length_of));
+    let mut client = scene.connect();
+    client.send(post(9)).send("123456789");
+    assert!(client.received().starts_with("HTTP/1.1 413 "));
+    client.send(post(8)).send("12345678");
+    assert!(client.received().ends_with("8 octets"));
+}
+
+#[test]
+fn content_is_streamed_back_as_it_arrives() {
+    let scene = Scene::new(echo);
+    let mut client = scene.connect();
+    client.send(post(6)).send("abc");
+    assert!(client.received().ends_with("Content-Length: 6\r\n\r\nabc"));
+    client.send("def");
+    assert_eq!(client.received(), "def");
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nghi\r\n");
+    assert!(client.received().ends_with("Transfer-Encoding: chunked\r\n\r\n3\r\nghi\r\n"));
+    client.send("0\r\n\r\n");
+    assert_eq!(client.received(), "0\r\n\r\n");
+}
+
+#[test]
+fn a_handler_that_does_not_read_holds_its_client_back() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |mut request: OwnedRequest| {
+        let gates = handler.clone();
+        async move {
+            gates.pass("read").await;
+            request.content().collect(usize::MAX).await.map(|content| content.len().to_string()).map_err(|_| "failed")
+        }
+    });
+    let mut client = scene.connect();
+    client.send(post(1 << 20)).send(vec![b'x'; 1 << 20]);
+    let read = (1 << 20) - client.unread();
+    assert!(read <= 130 << 10, "{read} octets were read for a handler that reads none");
+    gates.open("read");
+    assert!(client.received().ends_with("\r\n\r\n1048576"));
+}
+
+#[test]
+fn content_that_nobody_reads_is_thrown_away_if_it_is_little() {
+    let scene = Scene::new(|| StatusCode::FORBIDDEN);
+    let mut client = scene.connect();
+    client.send(post(1000));
+    let answer = client.received();
+    assert!(answer.starts_with("HTTP/1.1 403 ") && !answer.contains("close"), "{answer}");
+    client.send(vec![b'x'; 1000]).send(post(0));
+    assert!(client.received().starts_with("HTTP/1.1 403 "));
+}
+
+#[test]
+fn content_that_nobody_reads_ends_the_connection_if_it_is_much() {
+    let scene = Scene::new(|| StatusCode::FORBIDDEN);
+    let mut client = scene.connect();
+    client.send(post(1 << 20));
+    assert!(client.received().contains("\r\nConnection: close\r\n"));
+    assert!(client.is_finished() && !client.is_closed(), "the client has time to read the answer");
+    client.send(vec![b'x'; 1000]).finish();
+    assert!(client.is_closed());
+}
+
+#[test]
+fn content_of_unknown_length_is_thrown_away_up_to_the_limit() {
+    let scene = Scene::new(|| StatusCode::FORBIDDEN);
+    let mut client = scene.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    assert!(!client.received().contains("close"));
+    for _ in 0..20 {
+        client.send("4000\r\n").send(vec![b'x'; 0x4000]).send("\r\n");
+    }
+    assert!(client.is_finished());
+    assert_eq!(client.received(), "");
+}
+
+#[test]
+fn an_incomplete_message_is_never_taken_for_complete() {
+    for (request, name) in [
+        (post(10) + "hello", "a length"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n".to_owned(), "chunks"),
+    ] {
+        let scene = Scene::new(collect);
+        let mut client = scene.connect();
+        client.send(&request).finish();
+        let answer = client.received();
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{name}: {answer}");
+        assert!(answer.ends_with("the connection ended before the content did"));
+        assert!(client.is_closed());
+    }
+}
+
+#[test]
+fn an_echo_of_incomplete_content_is_incomplete_too() {
+    let scene = Scene::new(echo);
+    let mut client = scene.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n").finish();
+    let answer = client.received();
+    assert!(answer.ends_with("5\r\nhello\r\n") && !answer.contains("0\r\n\r\n"), "{answer}");
+    assert!(client.is_closed());
+}
+
+#[test]
+fn broken_chunks_reach_the_handler_as_an_error_and_end_the_connection() {
+    let scene = Scene::new(collect);
+    let mut client = scene.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloX");
+    let answer = client.received();
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("\r\nConnection: close\r\n"), "{answer}");
+    assert!(client.is_finished());
+}
+
+#[test]
+fn a_client_is_told_to_continue_when_the_handler_wants_its_content() {
+    let expecting = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
+    let scene = Scene::new(Router::new().any("/", length_of));
+    let mut client = scene.connect();
+    client.send(expecting);
+    assert_eq!(client.received(), "HTTP/1.1 100 Continue\r\n\r\n");
+    client.send("hello");
+    assert!(client.received().ends_with("5 octets"));
+    client.send(expecting.to_owned() + "hello");
+    let answer = client.received();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "who has sent the content need not be told: {answer}");
+}
+
+#[test]
+fn a_client_that_is_refused_is_not_told_to_continue_and_the_connection_ends() {
+    // Whether it sends the content now is for the client to decide: what follows could be content or a request.
+    let scene = Scene::new(|| StatusCode::UNAUTHORIZED);
+    let mut client = scene.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    let answer = client.received();
+    assert!(answer.starts_with("HTTP/1.1 401 ") && answer.contains("\r\nConnection: close\r\n"), "{answer}");
+}
+
+#[test]
+fn an_answer_that_begins_before_the_content_was_asked_for_asks_for_it() {
+    let scene = Scene::new(echo);
+    let mut client = scene.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    assert!(client.received().starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"));
+    client.send("ok");
+    assert_eq!(client.received(), "ok");
+}
+
+#[test]
+fn content_reads_as_a_stream_too() {
+    let scene = Scene::new(|mut request: OwnedRequest| async move {
+        let mut content: RequestContent = request.take_content();
+        let mut pieces = 0;
+        while let Some(Ok(_)) = content.next().await {
+            pieces += 1;
+        }
+        let trailers = content.take_trailers().unwrap_or_default();
+        let value = trailers.field("x-sum").map(|value| value.to_string());
+        format!("{pieces} {value:?}").into_response()
+    });
+    let mut client = scene.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send("1\r\na\r\n").send("1\r\nb\r\n").send("0\r\nX-Sum: 7\r\n\r\n");
+    assert!(client.received().ends_with("2 Some(\"7\")"));
+}
+
+#[test]
+fn content_larger_than_the_server_allows_is_refused_at_once() {
+    let mut config = Config::default();
+    config.limits.content_bytes = 10;
+    let scene = Scene::with_config(length_of, config);
+    let mut client = scene.connect();
+    client.send(post(11));
+    let answer = client.received();
+    assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("Connection: close"), "{answer}");
+}

@@ -1,0 +1,12 @@
+//! The server as its clients see it: connections in memory with virtual time, and on loopback where sockets matter.
+
+mod gate;
+
+mod content;
+mod ending;
+mod pipelining;
+mod refusals;
+mod responses;
+mod routing;
+mod timeouts;
+mod tunnels;

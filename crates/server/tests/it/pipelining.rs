@@ -1,0 +1,154 @@
+//! Several requests at once: answers in order, one write for many, bounded memory.
+
+use thruway_server::{Config, OwnedRequest, Request, Response, Router};
+use thruway_testkit::scene::Scene;
+
+use crate::gate::Gates;
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+/// The contents of the answers, which must all be 200 and have a length.
+fn contents(answers: &str) -> Vec<String> {
+    let mut contents = Vec::new();
+    let mut rest = answers;
+    while !rest.is_empty() {
+        assert!(rest.starts_with("HTTP/1.1 200 OK\r\n"), "{rest}");
+        let (head, after) = rest.split_once("\r\n\r\n").expect("a head should end");
+        let length = head.split("Content-Length: ").nth(1).unwrap().lines().next().unwrap().parse().unwrap();
+        contents.push(after[..length].to_owned());
+        rest = &after[length..];
+    }
+    contents
+}
+
+fn path_of(request: &Request) -> Response {
+    Response::text(request.path().to_owned())
+}
+
+#[test]
+fn many_answers_go_out_in_one_write_and_in_order() {
+    let scene = Scene::new(path_of);
+    let mut client = scene.connect();
+    let requests: String = (0..100).map(|n| get(&format!("/{n}"))).collect();
+    client.send(requests);
+    let expected: Vec<String> = (0..100).map(|n| format!("/{n}")).collect();
+    assert_eq!(contents(&client.received()), expected);
+    assert_eq!(client.writes(), 1);
+}
+
+#[test]
+fn however_requests_are_cut_the_answers_are_the_same() {
+    let requests = [get("/a"), "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello".to_owned(), get("/c")];
+    for size in 1..60 {
+        let scene = Scene::new(path_of);
+        let mut client = scene.connect();
+        client.cut_into(size).send(requests.concat());
+        assert_eq!(contents(&client.received()), ["/a", "/b", "/c"], "pieces of {size}");
+    }
+}
+
+#[test]
+fn handlers_that_finish_out_of_order_are_answered_in_order() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let mut client = scene.connect();
+    client.send([get("/1"), get("/2"), get("/3")].concat());
+    assert_eq!(gates.waiting(), 3, "all three are being answered");
+    gates.open("/3");
+    gates.open("/2");
+    assert_eq!(client.received(), "");
+    gates.open("/1");
+    assert_eq!(contents(&client.received()), ["/1", "/2", "/3"]);
+    assert_eq!(client.writes(), 1);
+}
+
+#[test]
+fn a_request_that_is_not_safe_waits_for_those_before_it_and_lets_none_pass() {
+    // RFC 9112 §9.3.2: only requests with safe methods may be processed in parallel.
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let mut client = scene.connect();
+    let post = "POST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+    client.send([&get("/1"), post, &get("/3")].concat());
+    assert_eq!(gates.waiting(), 1);
+    gates.open("/1");
+    assert_eq!(contents(&client.received()), ["/1"]);
+    assert_eq!(gates.waiting(), 1);
+    gates.open("/2");
+    gates.open("/3");
+    assert_eq!(contents(&client.received()), ["/2", "/3"]);
+}
+
+#[test]
+fn no_more_requests_are_begun_than_the_limit_allows() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let config = Config { pipelined_requests: 4, ..Config::default() };
+    let scene = Scene::with_config(move |request: OwnedRequest| handler.clone().answer(request), config);
+    let mut client = scene.connect();
+    client.send((0..10).map(|n| get(&format!("/{n}"))).collect::<String>());
+    assert_eq!(gates.waiting(), 4);
+    for n in 0..10 {
+        gates.open(&format!("/{n}"));
+        client.run();
+    }
+    assert_eq!(contents(&client.received()).len(), 10);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_served_beyond_the_limit() {
+    let scene = Scene::new(|| "x".repeat(1000));
+    let mut client = scene.connect();
+    client.take_only(0);
+    let request = get("/");
+    let many = request.repeat(100_000);
+    client.send(&many);
+    let read = many.len() - client.unread();
+    assert!(read < 200 << 10, "{read} octets of requests were read while no answer was");
+    client.take_more(usize::MAX);
+    assert_eq!(contents(&client.received()).len(), 100_000);
+}
+
+#[test]
+fn a_client_that_goes_takes_its_handlers_with_it() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let mut client = scene.connect();
+    client.send([get("/1"), get("/2")].concat());
+    assert_eq!(gates.waiting(), 2);
+    client.reset();
+    assert!(client.is_closed());
+    assert_eq!(gates.waiting(), 0);
+}
+
+#[test]
+fn a_client_that_has_finished_sending_gets_all_its_answers() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let mut client = scene.connect();
+    client.send([get("/1"), get("/2")].concat()).finish();
+    assert!(!client.is_closed());
+    gates.open("/1");
+    gates.open("/2");
+    let answers = client.received();
+    assert!(answers.contains("\r\n\r\n/1") && answers.ends_with("\r\n\r\n/2"), "{answers}");
+    assert!(client.is_closed());
+}
+
+#[test]
+fn pipelined_requests_that_need_room_are_answered_after_the_end_of_input() {
+    let router = Router::new().get("/big", || "y".repeat(50_000)).get("/small", || "z");
+    let scene = Scene::new(router);
+    let mut client = scene.connect();
+    client.take_only(0);
+    client.send([get("/big").repeat(5), get("/small")].concat()).finish();
+    client.take_more(usize::MAX);
+    assert_eq!(client.received().matches("HTTP/1.1 200 OK").count(), 6);
+    assert!(client.is_closed());
+}

@@ -1,0 +1,65 @@
+//! What is no request gets its status, and the connection ends.
+
+use thruway_server::Config;
+use thruway_testkit::scene::Scene;
+
+#[test]
+fn each_broken_rule_has_its_status() {
+    let long_target = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(9000));
+    let long_field = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "a".repeat(33_000));
+    let many_fields = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: 1\r\n".repeat(130));
+    for (status, octets) in [
+        ("400", "\x16\x03\x01\x02\x00\x01\x00\x01\u{fc}\x03\x03"),
+        ("400", "GET / HTTP/1.1\r\n\r\n"),
+        ("400", "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"),
+        ("400", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n"),
+        ("400", "GET / HTTP/1.1\r\nHost : a\r\n\r\n"),
+        ("400", "GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n"),
+        ("400", "GET / HTTP/1.1\nHost: a\n\n"),
+        ("400", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\nx"),
+        ("400", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        ("400", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        ("414", &long_target),
+        ("417", "POST / HTTP/1.1\r\nHost: a\r\nExpect: cake\r\nContent-Length: 1\r\n\r\nx"),
+        ("431", &long_field),
+        ("431", &many_fields),
+        ("501", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+        ("505", "GET / HTTP/2.0\r\nHost: a\r\n\r\n"),
+    ] {
+        let scene = Scene::new(|| "ok");
+        let mut client = scene.connect();
+        client.send(octets);
+        let answer = client.received();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{octets:.60?}: {answer}");
+        assert!(answer.contains("\r\nConnection: close\r\n") && client.is_finished(), "{octets:.60?}");
+    }
+}
+
+#[test]
+fn requests_before_the_broken_one_are_answered_first() {
+    let scene = Scene::new(|| "ok");
+    let mut client = scene.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let answers = client.received();
+    let statuses: Vec<&str> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+    assert_eq!(statuses, ["200", "400"]);
+}
+
+#[test]
+fn an_unfinished_head_at_the_end_of_input_is_no_request() {
+    let scene = Scene::new(|| "ok");
+    let mut client = scene.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n").finish();
+    assert!(client.received().is_empty() && client.is_closed());
+}
+
+#[test]
+fn heads_as_large_as_allowed_are_read_however_large_that_is() {
+    let mut config = Config::default();
+    config.limits.header_section_bytes = 512 << 10;
+    let scene = Scene::with_config(|| "ok", config);
+    let mut client = scene.connect();
+    let value = "v".repeat(300 << 10);
+    client.cut_into(10_000).send(format!("GET / HTTP/1.1\r\nHost: a\r\nX: {value}\r\n\r\n"));
+    assert!(client.received().ends_with("ok"));
+}

@@ -1,0 +1,255 @@
+//! Responses as they go out: framing, fields, streams, events.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use thruway_server::{
+    Content, ContentStream, Event, FieldLinesBuf, IntoResponse, Json, Piece, Request, Response, Router, StatusCode,
+};
+use thruway_testkit::scene::Scene;
+
+fn get(scene: &Scene, path: &str) -> String {
+    let mut client = scene.connect();
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    client.received()
+}
+
+fn head(scene: &Scene, path: &str) -> String {
+    let mut client = scene.connect();
+    client.send(format!("HEAD {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    client.received()
+}
+
+/// Pieces from a list.
+struct Pieces(Vec<Result<Piece, &'static str>>, Option<u64>);
+
+impl ContentStream for Pieces {
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Piece, thruway_server::BoxError>>> {
+        let next = (!self.0.is_empty()).then(|| self.0.remove(0).map_err(Into::into));
+        std::task::Poll::Ready(next)
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.1
+    }
+}
+
+fn data(text: &'static str) -> Result<Piece, &'static str> {
+    Ok(Piece::Data(Bytes::from_static(text.as_bytes())))
+}
+
+#[test]
+fn a_response_has_its_fields_in_a_fixed_order() {
+    let scene = Scene::new(|| Response::text("hi").with_field("X-A", "1"));
+    assert_eq!(
+        get(&scene, "/"),
+        "HTTP/1.1 200 OK\r\nServer: thruway\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
+         Content-Type: text/plain; charset=utf-8\r\nX-A: 1\r\nContent-Length: 2\r\n\r\nhi"
+    );
+}
+
+#[test]
+fn the_date_goes_on() {
+    let scene = Scene::new(|| "ok");
+    scene.pass(Duration::from_secs(2));
+    assert!(get(&scene, "/").contains("Date: Thu, 01 Jan 1970 00:00:02 GMT\r\n"));
+}
+
+#[test]
+fn what_a_handler_returns_becomes_a_response() {
+    let router = Router::new()
+        .get("/status", || StatusCode::NOT_FOUND)
+        .get("/nothing", || ())
+        .get("/json", || Json([1, 2]))
+        .get("/pair", || (StatusCode::CREATED, "made"))
+        .get("/result", || Err::<&str, StatusCode>(StatusCode::CONFLICT))
+        .get("/option", || None::<&str>)
+        .get("/octets", || vec![1_u8, 2]);
+    let scene = Scene::new(router);
+    for (path, status, ending) in [
+        ("/status", "404 Not Found", "Content-Length: 0\r\n\r\n"),
+        ("/nothing", "204 No Content", "GMT\r\n\r\n"),
+        ("/json", "200 OK", "[1,2]"),
+        ("/pair", "201 Created", "made"),
+        ("/result", "409 Conflict", "\r\n\r\n"),
+        ("/option", "404 Not Found", "\r\n\r\n"),
+        ("/octets", "200 OK", "\x01\x02"),
+    ] {
+        let answer = get(&scene, path);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")) && answer.ends_with(ending), "{answer}");
+    }
+}
+
+#[test]
+fn a_head_request_gets_the_fields_without_the_content() {
+    let streamed = || Content::from_content_stream(Pieces(vec![data("abc")], None));
+    let measured = || Content::from_content_stream(Pieces(vec![data("abc")], Some(3)));
+    let router = Router::new().get("/", || "hello").get("/streamed", streamed).get("/measured", measured);
+    let scene = Scene::new(router);
+    for path in ["/", "/streamed", "/measured"] {
+        let (full, without) = (get(&scene, path), head(&scene, path));
+        assert_eq!(without, full[..full.find("\r\n\r\n").unwrap() + 4], "{path}");
+    }
+}
+
+#[test]
+fn no_length_is_sent_where_there_can_be_no_content() {
+    let scene = Scene::new(Router::new().get("/304", || (StatusCode::NOT_MODIFIED, "ignored")));
+    let answer = get(&scene, "/304");
+    assert!(!answer.contains("Content-Length") && answer.ends_with("\r\n\r\n"), "{answer}");
+}
+
+#[test]
+fn the_fields_that_frame_the_message_are_the_servers() {
+    let scene = Scene::new(|| {
+        Response::text("hello")
+            .with_field("Content-Length", "3")
+            .with_field("Transfer-Encoding", "chunked")
+            .with_field("Keep-Alive", "timeout=5")
+    });
+    let answer = get(&scene, "/");
+    assert!(answer.ends_with("Content-Length: 5\r\n\r\nhello"), "{answer}");
+    assert!(!answer.contains("chunked") && !answer.contains("Keep-Alive"));
+}
+
+#[test]
+fn a_handler_may_say_itself_who_and_when() {
+    let scene = Scene::new(|| Response::text("x").with_field("Date", "today").with_field("SERVER", "mine"));
+    let answer = get(&scene, "/");
+    assert_eq!(answer.matches("Date: ").count(), 1);
+    assert!(answer.contains("Date: today\r\n") && answer.contains("SERVER: mine\r\n") && !answer.contains("thruway"));
+}
+
+#[test]
+fn a_response_cannot_be_split() {
+    let scene = Scene::new(|request: &Request| {
+        let name = request.query_string().unwrap_or_default().replace("%0d%0a", "\r\n");
+        Response::text("x").with_field("X-Name", name)
+    });
+    let answer = get(&scene, "/?a%0d%0aEvil:%201");
+    assert!(answer.starts_with("HTTP/1.1 500 ") && !answer.contains("Evil"), "{answer}");
+}
+
+#[test]
+fn streamed_content_goes_out_in_chunks_with_trailers() {
+    let scene = Scene::new(|| {
+        let mut trailers = FieldLinesBuf::new();
+        trailers.append("X-Sum", "42").unwrap();
+        let pieces = vec![data("hello"), data(""), data(" world"), Ok(Piece::Trailers(trailers))];
+        Content::from_content_stream(Pieces(pieces, None))
+    });
+    assert!(get(&scene, "/").ends_with("\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\nX-Sum: 42\r\n\r\n"));
+}
+
+#[test]
+fn content_that_is_not_as_long_as_announced_never_looks_complete() {
+    for pieces in [vec![data("abc")], vec![data("abcde")], vec![data("ab"), Err("broken")]] {
+        let pieces = std::sync::Mutex::new(Some(pieces));
+        let scene = Scene::new(move || {
+            Content::from_content_stream(Pieces(pieces.lock().unwrap().take().unwrap(), Some(4)))
+        });
+        let mut client = scene.connect();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let answer = client.received();
+        let content = answer.split_once("\r\n\r\n").unwrap().1;
+        assert!(content.len() < 4, "{answer}");
+        assert!(client.is_closed());
+    }
+}
+
+#[test]
+fn a_stream_that_fails_ends_the_connection_without_the_last_chunk() {
+    let scene = Scene::new(|| Content::from_content_stream(Pieces(vec![data("abc"), Err("broken")], None)));
+    let mut client = scene.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(client.received().ends_with("\r\n\r\n3\r\nabc\r\n"));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_stream_is_asked_for_no_more_than_the_client_takes() {
+    let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = count.clone();
+    let scene = Scene::new(move || {
+        let count = counted.clone();
+        Content::written_by(async move |mut writer| {
+            for _ in 0..1000 {
+                count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                writer.write(vec![b'x'; 10_000]).await;
+            }
+            Ok(())
+        })
+    });
+    let mut client = scene.connect();
+    client.take_only(50_000).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(count.load(std::sync::atomic::Ordering::Relaxed) < 20);
+    client.take_more(usize::MAX);
+    assert!(client.received().len() > 10_000_000);
+}
+
+#[test]
+fn large_content_is_not_torn_by_slow_clients() {
+    let text: String = (0..200_000).map(|n| char::from(b'a' + (n % 26) as u8)).collect();
+    let expected = text.clone();
+    let router = Router::new().get("/whole", {
+        let text = text.clone();
+        move || text.clone()
+    });
+    let router = router.get("/streamed", move || {
+        let text = text.clone();
+        Content::written_by(async move |mut writer| {
+            for piece in text.as_bytes().chunks(30_000) {
+                writer.write(piece.to_vec()).await;
+            }
+            Ok(())
+        })
+    });
+    let scene = Scene::new(router);
+    let mut client = scene.connect();
+    client.take_only(0).send("GET /whole HTTP/1.1\r\nHost: a\r\n\r\nGET /streamed HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut answers = Vec::new();
+    for step in [1, 7, 1000, 4096].into_iter().cycle().take(400) {
+        client.take_more(step);
+        answers.extend(client.received_octets());
+    }
+    let answers = String::from_utf8(answers).unwrap();
+    let (first, second) = answers.split_once(&expected).expect("the first answer should be whole");
+    assert!(first.contains("Content-Length: 200000"));
+    let chunks = second.split_once("\r\n\r\n").unwrap().1;
+    let decoded: String = chunks.split("\r\n").skip(1).step_by(2).collect();
+    assert_eq!(decoded, expected);
+}
+
+#[test]
+fn events_are_sent_as_the_standard_writes_them() {
+    let scene = Scene::new(|| {
+        Response::events(Duration::from_secs(15), async |mut events| {
+            events.send(Event::data("one\ntwo").with_type("greeting")).await;
+            events.send(Event::data("three").with_id("3")).await;
+            Ok(())
+        })
+    });
+    // A runtime stands behind the pause between keep-alive comments.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let _guard = runtime.enter();
+    let answer = get(&scene, "/");
+    assert!(answer.contains("Content-Type: text/event-stream\r\n"));
+    assert!(answer.contains("data: one\ndata: two\nevent: greeting\n\n"));
+    assert!(answer.ends_with("data: three\nid: 3\n\n\r\n0\r\n\r\n"), "{answer}");
+}
+
+#[test]
+fn cookies_go_both_ways() {
+    let scene = Scene::new(|request: &Request| {
+        let name = request.cookie("name").map(|cookie| cookie.value().to_owned()).unwrap_or_default();
+        let cookie = thruway_server::Cookie::build(("seen", "yes")).path("/").http_only(true).build();
+        Response::text(name).with_cookie(&cookie).into_response()
+    });
+    let mut client = scene.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nCookie: a=b; name=thru\r\n\r\n");
+    let answer = client.received();
+    assert!(answer.contains("Set-Cookie: seen=yes; HttpOnly; Path=/\r\n") && answer.ends_with("thru"), "{answer}");
+}

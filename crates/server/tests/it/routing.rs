@@ -1,0 +1,186 @@
+//! Routes, layers, and what requests can be read as.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thruway_server::layers::{Cors, RequestId, Timeout};
+use thruway_server::{Json, OwnedRequest, Rejection, Request, Response, Router};
+use thruway_testkit::scene::Scene;
+
+fn ask(scene: &Scene, request: &str) -> String {
+    let mut client = scene.connect();
+    client.send(request);
+    client.received()
+}
+
+fn get(scene: &Scene, path: &str) -> String {
+    ask(scene, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
+}
+
+#[test]
+fn the_most_specific_route_wins_and_parameters_are_decoded() {
+    let router = Router::new()
+        .get("/users/{id}", |request: &Request| Response::text(format_args!("user {}", request.parameter("id"))))
+        .get("/users/me", || "me")
+        .get("/{a}/{b}/{c}/{d}", |request: &Request| {
+            let all: Vec<&str> = request.parameters().iter().map(|(_, value)| value).collect();
+            all.join("+")
+        })
+        .get("/files/{*path}", |request: &Request| request.parameter("path").into_owned())
+        .get("/later/{id}", async |request: OwnedRequest| request.parameter("id").into_owned());
+    let scene = Scene::new(router);
+    for (path, expected) in [
+        ("/users/me", "me"),
+        ("/users/42", "user 42"),
+        ("/users/a%20b?x", "user a b"),
+        ("/1/2/3/4", "1+2+3+4"),
+        ("/files/a/b/c", "a/b/c"),
+        ("/later/caf%C3%A9", "café"),
+    ] {
+        assert!(get(&scene, path).ends_with(&format!("\r\n\r\n{expected}")), "{path}");
+    }
+    assert!(get(&scene, "/users").starts_with("HTTP/1.1 404 "));
+    assert!(get(&scene, "/users/").starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn other_methods_are_answered_405_with_those_that_are_allowed() {
+    let scene = Scene::new(Router::new().get("/x", || "got").post("/x", || "posted").on("PURGE", "/x", || "purged"));
+    let answer = ask(&scene, "DELETE /x HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+    assert!(answer.contains("\r\nAllow: GET, POST, PURGE, HEAD, OPTIONS\r\n"), "{answer}");
+    let answer = ask(&scene, "OPTIONS /x HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 204 ") && answer.contains("\r\nAllow: GET, POST, "), "{answer}");
+    assert!(ask(&scene, "PURGE /x HTTP/1.1\r\nHost: a\r\n\r\n").ends_with("purged"));
+    assert!(ask(&scene, "purge /x HTTP/1.1\r\nHost: a\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    let answer = ask(&scene, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 204 ") && answer.contains("\r\nAllow: "), "{answer}");
+}
+
+#[test]
+fn all_forms_of_targets_find_their_route() {
+    let scene = Scene::new(Router::new().get("/a/{b}", |request: &Request| {
+        let authority = request.head().authority().map(|authority| authority.to_string());
+        format!("{} {:?} {:?}", request.parameter("b"), request.query_string(), authority)
+    }));
+    let answer = ask(&scene, "GET http://x.example:81/a/1?q HTTP/1.1\r\nHost: ignored\r\n\r\n");
+    assert!(answer.ends_with("1 Some(\"q\") Some(\"x.example:81\")"), "{answer}");
+    assert!(get(&scene, "/a/1").ends_with("1 None Some(\"a\")"));
+}
+
+#[test]
+fn a_mounted_router_sees_the_path_below() {
+    let inner = Router::new()
+        .get("/", |request: &Request| Response::text(format!("root of {}", request.path())))
+        .get("/x/{id}", |request: &Request| Response::text(format!("x {}", request.parameter("id"))))
+        .fallback(|request: &Request| Response::text(format!("no {}", request.mounted_path())));
+    let scene = Scene::new(Router::new().get("/api/fixed", || "fixed").mount("/api", inner));
+    assert!(get(&scene, "/api").ends_with("root of /api"));
+    assert!(get(&scene, "/api/").ends_with("root of /api/"));
+    assert!(get(&scene, "/api/x/5").ends_with("x 5"));
+    assert!(get(&scene, "/api/y").ends_with("no /y"));
+    assert!(get(&scene, "/api/fixed").ends_with("fixed"));
+    assert!(get(&scene, "/apix").starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn routes_that_clash_are_refused() {
+    let mut router = Router::new().get("/a/{x}", || "x");
+    assert!(router.try_on("GET", "/a/{y}", || "y").is_err());
+    assert!(router.try_on("GET", "/a/{x}", || "again").is_err());
+    assert!(router.try_on("POST", "/a/{x}", || "another method").is_ok());
+    assert!(router.try_on("G T", "/b", || "no method").is_err());
+    assert!(router.try_on("GET", "/c/{*rest}/d", || "no path").is_err());
+    let error = router.try_on("GET", "/a/{y}", || "y").unwrap_err().to_string();
+    assert!(error.starts_with("route `/a/{y}` cannot be added: "), "{error}");
+}
+
+#[derive(Deserialize, Serialize)]
+struct Point {
+    x: i32,
+    y: i32,
+}
+
+#[test]
+fn queries_forms_and_json_are_read_or_rejected() {
+    let router = Router::new()
+        .get("/query", |request: &Request| request.query().map(|Point { x, y }| (x + y).to_string()))
+        .post("/form", |request: &Request| request.form().map(|Point { x, y }| (x + y).to_string()))
+        .post("/json", |request: &Request| request.json().map(|Point { x, y }| Json(Point { x: y, y: x })))
+        .post("/later", async |mut request: OwnedRequest| -> Result<String, Rejection> {
+            let Point { x, y } = request.json().await?;
+            Ok((x * y).to_string())
+        });
+    let scene = Scene::new(router);
+    assert!(get(&scene, "/query?x=1&y=2").ends_with("\r\n\r\n3"));
+    assert!(get(&scene, "/query?x=1").starts_with("HTTP/1.1 400 "));
+    let post = |path: &str, content_type: &str, content: &str| {
+        let length = content.len();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {content_type}\r\n");
+        ask(&scene, &format!("{head}Content-Length: {length}\r\n\r\n{content}"))
+    };
+    let form = "application/x-www-form-urlencoded";
+    assert!(post("/form", form, "x=20&y=+22").starts_with("HTTP/1.1 422 "));
+    assert!(post("/form", form, "x=20&y=22").ends_with("\r\n\r\n42"));
+    assert!(post("/form", "text/plain", "x=20&y=22").starts_with("HTTP/1.1 415 "));
+    assert!(post("/json", "application/json; charset=utf-8", r#"{"x":1,"y":2}"#).ends_with(r#"{"x":2,"y":1}"#));
+    assert!(post("/json", "application/vnd.a+json", r#"{"x":1,"y":2}"#).ends_with(r#"{"x":2,"y":1}"#));
+    assert!(post("/json", "application/json", r#"{"x":1}"#).starts_with("HTTP/1.1 422 "));
+    assert!(post("/json", "application/json", "{").starts_with("HTTP/1.1 400 "));
+    assert!(post("/json", "text/html", "{}").starts_with("HTTP/1.1 415 "));
+    assert!(post("/later", "application/json", r#"{"x":6,"y":7}"#).ends_with("\r\n\r\n42"));
+}
+
+#[test]
+fn a_timeout_answers_for_a_handler_that_is_too_slow() {
+    let slow = async |_: OwnedRequest| std::future::pending::<&str>().await;
+    let router = Router::new().get("/slow", slow).get("/fast", || "ok").layer(Timeout::new(Duration::ZERO));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let scene = Scene::new(router);
+    runtime.block_on(async {
+        let mut client = scene.connect();
+        client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+        while client.received().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(get(&scene, "/fast").ends_with("ok"));
+    });
+}
+
+#[test]
+fn every_response_has_the_id_of_its_request() {
+    let scene = Scene::new(Router::new().get("/", || "ok").layer(RequestId::new()));
+    let given = ask(&scene, "GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\n\r\n");
+    assert!(given.contains("\r\nX-Request-Id: mine\r\n"));
+    let ids: std::collections::HashSet<String> = (0..10)
+        .map(|_| get(&scene, "/").split("X-Request-Id: ").nth(1).unwrap().lines().next().unwrap().to_owned())
+        .collect();
+    assert_eq!(ids.len(), 10);
+    let odd = ask(&scene, "GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: a b\r\n\r\n");
+    assert!(!odd.contains("a b"));
+}
+
+#[test]
+fn pages_of_other_origins_are_let_in_or_not() {
+    let cors = Cors::origins(["https://good.example"]).with_credentials().response_fields(&["X-Total"]);
+    let scene = Scene::new(Router::new().get("/", || "ok").layer(cors));
+    let preflight = |origin: &str| {
+        ask(
+            &scene,
+            &format!(
+                "OPTIONS / HTTP/1.1\r\nHost: a\r\nOrigin: {origin}\r\nAccess-Control-Request-Method: PUT\r\n\r\n"
+            ),
+        )
+    };
+    let good = preflight("https://good.example");
+    assert!(good.starts_with("HTTP/1.1 204 ") && good.contains("Access-Control-Allow-Methods: GET, "), "{good}");
+    assert!(good.contains("Access-Control-Allow-Origin: https://good.example\r\n"));
+    assert!(good.contains("Access-Control-Allow-Credentials: true\r\n"));
+    assert!(!preflight("https://evil.example").contains("Access-Control-Allow-Origin"));
+    let answer = ask(&scene, "GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://good.example\r\n\r\n");
+    assert!(answer.contains("Access-Control-Expose-Headers: X-Total\r\n") && answer.contains("Vary: Origin\r\n"));
+    assert!(get(&scene, "/").contains("Vary: Origin\r\n"));
+    let any = Scene::new(Router::new().get("/", || "ok").layer(Cors::any_origin().with_credentials()));
+    let answer = ask(&any, "GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://x.example\r\n\r\n");
+    assert!(answer.contains("Access-Control-Allow-Origin: *\r\n") && !answer.contains("Credentials"), "{answer}");
+}

@@ -1,0 +1,154 @@
+//! Clients that are too slow, with virtual time.
+
+use std::time::Duration;
+
+use thruway_server::{OwnedRequest, Request, Response};
+use thruway_testkit::scene::Scene;
+
+use crate::gate::Gates;
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+async fn collect(mut request: OwnedRequest) -> Response {
+    match request.content().collect(usize::MAX).await {
+        Ok(content) => Response::text(content.len().to_string()),
+        Err(error) => Response::text(error.to_string()).with_status(error.status()),
+    }
+}
+
+#[test]
+fn a_header_section_that_drips_is_answered_408() {
+    let scene = Scene::new(|| "ok");
+    let mut client = scene.connect();
+    client.send("GET / HTTP/1.1\r\n");
+    for n in 0..9 {
+        scene.pass(Duration::from_secs(1));
+        client.send(format!("X-{n}: drip\r\n"));
+        assert!(!client.is_finished(), "after {n} seconds");
+    }
+    scene.pass(Duration::from_millis(1300));
+    assert!(client.received().starts_with("HTTP/1.1 408 Request Timeout\r\n"));
+    assert!(client.is_finished());
+}
+
+#[test]
+fn an_idle_connection_is_closed_without_a_word() {
+    let scene = Scene::new(|| "ok");
+    let mut fresh = scene.connect();
+    let mut used = scene.connect();
+    scene.pass(Duration::from_secs(30));
+    used.send(GET);
+    assert!(used.received().ends_with("ok"));
+    scene.pass(Duration::from_secs(31));
+    assert!(fresh.is_closed() && fresh.received().is_empty());
+    assert!(!used.is_closed());
+    scene.pass(Duration::from_secs(31));
+    assert!(used.is_closed() && used.received().is_empty());
+}
+
+#[test]
+fn a_handler_may_take_its_time() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let mut client = scene.connect();
+    client.send(GET);
+    scene.pass(Duration::from_mins(10));
+    assert!(!client.is_closed());
+    gates.open("/");
+    assert!(client.received().ends_with("\r\n\r\n/"));
+}
+
+#[test]
+fn content_that_drips_is_given_up() {
+    let scene = Scene::new(collect);
+    let mut client = scene.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+    for _ in 0..19 {
+        scene.pass(Duration::from_secs(1));
+        client.send("x");
+    }
+    assert!(!client.is_finished());
+    scene.pass(Duration::from_secs(2));
+    let answer = client.received();
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("Connection: close"), "{answer}");
+}
+
+#[test]
+fn content_that_is_large_and_fast_enough_may_take_long() {
+    let scene = Scene::new(collect);
+    let mut client = scene.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n");
+    for _ in 0..60 {
+        scene.pass(Duration::from_secs(1));
+        client.send(vec![b'x'; 1000]);
+    }
+    assert!(client.received().ends_with("\r\n\r\n60000"));
+}
+
+#[test]
+fn the_time_in_which_the_handler_does_not_read_is_not_the_clients() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |request: OwnedRequest| {
+        let gates = handler.clone();
+        async move {
+            gates.pass("read").await;
+            collect(request).await
+        }
+    });
+    let mut client = scene.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n").send(vec![b'x'; 150_000]);
+    scene.pass(Duration::from_hours(1));
+    assert!(!client.is_finished());
+    gates.open("read");
+    client.run();
+    scene.pass(Duration::from_secs(10));
+    client.send(vec![b'x'; 50_000]);
+    assert!(client.received().ends_with("\r\n\r\n200000"));
+}
+
+#[test]
+fn a_client_that_waits_to_be_told_to_continue_is_not_late() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |request: OwnedRequest| {
+        let gates = handler.clone();
+        async move {
+            gates.pass("read").await;
+            collect(request).await
+        }
+    });
+    let mut client = scene.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    scene.pass(Duration::from_mins(5));
+    gates.open("read");
+    assert_eq!(client.received(), "HTTP/1.1 100 Continue\r\n\r\n");
+    client.send("ok");
+    assert!(client.received().ends_with("\r\n\r\n2"));
+}
+
+#[test]
+fn a_client_that_never_reads_is_cut_off() {
+    let scene = Scene::new(|_: &Request| "x".repeat(1 << 20));
+    let mut client = scene.connect();
+    client.take_only(1000).send(GET);
+    scene.pass(Duration::from_secs(20));
+    client.take_more(1000);
+    scene.pass(Duration::from_secs(20));
+    assert!(!client.is_closed(), "it reads, if slowly");
+    scene.pass(Duration::from_secs(31));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn lingering_is_bounded_in_time() {
+    let scene = Scene::new(|| "ok");
+    let mut client = scene.connect();
+    client.send("BROKEN\r\n\r\n");
+    scene.pass(Duration::from_secs(1));
+    client.send("x");
+    assert!(!client.is_closed());
+    scene.pass(Duration::from_millis(1300));
+    assert!(client.is_closed());
+}

@@ -1,0 +1,104 @@
+//! Connections that are handed over: upgrades and CONNECT.
+
+use thruway_server::{Response, Router};
+use thruway_testkit::scene::Scene;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+fn shout() -> Response {
+    Response::upgrade("shout", |mut tunnel| async move {
+        let mut buffer = [0; 64];
+        while let Ok(length @ 1..) = tunnel.read(&mut buffer).await {
+            let loud = buffer[..length].to_ascii_uppercase();
+            if tunnel.write_all(&loud).await.is_err() {
+                return;
+            }
+        }
+    })
+}
+
+const UPGRADE: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n";
+
+#[test]
+fn an_upgrade_hands_the_connection_over_with_what_came_early() {
+    let scene = Scene::new(shout);
+    let mut client = scene.connect();
+    client.send(UPGRADE.to_owned() + "early ");
+    let answer = client.received();
+    assert!(answer.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{answer}");
+    assert!(answer.contains("\r\nUpgrade: shout\r\n") && answer.contains("\r\nConnection: upgrade\r\n"));
+    assert!(!answer.contains("Content-Length") && answer.ends_with("\r\n\r\nEARLY "));
+    client.send("late");
+    assert_eq!(client.received(), "LATE");
+    client.finish();
+    assert!(client.is_closed());
+}
+
+#[test]
+fn who_does_not_ask_for_an_upgrade_gets_none() {
+    let scene = Scene::new(shout);
+    for request in [
+        "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: shout\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n\r\n",
+    ] {
+        let mut client = scene.connect();
+        client.send(request);
+        let answer = client.received();
+        assert!(answer.starts_with("HTTP/1.1 426 ") && answer.contains("Upgrade: shout"), "{answer}");
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(client.received().starts_with("HTTP/1.1 426 "));
+    }
+}
+
+#[test]
+fn what_follows_a_declined_upgrade_is_a_request() {
+    let scene = Scene::new(|| "no");
+    let mut client = scene.connect();
+    client.send(UPGRADE.repeat(2));
+    assert_eq!(client.received().matches("HTTP/1.1 200 OK").count(), 2);
+}
+
+#[test]
+fn nothing_behind_a_request_for_an_upgrade_is_parsed_before_the_verdict() {
+    let gates = crate::gate::Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |request: thruway_server::OwnedRequest| {
+        let gates = handler.clone();
+        async move {
+            if request.wants_tunnel() {
+                gates.pass("upgrade").await;
+                return shout();
+            }
+            Response::text("a request")
+        }
+    });
+    let mut client = scene.connect();
+    client.send(UPGRADE.to_owned() + "GET /not-a-request HTTP/1.1\r\n\r\n");
+    gates.open("upgrade");
+    assert!(client.received().ends_with("\r\n\r\nGET /NOT-A-REQUEST HTTP/1.1\r\n\r\n"));
+}
+
+#[test]
+fn connect_opens_a_tunnel_only_where_a_handler_makes_one() {
+    let connect = "CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n";
+    let scene = Scene::new(|| {
+        Response::tunnel(|mut tunnel| async move {
+            let _ = tunnel.write_all(b"through").await;
+        })
+    });
+    let mut client = scene.connect();
+    client.send(connect);
+    let answer = client.received();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nthrough"), "{answer}");
+    assert!(!answer.contains("Content-Length") && client.is_closed());
+
+    let scene = Scene::new(|| "not a tunnel");
+    let mut client = scene.connect();
+    client.send(connect);
+    assert!(client.received().starts_with("HTTP/1.1 501 "));
+
+    let scene = Scene::new(Router::new().get("/", || "ok"));
+    let mut client = scene.connect();
+    client.send(connect);
+    assert!(client.received().starts_with("HTTP/1.1 404 "));
+}
