@@ -239,8 +239,13 @@ impl Handler for Router {
 
 impl Router {
     fn handle_with_parameters<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        if request.target() == RequestTarget::Asterisk {
-            return Answer::Now(Response::new(StatusCode::NO_CONTENT).with_field("Allow", ALLOW_ANYWHERE));
+        match request.target() {
+            RequestTarget::Asterisk => {
+                return Answer::Now(Response::new(StatusCode::NO_CONTENT).with_field("Allow", ALLOW_ANYWHERE));
+            }
+            // CONNECT names a host, which is no place in here.
+            RequestTarget::Authority(_) => return self.fallback.handle(request),
+            RequestTarget::Origin(_) | RequestTarget::Absolute(_) => {}
         }
         match self.paths.at(request.mounted_path()) {
             Ok(found) => {

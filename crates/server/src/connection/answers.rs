@@ -89,6 +89,7 @@ impl<T: Transport> Connection<T> {
             && !response.marks().is_last
             && body != ResponseBody::UntilClose
             && !self.service.worker.is_draining()
+            && !self.is_last_answer()
             && self.can_content_be_finished();
         self.write_head(response, facts, body, is_persistent);
         let mut after = AfterAnswer { is_persistent, tunnel: None };
@@ -174,6 +175,12 @@ impl<T: Transport> Connection<T> {
                 incoming.discard(self.service.config.discard_bytes);
             }
         }
+    }
+
+    /// Whether nothing will be answered after this, because nothing more can be parsed.
+    #[inline]
+    fn is_last_answer(&self) -> bool {
+        self.http1.is_finished() && self.exchanges.is_empty()
     }
 
     /// Whether the content of the request that is being answered has been read, is still being read by the handler,

@@ -98,7 +98,9 @@ impl<T: Transport> Connection<T> {
             if !self.may_parse(cx, buffers, now) {
                 return if outcome == Parsed::Some { outcome } else { Parsed::MustWait };
             }
-            if buffers.parsed == buffers.filled || !self.parse_one(cx, buffers, now) {
+            // The end of content is an event that needs no octet.
+            let may_be_more = buffers.parsed != buffers.filled || self.incoming.is_some();
+            if !may_be_more || !self.parse_one(cx, buffers, now) {
                 return outcome;
             }
             outcome = Parsed::Some;

@@ -100,5 +100,6 @@ fn connect_opens_a_tunnel_only_where_a_handler_makes_one() {
     let scene = Scene::new(Router::new().get("/", || "ok"));
     let mut client = scene.connect();
     client.send(connect);
-    assert!(client.received().starts_with("HTTP/1.1 404 "));
+    let answer = client.received();
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
 }
