@@ -2,7 +2,7 @@
 
 use super::*;
 
-const TAG: &str = "\"2ebc9fe1-75bcd15-a\"";
+const TAG: &str = "\"2ebc98a1-75bcd15-a\"";
 
 fn site() -> Site {
     Site::new(&[("a.txt", "0123456789"), ("empty", "")])
