@@ -11,6 +11,8 @@ pub(super) fn of_path(path: &[u8]) -> Cow<'static, str> {
         None => UNKNOWN.into(),
         // RFC 9239 §6: that name is obsolete, and modules have the same type as scripts.
         Some("application/javascript" | "text/javascript") => SCRIPT.into(),
+        // RFC 7303 §3.2: a charset here would outweigh the declaration in the document.
+        Some(xml @ "text/xml") => xml.into(),
         Some(text) if text.starts_with("text/") => format!("{text}; charset=utf-8").into(),
         Some(other) => other.into(),
     }
@@ -33,6 +35,7 @@ mod tests {
             ("a.mjs", "text/javascript; charset=utf-8"),
             ("a.txt", "text/plain; charset=utf-8"),
             ("a.json", "application/json"),
+            ("a.xml", "text/xml"),
             ("a.svg", "image/svg+xml"),
             ("a.wasm", "application/wasm"),
             ("a.woff2", "font/woff2"),

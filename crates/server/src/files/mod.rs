@@ -30,11 +30,8 @@ mod ranges;
 mod respond;
 mod multipart;
 
-use std::borrow::Cow;
-use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
-use std::time::SystemTime;
 
 use rustix::io::Errno;
 use thruway_message::{FieldValue, Method};
@@ -42,7 +39,7 @@ use thruway_net::Clock;
 
 use crate::{Answer, Handler, Request, Response};
 use codings::{ContentCoding, accepted};
-use open::{Found, Root};
+use open::{Found, OpenFile, Root};
 use representation::{Representation, is_fresh};
 use respond::Policy;
 
@@ -54,11 +51,11 @@ use respond::Policy;
 /// - **Directories** are answered with their [index](Self::index), after a redirect (301) to the path with a slash.
 /// - **Conditions** (`If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`, `If-Range`) follow
 ///   RFC 9110 §13. The entity tag is made of the time of the last modification and the size; whoever changes a file and
-///   keeps both is not noticed.
+///   keeps both is not noticed, as where a packer gives all files the same time.
 /// - **Ranges** follow RFC 9110 §14. Ranges that overlap become one, more than 64 are passed over, and so are several
 ///   of an encoded file: then the whole is sent.
 /// - **Encoded siblings**: see [`precompressed`](Self::precompressed).
-/// - `Content-Type` follows from the extension, text is said to be UTF-8, and `X-Content-Type-Options: nosniff` keeps
+/// - `Content-Type` follows from the extension, text is said to be UTF-8 unless it is XML, and `X-Content-Type-Options: nosniff` keeps
 ///   browsers from taking it for anything else, as with files that users have uploaded.
 ///
 /// Files up to 32 KiB are read and sent together with the head, larger ones by `sendfile`. This happens on the
@@ -107,7 +104,8 @@ impl Files {
         self
     }
 
-    /// Whether names that begin with a dot are served, of files and of directories. Default false.
+    /// Whether names that begin with a dot are served, of files and of directories. Default false. `/.well-known`
+    /// (RFC 8615) can be served without the others by `Files` of its own, mounted there.
     #[must_use]
     pub const fn hidden_files(mut self, are_served: bool) -> Self {
         self.hidden_files = are_served;
@@ -157,44 +155,41 @@ impl Files {
             append_name(&mut path, &self.index);
         }
         match self.root.find(if path.is_empty() { b"." } else { &path }) {
-            Ok(Found::File(file, metadata)) => self.respond_with(request, path, (file, metadata)),
+            Ok(Found::File(file)) => self.respond_with(request, path, file),
             Ok(Found::Directory) if !is_of_directory => respond::to_directory(request),
             Ok(Found::Directory | Found::Other) => respond::not_found(),
             Err(error) => respond::unopened(error),
         }
     }
 
-    /// Chooses the representation, and responds with it.
-    fn respond_with(&self, request: &Request<'_>, path: Vec<u8>, original: (File, Metadata)) -> Response {
-        let now = Clock::system().time_of_day();
+    /// Responds with the file at `path`, as it is or encoded.
+    fn respond_with(&self, request: &Request<'_>, path: Vec<u8>, original: OpenFile) -> Response {
         let content_type = content_type::of_path(&path);
-        let representation = if self.policy.is_negotiated {
-            self.negotiate(request, path, original, content_type, now)
-        } else {
-            Ok(Some(Representation::new(original, content_type, None, now)))
-        };
-        match representation {
-            Ok(Some(representation)) => respond::respond(request, representation, &self.policy),
+        match self.choose(request, path, original) {
+            Ok(Some((file, coding))) => {
+                let now = Clock::system().time_of_day();
+                let representation = Representation::new(file, content_type, coding, now);
+                respond::respond(request, representation, &self.policy)
+            }
             Ok(None) => respond::not_acceptable(),
             Err(error) => respond::unopened(error),
         }
     }
 
-    /// The best of the file and its siblings that the client accepts.
-    fn negotiate(
+    /// The best of the file and its siblings that the client accepts; `None` if it accepts none of them.
+    fn choose(
         &self,
         request: &Request<'_>,
         mut path: Vec<u8>,
-        original: (File, Metadata),
-        content_type: Cow<'static, str>,
-        now: SystemTime,
-    ) -> Result<Option<Representation>, Errno> {
+        original: OpenFile,
+    ) -> Result<Option<(OpenFile, Option<ContentCoding>)>, Errno> {
+        if !self.policy.is_negotiated {
+            return Ok(Some((original, None)));
+        }
         for coding in accepted(request.fields()) {
-            let Some(coding) = coding else {
-                return Ok(Some(Representation::new(original, content_type, None, now)));
-            };
-            if let Some(sibling) = self.find_sibling(&mut path, coding, &original.1)? {
-                return Ok(Some(Representation::new(sibling, content_type, Some(coding), now)));
+            let Some(coding) = coding else { return Ok(Some((original, None))) };
+            if let Some(sibling) = self.find_sibling(&mut path, coding, &original)? {
+                return Ok(Some((sibling, Some(coding))));
             }
         }
         Ok(None)
@@ -205,14 +200,14 @@ impl Files {
         &self,
         path: &mut Vec<u8>,
         coding: ContentCoding,
-        original: &Metadata,
-    ) -> Result<Option<(File, Metadata)>, Errno> {
+        original: &OpenFile,
+    ) -> Result<Option<OpenFile>, Errno> {
         let length = path.len();
         path.extend_from_slice(coding.suffix().as_bytes());
         let found = self.root.find(path);
         path.truncate(length);
         match found {
-            Ok(Found::File(file, metadata)) if is_fresh(&metadata, original) => Ok(Some((file, metadata))),
+            Ok(Found::File(file)) if is_fresh(&file.metadata, &original.metadata) => Ok(Some(file)),
             Err(error @ (Errno::MFILE | Errno::NFILE)) => Err(error),
             // Whatever is wrong with a sibling, there is the original.
             Ok(_) | Err(_) => Ok(None),

@@ -33,9 +33,16 @@ pub(super) enum Lookup {
 #[derive(Debug)]
 pub(super) enum Found {
     Directory,
-    File(File, Metadata),
+    File(OpenFile),
     /// A device, a FIFO or a socket: nothing to be read by strangers.
     Other,
+}
+
+/// A regular file, and what was known of it when it was opened.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    pub(super) file: File,
+    pub(super) metadata: Metadata,
 }
 
 impl Root {
@@ -70,7 +77,7 @@ impl Root {
         });
         let metadata = file.metadata().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         Ok(match metadata.file_type() {
-            kind if kind.is_file() => Found::File(file, metadata),
+            kind if kind.is_file() => Found::File(OpenFile { file, metadata }),
             kind if kind.is_dir() => Found::Directory,
             _ => Found::Other,
         })

@@ -10,6 +10,7 @@ use thruway_net::PooledBuffer;
 
 use super::codings::ContentCoding;
 use super::conditions::{Validators, last_modified};
+use super::open::OpenFile;
 use super::ranges::ByteRange;
 use crate::Content;
 
@@ -24,9 +25,9 @@ pub(super) struct Representation {
 }
 
 impl Representation {
-    /// An open file of the type `content_type`, encoded with `coding`, as seen at `now`.
+    /// A file of the type `content_type`, encoded with `coding`, as seen at `now`.
     pub(super) fn new(
-        (file, metadata): (File, Metadata),
+        OpenFile { file, metadata }: OpenFile,
         content_type: Cow<'static, str>,
         coding: Option<ContentCoding>,
         now: SystemTime,

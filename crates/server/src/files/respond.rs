@@ -72,7 +72,7 @@ fn single_part(representation: Representation, range: ByteRange, policy: &Policy
 
 /// 206 with several parts (RFC 9110 §15.3.7.2): the range and the type of the content stand in each of them.
 fn several_parts(representation: Representation, ranges: &[ByteRange], policy: &Policy) -> Response {
-    let response = with_metadata(PARTIAL, &representation, policy).with_status(StatusCode::PARTIAL_CONTENT);
+    let response = with_metadata(&representation, policy).with_status(StatusCode::PARTIAL_CONTENT);
     let (multipart, content_type) = Multipart::new(representation, ranges);
     response.with_field("Content-Type", content_type).with_content(Content::from_content_stream(multipart))
 }
@@ -84,16 +84,17 @@ fn unsatisfiable(length: u64) -> Response {
 
 /// 200 with all that is known of the representation, before its content.
 fn described(representation: &Representation, policy: &Policy) -> Response {
-    let response = with_metadata(PARTIAL, representation, policy);
-    let response = response.with_field("Content-Type", &*representation.content_type);
+    let response =
+        with_metadata(representation, policy).with_field("Content-Type", &*representation.content_type);
     match representation.coding {
         Some(coding) => response.with_field("Content-Encoding", coding.name()),
         None => response,
     }
 }
 
-fn with_metadata(fields: FieldLinesBuf, representation: &Representation, policy: &Policy) -> Response {
-    let response = with_cache_fields(Response::ok(fields, Content::empty()), representation, policy);
+/// 200 with what is true of all of the representation's parts too.
+fn with_metadata(representation: &Representation, policy: &Policy) -> Response {
+    let response = with_cache_fields(Response::ok(SAME_FOR_ALL, Content::empty()), representation, policy);
     match representation.validators.last_modified {
         Some(date) => response.with_field("Last-Modified", httpdate::fmt_http_date(date)),
         None => response,
@@ -134,8 +135,10 @@ pub(super) fn unopened(error: Errno) -> Response {
         | Errno::NXIO
         | Errno::NODEV => not_found(),
         Errno::ACCESS | Errno::PERM => Response::new(StatusCode::FORBIDDEN),
-        // No descriptors are left, or the way to the file changes all the time: it may be better in a moment.
-        Errno::MFILE | Errno::NFILE | Errno::AGAIN => Response::new(StatusCode::SERVICE_UNAVAILABLE),
+        // No descriptors are left, or something always comes between: it may be better in a moment.
+        Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::INTR => {
+            Response::new(StatusCode::SERVICE_UNAVAILABLE)
+        }
         error => {
             tracing::error!(%error, "a file cannot be opened");
             Response::new(StatusCode::INTERNAL_SERVER_ERROR)
@@ -174,5 +177,5 @@ pub(super) fn to_directory(request: &Request<'_>) -> Response {
     Response::redirect(StatusCode::MOVED_PERMANENTLY, &location)
 }
 
-const PARTIAL: FieldLinesBuf =
+const SAME_FOR_ALL: FieldLinesBuf =
     FieldLinesBuf::from_static("Accept-Ranges: bytes\r\nX-Content-Type-Options: nosniff\r\n");

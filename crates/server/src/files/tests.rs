@@ -1,13 +1,13 @@
 //! The handler, called as a connection calls it, without one.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;

@@ -47,7 +47,7 @@ impl Place {
 /// What is at `path`, in a word.
 fn seen(root: &Root, path: &str) -> Result<&'static str, Errno> {
     Ok(match root.find(path.as_bytes())? {
-        Found::File(mut file, metadata) => {
+        Found::File(OpenFile { mut file, metadata }) => {
             let mut content = String::new();
             file.read_to_string(&mut content).unwrap();
             assert_eq!(content.len() as u64, metadata.len());
@@ -207,6 +207,10 @@ fn what_is_no_regular_file_is_found_without_waiting() {
     for root in place.roots() {
         assert_eq!(seen(&root, "fifo"), Ok("other"), "by {:?}", root.lookup);
         assert_eq!(seen(&root, "socket"), Err(Errno::NXIO), "by {:?}", root.lookup);
+    }
+    for lookup in [Lookup::Kernel, Lookup::Walk] {
+        let devices = Root::open(Path::new("/dev")).unwrap().with_lookup(lookup);
+        assert_eq!(seen(&devices, "zero"), Ok("other"), "by {lookup:?}");
     }
 }
 

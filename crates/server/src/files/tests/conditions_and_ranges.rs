@@ -205,8 +205,8 @@ fn files_around_the_limit_of_what_is_read_are_whole() {
 }
 
 fn representation(site: &Site, path: &str) -> Representation {
-    let Ok(Found::File(file, metadata)) = site.files().root.find(path.as_bytes()) else { panic!("{path}") };
-    Representation::new((file, metadata), "text/plain".into(), None, SystemTime::UNIX_EPOCH + MODIFIED)
+    let Ok(Found::File(file)) = site.files().root.find(path.as_bytes()) else { panic!("{path}") };
+    Representation::new(file, "text/plain".into(), None, SystemTime::UNIX_EPOCH + MODIFIED)
 }
 
 #[test]
