@@ -4,6 +4,7 @@ mod gate;
 
 mod content;
 mod ending;
+mod files;
 mod pipelining;
 mod refusals;
 mod responses;

@@ -1,0 +1,307 @@
+//! Files on their way to the client: whole, in part, pipelined, through a narrow connection, and while they change.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::symlink;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use thruway_server::{Files, Router, Server};
+use thruway_testkit::scene::{Client, Scene};
+
+/// Several times what one call sends, and no multiple of it.
+const LARGE_BYTES: usize = 3_000_001;
+
+/// Octets of a pattern that does not come back after the size of any buffer.
+static LARGE: LazyLock<Vec<u8>> =
+    LazyLock::new(|| (0..LARGE_BYTES).map(|i| (i % 251) as u8 ^ (i / 65_521) as u8).collect());
+
+/// A directory with `small.txt` and `large.bin`.
+fn site() -> TempDir {
+    let site = TempDir::new().unwrap();
+    fs::write(site.path().join("small.txt"), "0123456789").unwrap();
+    fs::write(site.path().join("large.bin"), &*LARGE).unwrap();
+    site
+}
+
+fn scene_of(site: &TempDir) -> Scene {
+    Scene::new(Router::new().mount("/", Files::new(site.path()).unwrap()))
+}
+
+fn request(method: &str, target: &str, lines: &str) -> String {
+    format!("{method} {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n")
+}
+
+fn get(target: &str) -> String {
+    request("GET", target, "")
+}
+
+/// The first head in `octets`, and what follows it.
+fn split_head(octets: &[u8]) -> (String, &[u8]) {
+    let end = octets.windows(4).position(|four| four == b"\r\n\r\n").expect("a head should be there") + 4;
+    (String::from_utf8(octets[..end].to_vec()).unwrap(), &octets[end..])
+}
+
+/// The value of a field in `head`; empty if there is none.
+fn field<'a>(head: &'a str, name: &str) -> &'a str {
+    head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap_or_default()
+}
+
+fn length_in(head: &str) -> usize {
+    field(head, "Content-Length").parse().unwrap()
+}
+
+/// All that arrives, when the client takes so many octets at a time.
+fn take_by(client: &mut Client, octets: usize) -> Vec<u8> {
+    let mut taken = client.received_octets();
+    loop {
+        let more = client.take_more(octets).received_octets();
+        if more.is_empty() {
+            return taken;
+        }
+        taken.extend(more);
+    }
+}
+
+#[test]
+fn get_head_ranges_and_conditions_are_answered_in_order_on_one_connection() {
+    let site = site();
+    let mut client = scene_of(&site).connect();
+    client.send(get("/small.txt"));
+    let first = client.received();
+    let tag = format!("If-None-Match: {}\r\n", field(&first, "ETag"));
+    client.send(
+        [
+            request("HEAD", "/small.txt", "Range: bytes=0-1\r\n"),
+            request("GET", "/small.txt", &tag),
+            request("GET", "/small.txt", "Range: bytes=2-4\r\n"),
+            request("HEAD", "/large.bin", ""),
+            request("GET", "/small.txt", "Range: bytes=10-\r\n"),
+            request("GET", "/small.txt", "If-Match: \"other\"\r\n"),
+            request("OPTIONS", "/small.txt", ""),
+            request("DELETE", "/small.txt", ""),
+            get("/small.txt"),
+        ]
+        .concat(),
+    );
+    let received = client.received_octets();
+    let mut rest = &received[..];
+    for (status, length, content) in [
+        ("200 OK", "10", ""),
+        ("304 Not Modified", "", ""),
+        ("206 Partial Content", "3", "234"),
+        ("200 OK", "3000001", ""),
+        ("416 Range Not Satisfiable", "0", ""),
+        ("412 Precondition Failed", "0", ""),
+        ("204 No Content", "", ""),
+        ("405 Method Not Allowed", "0", ""),
+        ("200 OK", "10", "0123456789"),
+    ] {
+        let (head, after) = split_head(rest);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{status}: {head}");
+        assert_eq!(field(&head, "Content-Length"), length, "{head}");
+        rest = after.strip_prefix(content.as_bytes()).unwrap_or_else(|| panic!("{content} after {head}"));
+    }
+    assert_eq!(rest, b"");
+}
+
+#[test]
+fn head_has_the_fields_of_get() {
+    let site = site();
+    let mut client = scene_of(&site).connect();
+    for target in ["/small.txt", "/large.bin", "/none"] {
+        let by_get = client.send(get(target)).received_octets();
+        let by_head = client.send(request("HEAD", target, "")).received_octets();
+        let ((get_head, _), (head, after)) = (split_head(&by_get), split_head(&by_head));
+        assert_eq!((head, after), (get_head, &b""[..]), "{target}");
+    }
+}
+
+#[test]
+fn a_large_file_arrives_whole_however_it_is_cut() {
+    let site = site();
+    for octets in [100_003, 8 << 10, 65_537, 1_500_000] {
+        let mut client = scene_of(&site).connect();
+        // What comes first is cut in the middle of the head.
+        client.cut_into(7).take_only(100).send(get("/large.bin"));
+        let received = take_by(&mut client, octets);
+        let (head, content) = split_head(&received);
+        assert_eq!(length_in(&head), LARGE_BYTES);
+        assert!(content == *LARGE, "by {octets}");
+        assert!(!client.is_closed());
+    }
+}
+
+#[test]
+fn large_parts_arrive_whole_and_the_connection_goes_on() {
+    let site = site();
+    let mut client = scene_of(&site).connect();
+    client.take_only(50).send(
+        request("GET", "/large.bin", "Range: bytes=100-1000000,1000010-2000000,-1\r\n")
+            + &request("GET", "/large.bin", "Range: bytes=1000-2999999\r\n"),
+    );
+    let received = take_by(&mut client, 100_000);
+    let (head, content) = split_head(&received);
+    let (multipart, rest) = content.split_at(length_in(&head));
+    let boundary = field(&head, "Content-Type").strip_prefix("multipart/byteranges; boundary=").unwrap();
+    let mut expected = Vec::new();
+    for (first, last) in [(100, 1_000_000), (1_000_010, 2_000_000), (3_000_000, 3_000_000)] {
+        let line_end = if expected.is_empty() { "" } else { "\r\n" };
+        write!(
+            expected,
+            "{line_end}--{boundary}\r\nContent-Type: application/octet-stream\r\n\
+             Content-Range: bytes {first}-{last}/{LARGE_BYTES}\r\n\r\n"
+        )
+        .unwrap();
+        expected.extend(&LARGE[first..=last]);
+    }
+    write!(expected, "\r\n--{boundary}--\r\n").unwrap();
+    assert!(multipart == expected);
+    let (head, content) = split_head(rest);
+    assert_eq!(field(&head, "Content-Range"), "bytes 1000-2999999/3000001");
+    assert!(content == &LARGE[1000..3_000_000]);
+}
+
+/// What was announced cannot be sent: no octet of another answer may take its place.
+#[test]
+fn a_file_that_becomes_shorter_ends_the_connection() {
+    for lines in ["", "Range: bytes=0-1499999,1600000-\r\n"] {
+        let site = site();
+        let mut client = scene_of(&site).connect();
+        client.take_only(300_000).send(request("GET", "/large.bin", lines)).send(get("/small.txt"));
+        File::options().write(true).open(site.path().join("large.bin")).unwrap().set_len(1_000_000).unwrap();
+        let received = take_by(&mut client, 100_000);
+        let (head, content) = split_head(&received);
+        assert!(content.len() < length_in(&head) && content.len() <= 1_200_000, "{} octets", content.len());
+        assert!(!content.windows(5).any(|five| five == b"HTTP/"), "nothing follows");
+        assert!(client.is_finished());
+        client.finish();
+        assert!(client.is_closed());
+    }
+}
+
+#[test]
+fn what_is_added_to_a_file_while_it_is_sent_is_not_sent() {
+    let site = site();
+    let mut client = scene_of(&site).connect();
+    client.take_only(1000).send(get("/large.bin") + &get("/small.txt"));
+    File::options().append(true).open(site.path().join("large.bin")).unwrap().write_all(b"more").unwrap();
+    let received = take_by(&mut client, 1_000_000);
+    let (head, content) = split_head(&received);
+    let (content, rest) = content.split_at(length_in(&head));
+    assert!(content == *LARGE);
+    assert!(rest.starts_with(b"HTTP/1.1 200 OK\r\n") && rest.ends_with(b"\r\n\r\n0123456789"));
+}
+
+#[test]
+fn a_file_that_is_replaced_while_it_is_sent_is_sent_as_it_was() {
+    let site = site();
+    let mut client = scene_of(&site).connect();
+    client.take_only(1000).send(get("/large.bin"));
+    fs::write(site.path().join("new"), "new").unwrap();
+    fs::rename(site.path().join("new"), site.path().join("large.bin")).unwrap();
+    let received = take_by(&mut client, 1_000_000);
+    assert!(split_head(&received).1 == *LARGE);
+    client.send(get("/large.bin"));
+    assert!(client.received().ends_with("\r\n\r\nnew"));
+}
+
+#[test]
+fn nothing_leads_out_of_the_directory() {
+    let site = site();
+    fs::create_dir(site.path().join("public")).unwrap();
+    fs::write(site.path().join("public/.hidden"), "").unwrap();
+    symlink("../small.txt", site.path().join("public/link")).unwrap();
+    let scene = Scene::new(Router::new().mount("/static", Files::new(site.path().join("public")).unwrap()));
+    let mut client = scene.connect();
+    for target in [
+        "/static/../small.txt",
+        "/static/%2e%2e/small.txt",
+        "/static/..%2fsmall.txt",
+        "/static/..%5csmall.txt",
+        "/static/%c0%ae%c0%ae/small.txt",
+        "/static/link",
+        "/static/.hidden",
+        "/static/%00",
+        "http://a/static/../small.txt",
+    ] {
+        client.send(get(target));
+        assert!(client.received().starts_with("HTTP/1.1 404 "), "{target}");
+    }
+}
+
+#[test]
+fn directories_are_redirected_to_themselves_and_nowhere_else() {
+    let site = site();
+    fs::create_dir_all(site.path().join("evil.example")).unwrap();
+    let mut client = scene_of(&site).connect();
+    for target in ["/evil.example?q", "//evil.example?q", "http://a//evil.example?q"] {
+        client.send(get(target));
+        let answer = client.received();
+        assert!(answer.starts_with("HTTP/1.1 301 "), "{target}: {answer}");
+        assert_eq!(field(&answer, "Location"), "/evil.example/?q", "{target}");
+    }
+}
+
+/// Through real sockets the kernel sends the file.
+#[test]
+fn a_large_file_is_sent_by_the_kernel() {
+    let site = site();
+    let server = Server::new(Files::new(site.path()).unwrap()).workers(1).listen("127.0.0.1:0").unwrap();
+    let server = server.start().unwrap();
+    let mut client = TcpStream::connect(server.addresses()[0].to_string()).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    client
+        .write_all((get("/large.bin") + &request("GET", "/small.txt", "Connection: close\r\n")).as_bytes())
+        .unwrap();
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).unwrap();
+    let (head, content) = split_head(&received);
+    let (content, rest) = content.split_at(length_in(&head));
+    assert!(content == *LARGE);
+    assert!(rest.ends_with(b"\r\n\r\n0123456789"));
+    server.drain();
+    server.join();
+}
+
+/// What arrives if the client takes 10 kB a second, half the time that a download may stand still.
+fn take_slowly(scene: &Scene, client: &mut Client) -> Vec<u8> {
+    let mut taken = Vec::new();
+    for _ in 0..LARGE_BYTES / 150_000 + 1 {
+        scene.pass(Duration::from_secs(15));
+        taken.extend(client.take_more(150_000).received_octets());
+    }
+    taken
+}
+
+#[test]
+fn a_client_that_takes_its_time_gets_the_whole_file() {
+    let site = site();
+    let scene = scene_of(&site);
+    let mut client = scene.connect();
+    client.take_only(1000).send(get("/large.bin"));
+    assert!(split_head(&take_slowly(&scene, &mut client)).1 == *LARGE);
+}
+
+#[test]
+#[ignore = "known defect: the idle timer runs while the last answer is written"]
+fn the_last_answer_of_a_connection_may_take_its_time_too() {
+    let site = site();
+    let scene = scene_of(&site);
+    let mut client = scene.connect();
+    client.take_only(1000).send(request("GET", "/large.bin", "Connection: close\r\n"));
+    assert!(split_head(&take_slowly(&scene, &mut client)).1 == *LARGE);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_given_up() {
+    let site = site();
+    let scene = scene_of(&site);
+    let mut client = scene.connect();
+    client.take_only(1000).send(get("/large.bin"));
+    scene.pass(Duration::from_secs(31));
+    assert!(client.is_closed());
+}
