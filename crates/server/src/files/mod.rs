@@ -67,7 +67,7 @@ use respond::Policy;
 pub struct Files {
     root: Root,
     index: String,
-    hidden_files: bool,
+    serves_hidden: bool,
     policy: Policy,
 }
 
@@ -80,7 +80,7 @@ impl Files {
         Ok(Self {
             root: Root::open(root.as_ref())?,
             index: "index.html".to_owned(),
-            hidden_files: false,
+            serves_hidden: false,
             policy: Policy { cache_control: None, is_negotiated: true },
         })
     }
@@ -108,7 +108,7 @@ impl Files {
     /// (RFC 8615) can be served without the others by `Files` of its own, mounted there.
     #[must_use]
     pub const fn hidden_files(mut self, are_served: bool) -> Self {
-        self.hidden_files = are_served;
+        self.serves_hidden = are_served;
         self
     }
 
@@ -146,7 +146,7 @@ impl Handler for Files {
 
 impl Files {
     fn respond(&self, request: &Request<'_>) -> Response {
-        let Some(mut path) = path::below_root(request.mounted_path(), self.hidden_files) else {
+        let Some(mut path) = path::below_root(request.mounted_path(), self.serves_hidden) else {
             return respond::not_found();
         };
         // Not that of the mounted path: the mount itself, without a slash, is a directory as any other.

@@ -7,8 +7,8 @@ use percent_encoding::percent_decode_str;
 ///
 /// Refused are segments that would mean something else to the file system than they do in a URI: `.` and `..` (a
 /// client removes them itself, RFC 3986 §5.2.4), a slash, a backslash or NUL that was encoded, and, unless
-/// `hidden_files`, names that begin with a dot.
-pub(super) fn below_root(mounted_path: &str, hidden_files: bool) -> Option<Vec<u8>> {
+/// `serves_hidden`, names that begin with a dot.
+pub(super) fn below_root(mounted_path: &str, serves_hidden: bool) -> Option<Vec<u8>> {
     let mut path = Vec::with_capacity(mounted_path.len() + ROOM_FOR_INDEX_AND_SUFFIX);
     for segment in mounted_path.split('/').filter(|segment| !segment.is_empty()) {
         if !path.is_empty() {
@@ -16,7 +16,7 @@ pub(super) fn below_root(mounted_path: &str, hidden_files: bool) -> Option<Vec<u
         }
         let start = path.len();
         append_decoded(&mut path, segment)?;
-        if !is_name(&path[start..], hidden_files) {
+        if !is_name(&path[start..], serves_hidden) {
             return None;
         }
     }
@@ -35,10 +35,10 @@ fn append_decoded(path: &mut Vec<u8>, segment: &str) -> Option<()> {
     Some(())
 }
 
-fn is_name(name: &[u8], hidden_files: bool) -> bool {
+fn is_name(name: &[u8], serves_hidden: bool) -> bool {
     match name {
         b"" | b"." | b".." => false,
-        [b'.', ..] if !hidden_files => false,
+        [b'.', ..] if !serves_hidden => false,
         name => !name.iter().any(|octet| matches!(octet, b'/' | b'\\' | b'\0')),
     }
 }

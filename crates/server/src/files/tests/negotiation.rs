@@ -83,13 +83,13 @@ fn each_coding_has_an_entity_tag_of_its_own() {
 fn a_sibling_older_than_its_original_is_passed_over() {
     let site = site();
     let read = || get(&site.mounted(), "/a.js", &[("Accept-Encoding", "br, gzip;q=0.5")]).text().to_owned();
-    let second = Duration::from_secs(MODIFIED.as_secs());
+    let (seconds, nanoseconds) = (MODIFIED.as_secs(), MODIFIED.subsec_nanos());
     for (modified, expected) in [
-        (MODIFIED + Duration::from_secs(1), "brotli"),
+        (Duration::new(seconds + 1, 0), "brotli"),
         (MODIFIED, "brotli"),
-        (MODIFIED - Duration::from_nanos(1), "gz"),
-        (second, "brotli"),
-        (second - Duration::from_secs(1), "gz"),
+        (Duration::new(seconds, nanoseconds - 1), "gz"),
+        (Duration::new(seconds, 0), "brotli"),
+        (Duration::new(seconds - 1, 0), "gz"),
     ] {
         site.set_modified("a.js.br", modified);
         assert_eq!(read(), expected, "{modified:?}");
