@@ -55,8 +55,9 @@ use respond::Policy;
 /// - **Ranges** follow RFC 9110 §14. Ranges that overlap become one, more than 64 are passed over, and so are several
 ///   of an encoded file: then the whole is sent.
 /// - **Encoded siblings**: see [`precompressed`](Self::precompressed).
-/// - `Content-Type` follows from the extension, text is said to be UTF-8 unless it is XML, and `X-Content-Type-Options: nosniff` keeps
-///   browsers from taking it for anything else, as with files that users have uploaded.
+/// - `Content-Type` follows from the extension, and text is said to be UTF-8 unless it is XML.
+///   `X-Content-Type-Options: nosniff` keeps browsers from taking a file for anything else, as with files that users
+///   have uploaded.
 ///
 /// Files up to 32 KiB are read and sent together with the head, larger ones by `sendfile`. This happens on the
 /// worker's thread: on a disk that answers slowly, the other connections of the worker wait.
