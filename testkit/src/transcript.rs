@@ -12,7 +12,7 @@ pub use event::{Event, Fields, Response};
 use std::fmt;
 
 use thruway_http1::{
-    ClientConnection, ClientEvent, Error, FieldLineIndex, Limits, ResponseTo, ServerConnection, ServerEvent,
+    ClientConnection, ClientEvent, Error, HeadIndex, Limits, ResponseTo, ServerConnection, ServerEvent,
 };
 
 /// Which end of a connection reads, and what it has to know beforehand.
@@ -89,7 +89,7 @@ impl fmt::Display for Transcript {
 /// A transcript in the making.
 struct Reading {
     connection: Connection,
-    index: FieldLineIndex,
+    index: HeadIndex,
     /// What has arrived and was not used.
     buffer: Vec<u8>,
     transcript: Transcript,
@@ -117,7 +117,7 @@ impl Reading {
         };
         Self {
             connection,
-            index: FieldLineIndex::default(),
+            index: HeadIndex::default(),
             buffer: Vec::new(),
             transcript: Transcript::default(),
         }
@@ -166,14 +166,13 @@ impl Connection {
     fn next_event(
         &mut self,
         input: &[u8],
-        index: &mut FieldLineIndex,
+        index: &mut HeadIndex,
     ) -> Result<(Option<Event>, usize), Error> {
         match self {
             Self::Server { connection, declines_tunnels } => {
                 let (event, used) = connection.handle_input(input, index)?;
-                let wants_tunnel =
-                    matches!(&event, Some(ServerEvent::Request(_, facts)) if facts.wants_tunnel);
-                let event = event.map(Event::from);
+                let wants_tunnel = event == Some(ServerEvent::Request) && index.request_facts().wants_tunnel;
+                let event = event.map(|event| Event::of_server(event, &input[..used], index));
                 if wants_tunnel && *declines_tunnels {
                     connection.decline_tunnel();
                 }
@@ -194,7 +193,7 @@ impl Connection {
     }
 
     /// Nothing is accepted any more, neither what is left over nor a message that would otherwise be fine.
-    fn assert_nothing_follows(&mut self, left_over: &[u8], index: &mut FieldLineIndex) {
+    fn assert_nothing_follows(&mut self, left_over: &[u8], index: &mut HeadIndex) {
         for input in [left_over, b"", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 204 \r\n\r\n"] {
             match self.next_event(input, index) {
                 Ok((None, 0)) | Err(Error::UnexpectedMessage) => {}

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use thruway_message::token::{is_token_octet, is_whitespace};
 
-use crate::field_section::{self, FieldLineIndex, SectionLimit, parse_line_end};
+use crate::field_section::{self, HeadIndex, SectionLimit, parse_line_end};
 use crate::{Error, Limits, scan};
 
 /// Decodes one chunked body.
@@ -57,7 +57,7 @@ impl ChunkedDecoder {
         &mut self,
         input: &[u8],
         limits: &Limits,
-        index: &mut FieldLineIndex,
+        index: &mut HeadIndex,
     ) -> Result<Decoded, Error> {
         let mut used = 0;
         loop {
@@ -215,7 +215,7 @@ fn parse_trailers(
     input: &[u8],
     start: usize,
     limits: &Limits,
-    index: &mut FieldLineIndex,
+    index: &mut HeadIndex,
 ) -> Result<Option<usize>, Error> {
     let limit = SectionLimit {
         octets: limits.trailer_section_bytes,

@@ -10,7 +10,7 @@ use crate::chunked::Piece;
 use crate::content::ContentDecoder;
 use crate::field_section::{self, PartialSection, SectionLimit};
 use crate::persistence::ConnectionOptions;
-use crate::{BodyLength, Error, FieldLineIndex, Limits, ResponseTo, status_line};
+use crate::{BodyLength, Error, HeadIndex, Limits, ResponseTo, status_line};
 
 /// Reads the responses of one connection, in the order of the requests, however they are cut into pieces.
 ///
@@ -90,7 +90,7 @@ impl ClientConnection {
     pub fn handle_input<'i>(
         &mut self,
         input: &'i [u8],
-        index: &'i mut FieldLineIndex,
+        index: &'i mut HeadIndex,
     ) -> Result<(Option<ClientEvent<'i>>, usize), Error> {
         let outcome = match &mut self.state {
             State::ExpectResponse => self.handle_head(input, index),
@@ -144,7 +144,7 @@ impl ClientConnection {
     fn handle_head<'i>(
         &mut self,
         input: &'i [u8],
-        index: &'i mut FieldLineIndex,
+        index: &'i mut HeadIndex,
     ) -> Result<(Option<ClientEvent<'i>>, usize), Error> {
         let Some(expected) = self.expected.front().copied() else {
             return if input.is_empty() { Ok((None, 0)) } else { Err(Error::UnexpectedMessage) };
@@ -166,7 +166,7 @@ impl ClientConnection {
             return Ok((None, 0));
         };
         let body_length = fields.length.of_response(expected.to, line.status, line.version)?;
-        let field_lines = index.lines(input);
+        let field_lines = index.field_lines(&input[..end]);
         let head =
             ResponseHead { status: line.status, reason: line.reason, version: line.version, field_lines };
         let is_persistent = fields.connection.is_persistent(line.version);
@@ -214,7 +214,7 @@ impl ClientConnection {
     fn handle_content<'i>(
         &mut self,
         input: &'i [u8],
-        index: &'i mut FieldLineIndex,
+        index: &'i mut HeadIndex,
     ) -> Result<(Option<ClientEvent<'i>>, usize), Error> {
         let State::ExpectContent(decoder) = &mut self.state else {
             return Ok((None, 0));
@@ -225,7 +225,7 @@ impl ClientConnection {
             Piece::Data(range) => Some(ClientEvent::Content(&input[range])),
             Piece::End => {
                 self.end_response();
-                Some(ClientEvent::EndOfContent(index.lines(input)))
+                Some(ClientEvent::EndOfContent(index.field_lines(&input[..found.used])))
             }
         };
         Ok((event, found.used))

@@ -1,7 +1,7 @@
 //! The content of one message, as its body is read (RFC 9112 §6 and §7).
 
 use crate::chunked::{ChunkedDecoder, Decoded, Piece};
-use crate::{BodyLength, Error, FieldLineIndex, Limits};
+use crate::{BodyLength, Error, HeadIndex, Limits};
 
 /// Reads one message body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +27,7 @@ impl ContentDecoder {
         &mut self,
         input: &[u8],
         limits: &Limits,
-        index: &mut FieldLineIndex,
+        index: &mut HeadIndex,
     ) -> Result<Decoded, Error> {
         match self {
             Self::Chunked(decoder) => decoder.decode(input, limits, index),

@@ -3,30 +3,67 @@
 use alloc::vec::Vec;
 
 use thruway_message::token::is_whitespace;
-use thruway_message::{FieldLineSpan, FieldLines};
+use thruway_message::{FieldLineSpan, FieldLines, RequestHead};
 
-use crate::{Error, Limits, scan};
+use crate::host::KnownHost;
+use crate::request_line::RequestLine;
+use crate::{Error, Limits, RequestFacts, scan};
 
-/// Where the field lines of the section parsed last stand. Belongs to the caller, who uses one for all messages.
-#[derive(Default)]
-pub struct FieldLineIndex {
+/// Where the parts of the head or of the trailer section stand that was parsed last. Belongs to the caller, who uses
+/// one for all messages.
+pub struct HeadIndex {
+    pub(crate) request_line: RequestLine,
+    pub(crate) facts: RequestFacts,
+    pub(crate) known_host: KnownHost,
     spans: Vec<FieldLineSpan>,
 }
 
-impl FieldLineIndex {
+impl HeadIndex {
     /// An index with room for `field_lines`.
     pub fn with_capacity(field_lines: usize) -> Self {
-        Self { spans: Vec::with_capacity(field_lines) }
+        Self {
+            request_line: RequestLine::default(),
+            facts: RequestFacts::PLAIN,
+            known_host: KnownHost::default(),
+            spans: Vec::with_capacity(field_lines),
+        }
     }
 
-    /// Forgets the lines of the section parsed last.
+    /// Forgets the field lines of what was parsed last.
     pub(crate) fn clear(&mut self) {
         self.spans.clear();
     }
 
-    /// The indexed lines of `octets`, which must be what was parsed.
-    pub(crate) fn lines<'a>(&'a self, octets: &'a [u8]) -> FieldLines<'a> {
+    /// The head of the request that was parsed last. `octets` must be the input it was parsed from, as far as it was
+    /// used.
+    #[inline]
+    pub fn request_head<'a>(&'a self, octets: &'a [u8]) -> RequestHead<'a> {
+        let line = &self.request_line;
+        RequestHead {
+            method: line.method(octets),
+            target: line.target(octets),
+            version: line.version,
+            field_lines: self.field_lines(octets),
+        }
+    }
+
+    /// What the connection must know of that request while it is answered.
+    #[inline]
+    pub const fn request_facts(&self) -> &RequestFacts {
+        &self.facts
+    }
+
+    /// The field lines of the head or of the trailer section that was parsed last. `octets` must be the input it was
+    /// parsed from, as far as it was used.
+    #[inline]
+    pub fn field_lines<'a>(&'a self, octets: &'a [u8]) -> FieldLines<'a> {
         FieldLines::from_parsed(octets, &self.spans)
+    }
+}
+
+impl Default for HeadIndex {
+    fn default() -> Self {
+        Self::with_capacity(0)
     }
 }
 
@@ -41,17 +78,20 @@ pub(crate) struct SectionLimit {
 /// Parses the section that starts at `start`, up to and with the empty line. Each line goes into `index` and,
 /// with its name and value, to `observe`. Returns where the section ends, or `None` while its end is missing.
 #[inline]
-pub(crate) fn parse(
-    input: &[u8],
+pub(crate) fn parse<'i>(
+    input: &'i [u8],
     start: usize,
     limit: SectionLimit,
-    index: &mut FieldLineIndex,
-    mut observe: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,
+    index: &mut HeadIndex,
+    mut observe: impl FnMut(&'i [u8], &'i [u8]) -> Result<(), Error>,
 ) -> Result<Option<usize>, Error> {
     let view = limit.view(input, start);
     index.spans.clear();
     let mut at = start;
     loop {
+        if let [b'\r', b'\n', ..] = view[at..] {
+            return Ok(Some(at + 2));
+        }
         match parse_line(view, at)? {
             Line::Field(span, next) => {
                 if index.spans.len() >= limit.field_lines as usize {
@@ -64,7 +104,6 @@ pub(crate) fn parse(
                 )?;
                 at = next;
             }
-            Line::Empty(end) => return Ok(Some(end)),
             Line::Partial => return limit.check_partial(view, start).map(|()| None),
         }
     }
@@ -142,8 +181,6 @@ impl SectionLimit {
 enum Line {
     /// A field line, and where the next line starts.
     Field(FieldLineSpan, usize),
-    /// The empty line, and where the section ends.
-    Empty(usize),
     /// The line's end has not arrived.
     Partial,
 }
@@ -184,9 +221,8 @@ fn parse_line(view: &[u8], start: usize) -> Result<Line, Error> {
 #[inline(never)]
 fn parse_line_without_name(view: &[u8], start: usize, name_end: usize) -> Result<Line, Error> {
     match view[name_end] {
-        b'\r' | b'\n' if name_end == start => {
-            Ok(parse_line_end(view, start)?.map_or(Line::Partial, Line::Empty))
-        }
+        // No whole empty line: that has been looked for.
+        b'\r' | b'\n' if name_end == start => parse_line_end(view, start).map(|_| Line::Partial),
         b' ' | b'\t' if name_end == start => Err(Error::LineFolding),
         b' ' | b'\t' => Err(Error::WhitespaceBeforeColon),
         b'\n' => Err(Error::BareLineFeed),

@@ -1,29 +1,55 @@
 //! The `Host` field of a request (RFC 9112 §3.2, RFC 9110 §7.2).
 
+use alloc::vec::Vec;
+
 use thruway_message::{Authority, Version};
 
 use crate::Error;
 
-/// How many `Host` fields were seen.
+/// The `Host` field that was seen.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct HostField {
-    is_given: bool,
+pub(crate) struct HostField<'i> {
+    value: Option<&'i [u8]>,
 }
 
-impl HostField {
+/// The host that was found to be valid last. Nearly all requests to a server name the same one: to compare is cheaper
+/// than to parse.
+#[derive(Default)]
+pub(crate) struct KnownHost {
+    octets: Vec<u8>,
+}
+
+impl<'i> HostField<'i> {
     /// Takes note of a `Host` field line.
     #[inline]
-    pub(crate) fn observe(&mut self, value: &[u8]) -> Result<(), Error> {
-        if self.is_given {
-            return Err(Error::HostRepeated);
-        }
-        self.is_given = true;
-        if Authority::is_valid(value) { Ok(()) } else { Err(Error::HostInvalid) }
+    pub(crate) fn observe(&mut self, value: &'i [u8]) -> Result<(), Error> {
+        if self.value.replace(value).is_some() { Err(Error::HostRepeated) } else { Ok(()) }
     }
 
-    /// Refuses a request of HTTP/1.1 without a host.
+    /// Refuses a host that is invalid, and a request of HTTP/1.1 without one.
     #[inline]
-    pub(crate) fn check(self, version: Version) -> Result<(), Error> {
-        if self.is_given || version == Version::Http10 { Ok(()) } else { Err(Error::HostMissing) }
+    pub(crate) fn check(self, version: Version, known: &mut KnownHost) -> Result<(), Error> {
+        match self.value {
+            Some(value) if value == known.octets => Ok(()),
+            Some(value) => known.check(value),
+            None if version == Version::Http10 => Ok(()),
+            None => Err(Error::HostMissing),
+        }
     }
 }
+
+impl KnownHost {
+    fn check(&mut self, value: &[u8]) -> Result<(), Error> {
+        if !Authority::is_valid(value) {
+            return Err(Error::HostInvalid);
+        }
+        if value.len() <= KNOWN_BYTES_MAX {
+            self.octets.clear();
+            self.octets.extend_from_slice(value);
+        }
+        Ok(())
+    }
+}
+
+/// The longest name of the domain name system, and a port.
+const KNOWN_BYTES_MAX: usize = 255 + 6;

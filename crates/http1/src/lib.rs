@@ -38,7 +38,7 @@ mod limits;
 pub use body_length::{BodyLength, ResponseBody, ResponseTo};
 pub use client_connection::{ClientConnection, ClientEvent};
 pub use error::Error;
-pub use field_section::FieldLineIndex;
+pub use field_section::HeadIndex;
 pub use limits::Limits;
 pub use request_facts::RequestFacts;
 pub use server_connection::{ServerConnection, ServerEvent};

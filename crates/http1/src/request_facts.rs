@@ -1,12 +1,12 @@
 //! What the connection must know of a request while it is answered.
 
 use thruway_message::token::is_in_any_case;
-use thruway_message::{Method, Version};
+use thruway_message::Version;
 
 use crate::body_length::LengthFields;
 use crate::host::HostField;
 use crate::persistence::ConnectionOptions;
-use crate::{BodyLength, Error, ResponseTo};
+use crate::{BodyLength, Error, HeadIndex, ResponseTo};
 
 /// What of a request decides how its response is framed and what becomes of the connection. Small, and free of
 /// the request's octets, so that it can be kept until the response is written.
@@ -28,6 +28,16 @@ pub struct RequestFacts {
 }
 
 impl RequestFacts {
+    /// A request of HTTP/1.1 without content.
+    pub(crate) const PLAIN: Self = Self {
+        version: Version::Http11,
+        response_to: ResponseTo::Other,
+        body_length: BodyLength::NONE,
+        is_persistent: true,
+        expects_continue: false,
+        wants_tunnel: false,
+    };
+
     /// Whether the request is a CONNECT.
     pub const fn is_connect(&self) -> bool {
         matches!(self.response_to, ResponseTo::Connect)
@@ -36,18 +46,18 @@ impl RequestFacts {
 
 /// What the field lines of a request say, gathered while they are parsed.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct RequestFields {
-    host: HostField,
+pub(crate) struct RequestFields<'i> {
+    host: HostField<'i>,
     length: LengthFields,
     connection: ConnectionOptions,
     expects_continue: bool,
     has_upgrade: bool,
 }
 
-impl RequestFields {
+impl<'i> RequestFields<'i> {
     /// Takes note of one field line.
     #[inline]
-    pub(crate) fn observe(&mut self, name: &[u8], value: &[u8]) -> Result<(), Error> {
+    pub(crate) fn observe(&mut self, name: &[u8], value: &'i [u8]) -> Result<(), Error> {
         match name.len() {
             4 if is_in_any_case(name, b"host") => self.host.observe(value)?,
             6 if is_in_any_case(name, b"expect") => self.observe_expect(value)?,
@@ -70,22 +80,24 @@ impl RequestFields {
         Ok(())
     }
 
-    /// What all lines together say of a request.
+    /// Puts what all lines together say of the request in `input`, whose request line is in `index`, there too.
     #[inline]
-    pub(crate) fn facts(self, method: Method<'_>, version: Version) -> Result<RequestFacts, Error> {
-        self.host.check(version)?;
-        let response_to = ResponseTo::from(method);
+    pub(crate) fn settle(&self, index: &mut HeadIndex, input: &[u8]) -> Result<(), Error> {
+        let version = index.request_line.version;
+        let response_to = ResponseTo::from(index.request_line.method(input));
+        self.host.check(version, &mut index.known_host)?;
         let body_length = self.length.of_request(response_to, version)?;
         let is_http11 = version == Version::Http11;
-        Ok(RequestFacts {
-            version,
-            response_to,
-            body_length,
-            is_persistent: self.connection.is_persistent(version),
-            // A request without content has nothing to wait for, and HTTP/1.0 has no interim responses.
-            expects_continue: self.expects_continue && is_http11 && body_length != BodyLength::NONE,
-            wants_tunnel: response_to == ResponseTo::Connect
-                || (self.has_upgrade && self.connection.is_upgrade() && is_http11),
-        })
+        // One by one, as the request line.
+        let facts = &mut index.facts;
+        facts.version = version;
+        facts.response_to = response_to;
+        facts.body_length = body_length;
+        facts.is_persistent = self.connection.is_persistent(version);
+        // A request without content has nothing to wait for, and HTTP/1.0 has no interim responses.
+        facts.expects_continue = self.expects_continue && is_http11 && body_length != BodyLength::NONE;
+        facts.wants_tunnel = response_to == ResponseTo::Connect
+            || (self.has_upgrade && self.connection.is_upgrade() && is_http11);
+        Ok(())
     }
 }

@@ -5,25 +5,66 @@ use thruway_message::{Method, RequestTarget, Version};
 use crate::field_section::parse_line_end;
 use crate::{Error, request_target, scan};
 
-/// A request line, and where the header section starts.
-pub(crate) struct RequestLine<'i> {
-    pub(crate) method: Method<'i>,
-    pub(crate) target: RequestTarget<'i>,
+/// Where the parts of a request line stand in the input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestLine {
+    /// `None` for a method without a variant of its own.
+    method: Option<Method<'static>>,
+    method_start: usize,
+    target_start: usize,
+    /// Where the path of the target ends, if it has one.
+    path_end: usize,
+    target_end: usize,
     pub(crate) version: Version,
+    /// Where the header section starts.
     pub(crate) end: usize,
 }
 
-/// Parses the request line at the start of `input`; `None` while its end is missing. One empty line before it
+impl RequestLine {
+    /// The method in `input`, which must be what was parsed.
+    #[inline]
+    pub(crate) fn method<'i>(&self, input: &'i [u8]) -> Method<'i> {
+        match self.method {
+            Some(method) => method,
+            None => Method::from_token(&input[self.method_start..self.target_start - 1])
+                .expect("the method was found to be a token"),
+        }
+    }
+
+    /// The target in `input`, which must be what was parsed.
+    #[inline]
+    pub(crate) fn target<'i>(&self, input: &'i [u8]) -> RequestTarget<'i> {
+        let octets = &input[self.target_start..self.target_end];
+        request_target::parse(self.method(input), octets, self.path_end - self.target_start)
+            .expect("the target was found to be valid")
+    }
+}
+
+impl Default for RequestLine {
+    fn default() -> Self {
+        Self {
+            method: Some(Method::Get),
+            method_start: 0,
+            target_start: 0,
+            path_end: 0,
+            target_end: 0,
+            version: Version::Http11,
+            end: 0,
+        }
+    }
+}
+
+/// Parses the request line at the start of `input` into `line`; false while its end is missing. One empty line before it
 /// is passed over (RFC 9112 §2.2).
 #[inline]
-pub(crate) fn parse(input: &[u8], target_bytes_max: u32) -> Result<Option<RequestLine<'_>>, Error> {
-    let start = match input {
+pub(crate) fn parse(input: &[u8], target_bytes_max: u32, line: &mut RequestLine) -> Result<bool, Error> {
+    let method_start = match input {
         [b'\r', b'\n', ..] => 2,
-        [] | [b'\r'] => return Ok(None),
+        [] | [b'\r'] => return Ok(false),
         _ => 0,
     };
-    let Some((method, target_start)) = parse_method(input, start)? else {
-        return Ok(None);
+    let Some((method, target_start)) = parse_method(input, method_start)? else {
+        return Ok(false);
     };
     // As in a section: what is beyond the limit is not looked at.
     let target_end_max = target_start.saturating_add(target_bytes_max as usize);
@@ -31,17 +72,25 @@ pub(crate) fn parse(input: &[u8], target_bytes_max: u32) -> Result<Option<Reques
     let (path_end, target_end) = request_target::ends(view, target_start);
     match view.get(target_end) {
         _ if target_end > target_end_max => return Err(Error::RequestTargetTooLong),
-        None => return Ok(None),
+        None => return Ok(false),
         Some(b' ') => {}
         // A request of HTTP/0.9 ends here; the version is what it lacks.
         Some(b'\r' | b'\n') => return Err(Error::VersionInvalid),
         Some(_) => return Err(Error::RequestTargetInvalid),
     }
     let Some((version, end)) = parse_version(input, target_end + 1)? else {
-        return Ok(None);
+        return Ok(false);
     };
-    let target = request_target::parse(method, &input[target_start..target_end], path_end - target_start)?;
-    Ok(Some(RequestLine { method, target, version, end }))
+    request_target::parse(method, &input[target_start..target_end], path_end - target_start)?;
+    // One by one: to copy what was just put together costs more than to put it together.
+    line.method = method.registered();
+    line.method_start = method_start;
+    line.target_start = target_start;
+    line.path_end = path_end;
+    line.target_end = target_end;
+    line.version = version;
+    line.end = end;
+    Ok(true)
 }
 
 /// The method, and where the target starts.

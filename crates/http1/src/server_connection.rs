@@ -1,12 +1,10 @@
 //! The server's side of a connection: requests in.
 
-use thruway_message::{FieldLines, RequestHead};
-
 use crate::chunked::Piece;
 use crate::content::ContentDecoder;
 use crate::field_section::{self, PartialSection, SectionLimit};
 use crate::request_facts::RequestFields;
-use crate::{BodyLength, Error, FieldLineIndex, Limits, RequestFacts, request_line};
+use crate::{BodyLength, Error, HeadIndex, Limits, RequestFacts, request_line};
 
 /// Reads the requests of one connection, one after the other, however they are cut into pieces.
 ///
@@ -41,15 +39,16 @@ enum State {
     ExpectNothing,
 }
 
-/// What the octets meant. Borrows from the input and from the index.
-#[derive(Debug)]
+/// What the octets meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerEvent<'i> {
-    /// A request. If its body has a length, its content and the end of it follow.
-    Request(RequestHead<'i>, RequestFacts),
+    /// A request: its [head](HeadIndex::request_head) and the [facts](HeadIndex::request_facts) are in the index, which
+    /// is where they were put together. If its body has a length, its content and the end of it follow.
+    Request,
     /// Some of the content, never empty.
     Content(&'i [u8]),
-    /// The content is complete; the trailer section, if there was one.
-    EndOfContent(FieldLines<'i>),
+    /// The content is complete; the [trailer section](HeadIndex::field_lines), if there was one, is in the index.
+    EndOfContent,
 }
 
 impl ServerConnection {
@@ -70,11 +69,10 @@ impl ServerConnection {
     ///
     /// # Errors
     /// The rule that the input breaks. Nothing can be read from the connection any more.
-    #[inline]
     pub fn handle_input<'i>(
         &mut self,
         input: &'i [u8],
-        index: &'i mut FieldLineIndex,
+        index: &mut HeadIndex,
     ) -> Result<(Option<ServerEvent<'i>>, usize), Error> {
         let outcome = match &mut self.state {
             State::ExpectRequest => self.handle_head(input, index),
@@ -160,29 +158,27 @@ impl ServerConnection {
     fn handle_head<'i>(
         &mut self,
         input: &'i [u8],
-        index: &'i mut FieldLineIndex,
+        index: &mut HeadIndex,
     ) -> Result<(Option<ServerEvent<'i>>, usize), Error> {
         let limit = SectionLimit::of_header(&self.limits);
         if self.partial.is_same_line(input, limit)? {
             return Ok((None, 0));
         }
-        let Some(line) = request_line::parse(input, self.limits.request_target_bytes)? else {
+        if !request_line::parse(input, self.limits.request_target_bytes, &mut index.request_line)? {
             return Ok((None, 0));
-        };
+        }
+        let start = index.request_line.end;
         let mut fields = RequestFields::default();
-        let observe = |name: &[u8], value: &[u8]| fields.observe(name, value);
-        let Some(end) = field_section::parse(input, line.end, limit, index, observe)? else {
-            self.partial = PartialSection::new(line.end, input);
+        let observe = |name, value| fields.observe(name, value);
+        let Some(end) = field_section::parse(input, start, limit, index, observe)? else {
+            self.partial = PartialSection::new(start, input);
             return Ok((None, 0));
         };
-        let mut facts = fields.facts(line.method, line.version)?;
+        fields.settle(index, input)?;
         self.request_count += 1;
-        facts.is_persistent &= self.request_count != self.limits.requests_per_connection;
-        self.start_request(&facts)?;
-        let field_lines = index.lines(input);
-        let head =
-            RequestHead { method: line.method, target: line.target, version: line.version, field_lines };
-        Ok((Some(ServerEvent::Request(head, facts)), end))
+        index.facts.is_persistent &= self.request_count != self.limits.requests_per_connection;
+        self.start_request(&index.facts)?;
+        Ok((Some(ServerEvent::Request), end))
     }
 
     #[inline]
@@ -200,7 +196,7 @@ impl ServerConnection {
     fn handle_content<'i>(
         &mut self,
         input: &'i [u8],
-        index: &'i mut FieldLineIndex,
+        index: &mut HeadIndex,
     ) -> Result<(Option<ServerEvent<'i>>, usize), Error> {
         let State::ExpectContent(decoder) = &mut self.state else {
             return Ok((None, 0));
@@ -211,7 +207,7 @@ impl ServerConnection {
             Piece::Data(range) => Some(ServerEvent::Content(&input[range])),
             Piece::End => {
                 self.end_request();
-                Some(ServerEvent::EndOfContent(index.lines(input)))
+                Some(ServerEvent::EndOfContent)
             }
         };
         Ok((event, found.used))

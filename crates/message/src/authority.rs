@@ -94,15 +94,22 @@ fn is_ip_literal(octets: &[u8]) -> bool {
 fn is_port_suffix(octets: &[u8]) -> bool {
     match octets {
         [] | [b':'] => true,
-        [b':', digits @ ..] => digits
-            .iter()
-            .try_fold(0u16, |port, digit| {
-                let value = digit.is_ascii_digit().then(|| u16::from(digit - b'0'))?;
-                port.checked_mul(10)?.checked_add(value)
-            })
-            .is_some(),
+        [b':', digits @ ..] => is_port(digits),
         _ => false,
     }
+}
+
+/// Digits of a number up to 65535.
+fn is_port(digits: &[u8]) -> bool {
+    let mut port = 0;
+    for digit in digits {
+        let value = u32::from(digit.wrapping_sub(b'0'));
+        port = port * 10 + value;
+        if value > 9 || port > u32::from(u16::MAX) {
+            return false;
+        }
+    }
+    true
 }
 
 static REGISTERED_NAME: [bool; 256] = {

@@ -1,7 +1,7 @@
 //! The client's end, with a model of what it must have counted.
 
 use arbitrary::Arbitrary;
-use thruway_http1::{BodyLength, ClientConnection, Error, FieldLineIndex, Limits, ResponseTo};
+use thruway_http1::{BodyLength, ClientConnection, Error, HeadIndex, Limits, ResponseTo};
 use thruway_testkit::transcript::Event;
 
 /// What can happen to a client's connection.
@@ -66,7 +66,7 @@ pub(crate) fn run(limits: Limits, operations: &[Operation], size: usize) -> (Vec
     let mut run = Run {
         connection: ClientConnection::new(limits),
         limits,
-        index: FieldLineIndex::default(),
+        index: HeadIndex::default(),
         buffer: Vec::new(),
         events: Vec::new(),
         awaited: 0,
@@ -87,7 +87,7 @@ pub(crate) fn run(limits: Limits, operations: &[Operation], size: usize) -> (Vec
 struct Run {
     connection: ClientConnection,
     limits: Limits,
-    index: FieldLineIndex,
+    index: HeadIndex,
     buffer: Vec<u8>,
     events: Vec<Event>,
     /// Responses still to come, the present one among them.

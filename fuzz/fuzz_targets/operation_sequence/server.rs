@@ -1,7 +1,7 @@
 //! The server's end, with a model of what it must have counted.
 
 use arbitrary::Arbitrary;
-use thruway_http1::{BodyLength, Error, FieldLineIndex, Limits, ServerConnection, ServerEvent};
+use thruway_http1::{BodyLength, Error, HeadIndex, Limits, ServerConnection, ServerEvent};
 use thruway_testkit::transcript::Event;
 
 /// What can happen to a server's connection.
@@ -62,7 +62,7 @@ pub(crate) fn run(limits: Limits, operations: &[Operation], size: usize) -> (Vec
     let mut run = Run {
         connection: ServerConnection::new(limits),
         limits,
-        index: FieldLineIndex::default(),
+        index: HeadIndex::default(),
         buffer: Vec::new(),
         events: Vec::new(),
         requests: 0,
@@ -80,7 +80,7 @@ pub(crate) fn run(limits: Limits, operations: &[Operation], size: usize) -> (Vec
 struct Run {
     connection: ServerConnection,
     limits: Limits,
-    index: FieldLineIndex,
+    index: HeadIndex,
     buffer: Vec<u8>,
     events: Vec<Event>,
     requests: u64,
@@ -131,17 +131,18 @@ impl Run {
         let mut used = 0;
         loop {
             let was_finished = self.connection.is_finished();
-            match self.connection.handle_input(&self.buffer[used..], &mut self.index) {
+            let input = &self.buffer[used..];
+            match self.connection.handle_input(input, &mut self.index) {
                 Ok((event, more)) => {
                     used += more;
-                    assert!(used <= self.buffer.len());
+                    let octets = &input[..more];
                     let Some(event) = event else { break };
                     assert!(!was_finished && self.error.is_none(), "an event after the end: {event:?}");
                     let length = match &event {
-                        ServerEvent::Request(_, facts) => Some(facts.body_length),
+                        ServerEvent::Request => Some(self.index.request_facts().body_length),
                         _ => None,
                     };
-                    let event = Event::from(event);
+                    let event = Event::of_server(event, octets, &self.index);
                     self.take(event, length);
                 }
                 Err(error) => {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use thruway_http1::{BodyLength, ClientEvent, RequestFacts, ServerEvent};
+use thruway_http1::{BodyLength, ClientEvent, HeadIndex, RequestFacts, ServerEvent};
 use thruway_message::{FieldLines, FieldName, FieldValue, Method, ResponseHead, StatusCode, Version};
 
 /// Field lines: names as they came, and values.
@@ -49,10 +49,15 @@ pub struct Response {
     pub fields: Fields,
 }
 
-impl From<ServerEvent<'_>> for Event {
-    fn from(event: ServerEvent<'_>) -> Self {
+impl Event {
+    /// The event that a server's connection found in `octets`.
+    ///
+    /// # Panics
+    /// The event contradicts itself.
+    pub fn of_server(event: ServerEvent<'_>, octets: &[u8], index: &HeadIndex) -> Self {
         match event {
-            ServerEvent::Request(head, facts) => {
+            ServerEvent::Request => {
+                let (head, facts) = (index.request_head(octets), *index.request_facts());
                 assert_eq!(Method::from_token(head.method.as_str().as_bytes()), Ok(head.method));
                 assert_eq!(head.version, facts.version);
                 Self::Request {
@@ -63,7 +68,7 @@ impl From<ServerEvent<'_>> for Event {
                 }
             }
             ServerEvent::Content(octets) => Self::content(octets),
-            ServerEvent::EndOfContent(trailers) => Self::EndOfContent(owned(trailers)),
+            ServerEvent::EndOfContent => Self::EndOfContent(owned(index.field_lines(octets))),
         }
     }
 }

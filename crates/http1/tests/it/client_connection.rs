@@ -1,10 +1,10 @@
 //! The states of a client's connection, asked from outside.
 
-use thruway_http1::{ClientConnection, ClientEvent, Error, FieldLineIndex, Limits, ResponseTo};
+use thruway_http1::{ClientConnection, ClientEvent, Error, HeadIndex, Limits, ResponseTo};
 
 /// Feeds `input` until nothing more is found and tells how much was used.
 fn feed(connection: &mut ClientConnection, input: &[u8]) -> Result<usize, Error> {
-    let mut index = FieldLineIndex::default();
+    let mut index = HeadIndex::default();
     let mut used = 0;
     loop {
         match connection.handle_input(&input[used..], &mut index)? {
@@ -98,7 +98,7 @@ fn a_request_may_be_sent_while_a_response_is_read() {
 #[test]
 fn a_status_line_is_not_read_before_its_request_is_known() {
     let mut connection = ClientConnection::new(Limits::default());
-    let mut index = FieldLineIndex::default();
+    let mut index = HeadIndex::default();
     assert!(matches!(connection.handle_input(b"", &mut index), Ok((None, 0))));
     connection.expect_response(ResponseTo::Other, false);
     let outcome = connection.handle_input(EMPTY.as_bytes(), &mut index);

@@ -3,7 +3,7 @@
 
 use httparse::{EMPTY_HEADER, Header, ParserConfig, Status};
 use thruway_http1::{
-    ClientConnection, ClientEvent, Error, FieldLineIndex, Limits, ResponseTo, ServerConnection, ServerEvent,
+    ClientConnection, ClientEvent, Error, HeadIndex, Limits, ResponseTo, ServerConnection, ServerEvent,
 };
 use thruway_message::FieldLines;
 use thruway_testkit::Random;
@@ -110,17 +110,17 @@ fn compare_damaged(
 }
 
 fn our_request(input: &[u8], limits: Limits) -> Verdict {
-    let mut index = FieldLineIndex::default();
+    let mut index = HeadIndex::default();
     match ServerConnection::new(limits).handle_input(input, &mut index) {
-        Ok((Some(ServerEvent::Request(head, _)), used)) => Verdict::Head {
-            start_line: (
+        Ok((Some(ServerEvent::Request), used)) => {
+            let head = index.request_head(&input[..used]);
+            let start_line = (
                 head.method.to_string(),
                 head.target.to_string().into_bytes(),
                 minor(head.version.as_str()),
-            ),
-            fields: our_fields(head.field_lines),
-            used,
-        },
+            );
+            Verdict::Head { start_line, fields: our_fields(head.field_lines), used }
+        }
         Ok(_) => Verdict::Partial,
         Err(error) => Verdict::Refused(Some(error)),
     }
@@ -145,7 +145,7 @@ fn their_request(input: &[u8]) -> Verdict {
 }
 
 fn our_response(input: &[u8], limits: Limits) -> Verdict {
-    let mut index = FieldLineIndex::default();
+    let mut index = HeadIndex::default();
     let mut connection = ClientConnection::new(limits);
     connection.expect_response(ResponseTo::Other, false);
     match connection.handle_input(input, &mut index) {

@@ -1,7 +1,7 @@
 //! What a head holds once it is parsed.
 
 use thruway_http1::{
-    ClientConnection, ClientEvent, FieldLineIndex, Limits, ResponseTo, ServerConnection, ServerEvent,
+    ClientConnection, ClientEvent, HeadIndex, Limits, ResponseTo, ServerConnection, ServerEvent,
 };
 use thruway_message::{Method, RequestHead, RequestTarget, Version};
 
@@ -42,13 +42,11 @@ fn the_target_names_the_authority_and_else_the_host_field() {
 #[test]
 fn field_lines_keep_order_and_case_and_lose_outer_whitespace() {
     let input = b"GET / HTTP/1.1\r\nHost: a\r\nX-b:\t c d \t\r\nEMPTY:\r\nx-B:\xe9\r\n\r\n";
-    let mut index = FieldLineIndex::default();
+    let mut index = HeadIndex::default();
     let mut connection = ServerConnection::new(Limits::default());
-    let (Some(ServerEvent::Request(head, _)), used) = connection.handle_input(input, &mut index).unwrap()
-    else {
-        panic!("no request")
-    };
-    assert_eq!(used, input.len());
+    let found = connection.handle_input(input, &mut index).unwrap();
+    assert_eq!(found, (Some(ServerEvent::Request), input.len()));
+    let head = index.request_head(input);
     let lines: Vec<_> =
         head.field_lines.iter().map(|line| (line.name.as_str(), line.value.as_bytes())).collect();
     let expected: [(&str, &[u8]); 4] = [("Host", b"a"), ("X-b", b"c d"), ("EMPTY", b""), ("x-B", b"\xe9")];
@@ -59,16 +57,13 @@ fn field_lines_keep_order_and_case_and_lose_outer_whitespace() {
 
 #[test]
 fn one_index_serves_messages_of_any_size() {
-    let mut index = FieldLineIndex::with_capacity(1);
+    let mut index = HeadIndex::with_capacity(1);
     for count in [5, 0, 100, 1, 128 - 1] {
         let input = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(count));
         let mut connection = ServerConnection::new(Limits::default());
-        let (Some(ServerEvent::Request(head, _)), _) =
-            connection.handle_input(input.as_bytes(), &mut index).unwrap()
-        else {
-            panic!("no request")
-        };
-        assert_eq!(head.field_lines.len(), count + 1);
+        let found = connection.handle_input(input.as_bytes(), &mut index).unwrap();
+        assert_eq!(found, (Some(ServerEvent::Request), input.len()));
+        assert_eq!(index.field_lines(input.as_bytes()).len(), count + 1);
     }
 }
 
@@ -82,7 +77,7 @@ fn a_response_keeps_its_reason_phrase() {
         ("HTTP/1.1 200  é ", " é "),
     ] {
         let input = format!("{line}\r\nX: y\r\nContent-Length: 0\r\n\r\n");
-        let mut index = FieldLineIndex::default();
+        let mut index = HeadIndex::default();
         let mut connection = ClientConnection::new(Limits::default());
         connection.expect_response(ResponseTo::Other, false);
         let (Some(ClientEvent::Response(head, _)), _) =
@@ -96,13 +91,9 @@ fn a_response_keeps_its_reason_phrase() {
 }
 
 fn with_head(input: &str, check: impl FnOnce(RequestHead<'_>)) {
-    let mut index = FieldLineIndex::default();
+    let mut index = HeadIndex::default();
     let mut connection = ServerConnection::new(Limits::default());
-    match connection.handle_input(input.as_bytes(), &mut index) {
-        Ok((Some(ServerEvent::Request(head, _)), used)) => {
-            assert_eq!(used, input.len());
-            check(head);
-        }
-        other => panic!("{input:?}: {other:?}"),
-    }
+    let found = connection.handle_input(input.as_bytes(), &mut index);
+    assert_eq!(found, Ok((Some(ServerEvent::Request), input.len())), "{input:?}");
+    check(index.request_head(input.as_bytes()));
 }

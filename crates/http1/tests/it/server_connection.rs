@@ -1,6 +1,6 @@
 //! The states of a server's connection, asked from outside.
 
-use thruway_http1::{Error, FieldLineIndex, Limits, ServerConnection, ServerEvent};
+use thruway_http1::{Error, HeadIndex, Limits, ServerConnection, ServerEvent};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const UPGRADE: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: b\r\n\r\n";
@@ -11,7 +11,7 @@ fn post(octets: usize) -> Vec<u8> {
 
 /// Feeds `input` once and tells whether an event came and what was used.
 fn feed(connection: &mut ServerConnection, input: &[u8]) -> Result<(bool, usize), Error> {
-    let mut index = FieldLineIndex::default();
+    let mut index = HeadIndex::default();
     connection.handle_input(input, &mut index).map(|(event, used)| (event.is_some(), used))
 }
 
@@ -129,12 +129,11 @@ fn abandoned_in_a_request_not_even_its_content_is_read() {
 fn only_connect_is_a_connect() {
     let connect = b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n";
     for (input, is_connect) in [(&connect[..], true), (GET, false), (UPGRADE, false)] {
-        let mut index = FieldLineIndex::default();
+        let mut index = HeadIndex::default();
         let mut connection = ServerConnection::new(Limits::default());
-        let Ok((Some(ServerEvent::Request(_, facts)), _)) = connection.handle_input(input, &mut index) else {
-            panic!("no request")
-        };
-        assert_eq!(facts.is_connect(), is_connect);
+        let found = connection.handle_input(input, &mut index);
+        assert_eq!(found, Ok((Some(ServerEvent::Request), input.len())));
+        assert_eq!(index.request_facts().is_connect(), is_connect);
     }
 }
 
@@ -191,7 +190,7 @@ fn no_state_is_left_by_an_error_in_content() {
 #[test]
 fn content_is_handed_on_without_a_copy() {
     let mut connection = ServerConnection::new(Limits::default());
-    let mut index = FieldLineIndex::default();
+    let mut index = HeadIndex::default();
     feed(&mut connection, &post(3)).unwrap();
     let input = b"abcd";
     let (Some(ServerEvent::Content(content)), 3) = connection.handle_input(input, &mut index).unwrap() else {

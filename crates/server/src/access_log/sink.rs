@@ -55,7 +55,7 @@ fn reopen_if_moved(path: &Path, file: &mut File) {
     match append_to(path) {
         Ok(new) => *file = new,
         Err(error) => {
-            tracing::error!(%error, path = %path.display(), "the access log cannot be opened again")
+            tracing::error!(%error, path = %path.display(), "the access log cannot be opened again");
         }
     }
 }

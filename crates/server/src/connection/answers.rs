@@ -152,7 +152,7 @@ impl<T: Transport> Connection<T> {
             }
             Source::Static(octets) => self.output.set_tail(Tail::Octets(Bytes::from_static(octets))),
             Source::Pooled(octets) => {
-                self.output.set_tail(Tail::Octets(PooledBuffer::into_vec(octets).into()))
+                self.output.set_tail(Tail::Octets(PooledBuffer::into_vec(octets).into()));
             }
             Source::Bytes(octets) => self.output.set_tail(Tail::Octets(octets)),
             Source::File(range) => self.output.set_tail(Tail::File(range)),

@@ -139,16 +139,17 @@ impl<T: Transport> Connection<T> {
             }
         };
         *parsed += used;
-        // By reference: to move a head that has just been put together costs more than to read it.
-        match &event {
-            Some(ServerEvent::Request(head, facts)) => {
+        let (octets, rest) = input.split_at(used);
+        match event {
+            Some(ServerEvent::Request) => {
                 self.timers.head_since = None;
-                *parsed += self.handle_request(head, facts, &input[used..], cx, now);
+                *parsed +=
+                    self.handle_request(&index.request_head(octets), index.request_facts(), rest, cx, now);
             }
             Some(ServerEvent::Content(content)) => self.handle_content(content),
-            Some(ServerEvent::EndOfContent(trailers)) => {
+            Some(ServerEvent::EndOfContent) => {
                 if let Some(sender) = self.incoming.take().as_ref().and_then(IncomingContent::sender) {
-                    sender.finish(*trailers);
+                    sender.finish(index.field_lines(octets));
                 }
             }
             None => {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_http1::FieldLineIndex;
+use thruway_http1::HeadIndex;
 use thruway_message::{OwnedRequestHead, StatusCode};
 use thruway_net::{PooledBuffer, Worker};
 
@@ -32,7 +32,7 @@ pub(super) struct Buffers {
     pub(super) parsed: usize,
     pub(super) filled: usize,
     /// Where the field lines of the request at hand stand.
-    pub(super) index: FieldLineIndex,
+    pub(super) index: HeadIndex,
     /// Octets to be written.
     pub(super) output: PooledBuffer,
 }
@@ -97,7 +97,7 @@ impl Buffers {
             input: vec![0; input_bytes].into_boxed_slice(),
             parsed: 0,
             filled: 0,
-            index: FieldLineIndex::with_capacity(limits.field_lines as usize),
+            index: HeadIndex::with_capacity(limits.field_lines as usize),
             output: PooledBuffer::default(),
         }
     }

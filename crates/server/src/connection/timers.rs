@@ -104,6 +104,10 @@ impl<T: Transport> Connection<T> {
         if let Ending::Lingering { until, .. } = self.ending {
             return Some((ReadTimer::Linger, until));
         }
+        if self.ending.is_due() {
+            // What is still to be written has the timer of writing.
+            return None;
+        }
         if let Some(incoming) = &self.incoming {
             return incoming.deadline(timeouts).map(|at| (ReadTimer::Content, at));
         }

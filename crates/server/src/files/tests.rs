@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
-use thruway_http1::{FieldLineIndex, ServerConnection, ServerEvent};
+use thruway_http1::{HeadIndex, ServerConnection, ServerEvent};
 use thruway_message::{FieldLineSpan, FieldLines};
 
 use super::*;
@@ -120,9 +120,10 @@ fn request(handler: &Arc<dyn Handler>, method: &str, target: &str, lines: &[(&st
     let fields: String = lines.iter().flat_map(|(name, value)| [name, ": ", value, "\r\n"]).collect();
     let octets = format!("{method} {target} HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n");
     let mut connection = ServerConnection::new(Limits::default());
-    let mut index = FieldLineIndex::with_capacity(100);
-    let event = connection.handle_input(octets.as_bytes(), &mut index).expect("a request").0;
-    let Some(ServerEvent::Request(head, facts)) = event else { panic!("a whole head: {octets}") };
+    let mut index = HeadIndex::with_capacity(100);
+    let found = connection.handle_input(octets.as_bytes(), &mut index);
+    assert_eq!(found, Ok((Some(ServerEvent::Request), octets.len())), "{octets}");
+    let (head, facts) = (index.request_head(octets.as_bytes()), *index.request_facts());
     let info = ConnectionInfo { client: ClientAddr::Unix, listener: 0 };
     let mut request = Request::new(&head, &facts, Incoming::Whole(&[]), &info);
     let Answer::Now(mut response) = handler.handle(&mut request) else { panic!("files answer at once") };

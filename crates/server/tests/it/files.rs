@@ -285,7 +285,6 @@ fn a_client_that_takes_its_time_gets_the_whole_file() {
 }
 
 #[test]
-#[ignore = "known defect: the idle timer runs while the last answer is written"]
 fn the_last_answer_of_a_connection_may_take_its_time_too() {
     let site = site();
     let scene = scene_of(&site);
