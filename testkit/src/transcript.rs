@@ -163,11 +163,7 @@ impl Reading {
 }
 
 impl Connection {
-    fn next_event(
-        &mut self,
-        input: &[u8],
-        index: &mut HeadIndex,
-    ) -> Result<(Option<Event>, usize), Error> {
+    fn next_event(&mut self, input: &[u8], index: &mut HeadIndex) -> Result<(Option<Event>, usize), Error> {
         match self {
             Self::Server { connection, declines_tunnels } => {
                 let (event, used) = connection.handle_input(input, index)?;

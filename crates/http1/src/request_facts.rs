@@ -1,7 +1,7 @@
 //! What the connection must know of a request while it is answered.
 
-use thruway_message::token::is_in_any_case;
 use thruway_message::Version;
+use thruway_message::token::is_in_any_case;
 
 use crate::body_length::LengthFields;
 use crate::host::HostField;

@@ -1,6 +1,6 @@
 //! `request-line = method SP request-target SP HTTP-version CRLF` (RFC 9112 §3).
 
-use thruway_message::{Method, RequestTarget, Version};
+use thruway_message::{Method, OriginForm, RequestTarget, Version};
 
 use crate::field_section::parse_line_end;
 use crate::{Error, request_target, scan};
@@ -35,7 +35,11 @@ impl RequestLine {
     #[inline]
     pub(crate) fn target<'i>(&self, input: &'i [u8]) -> RequestTarget<'i> {
         let octets = &input[self.target_start..self.target_end];
-        request_target::parse(self.method(input), octets, self.path_end - self.target_start)
+        let path_length = self.path_end - self.target_start;
+        if request_target::is_origin_form(self.method == Some(Method::Connect), octets) {
+            return RequestTarget::Origin(OriginForm::from_parsed(octets, path_length));
+        }
+        request_target::parse(self.method(input), octets, path_length)
             .expect("the target was found to be valid")
     }
 }

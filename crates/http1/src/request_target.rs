@@ -14,6 +14,12 @@ pub(crate) fn ends(view: &[u8], start: usize) -> (usize, usize) {
     }
 }
 
+/// Whether the target written as `octets` has the origin form (RFC 9112 §3.2.1).
+#[inline]
+pub(crate) fn is_origin_form(is_connect: bool, octets: &[u8]) -> bool {
+    !is_connect && matches!(octets, [b'/', ..])
+}
+
 /// The target written as `octets`, in which scanning has found nothing that a target may not hold. Its path, if it has
 /// one, ends at `path_end`.
 #[inline]
@@ -23,7 +29,7 @@ pub(crate) fn parse<'i>(
     path_end: usize,
 ) -> Result<RequestTarget<'i>, Error> {
     match octets {
-        [b'/', ..] if method != Method::Connect => {
+        _ if is_origin_form(method == Method::Connect, octets) => {
             Ok(RequestTarget::Origin(OriginForm::from_parsed(octets, path_end)))
         }
         b"*" if method == Method::Options => Ok(RequestTarget::Asterisk),

@@ -241,7 +241,9 @@ impl Router {
     fn handle_with_parameters<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         match request.target() {
             RequestTarget::Asterisk => {
-                return Answer::Now(Response::new(StatusCode::NO_CONTENT).with_field("Allow", ALLOW_ANYWHERE));
+                return Answer::Now(
+                    Response::new(StatusCode::NO_CONTENT).with_field("Allow", ALLOW_ANYWHERE),
+                );
             }
             // CONNECT names a host, which is no place in here.
             RequestTarget::Authority(_) => return self.fallback.handle(request),

@@ -114,11 +114,8 @@ fn our_request(input: &[u8], limits: Limits) -> Verdict {
     match ServerConnection::new(limits).handle_input(input, &mut index) {
         Ok((Some(ServerEvent::Request), used)) => {
             let head = index.request_head(&input[..used]);
-            let start_line = (
-                head.method.to_string(),
-                head.target.to_string().into_bytes(),
-                minor(head.version.as_str()),
-            );
+            let start_line =
+                (head.method.to_string(), head.target.to_string().into_bytes(), minor(head.version.as_str()));
             Verdict::Head { start_line, fields: our_fields(head.field_lines), used }
         }
         Ok(_) => Verdict::Partial,

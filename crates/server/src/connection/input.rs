@@ -185,7 +185,8 @@ impl<T: Transport> Connection<T> {
         };
         let started = self.service.record_start();
         let logged = started.map(|started| Logged::Parsed { head, started });
-        let mut answer = self.call_handler(&mut Request::new(head, facts, content, &self.info));
+        let mut answer = Answer::Now(Response::new(StatusCode::INTERNAL_SERVER_ERROR));
+        self.call_handler(&mut Request::new(head, facts, content, &self.info), &mut answer);
         if let Answer::Later(later) = &mut answer
             && let Poll::Ready(response) = poll_later(later, cx)
         {
@@ -208,14 +209,17 @@ impl<T: Transport> Connection<T> {
         whole.map_or(0, <[u8]>::len)
     }
 
-    /// The handler's answer; 500 if it panics, 503 if there are too many connections.
+    /// Puts the handler's answer into `answer`: 500 if it panics, 503 if there are too many connections.
     #[inline]
-    fn call_handler<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+    fn call_handler<'a>(&'a self, request: &mut Request<'a>, answer: &mut Answer) {
         if self.guard.is_over_limit() {
-            return Answer::Now(too_many_connections());
+            *answer = Answer::Now(too_many_connections());
+            return;
         }
         let handler = &self.service.handler;
-        catch_unwind(AssertUnwindSafe(|| handler.handle(request))).unwrap_or_else(|_| Answer::Now(panicked()))
+        if catch_unwind(AssertUnwindSafe(|| *answer = handler.handle(request))).is_err() {
+            *answer = Answer::Now(panicked());
+        }
     }
 
     fn handle_content(&mut self, content: &[u8]) {
