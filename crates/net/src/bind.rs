@@ -164,7 +164,9 @@ impl BindError {
             }
             (BindReason::AddressUnknown, ListenAddr::Tcp(_)) => "choose an address of this machine",
             (BindReason::AddressUnknown, ListenAddr::Unix(_)) => "choose a path in a directory that exists",
-            (BindReason::PathTaken, _) => "a file is there that is no socket; move it away, or choose another path",
+            (BindReason::PathTaken, _) => {
+                "a file is there that is no socket; move it away, or choose another path"
+            }
             (BindReason::PermissionDenied, ListenAddr::Tcp(_)) => {
                 "ports below 1024 need a privilege; choose a higher port"
             }
