@@ -248,7 +248,9 @@ impl Router {
     fn handle_with_parameters<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         match request.target() {
             RequestTarget::Asterisk => {
-                return Answer::Now(Response::new(StatusCode::NO_CONTENT).with_field("Allow", ALLOW_ANYWHERE));
+                return Answer::Now(
+                    Response::new(StatusCode::NO_CONTENT).with_field("Allow", ALLOW_ANYWHERE),
+                );
             }
             // CONNECT names a host, which is no place in here.
             RequestTarget::Authority(_) => return self.fallback.handle(request),
@@ -266,7 +268,13 @@ impl Router {
 
 impl Route {
     fn new(path: &str) -> Self {
-        Self { path: path.to_owned(), handlers: Vec::new(), any: None, allow: String::new(), mount_prefix: None }
+        Self {
+            path: path.to_owned(),
+            handlers: Vec::new(),
+            any: None,
+            allow: String::new(),
+            mount_prefix: None,
+        }
     }
 
     #[inline]

@@ -77,7 +77,12 @@ fn a_handler_that_does_not_read_holds_its_client_back() {
         let gates = handler.clone();
         async move {
             gates.pass("read").await;
-            request.content().collect(usize::MAX).await.map(|content| content.len().to_string()).map_err(|_| "failed")
+            request
+                .content()
+                .collect(usize::MAX)
+                .await
+                .map(|content| content.len().to_string())
+                .map_err(|_| "failed")
         }
     });
     let mut client = scene.connect();
@@ -127,7 +132,10 @@ fn content_of_unknown_length_is_thrown_away_up_to_the_limit() {
 fn an_incomplete_message_is_never_taken_for_complete() {
     for (request, name) in [
         (post(10) + "hello", "a length"),
-        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n".to_owned(), "chunks"),
+        (
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n".to_owned(),
+            "chunks",
+        ),
     ] {
         let scene = Scene::new(collect);
         let mut client = scene.connect();

@@ -24,17 +24,23 @@ fn persistence_is_what_the_version_and_the_options_say() {
         let mut client = scene.connect();
         client.send(request);
         let answer = client.received();
-        assert_eq!(answer.split("Connection: ").nth(1).and_then(|rest| rest.lines().next()), said, "{request}");
+        assert_eq!(
+            answer.split("Connection: ").nth(1).and_then(|rest| rest.lines().next()),
+            said,
+            "{request}"
+        );
         assert_eq!(client.is_closed(), !persists, "{request}");
     }
 }
 
 #[test]
 fn streamed_content_for_a_client_of_http_1_0_ends_with_the_connection() {
-    let scene = Scene::new(|| thruway_server::Content::written_by(async |mut writer| {
-        writer.write("streamed").await;
-        Ok(())
-    }));
+    let scene = Scene::new(|| {
+        thruway_server::Content::written_by(async |mut writer| {
+            writer.write("streamed").await;
+            Ok(())
+        })
+    });
     let mut client = scene.connect();
     client.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     let answer = client.received();
@@ -48,16 +54,21 @@ fn what_follows_the_last_request_is_not_answered() {
     let mut client = scene.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned() + GET);
     assert_eq!(client.received().matches("HTTP/1.1 200").count(), 1);
-    assert!(client.is_finished() && !client.is_closed(), "it lingers: the client has sent more than was read");
+    assert!(
+        client.is_finished() && !client.is_closed(),
+        "it lingers: the client has sent more than was read"
+    );
     scene.pass(Duration::from_secs(3));
     assert!(client.is_closed());
 }
 
 #[test]
 fn a_handler_can_end_the_connection() {
-    let scene = Scene::new(Router::new().get("/", || Response::text("bye").and_close()).get("/field", || {
-        Response::text("bye").with_field("Connection", "close")
-    }));
+    let scene = Scene::new(
+        Router::new()
+            .get("/", || Response::text("bye").and_close())
+            .get("/field", || Response::text("bye").with_field("Connection", "close")),
+    );
     for path in ["/", "/field"] {
         let mut client = scene.connect();
         client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));

@@ -40,7 +40,8 @@ fn many_answers_go_out_in_one_write_and_in_order() {
 
 #[test]
 fn however_requests_are_cut_the_answers_are_the_same() {
-    let requests = [get("/a"), "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello".to_owned(), get("/c")];
+    let requests =
+        [get("/a"), "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello".to_owned(), get("/c")];
     for size in 1..60 {
         let scene = Scene::new(path_of);
         let mut client = scene.connect();

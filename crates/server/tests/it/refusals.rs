@@ -17,7 +17,10 @@ fn each_broken_rule_has_its_status() {
         ("400", "GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n"),
         ("400", "GET / HTTP/1.1\nHost: a\n\n"),
         ("400", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\nx"),
-        ("400", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        (
+            "400",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        ),
         ("400", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         ("414", &long_target),
         ("417", "POST / HTTP/1.1\r\nHost: a\r\nExpect: cake\r\nContent-Length: 1\r\n\r\nx"),

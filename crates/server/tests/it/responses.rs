@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thruway_server::{
-    Content, ContentStream, Event, FieldLinesBuf, IntoResponse, Json, Piece, Request, Response, Router, StatusCode,
+    Content, ContentStream, Event, FieldLinesBuf, IntoResponse, Json, Piece, Request, Response, Router,
+    StatusCode,
 };
 use thruway_testkit::scene::Scene;
 
@@ -79,7 +80,10 @@ fn what_a_handler_returns_becomes_a_response() {
         ("/octets", "200 OK", "\x01\x02"),
     ] {
         let answer = get(&scene, path);
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")) && answer.ends_with(ending), "{answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}\r\n")) && answer.ends_with(ending),
+            "{answer}"
+        );
     }
 }
 
@@ -120,7 +124,11 @@ fn a_handler_may_say_itself_who_and_when() {
     let scene = Scene::new(|| Response::text("x").with_field("Date", "today").with_field("SERVER", "mine"));
     let answer = get(&scene, "/");
     assert_eq!(answer.matches("Date: ").count(), 1);
-    assert!(answer.contains("Date: today\r\n") && answer.contains("SERVER: mine\r\n") && !answer.contains("thruway"));
+    assert!(
+        answer.contains("Date: today\r\n")
+            && answer.contains("SERVER: mine\r\n")
+            && !answer.contains("thruway")
+    );
 }
 
 #[test]
@@ -209,7 +217,9 @@ fn large_content_is_not_torn_by_slow_clients() {
     });
     let scene = Scene::new(router);
     let mut client = scene.connect();
-    client.take_only(0).send("GET /whole HTTP/1.1\r\nHost: a\r\n\r\nGET /streamed HTTP/1.1\r\nHost: a\r\n\r\n");
+    client
+        .take_only(0)
+        .send("GET /whole HTTP/1.1\r\nHost: a\r\n\r\nGET /streamed HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut answers = Vec::new();
     for step in [1, 7, 1000, 4096].into_iter().cycle().take(400) {
         client.take_more(step);
@@ -251,5 +261,8 @@ fn cookies_go_both_ways() {
     let mut client = scene.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\nCookie: a=b; name=thru\r\n\r\n");
     let answer = client.received();
-    assert!(answer.contains("Set-Cookie: seen=yes; HttpOnly; Path=/\r\n") && answer.ends_with("thru"), "{answer}");
+    assert!(
+        answer.contains("Set-Cookie: seen=yes; HttpOnly; Path=/\r\n") && answer.ends_with("thru"),
+        "{answer}"
+    );
 }

@@ -20,7 +20,9 @@ fn get(scene: &Scene, path: &str) -> String {
 #[test]
 fn the_most_specific_route_wins_and_parameters_are_decoded() {
     let router = Router::new()
-        .get("/users/{id}", |request: &Request| Response::text(format_args!("user {}", request.parameter("id"))))
+        .get("/users/{id}", |request: &Request| {
+            Response::text(format_args!("user {}", request.parameter("id")))
+        })
         .get("/users/me", || "me")
         .get("/{a}/{b}/{c}/{d}", |request: &Request| {
             let all: Vec<&str> = request.parameters().iter().map(|(_, value)| value).collect();
@@ -45,7 +47,8 @@ fn the_most_specific_route_wins_and_parameters_are_decoded() {
 
 #[test]
 fn other_methods_are_answered_405_with_those_that_are_allowed() {
-    let scene = Scene::new(Router::new().get("/x", || "got").post("/x", || "posted").on("PURGE", "/x", || "purged"));
+    let scene =
+        Scene::new(Router::new().get("/x", || "got").post("/x", || "posted").on("PURGE", "/x", || "purged"));
     let answer = ask(&scene, "DELETE /x HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
     assert!(answer.contains("\r\nAllow: GET, POST, PURGE, HEAD, OPTIONS\r\n"), "{answer}");
@@ -123,7 +126,9 @@ fn queries_forms_and_json_are_read_or_rejected() {
     assert!(post("/form", form, "x=20&y=+22").starts_with("HTTP/1.1 422 "));
     assert!(post("/form", form, "x=20&y=22").ends_with("\r\n\r\n42"));
     assert!(post("/form", "text/plain", "x=20&y=22").starts_with("HTTP/1.1 415 "));
-    assert!(post("/json", "application/json; charset=utf-8", r#"{"x":1,"y":2}"#).ends_with(r#"{"x":2,"y":1}"#));
+    assert!(
+        post("/json", "application/json; charset=utf-8", r#"{"x":1,"y":2}"#).ends_with(r#"{"x":2,"y":1}"#)
+    );
     assert!(post("/json", "application/vnd.a+json", r#"{"x":1,"y":2}"#).ends_with(r#"{"x":2,"y":1}"#));
     assert!(post("/json", "application/json", r#"{"x":1}"#).starts_with("HTTP/1.1 422 "));
     assert!(post("/json", "application/json", "{").starts_with("HTTP/1.1 400 "));
@@ -173,14 +178,22 @@ fn pages_of_other_origins_are_let_in_or_not() {
         )
     };
     let good = preflight("https://good.example");
-    assert!(good.starts_with("HTTP/1.1 204 ") && good.contains("Access-Control-Allow-Methods: GET, "), "{good}");
+    assert!(
+        good.starts_with("HTTP/1.1 204 ") && good.contains("Access-Control-Allow-Methods: GET, "),
+        "{good}"
+    );
     assert!(good.contains("Access-Control-Allow-Origin: https://good.example\r\n"));
     assert!(good.contains("Access-Control-Allow-Credentials: true\r\n"));
     assert!(!preflight("https://evil.example").contains("Access-Control-Allow-Origin"));
     let answer = ask(&scene, "GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://good.example\r\n\r\n");
-    assert!(answer.contains("Access-Control-Expose-Headers: X-Total\r\n") && answer.contains("Vary: Origin\r\n"));
+    assert!(
+        answer.contains("Access-Control-Expose-Headers: X-Total\r\n") && answer.contains("Vary: Origin\r\n")
+    );
     assert!(get(&scene, "/").contains("Vary: Origin\r\n"));
     let any = Scene::new(Router::new().get("/", || "ok").layer(Cors::any_origin().with_credentials()));
     let answer = ask(&any, "GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://x.example\r\n\r\n");
-    assert!(answer.contains("Access-Control-Allow-Origin: *\r\n") && !answer.contains("Credentials"), "{answer}");
+    assert!(
+        answer.contains("Access-Control-Allow-Origin: *\r\n") && !answer.contains("Credentials"),
+        "{answer}"
+    );
 }
