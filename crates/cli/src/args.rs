@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use thruway_server::ListenAddr;
 
 /// One fast HTTP engine
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(version, arg_required_else_help = true, after_help = ENVIRONMENT)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -20,15 +19,14 @@ pub(crate) enum Command {
 }
 
 /// Serve what a config says, or a demo without one
-///
-/// Ends at SIGTERM or SIGINT when it has answered what it accepted; at a second signal, at once.
 #[derive(clap::Args)]
+#[command(after_help = SIGNALS)]
 pub(crate) struct ServeArgs {
     /// What to serve; without it, a demo on 127.0.0.1:8080
     pub(crate) config: Option<PathBuf>,
     /// Listen here instead: `IP:PORT` or `unix:PATH`; may be given several times
     #[arg(long, value_name = "ADDR")]
-    pub(crate) listen: Vec<ListenAddr>,
+    pub(crate) listen: Vec<String>,
     /// Worker threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
@@ -40,3 +38,18 @@ pub(crate) struct CheckArgs {
     /// The config to check
     pub(crate) config: PathBuf,
 }
+
+const ENVIRONMENT: &str = "\
+Environment:
+  THRUWAY_LOG  What is logged, as `debug` or `warn,thruway_server=trace` [default: info]";
+
+const SIGNALS: &str = "\
+Signals:
+  SIGTERM, SIGINT  Accept nothing more, answer what was accepted, end; at a second one, end at once
+  SIGUSR1          Open the access log again, after it was moved away
+
+Exit codes:
+  0    All connections ended by themselves
+  1    Some were cut off when the time to drain was over
+  2    The arguments, the config or an address cannot be used
+  143  A second signal came";

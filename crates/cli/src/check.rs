@@ -1,21 +1,20 @@
 //! `thruway check`.
 
+use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 use crate::args::CheckArgs;
 use crate::config::{Config, Failure};
-use crate::routes;
+use crate::{access_log, routes};
 
 /// Says what the config would do, or what is wrong with it.
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let config = Config::load(&args.config)?;
-    routes::build(&config)?;
-    println!("`{}` is valid", args.config.display());
-    for address in &config.listeners {
-        println!("listens on {address}");
+    let failures = [routes::build(&config).err(), access_log::check(&config).err()];
+    if let Some(failure) = Failure::all(failures.into_iter().flatten().collect()) {
+        return Err(failure);
     }
-    for route in &config.routes {
-        println!("{route}");
-    }
+    // Nobody may be reading there.
+    let _ = write!(stdout(), "`{}` is valid\n{config}", args.config.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use thruway_server::{
     Answer, BoxError, Content, ContentStream, Event, FieldLinesBuf, Handler, IntoResponse, Json, Piece,
-    Rejection, Request, Response, Router, StatusCode,
+    Rejection, Request, Response, Router,
 };
 use tokio::time::sleep;
 
@@ -56,25 +56,25 @@ impl Handler for Echo {
 struct Download;
 
 #[derive(Deserialize)]
-struct DownloadQuery<'a> {
+struct DownloadQuery {
+    #[serde(deserialize_with = "up_to_download_bytes_max")]
     bytes: u64,
-    chunked: Option<&'a str>,
-    close: Option<&'a str>,
     #[serde(default)]
+    chunked: Flag,
+    #[serde(default)]
+    close: Flag,
+    #[serde(default, deserialize_with = "up_to_pause_ms_max")]
     delay: u64,
 }
 
 impl Handler for Download {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        let query: DownloadQuery<'_> = match request.query() {
+        let query: DownloadQuery = match query(request, DOWNLOAD_USAGE) {
             Ok(query) => query,
             Err(rejection) => return Answer::Now(rejection.into_response()),
         };
-        if query.bytes > DOWNLOAD_BYTES_MAX {
-            return Answer::Now(Rejection::new(StatusCode::BAD_REQUEST, TOO_MUCH).into_response());
-        }
         let response = query.response();
-        match Duration::from_millis(query.delay.min(DELAY_MS_MAX)) {
+        match Duration::from_millis(query.delay) {
             Duration::ZERO => Answer::Now(response),
             delay => Answer::later(async move {
                 sleep(delay).await;
@@ -84,21 +84,16 @@ impl Handler for Download {
     }
 }
 
-impl DownloadQuery<'_> {
+impl DownloadQuery {
     fn response(&self) -> Response {
-        let is_chunked = self.chunked.is_some_and(is_on);
+        let is_chunked = self.chunked.0;
         let content = match usize::try_from(self.bytes) {
             Ok(length) if length <= BLOCK.len() && !is_chunked => Content::from(&BLOCK[..length]),
             _ => Content::from_content_stream(Blocks { left: self.bytes, is_chunked }),
         };
         let response = content.into_response();
-        if self.close.is_some_and(is_on) { response.and_close() } else { response }
+        if self.close.0 { response.and_close() } else { response }
     }
-}
-
-/// `?flag`, `?flag=1` and `?flag=true` switch a flag on.
-fn is_on(value: &str) -> bool {
-    matches!(value, "" | "1" | "true")
 }
 
 /// So many octets, block by block.
@@ -144,8 +139,9 @@ struct Seen<'a> {
 
 /// A tick a second; `?count=N` ends the stream after N, `?every=MS` changes the pace.
 fn events(request: &Request) -> Result<Response, Rejection> {
-    let EventsQuery { count, every } = request.query()?;
-    let every = Duration::from_millis(every.clamp(1, DELAY_MS_MAX));
+    let EventsQuery { count, every } = query(request, EVENTS_USAGE)?;
+    // At least a millisecond: an endless stream as fast as it goes is no use to anybody.
+    let every = Duration::from_millis(every.max(1));
     Ok(Response::events(KEEP_ALIVE, async move |mut events| {
         for tick in 1..=count {
             events.send(Event::data(&tick.to_string()).with_type("tick").with_id(&tick.to_string())).await;
@@ -159,7 +155,7 @@ fn events(request: &Request) -> Result<Response, Rejection> {
 struct EventsQuery {
     #[serde(default = "endless")]
     count: u64,
-    #[serde(default = "one_second")]
+    #[serde(default = "one_second", deserialize_with = "up_to_pause_ms_max")]
     every: u64,
 }
 
@@ -171,14 +167,52 @@ const fn one_second() -> u64 {
     1000
 }
 
+/// The query of `request`; if it cannot be used, the client is told why, and of what would do.
+fn query<'a, T: Deserialize<'a>>(request: &Request<'a>, usage: &str) -> Result<T, Rejection> {
+    request
+        .query()
+        .map_err(|rejection| Rejection::new(rejection.status(), format!("{rejection}\n\nhint: {usage}\n")))
+}
+
+/// What `?flag`, `?flag=1` and `?flag=true` switch on.
+#[derive(Clone, Copy, Default)]
+struct Flag(bool);
+
+impl<'de> Deserialize<'de> for Flag {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = String::deserialize(deserializer)?;
+        match value.as_str() {
+            "" | "1" | "true" => Ok(Self(true)),
+            "0" | "false" => Ok(Self(false)),
+            _ => Err(serde::de::Error::custom("a flag stands alone, or is `0` or `1`")),
+        }
+    }
+}
+
+fn up_to_download_bytes_max<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    number_up_to(DOWNLOAD_BYTES_MAX, deserializer)
+}
+
+fn up_to_pause_ms_max<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    number_up_to(PAUSE_MS_MAX, deserializer)
+}
+
+fn number_up_to<'de, D: Deserializer<'de>>(most: u64, deserializer: D) -> Result<u64, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().ok().filter(|number| *number <= most).ok_or_else(|| {
+        serde::de::Error::custom(format_args!("`{}` is not a number from 0 to {most}", text.escape_debug()))
+    })
+}
+
 static BLOCK: [u8; 256 << 10] = [b'x'; 256 << 10];
 
 /// 1 GiB.
 const DOWNLOAD_BYTES_MAX: u64 = 1 << 30;
-const TOO_MUCH: &str = "`bytes` must be at most 1073741824\n";
+const DOWNLOAD_USAGE: &str = "/download?bytes=N, with &chunked, &delay=MS and &close as you like";
+const EVENTS_USAGE: &str = "/events?count=N&every=MS, both as you like";
 
-/// An hour.
-const DELAY_MS_MAX: u64 = 3_600_000;
+/// A minute, so that nobody who has gone away is waited for much longer.
+const PAUSE_MS_MAX: u64 = 60_000;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 

@@ -4,13 +4,23 @@ use std::io::{IsTerminal, stderr};
 
 use tracing_subscriber::EnvFilter;
 
-/// Prints what is logged from here on. `THRUWAY_LOG` chooses levels, as `debug` or `thruway_server=trace`.
-pub(crate) fn start() {
-    let filter = EnvFilter::try_from_env("THRUWAY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+use crate::config::Failure;
+
+/// Prints what is logged from here on, as far as `THRUWAY_LOG` lets it; without that, from `info` on.
+pub(crate) fn start() -> Result<(), Failure> {
+    let levels = std::env::var_os(VARIABLE).filter(|levels| !levels.is_empty());
+    let levels = levels.as_ref().map_or("info".into(), |levels| levels.to_string_lossy());
+    let filter = EnvFilter::builder().parse(&levels).map_err(|error| {
+        Failure::new(format!("`{VARIABLE}` cannot be used: {error}"))
+            .with_hint("it holds a level, as `debug`, or levels of parts, as `info,thruway_server=trace`")
+    })?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
         .with_ansi(stderr().is_terminal())
         .with_writer(stderr)
         .init();
+    Ok(())
 }
+
+const VARIABLE: &str = "THRUWAY_LOG";

@@ -1,30 +1,41 @@
 //! The command `thruway`.
 
+// what is asked for
 mod args;
-mod check;
 mod config;
-mod demo;
 mod logging;
+
+// what it is made of
+mod demo;
 mod routes;
+mod access_log;
+
+// what is done
+mod check;
 mod serve;
 
+use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use args::{Args, Command};
+use config::Failure;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    logging::start();
-    let outcome = match args.command {
-        Command::Serve(args) => serve::run(&args),
-        Command::Check(args) => check::run(&args),
-    };
-    outcome.unwrap_or_else(|failure| {
-        eprint!("{failure}");
+    run(Args::parse()).unwrap_or_else(|failure| {
+        // Where nobody reads it, nobody misses it.
+        let _ = write!(stderr(), "{failure}");
         ExitCode::from(EXIT_UNUSABLE)
     })
+}
+
+fn run(args: Args) -> Result<ExitCode, Failure> {
+    logging::start()?;
+    match args.command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Check(args) => check::run(&args),
+    }
 }
 
 /// The arguments, the config or an address cannot be used; clap's exit code for arguments is the same.

@@ -2,49 +2,47 @@
 
 use std::sync::Arc;
 
-use thruway_server::{Answer, Handler, IntoHandler, Request, Response, RouteError, Router};
+use thruway_server::{Answer, Handler, Request, Response, Router};
 
-use crate::config::{Action, Config, Failure, FixedAnswer, PathMatch};
+use crate::config::{Action, Config, Failure, FixedAnswer, PathMatch, Route};
 use crate::demo;
 
 /// The router of `config`.
 pub(crate) fn build(config: &Config) -> Result<Router, Failure> {
-    let mut router = Router::new();
-    for route in &config.routes {
-        let handler: Arc<dyn Handler> = match &route.action {
-            Action::Answer(answer) => Arc::new(answer.clone()),
-            // Without anything beside it, there is no need for a router around a router.
-            Action::Demo if config.routes.len() == 1 && route.path.is_everything() => {
-                return Ok(demo::router());
-            }
-            Action::Demo => Arc::new(demo::router()),
-            Action::Files(files) => match files.open() {
-                Ok(files) => Arc::new(files),
-                Err(error) => {
-                    let message =
-                        format!("the directory `{}` cannot be served: {error}", files.root().display());
-                    return Err(config.failure_at(route, message));
-                }
-            },
-        };
-        add(&mut router, &route.path, handler).map_err(|error| config.failure_at(route, error))?;
+    // Alone, the demo needs no router around its own.
+    if let [Route { path: PathMatch::Prefix(path), action: Action::Demo, .. }] = &config.routes[..]
+        && path == "/"
+    {
+        return Ok(demo::router());
     }
-    Ok(router)
+    let mut router = Router::new();
+    let failures = config.routes.iter().filter_map(|route| {
+        add(&mut router, route).err().map(|message| config.failure_at(&route.span, message))
+    });
+    match Failure::all(failures.collect()) {
+        None => Ok(router),
+        Some(failure) => Err(failure),
+    }
 }
 
-fn add(router: &mut Router, path: &PathMatch, handler: impl IntoHandler<()>) -> Result<(), RouteError> {
-    match path {
+/// Adds `route`; the error is a message.
+fn add(router: &mut Router, route: &Route) -> Result<(), String> {
+    let handler: Arc<dyn Handler> = match &route.action {
+        Action::Answer(answer) => Arc::new(answer.clone()),
+        Action::Demo => Arc::new(demo::router()),
+        Action::Files(files) => Arc::new(files.open().map_err(|error| {
+            format!("the directory `{}` cannot be served: {error}", files.root().display())
+        })?),
+    };
+    let added = match &route.path {
         PathMatch::Prefix(path) => router.try_mount(path, handler),
         PathMatch::Exact(path) => router.try_any(path, handler),
-    }
+    };
+    added.map_err(|error| error.to_string())
 }
 
 impl Handler for FixedAnswer {
     fn handle<'a>(&'a self, _: &mut Request<'a>) -> Answer {
-        let mut response = Response::new(self.status).with_content(self.content.clone());
-        for line in &self.field_lines {
-            response = response.with_field(line.name.as_str(), line.value.as_bytes());
-        }
-        Answer::Now(response)
+        Answer::Now(Response::ok(self.field_lines.clone(), self.content).with_status(self.status))
     }
 }

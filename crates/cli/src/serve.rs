@@ -4,13 +4,13 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 use thruway_server::{
-    AccessLog, ListenAddr, RunningServer, Server, ServerError, TerminationSignals, WorkerLoad,
-    raise_descriptor_limit,
+    AccessLog, ListenAddr, ReopenSignal, Router, RunningServer, Server, ServerError, TerminationSignals,
+    WorkerLoad, raise_descriptor_limit,
 };
 
 use crate::args::ServeArgs;
 use crate::config::{Config, Failure};
-use crate::routes;
+use crate::{access_log, routes};
 
 /// Serves until a signal, and drains.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
@@ -19,15 +19,17 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         None => Config::demo(),
     };
     if !args.listen.is_empty() {
-        config.listeners.clone_from(&args.listen);
+        config.listen_at(&args.listen)?;
     }
     config.workers = args.workers.map(usize::from).or(config.workers);
     raise_descriptor_limit();
     // Before the first thread, so that no signal finds the default.
     let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
-    let log = config.access_log.as_ref().map(|log| AccessLog::start(log.format, &log.target)).transpose();
-    let log = log.map_err(|error| Failure::new(format!("the access log cannot be written: {error}")))?;
-    let server = start(&config, log.as_ref())?;
+    let reopen = ReopenSignal::take_over().map_err(ServerError::from)?;
+    let router = routes::build(&config)?;
+    let log = access_log::start(&config)?;
+    let server = start(&config, router, log.as_ref())?;
+    access_log::reopen_at(reopen, log.clone());
     print_addresses(&server, args.config.is_none());
     let loads = server.run_until(signals);
     if let Some(log) = &log {
@@ -36,8 +38,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     Ok(report(&loads))
 }
 
-fn start(config: &Config, log: Option<&AccessLog>) -> Result<RunningServer, Failure> {
-    let mut server = Server::new(routes::build(config)?).config(config.server.clone());
+fn start(config: &Config, router: Router, log: Option<&AccessLog>) -> Result<RunningServer, ServerError> {
+    let mut server = Server::new(router).config(config.server.clone());
     for address in &config.listeners {
         server = server.listen_on(address.clone());
     }
@@ -50,7 +52,7 @@ fn start(config: &Config, log: Option<&AccessLog>) -> Result<RunningServer, Fail
     if let Some(log) = log {
         server = server.record(log.clone());
     }
-    Ok(server.start()?)
+    server.start()
 }
 
 /// On the standard output, for scripts that let the system choose a port. Nobody may be reading there.

@@ -58,9 +58,17 @@ impl Balance {
         self.lock()[worker].load.connections = self.connections_max;
     }
 
-    /// A connection of `worker` has ended.
+    /// A connection of `worker` has ended. After [`cut_off`](Self::cut_off), that is none of its own doing.
     pub(crate) fn release(&self, worker: usize) {
-        self.lock()[worker].load.connections -= 1;
+        let place = &mut self.lock()[worker];
+        if !place.is_finished {
+            place.load.connections -= 1;
+        }
+    }
+
+    /// Ends `worker`, which gets no connection any more; those it has stay counted.
+    pub(crate) fn cut_off(&self, worker: usize) {
+        self.lock()[worker].is_finished = true;
     }
 
     /// Whether `worker` has no connection and none on the way to it. If so, it gets none any more.
@@ -115,6 +123,17 @@ mod tests {
         assert_eq!(balance.assign(1).worker, 1);
         assert_eq!(balance.assign(1).worker, 1);
         assert!(!balance.finish(1));
+    }
+
+    #[test]
+    fn what_was_cut_off_stays_counted() {
+        let balance = Balance::new(2, 10);
+        balance.assign(0);
+        balance.assign(1);
+        balance.cut_off(0);
+        balance.release(0);
+        balance.release(1);
+        assert_eq!(connections(&balance), [1, 0]);
     }
 
     #[test]

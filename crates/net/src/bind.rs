@@ -114,9 +114,9 @@ fn bind_unix(path: &Path, backlog: i32) -> io::Result<Bound> {
 
 /// Removes a socket that a crashed server left behind: one that nobody listens on.
 fn remove_stale(path: &Path) -> io::Result<()> {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
-    if !is_socket {
-        return Ok(());
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !metadata.file_type().is_socket() {
+        return Err(io::ErrorKind::AlreadyExists.into());
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
@@ -140,10 +140,12 @@ pub struct BindError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BindReason {
-    /// Another process listens there.
+    /// Somebody listens there.
     AddressInUse,
     /// This machine does not have the address, or the directory of the path does not exist.
     AddressUnknown,
+    /// A file that is no socket is in the place of a Unix socket.
+    PathTaken,
     /// The user may not listen there.
     PermissionDenied,
     /// Something else.
@@ -153,15 +155,25 @@ pub enum BindReason {
 impl BindError {
     /// What can be done about it.
     pub const fn hint(&self) -> &'static str {
-        match self.reason {
-            BindReason::AddressInUse => {
-                "another process listens there; stop it, or choose another address or port"
+        match (self.reason, &self.address) {
+            (BindReason::AddressInUse, ListenAddr::Tcp(_)) => {
+                "something listens on this port already; stop it, or choose another address or port"
             }
-            BindReason::AddressUnknown => {
-                "choose an address of this machine, or a path in a directory that exists"
+            (BindReason::AddressInUse, ListenAddr::Unix(_)) => {
+                "something listens on this path already; stop it, or choose another path"
             }
-            BindReason::PermissionDenied => "ports below 1024 need a privilege; choose a higher port",
-            BindReason::Other => "choose another address",
+            (BindReason::AddressUnknown, ListenAddr::Tcp(_)) => "choose an address of this machine",
+            (BindReason::AddressUnknown, ListenAddr::Unix(_)) => "choose a path in a directory that exists",
+            (BindReason::PathTaken, _) => {
+                "a file is there that is no socket; move it away, or choose another path"
+            }
+            (BindReason::PermissionDenied, ListenAddr::Tcp(_)) => {
+                "ports below 1024 need a privilege; choose a higher port"
+            }
+            (BindReason::PermissionDenied, ListenAddr::Unix(_)) => {
+                "choose a path in a directory that this user may write to"
+            }
+            (BindReason::Other, _) => "choose another address",
         }
     }
 }
@@ -169,7 +181,8 @@ impl BindError {
 impl From<io::ErrorKind> for BindReason {
     fn from(kind: io::ErrorKind) -> Self {
         match kind {
-            io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists => Self::AddressInUse,
+            io::ErrorKind::AddrInUse => Self::AddressInUse,
+            io::ErrorKind::AlreadyExists => Self::PathTaken,
             io::ErrorKind::AddrNotAvailable | io::ErrorKind::NotFound => Self::AddressUnknown,
             io::ErrorKind::PermissionDenied => Self::PermissionDenied,
             _ => Self::Other,

@@ -1,16 +1,17 @@
-//! The signals that ask a process to end.
+//! Signals to the process, waited for on threads that do nothing else.
 
+use std::future::poll_fn;
 use std::io;
+use std::task::Poll;
 
-use tokio::runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for SIGTERM and SIGINT, on a thread that does nothing else. While this exists, neither ends the process.
-pub struct TerminationSignals {
-    runtime: runtime::Runtime,
-    terminate: Signal,
-    interrupt: Signal,
-}
+/// SIGTERM and SIGINT, which ask a process to end. While this exists, neither ends it by itself.
+pub struct TerminationSignals(Awaited);
+
+/// SIGUSR1, which asks a process to open its logs again. While this exists, it does not end the process.
+pub struct ReopenSignal(Awaited);
 
 impl TerminationSignals {
     /// Takes over the handling of the two signals.
@@ -18,23 +19,53 @@ impl TerminationSignals {
     /// # Errors
     /// The system refuses the handlers.
     pub fn take_over() -> io::Result<Self> {
-        let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
-        let guard = runtime.enter();
-        let terminate = signal(SignalKind::terminate())?;
-        let interrupt = signal(SignalKind::interrupt())?;
-        drop(guard);
-        Ok(Self { runtime, terminate, interrupt })
+        Awaited::take_over(&[SignalKind::terminate(), SignalKind::interrupt()]).map(Self)
     }
 
     /// Blocks until the next of the two arrives.
     pub fn wait(&mut self) {
-        let Self { runtime, terminate, interrupt } = self;
-        runtime.block_on(async {
-            std::future::poll_fn(|cx| {
-                let has_arrived = terminate.poll_recv(cx).is_ready() | interrupt.poll_recv(cx).is_ready();
-                if has_arrived { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-            })
-            .await;
-        });
+        self.0.wait();
+    }
+}
+
+impl ReopenSignal {
+    /// Takes over the handling of the signal.
+    ///
+    /// # Errors
+    /// The system refuses the handler.
+    pub fn take_over() -> io::Result<Self> {
+        Awaited::take_over(&[SignalKind::user_defined1()]).map(Self)
+    }
+
+    /// Blocks until it arrives.
+    pub fn wait(&mut self) {
+        self.0.wait();
+    }
+}
+
+struct Awaited {
+    runtime: Runtime,
+    signals: Vec<Signal>,
+}
+
+impl Awaited {
+    fn take_over(kinds: &[SignalKind]) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_io().build()?;
+        let guard = runtime.enter();
+        let signals = kinds.iter().map(|kind| signal(*kind)).collect::<io::Result<_>>()?;
+        drop(guard);
+        Ok(Self { runtime, signals })
+    }
+
+    fn wait(&mut self) {
+        let Self { runtime, signals } = self;
+        runtime.block_on(poll_fn(|cx| {
+            // Each is polled: one that is not would not wake this thread.
+            let arrived = signals.iter_mut().filter_map(|signal| match signal.poll_recv(cx) {
+                Poll::Ready(_) => Some(()),
+                Poll::Pending => None,
+            });
+            if arrived.count() > 0 { Poll::Ready(()) } else { Poll::Pending }
+        }));
     }
 }

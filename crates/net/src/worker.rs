@@ -90,6 +90,11 @@ impl Worker {
         Poll::Pending
     }
 
+    /// Gives up the connections that are left; they stay counted.
+    pub(crate) fn cut_off(&self) {
+        self.balance.cut_off(self.index);
+    }
+
     fn wake_if_waiting(&self) {
         if let Some(waker) = self.waits_for_last.take() {
             waker.wake();

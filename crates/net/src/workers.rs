@@ -228,7 +228,7 @@ async fn drive<T: Fn(Accepted) + 'static>(
                 let now = worker.clock().now();
                 worker.deadlines().wake_overdue(now);
                 if cut_off.is_some_and(|cut_off| cut_off <= now) {
-                    return;
+                    return worker.cut_off();
                 }
             }
             () = poll_fn(|cx| worker.poll_drained(cx)) => return,

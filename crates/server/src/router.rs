@@ -34,8 +34,8 @@ struct Route {
     any: Option<Arc<dyn Handler>>,
     /// The value of `Allow`.
     allow: String,
-    /// For a mounted handler, how many octets of the path are not its concern.
-    mount_prefix: usize,
+    /// If `any` is mounted, how many octets of the path are not its concern.
+    mount_prefix: Option<usize>,
 }
 
 enum MethodName {
@@ -127,7 +127,7 @@ impl Router {
     }
 
     /// Hands every request at `prefix` and below to `handler`, which sees in [`Request::mounted_path`] what comes
-    /// after the prefix. For files, adapters and other routers.
+    /// after the prefix. For files, adapters and other routers. At the prefix itself, a route of its own comes first.
     ///
     /// # Panics
     /// As [`on`](Self::on).
@@ -179,7 +179,7 @@ impl Router {
     /// # Errors
     /// As [`try_on`](Self::try_on).
     pub fn try_any<M>(&mut self, path: &str, handler: impl IntoHandler<M>) -> Result<(), RouteError> {
-        self.try_any_below(path, 0, handler.into_handler())
+        self.add_any(path, None, handler.into_handler())
     }
 
     /// As [`mount`](Self::mount), for routes that are not written in the program.
@@ -191,23 +191,30 @@ impl Router {
         let handler = handler.into_handler();
         let paths = [prefix.to_owned(), format!("{prefix}/"), format!("{prefix}/{{*mounted}}")];
         for path in paths.iter().filter(|path| !path.is_empty()) {
-            self.try_any_below(path, prefix.len(), handler.clone())?;
+            self.add_any(path, Some(prefix.len()), handler.clone())?;
         }
         Ok(())
     }
 
-    fn try_any_below(
+    fn add_any(
         &mut self,
         path: &str,
-        prefix: usize,
+        mount_prefix: Option<usize>,
         handler: Arc<dyn Handler>,
     ) -> Result<(), RouteError> {
         let route = self.route_at(path)?;
-        if route.any.is_some() {
-            return Err(RouteError::new(path, "it has a handler already".to_owned()));
+        let has_handler = route.any.is_some();
+        match (route.mount_prefix, mount_prefix) {
+            // The path itself is more specific than a mount there.
+            (None, Some(_)) if has_handler => return Ok(()),
+            (Some(_), None) => {}
+            _ if has_handler => {
+                return Err(RouteError::new(path, "it has a handler already".to_owned()));
+            }
+            _ => {}
         }
         route.any = Some(handler);
-        route.mount_prefix = prefix;
+        route.mount_prefix = mount_prefix;
         Ok(())
     }
 
@@ -261,7 +268,13 @@ impl Router {
 
 impl Route {
     fn new(path: &str) -> Self {
-        Self { path: path.to_owned(), handlers: Vec::new(), any: None, allow: String::new(), mount_prefix: 0 }
+        Self {
+            path: path.to_owned(),
+            handlers: Vec::new(),
+            any: None,
+            allow: String::new(),
+            mount_prefix: None,
+        }
     }
 
     #[inline]
@@ -272,7 +285,7 @@ impl Route {
         }
         match (&self.any, method) {
             (Some(handler), _) => {
-                request.mount_below(self.mount_prefix);
+                request.mount_below(self.mount_prefix.unwrap_or(0));
                 handler.handle(request)
             }
             (None, Method::Head) if let Some(handler) = self.find(Method::Get) => handler.handle(request),

@@ -7,12 +7,9 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use super::Span;
 
-/// What is wrong, where, and what to do about it.
+/// What is wrong, where, and what to do about it; one thing or several.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    text: String,
-    hint: Option<String>,
-}
+pub(crate) struct Failure(String);
 
 /// The text of a config.
 pub(super) struct Source {
@@ -22,12 +19,17 @@ pub(super) struct Source {
 
 impl Failure {
     pub(crate) fn new(message: impl fmt::Display) -> Self {
-        Self { text: format!("error: {message}"), hint: None }
+        Self(format!("error: {message}\n"))
     }
 
-    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
+    /// Several failures as one; `None` if there is none.
+    pub(crate) fn all(failures: Vec<Self>) -> Option<Self> {
+        let texts: Vec<String> = failures.into_iter().map(|failure| failure.0).collect();
+        (!texts.is_empty()).then(|| Self(texts.join("\n")))
+    }
+
+    pub(crate) fn with_hint(self, hint: impl fmt::Display) -> Self {
+        Self(format!("{}\nhint: {hint}\n", self.0))
     }
 }
 
@@ -42,16 +44,12 @@ impl Source {
         let span = span.start..span.start + first_line;
         let snippet = Snippet::source(&self.text).path(&*path).annotation(AnnotationKind::Primary.span(span));
         let report = [Level::ERROR.primary_title(&message).element(snippet)];
-        Failure { text: Renderer::plain().render(&report).to_string(), hint: None }
+        Failure(format!("{}\n", Renderer::plain().render(&report)))
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.text)?;
-        match &self.hint {
-            Some(hint) => writeln!(f, "\nhint: {hint}"),
-            None => Ok(()),
-        }
+        f.write_str(&self.0)
     }
 }

@@ -1,14 +1,18 @@
 //! What `thruway serve` is told to do: read from a file ([`raw`]), then resolved so that nothing is left to interpret.
 
-mod failure;
 mod raw;
 mod resolve;
+mod failure;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use thruway_server::{AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, ListenAddr, StatusCode};
+use thruway_server::{
+    AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, StatusCode,
+};
 
 pub(crate) use failure::Failure;
 use failure::Source;
@@ -31,7 +35,7 @@ pub(crate) struct Config {
 pub(crate) struct Route {
     pub(crate) path: PathMatch,
     pub(crate) action: Action,
-    span: Span,
+    pub(crate) span: Span,
 }
 
 /// The paths a route is for.
@@ -48,12 +52,13 @@ pub(crate) enum Action {
     Files(FilesConfig),
 }
 
-/// The same answer for everybody.
+/// The same answer for everybody. What it consists of is needed until the process ends, so it is never freed: that
+/// way workers share it without copies, and without counting who uses it.
 #[derive(Clone)]
 pub(crate) struct FixedAnswer {
     pub(crate) status: StatusCode,
     pub(crate) field_lines: FieldLinesBuf,
-    pub(crate) content: String,
+    pub(crate) content: &'static str,
 }
 
 /// A directory to be served.
@@ -68,6 +73,7 @@ pub(crate) struct FilesConfig {
 pub(crate) struct AccessLogConfig {
     pub(crate) format: AccessLogFormat,
     pub(crate) target: AccessLogTarget,
+    pub(crate) span: Span,
 }
 
 /// A place in the config's text.
@@ -77,7 +83,7 @@ impl Config {
     /// Reads the config at `path`.
     pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path).map_err(|error| {
-            Failure::new(format!("cannot read `{}`: {error}", path.display()))
+            Failure::new(format!("`{}` cannot be read: {error}", path.display()))
                 .with_hint("the argument of `serve` and `check` is the path of a config in TOML")
         })?;
         let source = Source { path: path.to_owned(), text };
@@ -98,20 +104,36 @@ impl Config {
         }
     }
 
-    /// What is wrong with `route`, with its place in the file.
-    pub(crate) fn failure_at(&self, route: &Route, message: impl fmt::Display) -> Failure {
+    /// Listens at `addresses` instead.
+    pub(crate) fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
+        self.listeners.clear();
+        for text in addresses {
+            let address: ListenAddr = text
+                .parse()
+                .map_err(|error: InvalidListenAddr| Failure::new(error).with_hint(InvalidListenAddr::HINT))?;
+            if is_listed(&self.listeners, &address) {
+                return Err(
+                    Failure::new(format!("`{address}` is listened on already")).with_hint(LISTED_HINT)
+                );
+            }
+            self.listeners.push(address);
+        }
+        Ok(())
+    }
+
+    /// What is wrong at `span` of the file.
+    pub(crate) fn failure_at(&self, span: &Span, message: impl fmt::Display) -> Failure {
         match &self.source {
-            Some(source) => source.failure(route.span.clone(), message),
-            None => Failure::new(message.to_string()),
+            Some(source) => source.failure(span.clone(), message),
+            None => Failure::new(message),
         }
     }
 }
 
-impl PathMatch {
-    /// Whether no path is left for others.
-    pub(crate) fn is_everything(&self) -> bool {
-        matches!(self, Self::Prefix(path) if path == "/")
-    }
+/// Whether there is a listener at `address` already. With port 0, the system finds another port each time.
+fn is_listed(listeners: &[ListenAddr], address: &ListenAddr) -> bool {
+    let is_port_open = matches!(address, ListenAddr::Tcp(address) if address.port() == 0);
+    !is_port_open && listeners.contains(address)
 }
 
 impl FilesConfig {
@@ -134,6 +156,22 @@ impl FilesConfig {
     }
 }
 
+/// What the config does, a line for each thing.
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for address in &self.listeners {
+            writeln!(f, "listens on {address}")?;
+        }
+        for route in &self.routes {
+            writeln!(f, "{route}")?;
+        }
+        if let Some(log) = &self.access_log {
+            writeln!(f, "access log: {log}")?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.path {
@@ -147,3 +185,19 @@ impl fmt::Display for Route {
         }
     }
 }
+
+impl fmt::Display for AccessLogConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let format = match self.format {
+            AccessLogFormat::Common => "common",
+            AccessLogFormat::Combined => "combined",
+            AccessLogFormat::Json => "json",
+        };
+        match &self.target {
+            AccessLogTarget::File(path) => write!(f, "{format}, to {}", path.display()),
+            AccessLogTarget::Stdout => write!(f, "{format}, to the standard output"),
+        }
+    }
+}
+
+const LISTED_HINT: &str = "leave it out";

@@ -1,5 +1,8 @@
 //! The config as the file says it. Nothing is looked up and nothing opened here.
+//!
+//! `examples/serve.toml` shows every key with its default.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,14 +16,17 @@ use super::failure::Source;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Raw {
-    /// Worker threads. Default one for each core.
-    pub(super) workers: Option<Spanned<usize>>,
+    /// Worker threads, 1 to 1024. Default one for each core.
+    pub(super) workers: Option<Spanned<u64>>,
     /// Connections open at one time; those beyond are answered 503. Default as many as descriptors allow.
-    pub(super) connections_max: Option<Spanned<usize>>,
+    pub(super) connections_max: Option<Spanned<u64>>,
+    /// Where to listen; at least one.
     #[serde(default)]
     pub(super) listeners: Vec<RawListener>,
+    /// What is served; at least one.
     #[serde(default)]
     pub(super) routes: Vec<Spanned<RawRoute>>,
+    /// A line for each request. Default none.
     pub(super) access_log: Option<RawAccessLog>,
     #[serde(default)]
     pub(super) limits: RawLimits,
@@ -42,7 +48,7 @@ pub(super) struct RawListener {
 pub(super) struct RawRoute {
     /// This path and all below it.
     pub(super) path: Option<Spanned<String>>,
-    /// This path only.
+    /// This path only; it comes before a `path` that is the same.
     pub(super) path_exact: Option<Spanned<String>>,
     /// Action: the same answer for everybody.
     pub(super) answer: Option<RawAnswer>,
@@ -55,23 +61,22 @@ pub(super) struct RawRoute {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAnswer {
-    /// Default 200.
+    /// 200 to 599. Default 200.
     pub(super) status: Option<Spanned<u16>>,
-    /// Default `text/plain; charset=utf-8`.
+    /// Default `text/plain; charset=utf-8` where there is content.
     pub(super) content_type: Option<Spanned<String>>,
     /// Default none.
+    pub(super) content: Option<Spanned<String>>,
+    /// More field lines: `{ name = "…", value = "…" }`. Those that the server writes itself are refused.
     #[serde(default)]
-    pub(super) content: String,
-    /// More field lines: `{ name = "…", value = "…" }`.
-    #[serde(default)]
-    pub(super) fields: Vec<Spanned<RawField>>,
+    pub(super) fields: Vec<RawField>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawField {
-    pub(super) name: String,
-    pub(super) value: String,
+    pub(super) name: Spanned<String>,
+    pub(super) value: Spanned<String>,
 }
 
 #[derive(Deserialize)]
@@ -80,7 +85,7 @@ pub(super) struct RawFiles {
     /// The directory; relative to that of the config.
     pub(super) root: PathBuf,
     /// What is served for a directory. Default `index.html`.
-    pub(super) index: Option<String>,
+    pub(super) index: Option<Spanned<String>>,
     /// Whether `.br`, `.zst` and `.gz` beside a file are sent to those who take them. Default true.
     pub(super) precompressed: Option<bool>,
     /// Whether files are served whose names begin with a dot. Default false.
@@ -93,11 +98,11 @@ pub(super) struct RawFiles {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAccessLog {
-    /// Default `combined`.
+    /// `common`, `combined` or `json`. Default `combined`.
     #[serde(default)]
     pub(super) format: RawFormat,
     /// A file, or `-` for the standard output, which is the default. Relative to the directory of the config.
-    pub(super) path: Option<PathBuf>,
+    pub(super) path: Option<Spanned<PathBuf>>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -109,38 +114,56 @@ pub(super) enum RawFormat {
     Json,
 }
 
-/// See `thruway_server::Limits` and `thruway_server::Config` for what each is and its default.
+/// How much is taken on. Defaults are those of `thruway_server::Limits` and `thruway_server::Config`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawLimits {
+    /// Octets of a request target; more is answered 414.
     pub(super) request_target_bytes: Option<Spanned<u32>>,
+    /// Octets of a header section; more is answered 431.
     pub(super) header_section_bytes: Option<Spanned<u32>>,
+    /// Field lines in a header or trailer section; more is answered 431.
     pub(super) field_lines: Option<Spanned<u32>>,
+    /// Octets of content; more is answered 413.
     pub(super) content_bytes: Option<u64>,
+    /// Octets that chunks may take beyond their data; more is answered 400.
     pub(super) chunk_extension_bytes: Option<Spanned<u32>>,
+    /// Octets of a trailer section; more is answered 431.
     pub(super) trailer_section_bytes: Option<Spanned<u32>>,
+    /// Requests on one connection; 0 for no limit.
     pub(super) requests_per_connection: Option<u64>,
-    pub(super) pipelined_requests: Option<usize>,
+    /// Requests of one connection that are answered at the same time.
+    pub(super) pipelined_requests: Option<Spanned<usize>>,
+    /// Octets of answers that wait for a client to read them.
     pub(super) output_bytes: Option<Spanned<usize>>,
+    /// Octets of content read ahead of who takes them.
     pub(super) content_window_bytes: Option<Spanned<usize>>,
+    /// Octets of content nobody wants that are read all the same, to keep the connection.
     pub(super) discard_bytes: Option<u64>,
 }
 
-/// See `thruway_server::Timeouts` for what each is and its default. Durations are written `10s`, `1m 30s`, `500ms`.
+/// How long is waited for what: `10s`, `1m 30s`, `500ms`. Defaults are those of `thruway_server::Timeouts`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTimeouts {
-    pub(super) header_section: Option<Period>,
-    pub(super) content: Option<Period>,
+    /// For the header section of a request that has begun.
+    pub(super) header_section: Option<Spanned<Period>>,
+    /// For content, beyond what `content_rate_min` allows.
+    pub(super) content: Option<Spanned<Period>>,
+    /// Octets of content a second that a client must send on average.
     pub(super) content_rate_min: Option<u64>,
-    pub(super) idle: Option<Period>,
-    pub(super) write_stall: Option<Period>,
-    pub(super) linger: Option<Period>,
-    pub(super) drain: Option<Period>,
+    /// For the next request.
+    pub(super) idle: Option<Spanned<Period>>,
+    /// For a client that does not read.
+    pub(super) write_stall: Option<Spanned<Period>>,
+    /// For a client to read the last answer and close.
+    pub(super) linger: Option<Spanned<Period>>,
+    /// For all connections to end, once the server is asked to.
+    pub(super) drain: Option<Spanned<Period>>,
 }
 
 /// A duration, written with its unit.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
 pub(super) struct Period(pub(super) Duration);
 
 impl<'de> Deserialize<'de> for Period {
@@ -153,24 +176,66 @@ impl<'de> Deserialize<'de> for Period {
     }
 }
 
+impl fmt::Display for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_duration(self.0).fmt(f)
+    }
+}
+
 /// Reads the text of a config.
 pub(super) fn parse(source: &Source) -> Result<Raw, Failure> {
     toml::from_str(&source.text).map_err(|error| {
-        let failure = source.failure(error.span().unwrap_or(0..0), error.message());
-        match suggestion(error.message()) {
-            Some(name) => failure.with_hint(format!("did you mean `{name}`?")),
-            None => failure,
+        let span = error.span().unwrap_or(0..0);
+        match Unknown::from_message(error.message()) {
+            Some(unknown) => source.failure(span, unknown.message()).with_hint(unknown.hint()),
+            None => source.failure(span, without_types(error.message())),
         }
     })
 }
 
-/// The expected key that an unknown one is most like: ``unknown field `adress`, expected `address` or …``.
-fn suggestion(message: &str) -> Option<&str> {
-    let mut quoted = message.strip_prefix("unknown ")?.split('`').skip(1).step_by(2);
-    let unknown = quoted.next()?;
-    quoted
-        .map(|name| (strsim::jaro_winkler(unknown, name), name))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, name)| name)
+/// The names of Rust's types say nothing to those who write a config.
+fn without_types(message: &str) -> String {
+    ["u16", "u32", "u64", "usize"].iter().fold(message.to_owned(), |message, name| {
+        message.replace(&format!("expected {name}"), "expected a whole number from 0 on")
+    })
 }
+
+/// A key or a value that is not one of those expected.
+struct Unknown<'m> {
+    what: &'static str,
+    name: &'m str,
+    expected: Vec<&'m str>,
+}
+
+impl<'m> Unknown<'m> {
+    /// Reads what serde says: ``unknown field `adress`, expected `address` or …``.
+    fn from_message(message: &'m str) -> Option<Self> {
+        let (what, rest) = match message.strip_prefix("unknown field ") {
+            Some(rest) => ("key", rest),
+            None => ("value", message.strip_prefix("unknown variant ")?),
+        };
+        let mut quoted = rest.split('`').skip(1).step_by(2);
+        Some(Self { what, name: quoted.next()?, expected: quoted.collect() })
+    }
+
+    fn message(&self) -> String {
+        format!("unknown {} `{}`", self.what, self.name)
+    }
+
+    /// The name that was probably meant, or else all there are.
+    fn hint(&self) -> String {
+        let meant = self
+            .expected
+            .iter()
+            .map(|name| (strsim::jaro_winkler(self.name, name), name))
+            .filter(|(likeness, _)| *likeness > LIKENESS_MIN)
+            .max_by(|(one, _), (other, _)| one.total_cmp(other));
+        match meant {
+            Some((_, name)) => format!("did you mean `{name}`?"),
+            None => format!("possible here: `{}`", self.expected.join("`, `")),
+        }
+    }
+}
+
+/// One letter more, less or exchanged in a short name.
+const LIKENESS_MIN: f64 = 0.8;

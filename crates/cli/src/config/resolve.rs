@@ -1,121 +1,145 @@
 //! From what the file says to what is to be done.
 
+mod answer;
+
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
-use thruway_server::{
-    AccessLogFormat, AccessLogTarget, FieldLinesBuf, FieldValue, InvalidListenAddr, Limits, ListenAddr,
-    StatusCode, Timeouts,
-};
+use thruway_server::{AccessLogFormat, AccessLogTarget, InvalidListenAddr, Limits, ListenAddr, Timeouts};
 use toml::Spanned;
 
 use super::failure::Source;
 use super::raw::{
-    Period, Raw, RawAccessLog, RawAnswer, RawField, RawFiles, RawFormat, RawLimits, RawListener, RawRoute,
-    RawTimeouts,
+    Period, Raw, RawAccessLog, RawFiles, RawFormat, RawLimits, RawListener, RawRoute, RawTimeouts,
 };
-use super::{AccessLogConfig, Action, Config, Failure, FilesConfig, FixedAnswer, PathMatch, Route};
+use super::{
+    AccessLogConfig, Action, Config, Failure, FilesConfig, LISTED_HINT, PathMatch, Route, Span, is_listed,
+};
 
 /// Resolves `raw`, which `source` says.
+///
+/// # Errors
+/// All that is wrong, not only what comes first.
 pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
-    let resolver = Resolver { source: &source };
-    if raw.listeners.is_empty() {
-        return Err(Failure::new(format!("`{}` has no listener", source.path.display()))
-            .with_hint("add one: `[[listeners]]` and below it `address = \"127.0.0.1:8080\"`"));
-    }
-    let listeners =
-        raw.listeners.iter().map(|listener| resolver.listener(listener)).collect::<Result<_, _>>()?;
-    let routes = raw.routes.into_iter().map(|route| resolver.route(route)).collect::<Result<_, _>>()?;
-    let workers = raw.workers.map(|workers| resolver.in_range(workers, 1..=1024)).transpose()?;
-    let connections_max =
-        raw.connections_max.map(|count| resolver.in_range(count, 1..=usize::MAX)).transpose()?;
+    let mut resolver = Resolver { source: &source, failures: Vec::new() };
+    let workers = resolver.count(raw.workers, 1..=1024);
+    let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
+    let listeners = resolver.listeners(&raw.listeners);
+    let routes = resolver.routes(raw.routes);
     let access_log = raw.access_log.map(|log| resolver.access_log(log));
-    let server = resolver.server(raw.limits, &raw.timeouts)?;
-    Ok(Config { listeners, routes, access_log, workers, connections_max, server, source: Some(source) })
+    let server = resolver.server(raw.limits, raw.timeouts);
+    match Failure::all(resolver.failures) {
+        Some(failure) => Err(failure),
+        None => Ok(Config {
+            listeners,
+            routes,
+            access_log,
+            workers,
+            connections_max,
+            server,
+            source: Some(source),
+        }),
+    }
 }
 
-/// Resolves the parts of one file.
+/// Resolves the parts of one file. What is wrong is kept, and stands in for something right.
 struct Resolver<'s> {
     source: &'s Source,
+    failures: Vec<Failure>,
 }
 
 impl Resolver<'_> {
-    fn listener(&self, raw: &RawListener) -> Result<ListenAddr, Failure> {
-        raw.address.get_ref().parse().map_err(|error: InvalidListenAddr| {
-            self.failure(&raw.address, error).with_hint(InvalidListenAddr::HINT)
-        })
+    fn listeners(&mut self, raw: &[RawListener]) -> Vec<ListenAddr> {
+        if raw.is_empty() {
+            self.failures.push(
+                Failure::new(format!("`{}` has no listener", self.source.path.display()))
+                    .with_hint("add one: `[[listeners]]` and below it `address = \"127.0.0.1:8080\"`"),
+            );
+        }
+        let mut listeners = Vec::new();
+        for RawListener { address: text } in raw {
+            match text.get_ref().parse().map(|address| self.listener(address)) {
+                Ok(address) if is_listed(&listeners, &address) => {
+                    self.refuse_with(text, format!("`{address}` is listened on already"), LISTED_HINT);
+                }
+                Ok(address) => listeners.push(address),
+                Err(error) => self.refuse_with(text, error, InvalidListenAddr::HINT),
+            }
+        }
+        listeners
     }
 
-    fn route(&self, raw: Spanned<RawRoute>) -> Result<Route, Failure> {
+    fn listener(&self, address: ListenAddr) -> ListenAddr {
+        match address {
+            ListenAddr::Tcp(_) => address,
+            ListenAddr::Unix(path) => ListenAddr::Unix(self.beside_config(&path)),
+        }
+    }
+
+    fn routes(&mut self, raw: Vec<Spanned<RawRoute>>) -> Vec<Route> {
+        if raw.is_empty() {
+            self.failures.push(
+                Failure::new(format!("`{}` has no route", self.source.path.display()))
+                    .with_hint("add one: `[[routes]]` and below it `path = \"/\"` and `demo = true`"),
+            );
+        }
+        raw.into_iter().filter_map(|route| self.route(route)).collect()
+    }
+
+    fn route(&mut self, raw: Spanned<RawRoute>) -> Option<Route> {
         let span = raw.span();
-        let failure = |message: &str| self.source.failure(span.clone(), message);
         let route = raw.into_inner();
         let path = match (route.path, route.path_exact) {
-            (Some(path), None) => PathMatch::Prefix(self.path(path)?),
-            (None, Some(path)) => PathMatch::Exact(self.path(path)?),
-            (None, None) => return Err(failure("a route needs a `path` or a `path_exact`")),
-            (Some(_), Some(_)) => return Err(failure("a route has either a `path` or a `path_exact`")),
+            (Some(path), None) => Some(PathMatch::Prefix(self.path(path))),
+            (None, Some(path)) => Some(PathMatch::Exact(self.path(path))),
+            _ => {
+                self.refuse_at(&span, "a route has either a `path` or a `path_exact`");
+                None
+            }
         };
         let action = match (route.answer, route.demo.unwrap_or_default(), route.files) {
-            (Some(answer), false, None) => Action::Answer(self.answer(answer)?),
-            (None, true, None) => Action::Demo,
-            (None, false, Some(files)) => Action::Files(self.files(files)?),
-            (None, false, None) => {
-                return Err(
-                    failure("a route needs an action").with_hint("actions are `answer`, `demo` and `files`")
-                );
+            (Some(answer), false, None) => Some(Action::Answer(self.answer(answer))),
+            (None, true, None) => Some(Action::Demo),
+            (None, false, Some(files)) => Some(Action::Files(self.files(files))),
+            _ => {
+                self.refuse_at(&span, "a route has exactly one of `answer`, `demo` and `files`");
+                None
             }
-            _ => return Err(failure("a route has only one action")),
         };
-        Ok(Route { path, action, span })
+        Some(Route { path: path?, action: action?, span })
     }
 
-    /// Paths begin with a slash, and are matched as they are written: braces would make parameters of them.
-    fn path(&self, raw: Spanned<String>) -> Result<String, Failure> {
-        if !raw.get_ref().starts_with('/') {
-            return Err(self.failure(&raw, "a path must begin with `/`"));
+    /// Paths are matched as clients send them.
+    fn path(&mut self, raw: Spanned<String>) -> String {
+        let path = raw.get_ref();
+        if !path.starts_with('/') {
+            self.refuse(&raw, "a path begins with `/`");
+        } else if let Some(octet) = path.chars().find(|octet| !is_path_octet(*octet)) {
+            let message = format!("a path does not hold `{}`", octet.escape_debug());
+            self.refuse_with(&raw, message, "it is written as clients send it: percent-encoded, no query");
         }
-        if raw.get_ref().contains(['{', '}', '?', '#']) {
-            return Err(self.failure(&raw, "a path must not hold `{`, `}`, `?` or `#`"));
-        }
-        Ok(raw.into_inner())
+        raw.into_inner()
     }
 
-    fn answer(&self, raw: RawAnswer) -> Result<FixedAnswer, Failure> {
-        let status = match raw.status {
-            None => StatusCode::OK,
-            Some(status) => match StatusCode::new(*status.get_ref()) {
-                Ok(code) if !code.is_interim() => code,
-                _ => return Err(self.failure(&status, "a status of an answer is 200 to 999")),
-            },
-        };
-        let mut field_lines = FieldLinesBuf::new();
-        match raw.content_type {
-            None if raw.content.is_empty() => {}
-            None => field_lines = TEXT,
-            Some(value) => field_lines
-                .append("Content-Type", value.get_ref())
-                .map_err(|error| self.failure(&value, error))?,
-        }
-        for field in raw.fields {
-            let RawField { name, value } = field.get_ref();
-            field_lines.append(name, value).map_err(|error| self.failure(&field, error))?;
-        }
-        Ok(FixedAnswer { status, field_lines, content: raw.content })
-    }
-
-    fn files(&self, raw: RawFiles) -> Result<FilesConfig, Failure> {
+    fn files(&mut self, raw: RawFiles) -> FilesConfig {
         if let Some(value) = &raw.cache_control {
-            FieldValue::new(value.get_ref().as_bytes()).map_err(|error| self.failure(value, error))?;
+            self.field_line("Cache-Control", value);
         }
-        Ok(FilesConfig {
+        if let Some(index) = &raw.index {
+            let mut components = Path::new(index.get_ref()).components();
+            if !matches!((components.next(), components.next()), (Some(Component::Normal(_)), None)) {
+                self.refuse(index, "an index is the name of a file, without a path");
+            }
+        }
+        FilesConfig {
             root: self.beside_config(&raw.root),
-            index: raw.index,
+            index: raw.index.map(Spanned::into_inner),
             precompressed: raw.precompressed.unwrap_or(true),
             hidden_files: raw.hidden_files,
             cache_control: raw.cache_control.map(Spanned::into_inner),
-        })
+        }
     }
 
     fn access_log(&self, raw: RawAccessLog) -> AccessLogConfig {
@@ -124,76 +148,101 @@ impl Resolver<'_> {
             RawFormat::Combined => AccessLogFormat::Combined,
             RawFormat::Json => AccessLogFormat::Json,
         };
-        let target = match raw.path {
-            Some(path) if path != Path::new("-") => AccessLogTarget::File(self.beside_config(&path)),
-            _ => AccessLogTarget::Stdout,
+        let (target, span) = match raw.path {
+            Some(path) if path.get_ref() != Path::new("-") => {
+                (AccessLogTarget::File(self.beside_config(path.get_ref())), path.span())
+            }
+            _ => (AccessLogTarget::Stdout, 0..0),
         };
-        AccessLogConfig { format, target }
+        AccessLogConfig { format, target, span }
     }
 
-    fn server(&self, limits: RawLimits, timeouts: &RawTimeouts) -> Result<thruway_server::Config, Failure> {
-        let default = thruway_server::Config::default();
-        let small = 1 << 10;
-        Ok(thruway_server::Config {
-            pipelined_requests: limits.pipelined_requests.unwrap_or(default.pipelined_requests).max(1),
-            output_bytes: self.or(limits.output_bytes, default.output_bytes, small..=1 << 30)?,
-            content_window_bytes: self.or(
-                limits.content_window_bytes,
-                default.content_window_bytes,
-                small..=1 << 30,
-            )?,
-            discard_bytes: limits.discard_bytes.unwrap_or(default.discard_bytes),
+    fn server(&mut self, raw: RawLimits, timeouts: RawTimeouts) -> thruway_server::Config {
+        let thruway_server::Config {
+            limits,
+            pipelined_requests,
+            output_bytes,
+            content_window_bytes,
+            discard_bytes,
+            timeouts: default_timeouts,
+        } = thruway_server::Config::default();
+        let most = HEAD_BYTES_MAX;
+        thruway_server::Config {
             limits: Limits {
                 request_target_bytes: self.or(
+                    raw.request_target_bytes,
                     limits.request_target_bytes,
-                    default.limits.request_target_bytes,
-                    16..=HEAD_BYTES_MAX,
-                )?,
+                    16..=most,
+                ),
                 header_section_bytes: self.or(
+                    raw.header_section_bytes,
                     limits.header_section_bytes,
-                    default.limits.header_section_bytes,
-                    64..=HEAD_BYTES_MAX,
-                )?,
-                field_lines: self.or(limits.field_lines, default.limits.field_lines, 1..=10_000)?,
-                content_bytes: limits.content_bytes.unwrap_or(default.limits.content_bytes),
+                    64..=most,
+                ),
+                field_lines: self.or(raw.field_lines, limits.field_lines, 1..=10_000),
+                content_bytes: raw.content_bytes.unwrap_or(limits.content_bytes),
                 chunk_extension_bytes: self.or(
+                    raw.chunk_extension_bytes,
                     limits.chunk_extension_bytes,
-                    default.limits.chunk_extension_bytes,
-                    0..=HEAD_BYTES_MAX,
-                )?,
+                    0..=most,
+                ),
                 trailer_section_bytes: self.or(
+                    raw.trailer_section_bytes,
                     limits.trailer_section_bytes,
-                    default.limits.trailer_section_bytes,
-                    2..=HEAD_BYTES_MAX,
-                )?,
-                requests_per_connection: limits.requests_per_connection.unwrap_or(0),
-                ..default.limits
+                    2..=most,
+                ),
+                requests_per_connection: raw
+                    .requests_per_connection
+                    .unwrap_or(limits.requests_per_connection),
+                ..limits
             },
-            timeouts: self::timeouts(timeouts, default.timeouts),
-        })
+            pipelined_requests: self.or(raw.pipelined_requests, pipelined_requests, 1..=10_000),
+            output_bytes: self.or(raw.output_bytes, output_bytes, BUFFER_BYTES),
+            content_window_bytes: self.or(raw.content_window_bytes, content_window_bytes, BUFFER_BYTES),
+            discard_bytes: raw.discard_bytes.unwrap_or(discard_bytes),
+            timeouts: self.timeouts(timeouts, default_timeouts),
+        }
     }
 
-    fn or<T>(&self, raw: Option<Spanned<T>>, default: T, range: RangeInclusive<T>) -> Result<T, Failure>
+    fn timeouts(&mut self, raw: RawTimeouts, default: Timeouts) -> Timeouts {
+        let mut or = |period, default, least| self.or(period, Period(default), Period(least)..=PERIOD_MAX).0;
+        let (some, none) = (Duration::from_millis(1), Duration::ZERO);
+        Timeouts {
+            header_section: or(raw.header_section, default.header_section, some),
+            content: or(raw.content, default.content, some),
+            content_rate_min: raw.content_rate_min.unwrap_or(default.content_rate_min),
+            idle: or(raw.idle, default.idle, some),
+            write_stall: or(raw.write_stall, default.write_stall, some),
+            linger: or(raw.linger, default.linger, none),
+            drain: or(raw.drain, default.drain, none),
+        }
+    }
+
+    fn or<T>(&mut self, raw: Option<Spanned<T>>, default: T, range: RangeInclusive<T>) -> T
     where
         T: PartialOrd + fmt::Display,
     {
-        raw.map_or(Ok(default), |value| self.in_range(value, range))
-    }
-
-    fn in_range<T: PartialOrd + fmt::Display>(
-        &self,
-        value: Spanned<T>,
-        range: RangeInclusive<T>,
-    ) -> Result<T, Failure> {
-        if range.contains(value.get_ref()) {
-            return Ok(value.into_inner());
+        let Some(value) = raw else { return default };
+        if !range.contains(value.get_ref()) {
+            self.refuse(&value, format!("the value must be from {} to {}", range.start(), range.end()));
         }
-        let (least, most) = range.into_inner();
-        Err(self.failure(&value, format!("the value must be from {least} to {most}")))
+        value.into_inner()
     }
 
-    fn failure<T>(&self, at: &Spanned<T>, message: impl fmt::Display) -> Failure {
-        self.source.failure(at.span(), message)
+    fn count(&mut self, raw: Option<Spanned<u64>>, range: RangeInclusive<u64>) -> Option<usize> {
+        raw.and_then(|value| usize::try_from(self.or(Some(value), 0, range)).ok())
+    }
+
+    fn refuse<T>(&mut self, at: &Spanned<T>, message: impl fmt::Display) {
+        self.refuse_at(&at.span(), message);
+    }
+
+    fn refuse_with<T>(&mut self, at: &Spanned<T>, message: impl fmt::Display, hint: &str) {
+        self.failures.push(self.source.failure(at.span(), message).with_hint(hint));
+    }
+
+    fn refuse_at(&mut self, span: &Span, message: impl fmt::Display) {
+        self.failures.push(self.source.failure(span.clone(), message));
     }
 
     /// Relative paths start where the config is, wherever the command was called.
@@ -202,20 +251,13 @@ impl Resolver<'_> {
     }
 }
 
-fn timeouts(raw: &RawTimeouts, default: Timeouts) -> Timeouts {
-    let or = |period: Option<Period>, default| period.map_or(default, |Period(duration)| duration);
-    Timeouts {
-        header_section: or(raw.header_section, default.header_section),
-        content: or(raw.content, default.content),
-        content_rate_min: raw.content_rate_min.unwrap_or(default.content_rate_min),
-        idle: or(raw.idle, default.idle),
-        write_stall: or(raw.write_stall, default.write_stall),
-        linger: or(raw.linger, default.linger),
-        drain: or(raw.drain, default.drain),
-    }
+/// Whether `octet` can be part of a path (RFC 3986 §3.3), and is no brace, which would begin a parameter.
+const fn is_path_octet(octet: char) -> bool {
+    matches!(octet, 'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' | '_' | '~' | '%' | '/' | ':' | '@')
+        || matches!(octet, '!' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | '=')
 }
-
-const TEXT: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: text/plain; charset=utf-8\r\n");
 
 /// 1 MiB: see `Limits::header_section_bytes` for why not more.
 const HEAD_BYTES_MAX: u32 = 1 << 20;
+const BUFFER_BYTES: RangeInclusive<usize> = 1 << 10..=1 << 30;
+const PERIOD_MAX: Period = Period(Duration::from_hours(24));

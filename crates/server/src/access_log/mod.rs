@@ -29,7 +29,8 @@ pub struct AccessLog {
 /// Where an access log is written to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AccessLogTarget {
-    /// A file, which is appended to. When it is moved away, as programs that rotate logs do, a new one is begun.
+    /// A file, which is appended to. When it is moved away, as programs that rotate logs do, a new one is begun with
+    /// the next line, or at once when the log is [reopened](AccessLog::reopen).
     File(PathBuf),
     /// The standard output.
     Stdout,
@@ -42,6 +43,11 @@ impl AccessLog {
     /// The file cannot be opened, or the system refuses a thread.
     pub fn start(format: AccessLogFormat, target: &AccessLogTarget) -> io::Result<Self> {
         Ok(Self { format, writer: Arc::new(Writer::start(target)?) })
+    }
+
+    /// Begins a new file if the present one was moved away. Does not wait until that is done.
+    pub fn reopen(&self) {
+        self.writer.reopen();
     }
 
     /// Writes what is left and ends the thread. A target that blocks is given a second.

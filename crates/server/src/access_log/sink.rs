@@ -21,16 +21,21 @@ impl Sink {
         })
     }
 
+    /// Begins a new file if the present one was moved away.
+    pub(super) fn reopen(&mut self) {
+        if let Self::File { path, file } = self {
+            reopen_if_moved(path, file);
+        }
+    }
+
     /// Writes `octets`. What cannot be written is reported and lost.
     pub(super) fn write(&mut self, octets: &[u8]) {
         if octets.is_empty() {
             return;
         }
+        self.reopen();
         let outcome = match self {
-            Self::File { path, file } => {
-                reopen_if_moved(path, file);
-                file.write_all(octets)
-            }
+            Self::File { file, .. } => file.write_all(octets),
             Self::Stdout => io::stdout().lock().write_all(octets),
         };
         if let Err(error) = outcome {

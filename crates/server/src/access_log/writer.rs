@@ -13,7 +13,7 @@ use super::sink::Sink;
 /// The buffers of all workers and the thread that empties them.
 pub(super) struct Writer {
     workers: Arc<Mutex<Vec<Arc<Lines>>>>,
-    finish: Sender<()>,
+    commands: Sender<Command>,
     finished: Mutex<Receiver<()>>,
 }
 
@@ -28,18 +28,24 @@ struct Buffer {
     dropped: u64,
 }
 
+/// What the thread is told.
+enum Command {
+    Finish,
+    Reopen,
+}
+
 impl Writer {
     pub(super) fn start(target: &AccessLogTarget) -> io::Result<Self> {
         let sink = Sink::open(target)?;
         let workers = Arc::<Mutex<Vec<Arc<Lines>>>>::default();
-        let (finish, is_finishing) = channel();
+        let (commands, receiver) = channel();
         let (done, finished) = channel();
         let of_thread = workers.clone();
         thread::Builder::new().name("access-log".to_owned()).spawn(move || {
-            run(sink, &of_thread, &is_finishing);
+            run(sink, &of_thread, &receiver);
             let _ = done.send(());
         })?;
-        Ok(Self { workers, finish, finished: Mutex::new(finished) })
+        Ok(Self { workers, commands, finished: Mutex::new(finished) })
     }
 
     /// The buffer of one more worker.
@@ -49,8 +55,13 @@ impl Writer {
         lines
     }
 
+    pub(super) fn reopen(&self) {
+        // A thread that has finished has nothing to open again.
+        let _ = self.commands.send(Command::Reopen);
+    }
+
     pub(super) fn finish(&self) -> u64 {
-        let _ = self.finish.send(());
+        let _ = self.commands.send(Command::Finish);
         let _ = lock(&self.finished).recv_timeout(FINISH_WITHIN);
         lock(&self.workers).iter().map(|lines| lock(&lines.0).dropped).sum()
     }
@@ -69,11 +80,16 @@ impl Lines {
 }
 
 /// Writes what there is, a few times a second, until it is told to finish.
-fn run(mut sink: Sink, workers: &Mutex<Vec<Arc<Lines>>>, finish: &Receiver<()>) {
+fn run(mut sink: Sink, workers: &Mutex<Vec<Arc<Lines>>>, commands: &Receiver<Command>) {
     let mut octets = Vec::new();
     let mut reported = 0;
     loop {
-        let is_last = !matches!(finish.recv_timeout(WRITE_EVERY), Err(RecvTimeoutError::Timeout));
+        let command = commands.recv_timeout(WRITE_EVERY);
+        let is_last = matches!(command, Ok(Command::Finish) | Err(RecvTimeoutError::Disconnected));
+        if matches!(command, Ok(Command::Reopen)) {
+            sink.reopen();
+            tracing::info!("the access log was opened again");
+        }
         let mut dropped = 0;
         let all: Vec<Arc<Lines>> = lock(workers).clone();
         for lines in all {

@@ -1,0 +1,143 @@
+//! The access log of a config.
+
+use std::fs;
+use std::path::Path;
+
+use crate::client::{Client, get};
+use crate::process::{Signal, Thruway};
+
+fn config(log: &str) -> String {
+    format!(
+        "access_log = {{ {log} }}\nlisteners = [{{ address = \"127.0.0.1:0\" }}]\n\
+         routes = [{{ path = \"/\", demo = true }}]\n"
+    )
+}
+
+/// What is logged of two requests in this format.
+fn lines(format: &str) -> Vec<String> {
+    let directory = tempfile::tempdir().unwrap();
+    let log = format!("path = \"access.log\", format = \"{format}\"");
+    let mut thruway = Thruway::serve(directory.path(), &config(&log));
+    let mut client = Client::connect(&thruway.address());
+    client.request("GET /ok?a=\"b\"", "User-Agent: test \"1\"\r\nReferer: http://a/\r\n");
+    client.request("GET /nothing", "");
+    assert_eq!(thruway.terminate().code, Some(0));
+    let text = fs::read_to_string(directory.path().join("access.log")).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The line without its time, which stands in brackets.
+fn without_time(line: &str) -> String {
+    let (before, rest) = line.split_once('[').unwrap();
+    let (time, after) = rest.split_once(']').unwrap();
+    assert!(time.len() == "01/Jan/2000:00:00:00 +0000".len() && time.ends_with(" +0000"), "{time}");
+    format!("{before}[]{after}")
+}
+
+#[test]
+fn the_common_format_is_what_others_write() {
+    let lines: Vec<String> = lines("common").iter().map(|line| without_time(line)).collect();
+    assert_eq!(
+        lines,
+        [
+            r#"127.0.0.1 - - [] "GET /ok?a=\"b\" HTTP/1.1" 200 2"#,
+            r#"127.0.0.1 - - [] "GET /nothing HTTP/1.1" 404 16"#
+        ]
+    );
+}
+
+#[test]
+fn the_combined_format_adds_referer_and_user_agent() {
+    let lines: Vec<String> = lines("combined").iter().map(|line| without_time(line)).collect();
+    assert_eq!(
+        lines,
+        [
+            r#"127.0.0.1 - - [] "GET /ok?a=\"b\" HTTP/1.1" 200 2 "http://a/" "test \"1\"""#,
+            r#"127.0.0.1 - - [] "GET /nothing HTTP/1.1" 404 16 "-" "-""#
+        ]
+    );
+}
+
+#[test]
+fn json_is_one_object_a_line() {
+    let lines = lines("json");
+    let first: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
+    assert_eq!(lines.len(), 2);
+    assert_eq!((&first["method"], &first["target"]), (&"GET".into(), &"/ok?a=\"b\"".into()));
+    assert_eq!((&first["status"], &first["content_bytes"]), (&200.into(), &2.into()));
+    assert_eq!((&first["user_agent"], &first["host"]), (&"test \"1\"".into(), &"a".into()));
+    assert!(first["duration_us"].is_u64() && first["time"].as_str().unwrap().ends_with('Z'));
+}
+
+#[test]
+fn without_a_path_lines_go_to_the_standard_output() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = Thruway::serve(directory.path(), &config(""));
+    get(&thruway.address(), "/ok");
+    let ended = thruway.terminate();
+    assert_eq!(ended.stdout.lines().count(), 1, "{}", ended.stdout);
+    assert!(ended.stdout.contains("\"GET /ok HTTP/1.1\" 200 2"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_rotated_log_is_begun_anew_at_sigusr1() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = Thruway::serve(directory.path(), &config("path = \"access.log\", format = \"common\""));
+    let address = thruway.address();
+    let count = |name: &str, target: &str| {
+        fs::read_to_string(directory.path().join(name)).unwrap().matches(target).count()
+    };
+    let rotate = |thruway: &mut Thruway, to: &str| {
+        fs::rename(directory.path().join("access.log"), directory.path().join(to)).unwrap();
+        thruway.signal(Signal::USR1);
+        thruway.until_it_logs("the access log was opened again");
+        // Without another request.
+        assert!(directory.path().join("access.log").exists());
+    };
+    rotate(&mut thruway, "access.log.1");
+    get(&address, "/ok");
+    // The last lines come before the rename or after it, but they come.
+    rotate(&mut thruway, "access.log.2");
+    get(&address, "/healthz");
+    assert_eq!(thruway.terminate().code, Some(0));
+    assert_eq!(count("access.log.1", "/"), 0);
+    assert_eq!(count("access.log.2", "/ok") + count("access.log", "/ok"), 1);
+    assert_eq!(count("access.log", "/healthz"), 1);
+}
+
+#[test]
+fn without_a_log_sigusr1_ends_nothing() {
+    let mut thruway = Thruway::demo(&[]);
+    let address = thruway.address();
+    thruway.signal(Signal::USR1);
+    assert_eq!(get(&address, "/ok").text(), "ok");
+    assert_eq!(thruway.terminate().code, Some(0));
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_reported_and_delays_nobody() {
+    if !Path::new("/dev/full").exists() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = Thruway::serve(directory.path(), &config("path = \"/dev/full\""));
+    let address = thruway.address();
+    assert_eq!(get(&address, "/ok").text(), "ok");
+    thruway.until_it_logs("the access log cannot be written");
+    assert_eq!(get(&address, "/ok").text(), "ok");
+    assert_eq!(thruway.terminate().code, Some(0));
+}
+
+#[test]
+fn a_log_that_nobody_reads_delays_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = Thruway::serve(directory.path(), &config("path = \"-\""));
+    let mut client = Client::connect(&thruway.address());
+    // A pipe holds 64 KiB; these lines have more than twice as much.
+    let target = format!("/{}", "a".repeat(4000));
+    for _ in 0..40 {
+        assert_eq!(client.get(&target).status(), "404");
+    }
+    thruway.signal(Signal::TERM);
+    assert_eq!(thruway.end_unread().code, Some(0));
+}

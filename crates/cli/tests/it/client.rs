@@ -1,0 +1,141 @@
+//! A client that does what a test says and nothing else.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+
+use crate::process::PATIENCE;
+
+/// A connection.
+pub(crate) struct Client {
+    stream: Box<dyn Stream>,
+    unread: Vec<u8>,
+}
+
+pub(crate) struct Response {
+    /// Status line and field lines, in lower case.
+    pub(crate) head: String,
+    pub(crate) content: Vec<u8>,
+}
+
+trait Stream: Read + Write {}
+impl Stream for TcpStream {}
+impl Stream for UnixStream {}
+
+/// The response to a GET on a connection of its own.
+pub(crate) fn get(address: &str, target: &str) -> Response {
+    Client::connect(address).get(target)
+}
+
+impl Client {
+    /// Connects to `http://IP:PORT` or `unix:PATH`, as the server prints it.
+    pub(crate) fn connect(address: &str) -> Self {
+        Self::try_connect(address).unwrap()
+    }
+
+    pub(crate) fn try_connect(address: &str) -> std::io::Result<Self> {
+        let stream: Box<dyn Stream> = if let Some(path) = address.strip_prefix("unix:") {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            Box::new(stream)
+        } else {
+            let stream = TcpStream::connect(address.strip_prefix("http://").unwrap())?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            Box::new(stream)
+        };
+        Ok(Self { stream, unread: Vec::new() })
+    }
+
+    pub(crate) fn send(&mut self, octets: &str) {
+        self.stream.write_all(octets.as_bytes()).unwrap();
+    }
+
+    /// Sends a request without content. `line` is a method and a target; `fields` are lines, each ended by CRLF.
+    pub(crate) fn request(&mut self, line: &str, fields: &str) -> Response {
+        self.send(&format!("{line} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+        self.response(line.starts_with("HEAD "))
+    }
+
+    pub(crate) fn get(&mut self, target: &str) -> Response {
+        self.request(&format!("GET {target}"), "")
+    }
+
+    /// Reads a response; one to HEAD has no content.
+    pub(crate) fn response(&mut self, is_to_head: bool) -> Response {
+        let head = self.head();
+        let content = if is_to_head { Vec::new() } else { self.content(&head) };
+        Response { head, content }
+    }
+
+    /// Reads a head.
+    pub(crate) fn head(&mut self) -> String {
+        let head = self.until(b"\r\n\r\n");
+        String::from_utf8(head).unwrap().to_lowercase()
+    }
+
+    /// Reads the next chunk of content.
+    pub(crate) fn chunk(&mut self) -> Vec<u8> {
+        let size = self.until(b"\r\n");
+        let size = std::str::from_utf8(&size).unwrap().trim_end();
+        let mut chunk = self.octets(usize::from_str_radix(size, 16).unwrap() + 2);
+        chunk.truncate(chunk.len() - 2);
+        chunk
+    }
+
+    /// Whether the server closes the connection, or has. Waits for it.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        self.unread.is_empty()
+            && match self.stream.read(&mut [0]) {
+                Ok(read) => read == 0,
+                Err(error) => error.kind() == ErrorKind::ConnectionReset,
+            }
+    }
+
+    fn content(&mut self, head: &str) -> Vec<u8> {
+        if head.contains("transfer-encoding: chunked\r\n") {
+            let chunks: Vec<Vec<u8>> =
+                std::iter::from_fn(|| Some(self.chunk()).filter(|chunk| !chunk.is_empty())).collect();
+            return chunks.concat();
+        }
+        let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+        self.octets(length.map_or(0, |length| length.parse().unwrap()))
+    }
+
+    fn until(&mut self, end: &[u8]) -> Vec<u8> {
+        loop {
+            if let Some(at) = self.unread.windows(end.len()).position(|octets| octets == end) {
+                return self.unread.drain(..at + end.len()).collect();
+            }
+            self.read_more();
+        }
+    }
+
+    fn octets(&mut self, length: usize) -> Vec<u8> {
+        while self.unread.len() < length {
+            self.read_more();
+        }
+        self.unread.drain(..length).collect()
+    }
+
+    fn read_more(&mut self) {
+        let mut octets = vec![0; 64 << 10];
+        let read = self.stream.read(&mut octets).unwrap();
+        assert!(read > 0, "the connection ended after {:?}", String::from_utf8_lossy(&self.unread));
+        self.unread.extend_from_slice(&octets[..read]);
+    }
+}
+
+impl Response {
+    pub(crate) fn status(&self) -> &str {
+        self.head.split(' ').nth(1).unwrap()
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.content).unwrap()
+    }
+
+    /// Whether there is such a field line, in lower case.
+    pub(crate) fn has(&self, field_line: &str) -> bool {
+        self.head.lines().any(|line| line == field_line)
+    }
+}

@@ -1,0 +1,87 @@
+//! How the server ends, and what it says of its workers then.
+
+use crate::client::Client;
+use crate::process::{Ended, Signal, Thruway};
+
+/// A server with one worker that drains for at most `drain`, its address, and a client whose request it is answering.
+fn busy(directory: &tempfile::TempDir, drain: &str) -> (Thruway, String, Client) {
+    let config = format!(
+        "workers = 1\ntimeouts.drain = \"{drain}\"\nlisteners = [{{ address = \"127.0.0.1:0\" }}]\n\
+         routes = [{{ path = \"/\", demo = true }}]\n"
+    );
+    let mut thruway = Thruway::serve(directory.path(), &config);
+    let address = thruway.address();
+    let mut client = Client::connect(&address);
+    client.send("GET /headers HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    // The handler asks for the content: the request is accepted.
+    assert!(client.head().starts_with("http/1.1 100 "));
+    (thruway, address, client)
+}
+
+/// Waits until nobody listens at `address` any more.
+fn until_refused(address: &str) {
+    while Client::try_connect(address).is_ok() {}
+}
+
+#[test]
+fn what_was_accepted_is_answered_and_the_exit_is_clean() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut thruway, address, mut client) = busy(&directory, "1h");
+        let mut idles = Client::connect(&address);
+        assert_eq!(idles.get("/ok").status(), "200");
+        thruway.signal(signal);
+        thruway.until_it_logs("draining");
+        until_refused(&address);
+        assert!(idles.is_closed());
+        client.send("ab");
+        let response = client.response(false);
+        assert!(response.status() == "200" && response.has("connection: close"), "{}", response.head);
+        assert!(client.is_closed());
+        let ended = thruway.end();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(ended.stderr.contains("cut_off=0"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn what_does_not_end_is_cut_off_at_the_deadline() {
+    let directory = tempfile::tempdir().unwrap();
+    let (thruway, _, mut client) = busy(&directory, "1ms");
+    let ended = thruway.terminate();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("cut_off=1"), "{}", ended.stderr);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut thruway, _, mut client) = busy(&directory, "1h");
+    thruway.signal(Signal::TERM);
+    thruway.until_it_logs("draining");
+    thruway.signal(Signal::INT);
+    assert_eq!(thruway.end().code, Some(143));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn connections_are_spread_evenly() {
+    for count in [16, 100] {
+        let mut thruway = Thruway::demo(&["--workers", "2"]);
+        let address = thruway.address();
+        let mut clients: Vec<Client> = (0..count).map(|_| Client::connect(&address)).collect();
+        for client in &mut clients {
+            assert_eq!(client.get("/ok").status(), "200");
+        }
+        let ended = thruway.terminate();
+        assert_eq!(connections_of_workers(&ended), [count / 2, count / 2], "{}", ended.stderr);
+    }
+}
+
+/// The figures at the end of the log: `drained worker=0 connections=8 cut_off=0`.
+fn connections_of_workers(ended: &Ended) -> Vec<usize> {
+    let lines = ended.stderr.lines().filter(|line| line.contains(" drained worker="));
+    let figure = |line: &str| line.split("connections=").nth(1)?.split(' ').next()?.parse().ok();
+    lines.filter_map(figure).collect()
+}

@@ -1,0 +1,60 @@
+//! Limits and timeouts of a config reach the connections.
+
+use crate::client::{Client, get};
+use crate::process::Thruway;
+
+fn serve(directory: &tempfile::TempDir, config: &str) -> Thruway {
+    let rest = "\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\ndemo = true\n";
+    Thruway::serve(directory.path(), &format!("{config}{rest}"))
+}
+
+#[test]
+fn limits_are_those_of_the_config() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "[limits]\nrequest_target_bytes = 64\nheader_section_bytes = 256\nfield_lines = 4\n\
+                  content_bytes = 10\nrequests_per_connection = 2";
+    let mut thruway = serve(&directory, config);
+    let address = thruway.address();
+    let long = "a".repeat(300);
+    for (line, fields, status) in [
+        ("GET /ok", "", "200"),
+        (&*format!("GET /{long}"), "", "414"),
+        ("GET /ok", &format!("X: {long}\r\n"), "431"),
+        ("GET /ok", "A: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\n", "431"),
+        ("POST /echo", "Content-Length: 11\r\n", "413"),
+    ] {
+        assert_eq!(Client::connect(&address).request(line, fields).status(), status, "{line} {fields}");
+    }
+    let mut client = Client::connect(&address);
+    assert!(!client.get("/ok").has("connection: close"));
+    assert!(client.get("/ok").has("connection: close") && client.is_closed());
+}
+
+#[test]
+fn timeouts_are_those_of_the_config() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "[timeouts]\nheader_section = \"100ms\"\ncontent = \"100ms\"\nidle = \"1s\"";
+    let mut thruway = serve(&directory, config);
+    let address = thruway.address();
+    let mut dawdles_in_head = Client::connect(&address);
+    dawdles_in_head.send("GET /ok HTTP/1.1\r\n");
+    let mut idles = Client::connect(&address);
+    let mut dawdles_in_content = Client::connect(&address);
+    dawdles_in_content.send("GET /headers HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na");
+    assert_eq!(idles.get("/ok").status(), "200");
+    assert_eq!(dawdles_in_head.response(false).status(), "408");
+    assert_eq!(dawdles_in_content.response(false).status(), "408");
+    assert!(idles.is_closed());
+}
+
+#[test]
+fn connections_beyond_the_limit_are_told_to_come_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = serve(&directory, "connections_max = 1\nworkers = 2");
+    let address = thruway.address();
+    let mut first = Client::connect(&address);
+    assert_eq!(first.get("/ok").status(), "200");
+    let refused = get(&address, "/ok");
+    assert!(refused.status() == "503" && refused.head.contains("retry-after: "), "{}", refused.head);
+    assert_eq!(first.get("/ok").status(), "200");
+}

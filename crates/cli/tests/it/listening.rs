@@ -1,0 +1,119 @@
+//! Addresses that cannot be listened on, and sockets that were left behind.
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use crate::client::get;
+use crate::process::Thruway;
+
+/// The exit code and what was printed, of a start that must fail.
+fn refusal(directory: &Path, listen: &str) -> (Option<i32>, String) {
+    let ended = Thruway::start_in(directory, &["serve", "--listen", listen]).end();
+    assert_eq!(ended.stdout, "");
+    (ended.code, ended.stderr)
+}
+
+#[test]
+fn a_second_start_at_the_same_port_is_refused() {
+    let mut thruway = Thruway::demo(&["--workers", "2"]);
+    let address = thruway.address();
+    let port = address.strip_prefix("http://").unwrap();
+    let expected = format!(
+        "error: cannot listen on `{port}`: Address already in use (os error 98)\n\n\
+         hint: something listens on this port already; stop it, or choose another address or port\n"
+    );
+    assert_eq!(refusal(Path::new("."), port), (Some(2), expected));
+    assert_eq!(get(&address, "/ok").text(), "ok");
+}
+
+#[test]
+fn a_port_is_free_again_when_its_server_has_ended() {
+    let mut first = Thruway::demo(&[]);
+    let address = first.address();
+    // The server closes first, so that its port has a connection in TIME_WAIT.
+    get(&address, "/download?bytes=1&close");
+    assert_eq!(first.terminate().code, Some(0));
+    let port = address.strip_prefix("http://").unwrap();
+    let mut second = Thruway::start_in(Path::new("."), &["serve", "--listen", port]);
+    assert_eq!(second.address(), address);
+}
+
+#[test]
+fn text_that_is_no_address_is_refused() {
+    for text in ["8080", "localhost:8080", "127.0.0.1:65536", "unix:"] {
+        let expected = format!(
+            "error: `{text}` is not an address to listen on\n\n\
+             hint: an address is `IP:PORT`, as `127.0.0.1:8080` or `[::1]:8080`, or `unix:PATH`\n"
+        );
+        assert_eq!(refusal(Path::new("."), text), (Some(2), expected));
+    }
+}
+
+#[test]
+fn an_address_of_another_machine_is_refused() {
+    // TEST-NET-1, which no machine has (RFC 5737).
+    let (code, message) = refusal(Path::new("."), "192.0.2.1:0");
+    assert_eq!(code, Some(2));
+    assert!(message.starts_with("error: cannot listen on `192.0.2.1:0`: "), "{message}");
+    assert!(message.ends_with("\n\nhint: choose an address of this machine\n"), "{message}");
+}
+
+#[test]
+fn one_address_twice_is_refused() {
+    let args = ["serve", "--listen", "unix:socket", "--listen", "unix:socket"];
+    let ended = Thruway::start_in(Path::new("."), &args).end();
+    let expected = "error: `unix:socket` is listened on already\n\nhint: leave it out\n";
+    assert_eq!((ended.code, &*ended.stderr), (Some(2), expected));
+}
+
+#[test]
+fn a_socket_that_was_left_behind_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    let mut thruway = Thruway::start_in(directory.path(), &["serve", "--listen", "unix:socket"]);
+    assert_eq!(thruway.address(), "unix:socket");
+    assert_eq!(get(&format!("unix:{}", path.display()), "/ok").text(), "ok");
+    assert_eq!(thruway.terminate().code, Some(0));
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_socket_that_somebody_listens_on_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut first = Thruway::start_in(directory.path(), &["serve", "--listen", "unix:socket"]);
+    first.address();
+    let (code, message) = refusal(directory.path(), "unix:socket");
+    assert_eq!(code, Some(2));
+    let hint = "\n\nhint: something listens on this path already; stop it, or choose another path\n";
+    assert!(message.ends_with(hint), "{message}");
+    let address = format!("unix:{}", directory.path().join("socket").display());
+    assert_eq!(get(&address, "/ok").text(), "ok");
+}
+
+#[test]
+fn a_file_that_is_no_socket_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("file"), "precious").unwrap();
+    let (code, message) = refusal(directory.path(), "unix:file");
+    assert_eq!(code, Some(2));
+    let hint = "\n\nhint: a file is there that is no socket; move it away, or choose another path\n";
+    assert!(message.ends_with(hint), "{message}");
+    assert_eq!(fs::read_to_string(directory.path().join("file")).unwrap(), "precious");
+}
+
+#[test]
+fn an_address_that_fails_takes_the_others_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let args = ["serve", "--listen", "unix:socket", "--listen", "unix:none/socket"];
+    let ended = Thruway::start_in(directory.path(), &args).end();
+    assert_eq!(ended.code, Some(2));
+    assert!(
+        ended.stderr.ends_with("\n\nhint: choose a path in a directory that exists\n"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!directory.path().join("socket").exists());
+}

@@ -1,0 +1,21 @@
+//! The command as its users see it: the real binary, real sockets, real signals.
+//!
+//! No test waits for a time to pass: each waits for what the process prints or sends, and fails when that takes longer
+//! than any machine needs.
+
+// tools
+mod client;
+mod process;
+
+// what is served
+mod demo;
+mod routes;
+mod access_log;
+mod limits;
+
+// where, and how it ends
+mod listening;
+mod drain;
+
+// what is refused
+mod mistakes;

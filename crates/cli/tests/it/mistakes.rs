@@ -1,0 +1,392 @@
+//! Configs that are wrong, and what their authors are told.
+
+use std::fs;
+use std::path::Path;
+
+use crate::process::{Ended, Thruway};
+
+fn run(command: &str, config: &str) -> Ended {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.toml"), config).unwrap();
+    Thruway::start_in(directory.path(), &[command, "a.toml"]).end()
+}
+
+/// What `check` says of a config that is wrong; `serve` says the same.
+fn refusal(config: &str) -> String {
+    let [checked, served] = ["check", "serve"].map(|command| run(command, config));
+    assert_eq!((checked.code, served.code), (Some(2), Some(2)), "{}", checked.stderr);
+    assert_eq!((&*checked.stdout, &*served.stdout), ("", ""));
+    assert_eq!(checked.stderr, served.stderr);
+    checked.stderr
+}
+
+/// A config with what every config needs, and `rest`.
+fn with(rest: &str) -> String {
+    format!("{rest}\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/demo\"\ndemo = true\n")
+}
+
+#[test]
+fn check_says_what_would_be_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/serve.toml");
+    fs::copy(example, directory.path().join("serve.toml")).unwrap();
+    fs::create_dir(directory.path().join("public")).unwrap();
+    let ended = Thruway::start_in(directory.path(), &["check", "serve.toml"]).end();
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    assert_eq!(
+        ended.stdout,
+        "\
+`serve.toml` is valid
+listens on 127.0.0.1:8080
+listens on [::1]:8080
+listens on unix:thruway.sock
+/ and below: files of public
+/healthz: answers 200
+/old and below: answers 308
+/demo and below: the demo
+access log: combined, to the standard output
+"
+    );
+}
+
+#[test]
+fn text_that_is_no_toml_is_refused() {
+    assert_eq!(
+        refusal("workers 2\n"),
+        "\
+error: key with no value, expected `=`
+ --> a.toml:1:9
+  |
+1 | workers 2
+  |         ^
+"
+    );
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_the_one_that_was_meant() {
+    assert_eq!(
+        refusal(&with("wrokers = 2")),
+        "\
+error: unknown key `wrokers`
+ --> a.toml:1:1
+  |
+1 | wrokers = 2
+  | ^^^^^^^
+
+hint: did you mean `workers`?
+"
+    );
+    assert_eq!(
+        refusal(&with("[access_log]\ncolour = 2")),
+        "\
+error: unknown key `colour`
+ --> a.toml:2:1
+  |
+2 | colour = 2
+  | ^^^^^^
+
+hint: possible here: `format`, `path`
+"
+    );
+}
+
+#[test]
+fn values_of_the_wrong_kind_are_refused() {
+    assert_eq!(
+        refusal(&with("workers = \"two\"")),
+        "\
+error: invalid type: string \"two\", expected a whole number from 0 on
+ --> a.toml:1:11
+  |
+1 | workers = \"two\"
+  |           ^^^^^
+"
+    );
+    assert_eq!(
+        refusal(&with("access_log.format = \"jsn\"")),
+        "\
+error: unknown value `jsn`
+ --> a.toml:1:21
+  |
+1 | access_log.format = \"jsn\"
+  |                     ^^^^^
+
+hint: did you mean `json`?
+"
+    );
+    assert_eq!(
+        refusal(&with("timeouts.idle = \"5\"")),
+        "\
+error: `5` is not a duration: write `10s`, `1m 30s` or `500ms`
+ --> a.toml:1:17
+  |
+1 | timeouts.idle = \"5\"
+  |                 ^^^
+"
+    );
+}
+
+#[test]
+fn a_config_that_serves_nothing_is_refused() {
+    assert_eq!(
+        refusal(""),
+        "\
+error: `a.toml` has no listener
+
+hint: add one: `[[listeners]]` and below it `address = \"127.0.0.1:8080\"`
+
+error: `a.toml` has no route
+
+hint: add one: `[[routes]]` and below it `path = \"/\"` and `demo = true`
+"
+    );
+}
+
+#[test]
+fn several_mistakes_are_reported_together() {
+    let config = r#"
+workers = 0
+limits.field_lines = 100000
+timeouts.idle = "0s"
+
+[[listeners]]
+address = "localhost:80"
+[[listeners]]
+address = "127.0.0.1:80"
+[[listeners]]
+address = "127.0.0.1:80"
+
+[[routes]]
+path = "/"
+"#;
+    assert_eq!(
+        refusal(config),
+        "\
+error: the value must be from 1 to 1024
+ --> a.toml:2:11
+  |
+2 | workers = 0
+  |           ^
+
+error: `localhost:80` is not an address to listen on
+ --> a.toml:7:11
+  |
+7 | address = \"localhost:80\"
+  |           ^^^^^^^^^^^^^^
+
+hint: an address is `IP:PORT`, as `127.0.0.1:8080` or `[::1]:8080`, or `unix:PATH`
+
+error: `127.0.0.1:80` is listened on already
+  --> a.toml:11:11
+   |
+11 | address = \"127.0.0.1:80\"
+   |           ^^^^^^^^^^^^^^
+
+hint: leave it out
+
+error: a route has exactly one of `answer`, `demo` and `files`
+  --> a.toml:13:1
+   |
+13 | [[routes]]
+   | ^^^^^^^^^^
+
+error: the value must be from 1 to 10000
+ --> a.toml:3:22
+  |
+3 | limits.field_lines = 100000
+  |                      ^^^^^^
+
+error: the value must be from 1ms to 1day
+ --> a.toml:4:17
+  |
+4 | timeouts.idle = \"0s\"
+  |                 ^^^^
+"
+    );
+}
+
+#[test]
+fn paths_that_no_request_has_are_refused() {
+    let config = r#"
+[[routes]]
+path = "/a"
+path_exact = "/a"
+demo = true
+[[routes]]
+path = "c"
+demo = true
+[[routes]]
+path = "/d e"
+demo = true
+"#;
+    assert_eq!(
+        refusal(&with(config)),
+        "\
+error: a route has either a `path` or a `path_exact`
+ --> a.toml:2:1
+  |
+2 | [[routes]]
+  | ^^^^^^^^^^
+
+error: a path begins with `/`
+ --> a.toml:7:8
+  |
+7 | path = \"c\"
+  |        ^^^
+
+error: a path does not hold ` `
+  --> a.toml:10:8
+   |
+10 | path = \"/d e\"
+   |        ^^^^^^
+
+hint: it is written as clients send it: percent-encoded, no query
+"
+    );
+}
+
+#[test]
+fn answers_that_could_not_be_sent_are_refused() {
+    let config = r#"
+[[routes]]
+path = "/a"
+[routes.answer]
+status = 204
+content = "a"
+content_type = "a\nb"
+fields = [
+    { name = "content-length", value = "1" },
+    { name = "Content-Type", value = "1" },
+    { name = "a b", value = "1" },
+    { name = "a", value = " 1" },
+]
+[[routes]]
+path = "/c"
+answer.status = 101
+"#;
+    assert_eq!(
+        refusal(&with(config)),
+        "\
+error: an answer with status 204 has no content
+ --> a.toml:6:11
+  |
+6 | content = \"a\"
+  |           ^^^
+
+error: a field value must not hold control characters or outer whitespace
+ --> a.toml:7:16
+  |
+7 | content_type = \"a\\nb\"
+  |                ^^^^^^
+
+error: `content-length` is written by the server itself
+ --> a.toml:9:14
+  |
+9 |     { name = \"content-length\", value = \"1\" },
+  |              ^^^^^^^^^^^^^^^^
+
+hint: leave it out
+
+error: `Content-Type` has a key of its own
+  --> a.toml:10:14
+   |
+10 |     { name = \"Content-Type\", value = \"1\" },
+   |              ^^^^^^^^^^^^^^
+
+hint: write `content_type = \"…\"`
+
+error: a field name must be a token
+  --> a.toml:11:14
+   |
+11 |     { name = \"a b\", value = \"1\" },
+   |              ^^^^^
+
+error: a field value must not hold control characters or outer whitespace
+  --> a.toml:12:27
+   |
+12 |     { name = \"a\", value = \" 1\" },
+   |                           ^^^^
+
+error: the status of an answer is 200 to 599
+  --> a.toml:16:17
+   |
+16 | answer.status = 101
+   |                 ^^^
+"
+    );
+}
+
+#[test]
+fn fields_of_the_server_are_refused_in_any_case() {
+    for name in
+        ["connection", "DATE", "Keep-Alive", "Server", "TE", "Trailer", "Transfer-Encoding", "Upgrade"]
+    {
+        let route =
+            format!("[[routes]]\npath = \"/\"\nanswer.fields = [{{ name = \"{name}\", value = \"a\" }}]");
+        let expected = format!("error: `{name}` is written by the server itself\n");
+        assert!(refusal(&with(&route)).starts_with(&expected), "{name}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_served_are_refused() {
+    assert_eq!(
+        refusal(&with(
+            "[[routes]]\npath = \"/f\"\nfiles.root = \"none\"\n[[routes]]\npath = \"/demo/\"\ndemo = true"
+        )),
+        "\
+error: the directory `none` cannot be served: No such file or directory (os error 2)
+ --> a.toml:1:1
+  |
+1 | [[routes]]
+  | ^^^^^^^^^^
+
+error: route `/demo` cannot be added: it has a handler already
+ --> a.toml:9:1
+  |
+9 | [[routes]]
+  | ^^^^^^^^^^
+"
+    );
+    let config =
+        "[[routes]]\npath = \"/f\"\nfiles = { root = \".\", index = \"a/b\", cache_control = \"a\\u0000\" }";
+    let message = refusal(&with(config));
+    assert!(message.contains("error: an index is the name of a file, without a path\n"), "{message}");
+    assert!(message.contains("error: a field value must not hold control characters"), "{message}");
+}
+
+#[test]
+fn an_access_log_that_cannot_be_written_is_refused() {
+    assert_eq!(
+        refusal(&with("access_log.path = \"none/access.log\"")),
+        "\
+error: the access log cannot be written: No such file or directory (os error 2)
+ --> a.toml:1:19
+  |
+1 | access_log.path = \"none/access.log\"
+  |                   ^^^^^^^^^^^^^^^^^
+
+hint: the directory must be there, and this user must be allowed to write to the file
+"
+    );
+}
+
+#[test]
+fn a_config_that_is_not_there_is_refused() {
+    for command in ["check", "serve"] {
+        let directory = tempfile::tempdir().unwrap();
+        let ended = Thruway::start_in(directory.path(), &[command, "none.toml"]).end();
+        let expected = "error: `none.toml` cannot be read: No such file or directory (os error 2)\n\n\
+                        hint: the argument of `serve` and `check` is the path of a config in TOML\n";
+        assert_eq!((ended.code, &*ended.stderr), (Some(2), expected));
+    }
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    for args in [&["serve", "--workers", "0"][..], &["serve", "--wrokers", "1"], &["sevre"], &[]] {
+        let ended = Thruway::start_in(Path::new("."), args).end();
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");
+    }
+}

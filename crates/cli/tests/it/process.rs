@@ -1,0 +1,139 @@
+//! The binary, started for a test and ended with it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, kill_process};
+
+pub(crate) use rustix::process::Signal;
+
+/// A running `thruway`. It is killed when this is dropped.
+pub(crate) struct Thruway {
+    child: Child,
+    stdout: Lines,
+    stderr: Lines,
+}
+
+/// How it ended, and what it printed that no test has read before.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// The lines of a pipe. What nobody takes stays in the pipe.
+struct Lines(Receiver<String>);
+
+impl Thruway {
+    /// Starts it with these arguments, in the directory `directory`.
+    pub(crate) fn start_in(directory: &Path, args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_thruway"))
+            .args(args)
+            .current_dir(directory)
+            .env_remove("THRUWAY_LOG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = Lines::of(child.stdout.take().unwrap());
+        let stderr = Lines::of(child.stderr.take().unwrap());
+        Self { child, stdout, stderr }
+    }
+
+    /// Starts `thruway serve` with `config`, which is written into `directory`.
+    pub(crate) fn serve(directory: &Path, config: &str) -> Self {
+        std::fs::write(directory.join("thruway.toml"), config).unwrap();
+        Self::start_in(directory, &["serve", "thruway.toml"])
+    }
+
+    /// Starts the demo with these further arguments.
+    pub(crate) fn demo(args: &[&str]) -> Self {
+        let args = [&["serve", "--listen", "127.0.0.1:0"], args].concat();
+        Self::start_in(Path::new("."), &args)
+    }
+
+    /// The next address it prints.
+    pub(crate) fn address(&mut self) -> String {
+        let line = self.stdout.next().unwrap_or_else(|| panic!("no address: {}", self.stderr.rest()));
+        let address = line.trim_end().strip_prefix("listening on ");
+        address.unwrap_or_else(|| panic!("no address: {line}")).to_owned()
+    }
+
+    /// Waits until it logs a line with `text`, and returns the line.
+    pub(crate) fn until_it_logs(&mut self, text: &str) -> String {
+        let mut seen = String::new();
+        while let Some(line) = self.stderr.next() {
+            if line.contains(text) {
+                return line;
+            }
+            seen.push_str(&line);
+        }
+        panic!("`{text}` was not logged, but {seen}");
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Asks it to end and waits until it has.
+    pub(crate) fn terminate(self) -> Ended {
+        self.signal(Signal::TERM);
+        self.end()
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn end(mut self) -> Ended {
+        let (stdout, stderr) = (self.stdout.rest(), self.stderr.rest());
+        // Its pipes are closed, so it has ended or is about to.
+        Ended { code: self.child.wait().unwrap().code(), stdout, stderr }
+    }
+
+    /// Waits until it has ended, without looking at what it has printed on the standard output.
+    pub(crate) fn end_unread(mut self) -> Ended {
+        let stderr = self.stderr.rest();
+        Ended { code: self.child.wait().unwrap().code(), stdout: String::new(), stderr }
+    }
+}
+
+impl Drop for Thruway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Lines {
+    fn of(pipe: impl Read + Send + 'static) -> Self {
+        let (sender, receiver) = sync_channel(0);
+        thread::spawn(move || {
+            let mut pipe = BufReader::new(pipe);
+            let mut line = String::new();
+            while pipe.read_line(&mut line).is_ok_and(|read| read > 0) {
+                if sender.send(std::mem::take(&mut line)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self(receiver)
+    }
+
+    fn next(&self) -> Option<String> {
+        match self.0.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("it has printed nothing for {PATIENCE:?}"),
+        }
+    }
+
+    fn rest(&self) -> String {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+}
+
+/// Longer than any machine needs for what a test waits for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

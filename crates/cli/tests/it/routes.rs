@@ -1,0 +1,135 @@
+//! What a config serves.
+
+use std::fs;
+
+use crate::client::{Client, get};
+use crate::process::Thruway;
+
+#[test]
+fn every_kind_of_listener_serves() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = r#"
+        [[listeners]]
+        address = "127.0.0.1:0"
+        [[listeners]]
+        address = "[::1]:0"
+        [[listeners]]
+        address = "unix:socket"
+        [[routes]]
+        path = "/"
+        answer = { content = "here" }
+    "#;
+    let mut thruway = Thruway::serve(directory.path(), config);
+    let addresses: Vec<String> = (0..3).map(|_| thruway.address()).collect();
+    assert!(addresses[0].starts_with("http://127.0.0.1:") && addresses[1].starts_with("http://[::1]:"));
+    assert_eq!(addresses[2], "unix:socket");
+    for address in &addresses[..2] {
+        assert_eq!(get(address, "/").text(), "here");
+    }
+    let socket = directory.path().join("socket");
+    assert_eq!(get(&format!("unix:{}", socket.display()), "/").text(), "here");
+    assert_eq!(thruway.terminate().code, Some(0));
+    assert!(!socket.exists(), "the socket goes with the server");
+}
+
+#[test]
+fn addresses_of_the_command_line_come_instead() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "listeners = [{ address = \"unix:socket\" }]\nroutes = [{ path = \"/\", demo = true }]\n";
+    fs::write(directory.path().join("thruway.toml"), config).unwrap();
+    let args = ["serve", "thruway.toml", "--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"];
+    let mut thruway = Thruway::start_in(directory.path(), &args);
+    let (first, second) = (thruway.address(), thruway.address());
+    assert_ne!(first, second);
+    assert_eq!(get(&first, "/ok").text(), "ok");
+    assert_eq!(get(&second, "/ok").text(), "ok");
+    assert!(!directory.path().join("socket").exists());
+}
+
+#[test]
+fn the_most_specific_route_wins() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir_all(directory.path().join("public/sub")).unwrap();
+    fs::write(directory.path().join("public/index.html"), "index").unwrap();
+    fs::write(directory.path().join("public/a.txt"), "text").unwrap();
+    fs::write(directory.path().join("public/sub/b.txt"), "below").unwrap();
+    fs::write(directory.path().join("public/.hidden"), "hidden").unwrap();
+    let config = r#"
+        [[listeners]]
+        address = "127.0.0.1:0"
+        [[routes]]
+        path = "/"
+        files = { root = "public", cache_control = "max-age=1" }
+        [[routes]]
+        path_exact = "/"
+        answer = { content = "exact" }
+        [[routes]]
+        path = "/sub/"
+        answer = { content = "prefix" }
+        [[routes]]
+        path_exact = "/sub/b.txt"
+        answer = { status = 404, content = "gone", content_type = "text/html" }
+        [[routes]]
+        path = "/demo"
+        demo = true
+    "#;
+    let mut thruway = Thruway::serve(directory.path(), config);
+    let mut client = Client::connect(&thruway.address());
+    for (target, status, content) in [
+        ("/", "200", "exact"),
+        ("/?query", "200", "exact"),
+        ("/index.html", "200", "index"),
+        ("/a.txt", "200", "text"),
+        ("/.hidden", "404", ""),
+        ("/sub", "200", "prefix"),
+        ("/sub/", "200", "prefix"),
+        ("/sub/c", "200", "prefix"),
+        ("/sub/b.txt", "404", "gone"),
+        ("/subway", "404", ""),
+        ("/demo/plaintext", "200", "Hello, World!"),
+        ("/plaintext", "404", ""),
+    ] {
+        let response = client.get(target);
+        assert_eq!(response.status(), status, "{target}");
+        assert!(content.is_empty() || response.text() == content, "{target}: {}", response.text());
+    }
+    assert!(client.get("/a.txt").has("cache-control: max-age=1"));
+    assert!(client.get("/sub/b.txt").has("content-type: text/html"));
+}
+
+#[test]
+fn fixed_answers_are_as_they_are_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = r#"
+        [[listeners]]
+        address = "127.0.0.1:0"
+        [[routes]]
+        path_exact = "/text"
+        answer = { content = "grüß" }
+        [[routes]]
+        path_exact = "/empty"
+        answer = { status = 204 }
+        [[routes]]
+        path = "/old"
+        [routes.answer]
+        status = 308
+        fields = [{ name = "Location", value = "/new" }, { name = "Vary", value = "a" }, { name = "Vary", value = "b" }]
+    "#;
+    let mut thruway = Thruway::serve(directory.path(), config);
+    let mut client = Client::connect(&thruway.address());
+    let text = client.get("/text");
+    assert!(text.has("content-type: text/plain; charset=utf-8") && text.has("content-length: 6"));
+    assert_eq!(text.text(), "grüß");
+    let head = client.request("HEAD /text", "");
+    assert!(head.has("content-length: 6"), "{}", head.head);
+    assert_eq!(client.request("DELETE /text", "").text(), "grüß");
+    let empty = client.get("/empty");
+    assert!(empty.status() == "204" && !empty.head.contains("content-"), "{}", empty.head);
+    let old = client.get("/old/a");
+    assert_eq!(old.status(), "308");
+    assert!(
+        old.has("location: /new") && old.has("vary: a") && old.has("vary: b") && old.has("content-length: 0")
+    );
+    assert_eq!(old.head.matches("date: ").count(), 1);
+    assert_eq!(client.get("/texts").status(), "404");
+}
