@@ -67,6 +67,18 @@ fn a_handler_learns_which_protocols_are_offered() {
 }
 
 #[test]
+fn a_handler_may_require_an_upgrade_itself() {
+    let scene = Scene::new(|| Response::upgrade_required("shout/2"));
+    let mut client = scene.connect();
+    client.send(UPGRADE);
+    let answer = client.received();
+    assert!(answer.starts_with("HTTP/1.1 426 Upgrade Required\r\n"), "{answer}");
+    assert!(answer.contains("\r\nUpgrade: shout/2\r\nConnection: upgrade\r\n"), "{answer}");
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(client.received().starts_with("HTTP/1.1 426 "));
+}
+
+#[test]
 fn what_follows_a_declined_upgrade_is_a_request() {
     let scene = Scene::new(|| "no");
     let mut client = scene.connect();
