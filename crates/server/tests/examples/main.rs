@@ -1,0 +1,11 @@
+//! The examples, driven as their users drive them: each on a port of its own, by clients that are not ours.
+//!
+//! Nothing here looks inside of them: a handler's unit tests are no part of an example.
+
+#[expect(dead_code, reason = "`main` is called by those who run an example")]
+mod programs;
+mod site;
+
+mod hello;
+mod rest_json;
+mod static_site;
