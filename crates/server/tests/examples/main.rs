@@ -7,5 +7,8 @@ mod programs;
 mod site;
 
 mod hello;
+mod html_templates;
+mod jwt_route;
+mod multipart_upload;
 mod rest_json;
 mod static_site;

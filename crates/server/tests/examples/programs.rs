@@ -2,6 +2,12 @@
 
 #[path = "../../examples/hello.rs"]
 pub(crate) mod hello;
+#[path = "../../examples/html_templates/main.rs"]
+pub(crate) mod html_templates;
+#[path = "../../examples/jwt_route.rs"]
+pub(crate) mod jwt_route;
+#[path = "../../examples/multipart_upload.rs"]
+pub(crate) mod multipart_upload;
 #[path = "../../examples/rest_json.rs"]
 pub(crate) mod rest_json;
 #[path = "../../examples/static_site.rs"]
