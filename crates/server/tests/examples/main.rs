@@ -6,9 +6,12 @@
 mod programs;
 mod site;
 
+mod axum_mounted;
 mod hello;
 mod html_templates;
 mod jwt_route;
 mod multipart_upload;
 mod rest_json;
+mod server_sent_events;
 mod static_site;
+mod websocket;

@@ -1,5 +1,7 @@
 //! The examples themselves.
 
+#[path = "../../examples/axum_mounted.rs"]
+pub(crate) mod axum_mounted;
 #[path = "../../examples/hello.rs"]
 pub(crate) mod hello;
 #[path = "../../examples/html_templates/main.rs"]
@@ -10,5 +12,9 @@ pub(crate) mod jwt_route;
 pub(crate) mod multipart_upload;
 #[path = "../../examples/rest_json.rs"]
 pub(crate) mod rest_json;
+#[path = "../../examples/server_sent_events/main.rs"]
+pub(crate) mod server_sent_events;
 #[path = "../../examples/static_site.rs"]
 pub(crate) mod static_site;
+#[path = "../../examples/websocket/main.rs"]
+pub(crate) mod websocket;
