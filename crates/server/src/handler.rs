@@ -113,6 +113,59 @@ where
     WithWholeContent { limit_bytes, answer: Arc::new(answer) }
 }
 
+/// A handler of `answer`, which is given `state` beside the request: what several handlers share, such as a store or
+/// keys. Its clones are the same state.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use std::sync::atomic::{AtomicU64, Ordering};
+/// # use thruway_server::{Request, Router, with_state};
+/// let visits = Arc::new(AtomicU64::new(0));
+/// let router = Router::new().get("/", with_state(&visits, |visits: &AtomicU64, _: &Request| {
+///     format!("visit {}", visits.fetch_add(1, Ordering::Relaxed))
+/// }));
+/// ```
+///
+/// | `answer` | called |
+/// |---|---|
+/// | `Fn(&S, &Request) -> impl IntoResponse` | when all content has arrived, at most [`CONTENT_BYTES_MAX`] |
+/// | `Fn(Arc<S>, OwnedRequest) -> impl Future<Output: IntoResponse>` | at once; it reads content as it arrives |
+pub fn with_state<S, F>(state: &Arc<S>, answer: F) -> WithState<S, F> {
+    WithState { state: state.clone(), answer }
+}
+
+/// A function that becomes a handler together with its state: see [`with_state`].
+#[derive(Debug)]
+pub struct WithState<S, F> {
+    state: Arc<S>,
+    answer: F,
+}
+
+impl<S, F, R> IntoHandler<fn(&S, &Request<'_>) -> R> for WithState<S, F>
+where
+    S: Send + Sync + 'static,
+    F: Fn(&S, &Request<'_>) -> R + Send + Sync + 'static,
+    R: IntoResponse + 'static,
+{
+    fn into_handler(self) -> Arc<dyn Handler> {
+        let Self { state, answer } = self;
+        (move |request: &Request<'_>| answer(&state, request)).into_handler()
+    }
+}
+
+impl<S, F, T, R> IntoHandler<fn(Arc<S>, OwnedRequest) -> (T, R)> for WithState<S, F>
+where
+    S: Send + Sync + 'static,
+    F: Fn(Arc<S>, OwnedRequest) -> T + Send + Sync + 'static,
+    T: Future<Output = R> + 'static,
+    R: IntoResponse,
+{
+    fn into_handler(self) -> Arc<dyn Handler> {
+        let Self { state, answer } = self;
+        (move |request: OwnedRequest| answer(state.clone(), request)).into_handler()
+    }
+}
+
 struct Constant<F>(F);
 
 impl<F: Fn() -> Response + Send + Sync + 'static> Handler for Constant<F> {

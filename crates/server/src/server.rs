@@ -168,7 +168,9 @@ impl RunningServer {
 }
 
 /// Why a server cannot start.
-#[derive(Debug)]
+///
+/// Printed for debugging it is a message for people with the [hint](Self::hint): that is what a `main` that returns it
+/// ends with.
 #[non_exhaustive]
 pub enum ServerError {
     /// An address is none.
@@ -218,6 +220,13 @@ impl fmt::Display for ServerError {
     }
 }
 
+impl fmt::Debug for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        self.hint().map_or(Ok(()), |hint| write!(f, "\n\nhint: {hint}"))
+    }
+}
+
 impl std::error::Error for ServerError {}
 
 /// Connections that the kernel keeps for each socket until they are accepted; it caps this at `net.core.somaxconn`.
@@ -225,3 +234,20 @@ const BACKLOG: i32 = 4096;
 
 /// As a shell reports SIGTERM.
 const EXIT_AT_ONCE: i32 = 128 + 15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_main_that_fails_ends_with_words_for_people() {
+        let taken = Server::new(|| "first").workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+        let address = taken.addresses()[0].clone();
+        let error = Server::new(|| "second").workers(1).listen_on(address).start().err().unwrap();
+        let said = format!("{error:?}");
+        assert!(said.starts_with(&format!("{error}\n\nhint: ")), "{said}");
+        assert!(!said.contains("BindError"), "{said}");
+        taken.drain();
+        taken.join();
+    }
+}

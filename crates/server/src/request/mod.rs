@@ -13,7 +13,7 @@ use std::fmt;
 use bytes::Bytes;
 use thruway_http1::RequestFacts;
 use thruway_message::{
-    FieldLines, FieldValue, Method, OwnedRequestHead, RequestHead, RequestTarget, Version,
+    FieldLines, FieldValue, Method, OwnedRequestHead, RequestHead, RequestTarget, Version, list,
 };
 use thruway_net::ClientAddr;
 
@@ -173,6 +173,12 @@ impl<'a> Request<'a> {
         self.wants_tunnel
     }
 
+    /// Whether the client asks for `protocol` in a way that can be answered with
+    /// [`Response::upgrade`](crate::Response::upgrade). No other may be switched to (RFC 9110 §7.8).
+    pub fn wants_upgrade_to(&self, protocol: &str) -> bool {
+        self.wants_tunnel && offers(self.fields(), protocol)
+    }
+
     /// The octets of the path below the prefix at which the handler is mounted.
     pub(crate) fn mounted_path_octets(&self) -> Option<&'a [u8]> {
         match self.head.target {
@@ -275,6 +281,17 @@ impl OwnedRequest {
     pub const fn wants_tunnel(&self) -> bool {
         self.wants_tunnel
     }
+
+    /// Whether the client asks for `protocol` in a way that can be answered with
+    /// [`Response::upgrade`](crate::Response::upgrade). No other may be switched to (RFC 9110 §7.8).
+    pub fn wants_upgrade_to(&self, protocol: &str) -> bool {
+        self.wants_tunnel && offers(self.head().field_lines, protocol)
+    }
+}
+
+/// Whether `protocol`, with its version if it has one, is among those that the `Upgrade` fields list.
+fn offers(field_lines: FieldLines<'_>, protocol: &str) -> bool {
+    field_lines.all("upgrade").any(|value| list::contains_token(value.as_bytes(), protocol))
 }
 
 /// The root is `/`, however it is written.

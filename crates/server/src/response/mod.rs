@@ -110,6 +110,11 @@ impl Response {
             .with_content(Content(Source::Tunnel(TunnelHandler::new(run))))
     }
 
+    /// 426: what is here can be had over `protocol` only, for which the client is to ask (RFC 9110 §15.5.22).
+    pub fn upgrade_required(protocol: &str) -> Self {
+        Self::new(StatusCode::UPGRADE_REQUIRED).with_field("Upgrade", protocol).with_connection_upgrade()
+    }
+
     /// Hands the connection over to `run`, as the success of a CONNECT (RFC 9110 §9.3.6).
     pub fn tunnel<F>(run: impl FnOnce(Tunnel) -> F + 'static) -> Self
     where
@@ -226,9 +231,14 @@ impl Response {
         for line in self.field_lines.iter().filter(|line| line.name.is("upgrade")) {
             required.field_lines.append_line(line);
         }
+        required.with_connection_upgrade()
+    }
+
+    /// The same with the connection option that goes with `Upgrade` (RFC 9110 §7.8).
+    fn with_connection_upgrade(mut self) -> Self {
         // Past the check for fields that are the server's own: here the server itself speaks.
-        let _ = required.field_lines.append("Connection", "upgrade");
-        required
+        let _ = self.field_lines.append("Connection", "upgrade");
+        self
     }
 
     /// What the fields mean for the server.

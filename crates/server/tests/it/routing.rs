@@ -1,10 +1,11 @@
 //! Routes, layers, and what requests can be read as.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thruway_server::layers::{Cors, RequestId, Timeout};
-use thruway_server::{Json, OwnedRequest, Rejection, Request, Response, Router};
+use thruway_server::{Json, OwnedRequest, Rejection, Request, Response, Router, with_state};
 use thruway_testkit::scene::Scene;
 
 fn ask(scene: &Scene, request: &str) -> String {
@@ -43,6 +44,27 @@ fn the_most_specific_route_wins_and_parameters_are_decoded() {
     }
     assert!(get(&scene, "/users").starts_with("HTTP/1.1 404 "));
     assert!(get(&scene, "/users/").starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn handlers_share_their_state() {
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let add = |names: &Mutex<Vec<String>>, request: &Request| {
+        names.lock().unwrap().push(request.parameter("name").into_owned());
+    };
+    let list = |names: &Mutex<Vec<String>>, _: &Request| names.lock().unwrap().join(" ");
+    let count = async |names: Arc<Mutex<Vec<String>>>, _: OwnedRequest| names.lock().unwrap().len().to_string();
+    let router = Router::new()
+        .post("/names/{name}", with_state(&names, add))
+        .get("/names", with_state(&names, list))
+        .get("/count", with_state(&names, count));
+    let scene = Scene::new(router);
+    for name in ["ada", "grace"] {
+        let answer = ask(&scene, &format!("POST /names/{name} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
+    }
+    assert!(get(&scene, "/names").ends_with("\r\n\r\nada grace"));
+    assert!(get(&scene, "/count").ends_with("\r\n\r\n2"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Connections that are handed over: upgrades and CONNECT.
 
-use thruway_server::{Response, Router};
+use thruway_server::{Request, Response, Router};
 use thruway_testkit::scene::Scene;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -48,6 +48,34 @@ fn who_does_not_ask_for_an_upgrade_gets_none() {
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         assert!(client.received().starts_with("HTTP/1.1 426 "));
     }
+}
+
+#[test]
+fn a_handler_learns_which_protocols_are_offered() {
+    let scene = Scene::new(|request: &Request| request.wants_upgrade_to("websocket").to_string());
+    for (fields, expected) in [
+        ("Connection: upgrade\r\nUpgrade: websocket\r\n", "true"),
+        ("Connection: upgrade\r\nUpgrade: h2c\r\nUpgrade: x/1, WebSocket\r\n", "true"),
+        ("Connection: upgrade\r\nUpgrade: h2c\r\n", "false"),
+        ("Upgrade: websocket\r\n", "false"),
+    ] {
+        let mut client = scene.connect();
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+        let answer = client.received();
+        assert!(answer.ends_with(&format!("\r\n\r\n{expected}")), "{fields:?}: {answer}");
+    }
+}
+
+#[test]
+fn a_handler_may_require_an_upgrade_itself() {
+    let scene = Scene::new(|| Response::upgrade_required("shout/2"));
+    let mut client = scene.connect();
+    client.send(UPGRADE);
+    let answer = client.received();
+    assert!(answer.starts_with("HTTP/1.1 426 Upgrade Required\r\n"), "{answer}");
+    assert!(answer.contains("\r\nUpgrade: shout/2\r\nConnection: upgrade\r\n"), "{answer}");
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(client.received().starts_with("HTTP/1.1 426 "));
 }
 
 #[test]

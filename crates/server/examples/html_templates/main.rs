@@ -1,0 +1,79 @@
+//! Pages made from templates: a guest book with a form. Whatever guests write is escaped, so that it stays text.
+//!
+//! ```sh
+//! cargo run --release --example html_templates
+//! curl -i http://127.0.0.1:8080/ -d 'name=Ada' --data-urlencode 'text=<script>alert(1)</script>'   # 303
+//! curl http://127.0.0.1:8080/                                             # &lt;script&gt;alert(1)…
+//! ```
+//! Or open it in a browser.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use minijinja::value::{Serde, Value};
+use minijinja::{Environment, context};
+use serde::{Deserialize, Serialize};
+use thruway_server::{Rejection, Request, Response, Router, Server, ServerError, StatusCode, with_state};
+
+#[derive(Deserialize, Serialize)]
+struct Entry {
+    name: String,
+    text: String,
+}
+
+struct GuestBook {
+    templates: Environment<'static>,
+    entries: Mutex<Vec<Entry>>,
+}
+
+impl GuestBook {
+    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(crate) fn app() -> Router {
+    let book = Arc::new(GuestBook { templates: templates(), entries: Mutex::default() });
+    Router::new().get("/", with_state(&book, show)).post("/", with_state(&book, sign))
+}
+
+/// The templates, which are part of the program. Values are escaped because their names end in `.html`.
+fn templates() -> Environment<'static> {
+    let mut templates = Environment::new();
+    for (name, source) in
+        [("layout.html", include_str!("layout.html")), ("guest_book.html", include_str!("guest_book.html"))]
+    {
+        templates.add_template(name, source).expect("the templates should be valid");
+    }
+    templates
+}
+
+fn show(book: &GuestBook, _: &Request<'_>) -> Result<Response, StatusCode> {
+    let entries = Value::from(Serde(&*book.entries()));
+    page(&book.templates, "guest_book.html", context! { title => "Guest book", entries })
+}
+
+/// Keeps the entry, and sends the browser back to the page: to reload that does not sign again.
+fn sign(book: &GuestBook, request: &Request<'_>) -> Result<Response, Rejection> {
+    let entry: Entry = request.form()?;
+    if entry.name.trim().is_empty() {
+        return Err(Rejection::new(StatusCode::UNPROCESSABLE_CONTENT, "who are you?\n"));
+    }
+    book.entries().push(entry);
+    Ok(Response::redirect(StatusCode::SEE_OTHER, "/"))
+}
+
+/// The template `name`, filled in. A mistake in it is the program's: it is logged, and the client is told nothing.
+fn page(templates: &Environment<'_>, name: &str, values: Value) -> Result<Response, StatusCode> {
+    match templates.get_template(name).and_then(|template| template.render(values)) {
+        Ok(page) => Ok(Response::html(page).with_field("Content-Security-Policy", "default-src 'self'")),
+        Err(error) => {
+            tracing::error!(%error, name, "a template fails");
+            Err(StatusCode::INTERNAL_SERVER_ERROR)
+        }
+    }
+}
+
+fn main() -> Result<(), ServerError> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    Server::new(app()).listen("127.0.0.1:8080")?.run()
+}

@@ -1,0 +1,124 @@
+//! Files uploaded with a form: written to disk as they arrive, within limits, under names that are safe.
+//!
+//! ```sh
+//! cargo run --release --example multipart_upload -- uploads
+//! curl -i http://127.0.0.1:8080/files -F file=@Cargo.toml -F file=@Cargo.lock     # 201
+//! curl -i http://127.0.0.1:8080/files -F file=@Cargo.toml                         # 409: never overwritten
+//! curl -i http://127.0.0.1:8080/files -F 'file=x;filename=../../etc/passwd'       # kept as `passwd`
+//! head -c 20M /dev/zero | curl -i http://127.0.0.1:8080/files -F 'file=@-;filename=zeros'    # 413
+//! ```
+
+use std::error::Error;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use multer::{Constraints, Field, Multipart, SizeLimit, parse_boundary};
+use serde_json::json;
+use tempfile::NamedTempFile;
+use thruway_server::{IntoResponse, OwnedRequest, Response, Router, Server, StatusCode, with_state};
+use tokio::io::AsyncWriteExt;
+
+/// Takes uploads into `directory`.
+pub(crate) fn app(directory: PathBuf) -> Router {
+    Router::new().post("/files", with_state(&Arc::new(directory), upload))
+}
+
+async fn upload(directory: Arc<PathBuf>, mut request: OwnedRequest) -> Result<Response, Refusal> {
+    let content_type = request.field("content-type").and_then(|value| value.as_str()).unwrap_or_default();
+    let boundary = parse_boundary(content_type)?;
+    let limits = SizeLimit::new().whole_stream(UPLOAD_BYTES_MAX).for_field("file", FILE_BYTES_MAX);
+    let constraints = Constraints::new().allowed_fields(vec!["file"]).size_limit(limits);
+    let mut form = Multipart::with_constraints(request.take_content(), boundary, constraints);
+    let mut kept = Vec::new();
+    while let Some(field) = form.next_field().await? {
+        kept.push(keep(&directory, field).await?);
+    }
+    Ok(Response::json(&json!({ "kept": kept })).with_status(StatusCode::CREATED))
+}
+
+/// Writes the file of `field` to disk, for this user only, and says what its name is there. It gets that name when it is
+/// complete; if it never is, or the client goes, what there is of it is removed.
+async fn keep(directory: &Path, mut field: Field<'_>) -> Result<String, Refusal> {
+    let name = field.file_name().and_then(safe_name).ok_or(Refusal::Name)?;
+    let temporary = NamedTempFile::new_in(directory)?;
+    let mut file = tokio::fs::File::from_std(temporary.reopen()?);
+    while let Some(piece) = field.chunk().await? {
+        file.write_all(&piece).await?;
+    }
+    file.sync_all().await?;
+    temporary.persist_noclobber(directory.join(&name)).map_err(|error| error.error)?;
+    Ok(name)
+}
+
+/// The last part of `name`, with nothing in it that means something to a file system or a shell; `None` if nothing of
+/// it is left.
+fn safe_name(name: &str) -> Option<String> {
+    let last = name.rsplit(['/', '\\']).next()?;
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let safe: String = last.chars().map(|c| if is_safe(c) { c } else { '_' }).take(NAME_BYTES_MAX).collect();
+    // Names that begin with a dot are hidden, or are not of files at all; with a hyphen, they look like options.
+    let safe = safe.trim_start_matches(['.', '-']);
+    (!safe.is_empty()).then(|| safe.to_owned())
+}
+
+/// Why an upload is refused. Files of it that were complete are kept.
+enum Refusal {
+    Disk(io::Error),
+    Form(multer::Error),
+    Name,
+}
+
+impl From<multer::Error> for Refusal {
+    fn from(error: multer::Error) -> Self {
+        Self::Form(error)
+    }
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::Disk(error)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, message) = match self {
+            Self::Disk(error) if error.kind() == ErrorKind::AlreadyExists => {
+                (StatusCode::CONFLICT, "there is a file of this name already\n".to_owned())
+            }
+            Self::Disk(error) => {
+                tracing::error!(%error, "an upload cannot be kept");
+                return Response::new(StatusCode::INTERNAL_SERVER_ERROR);
+            }
+            Self::Form(error) => (status_of(&error), format!("{error}\n")),
+            Self::Name => (StatusCode::UNPROCESSABLE_CONTENT, "a file needs a name\n".to_owned()),
+        };
+        Response::text(message).with_status(status)
+    }
+}
+
+fn status_of(error: &multer::Error) -> StatusCode {
+    match error {
+        multer::Error::FieldSizeExceeded { .. } | multer::Error::StreamSizeExceeded { .. } => {
+            StatusCode::CONTENT_TOO_LARGE
+        }
+        multer::Error::NoMultipart | multer::Error::NoBoundary | multer::Error::DecodeContentType(_) => {
+            StatusCode::UNSUPPORTED_MEDIA_TYPE
+        }
+        multer::Error::UnknownField { .. } => StatusCode::UNPROCESSABLE_CONTENT,
+        _ => StatusCode::BAD_REQUEST,
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().with_writer(io::stderr).init();
+    let directory = std::env::args_os().nth(1).map_or_else(|| "uploads".into(), PathBuf::from);
+    fs::create_dir_all(&directory)?;
+    Ok(Server::new(app(directory)).listen("127.0.0.1:8080")?.run()?)
+}
+
+const FILE_BYTES_MAX: u64 = 8 << 20;
+const UPLOAD_BYTES_MAX: u64 = 32 << 20;
+const NAME_BYTES_MAX: usize = 100;

@@ -1,0 +1,105 @@
+//! The WebSocket protocol (RFC 6455): an echo, and a room in which everybody hears what anybody says.
+//!
+//! ```sh
+//! cargo run --release --example websocket
+//! curl -i http://127.0.0.1:8080/echo                  # 426: not asked for a WebSocket
+//! websocat ws://127.0.0.1:8080/echo                   # or any other client
+//! websocat ws://127.0.0.1:8080/room                   # in two terminals
+//! ```
+//! Or open `http://127.0.0.1:8080/` in two browsers.
+//!
+//! The protocol is that of `tungstenite`: it runs on the connection that [`Response::upgrade`] hands over.
+
+use std::sync::Arc;
+
+use futures_util::{SinkExt, StreamExt};
+use thruway_server::{Request, Response, Router, Server, ServerError, StatusCode, Tunnel, with_state};
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+
+type WebSocket = WebSocketStream<Tunnel>;
+type Room = broadcast::Sender<Utf8Bytes>;
+
+pub(crate) fn app() -> Router {
+    let room = Arc::new(Room::new(MESSAGES_BEHIND_MAX));
+    Router::new()
+        .get("/", || Response::html(include_str!("index.html")))
+        .get("/echo", |request: &Request<'_>| upgrade(request, echo))
+        .get("/room", with_state(&room, enter))
+}
+
+/// Sends back what arrives.
+async fn echo(mut socket: WebSocket) -> Result<(), Error> {
+    while let Some(message) = socket.next().await {
+        let message = message?;
+        // Pings and closes are answered by the crate.
+        if message.is_text() || message.is_binary() {
+            socket.send(message).await?;
+        }
+    }
+    Ok(())
+}
+
+fn enter(room: &Room, request: &Request<'_>) -> Response {
+    let (room, heard) = (room.clone(), room.subscribe());
+    upgrade(request, |socket| talk(socket, room, heard))
+}
+
+/// Says in the room what arrives, and sends what is said in it.
+async fn talk(
+    mut socket: WebSocket,
+    room: Room,
+    mut heard: broadcast::Receiver<Utf8Bytes>,
+) -> Result<(), Error> {
+    loop {
+        tokio::select! {
+            message = socket.next() => match message.transpose()? {
+                // One hears oneself too, so there is somebody to say it to.
+                Some(Message::Text(text)) => drop(room.send(text)),
+                Some(_) => {}
+                None => return Ok(()),
+            },
+            text = heard.recv() => match text {
+                Ok(text) => socket.send(Message::Text(text)).await?,
+                // Who reads too slowly misses something, and everybody else does not wait.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return socket.close(None).await,
+            },
+        }
+    }
+}
+
+/// The handshake (RFC 6455 §4.2), and `talk` on the connection after it. Where cookies let users in, this is also the
+/// place to check `Origin`: pages of others can open it too (RFC 6455 §10.2).
+fn upgrade<F>(request: &Request<'_>, talk: impl FnOnce(WebSocket) -> F + 'static) -> Response
+where
+    F: Future<Output = Result<(), Error>> + 'static,
+{
+    let field = |name| request.field(name).map(|value| value.as_bytes());
+    if !request.wants_upgrade_to("websocket") {
+        return Response::upgrade_required("websocket");
+    }
+    let (Some(key), Some(b"13")) = (field("sec-websocket-key"), field("sec-websocket-version")) else {
+        return Response::new(StatusCode::BAD_REQUEST).with_field("Sec-WebSocket-Version", "13");
+    };
+    let accept = derive_accept_key(key);
+    let run = async move |tunnel| {
+        let config = WebSocketConfig::default().max_message_size(Some(MESSAGE_BYTES_MAX));
+        let socket = WebSocketStream::from_raw_socket(tunnel, Role::Server, Some(config)).await;
+        if let Err(error) = talk(socket).await {
+            tracing::debug!(%error, "a WebSocket ends");
+        }
+    };
+    Response::upgrade("websocket", run).with_field("Sec-WebSocket-Accept", accept)
+}
+
+fn main() -> Result<(), ServerError> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    Server::new(app()).listen("127.0.0.1:8080")?.run()
+}
+
+const MESSAGE_BYTES_MAX: usize = 64 << 10;
+const MESSAGES_BEHIND_MAX: usize = 64;

@@ -1,0 +1,76 @@
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
+use serde_json::json;
+
+use crate::programs::jwt_route::{Claims, app};
+use crate::site::{Reply, Site};
+
+const SECRET: &[u8] = b"a secret for tests, of 32 octets";
+
+fn me(site: &Site, authorization: &str) -> Reply {
+    site.ask("GET", "/me", &format!("Authorization: {authorization}\r\n"), b"")
+}
+
+fn token(algorithm: Algorithm, secret: &[u8], exp: u64) -> String {
+    let claims = Claims { sub: "ada".to_owned(), exp };
+    encode(&Header::new(algorithm), &claims, &EncodingKey::from_secret(secret)).unwrap()
+}
+
+#[test]
+fn who_logs_in_gets_a_token_and_with_it_in() {
+    let site = Site::start(app(SECRET));
+    let login = site.json("POST", "/token", r#"{"name": "ada", "password": "enchantress"}"#);
+    assert_eq!((login.status, login.field("Cache-Control")), (200, Some("no-store")));
+    for scheme in ["Bearer", "bearer"] {
+        let reply = me(&site, &format!("{scheme} {}", login.text()));
+        assert_eq!((reply.status, reply.json()), (200, json!({ "name": "ada" })));
+    }
+    let login = site.json("POST", "/token", r#"{"name": "ada", "password": "guessed"}"#);
+    assert_eq!(login.status, 403);
+}
+
+#[test]
+fn who_has_no_token_is_told_what_to_bring() {
+    let site = Site::start(app(SECRET));
+    for reply in [site.get("/me"), me(&site, "Basic YWRhOng="), me(&site, "Bearer")] {
+        assert_eq!((reply.status, reply.field("WWW-Authenticate")), (401, Some("Bearer")));
+    }
+}
+
+#[test]
+fn tokens_that_are_no_good_are_refused() {
+    let site = Site::start(app(SECRET));
+    let now = get_current_timestamp();
+    let good = token(Algorithm::HS256, SECRET, now + 60);
+    assert_eq!(me(&site, &format!("Bearer {good}")).status, 200);
+
+    let (signed, signature) = good.rsplit_once('.').unwrap();
+    let first = if signature.starts_with('A') { 'B' } else { 'A' };
+    let other = token(Algorithm::HS256, SECRET, now + 61);
+    // `{"alg":"none"}`
+    let unsigned = format!("eyJhbGciOiJub25lIn0.{}.", good.split('.').nth(1).unwrap());
+    for (what, token) in [
+        ("a wrong signature", format!("{signed}.{first}{}", &signature[1..])),
+        ("the signature of another", format!("{}.{signature}", other.rsplit_once('.').unwrap().0)),
+        ("no signature", format!("{signed}.")),
+        ("unsigned", unsigned),
+        ("another secret", token(Algorithm::HS256, b"guessed", now + 60)),
+        ("another algorithm", token(Algorithm::HS512, SECRET, now + 60)),
+        ("no token at all", "x".to_owned()),
+    ] {
+        let reply = me(&site, &format!("Bearer {token}"));
+        let challenge = reply.field("WWW-Authenticate").unwrap_or_default();
+        assert_eq!(reply.status, 401, "{what}");
+        assert!(challenge.starts_with(r#"Bearer error="invalid_token""#), "{what}: {challenge}");
+        assert!(challenge.contains("the token is invalid") && reply.text().is_empty(), "{what}: {challenge}");
+    }
+}
+
+#[test]
+fn a_token_expires() {
+    let site = Site::start(app(SECRET));
+    let token = token(Algorithm::HS256, SECRET, get_current_timestamp() - 1);
+    let reply = me(&site, &format!("Bearer {token}"));
+    assert_eq!(reply.status, 401);
+    let challenge = r#"Bearer error="invalid_token", error_description="the token has expired""#;
+    assert_eq!(reply.field("WWW-Authenticate"), Some(challenge));
+}

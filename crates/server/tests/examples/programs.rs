@@ -1,0 +1,20 @@
+//! The examples themselves.
+
+#[path = "../../examples/axum_mounted.rs"]
+pub(crate) mod axum_mounted;
+#[path = "../../examples/hello.rs"]
+pub(crate) mod hello;
+#[path = "../../examples/html_templates/main.rs"]
+pub(crate) mod html_templates;
+#[path = "../../examples/jwt_route.rs"]
+pub(crate) mod jwt_route;
+#[path = "../../examples/multipart_upload.rs"]
+pub(crate) mod multipart_upload;
+#[path = "../../examples/rest_json.rs"]
+pub(crate) mod rest_json;
+#[path = "../../examples/server_sent_events/main.rs"]
+pub(crate) mod server_sent_events;
+#[path = "../../examples/static_site.rs"]
+pub(crate) mod static_site;
+#[path = "../../examples/websocket/main.rs"]
+pub(crate) mod websocket;

@@ -1,0 +1,130 @@
+//! An example that runs, and a plain client for it. All waiting is bounded by [`PATIENCE`].
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+use thruway_server::{IntoHandler, ListenAddr, Server};
+
+/// An example on a port of its own. It runs until the process ends.
+pub(crate) struct Site {
+    pub(crate) address: SocketAddr,
+}
+
+/// A connection whose answers are looked at as they come.
+pub(crate) struct Conversation {
+    pub(crate) stream: TcpStream,
+    received: Vec<u8>,
+}
+
+/// A response that has come to its end, and the connection with it.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    fields: Vec<(String, String)>,
+    content: Vec<u8>,
+}
+
+impl Site {
+    /// Two workers, so that what clients share is shared by threads.
+    pub(crate) fn start<M>(app: impl IntoHandler<M>) -> Self {
+        let server = Server::new(app).listen("127.0.0.1:0").unwrap().workers(2).start().unwrap();
+        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+        Self { address }
+    }
+
+    pub(crate) fn connect(&self) -> Conversation {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Conversation { stream, received: Vec::new() }
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Reply {
+        self.ask("GET", path, "", b"")
+    }
+
+    pub(crate) fn json(&self, method: &str, path: &str, content: &str) -> Reply {
+        self.ask(method, path, "Content-Type: application/json\r\n", content.as_bytes())
+    }
+
+    /// Sends one request with `fields`, each line with its end, and takes the answer.
+    pub(crate) fn ask(&self, method: &str, path: &str, fields: &str, content: &[u8]) -> Reply {
+        let length = content.len();
+        let mut conversation = self.connect();
+        conversation.send(format!(
+            "{method} {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nContent-Length: {length}\r\n\
+             {fields}\r\n"
+        ));
+        conversation.send(content);
+        conversation.into_reply()
+    }
+}
+
+impl Conversation {
+    pub(crate) fn send(&mut self, octets: impl AsRef<[u8]>) {
+        self.stream.write_all(octets.as_ref()).unwrap();
+    }
+
+    /// Reads on until `expected` has come.
+    pub(crate) fn read_until(&mut self, expected: &str) -> String {
+        let mut buffer = [0; 4096];
+        loop {
+            let text = String::from_utf8_lossy(&self.received);
+            if text.contains(expected) {
+                return text.into_owned();
+            }
+            let length = self.stream.read(&mut buffer).unwrap_or(0);
+            assert_ne!(length, 0, "no {expected:?} in {text:?}");
+            self.received.extend_from_slice(&buffer[..length]);
+        }
+    }
+
+    /// The answer, after which the server closes the connection.
+    pub(crate) fn into_reply(mut self) -> Reply {
+        self.stream.read_to_end(&mut self.received).unwrap();
+        let mut lines = [httparse::EMPTY_HEADER; 32];
+        let mut head = httparse::Response::new(&mut lines);
+        let length = head.parse(&self.received).unwrap().unwrap();
+        let text = |value: &[u8]| String::from_utf8(value.to_vec()).unwrap();
+        let fields = head.headers.iter().map(|line| (line.name.to_owned(), text(line.value))).collect();
+        let mut reply =
+            Reply { status: head.code.unwrap(), fields, content: self.received[length..].to_vec() };
+        if reply.field("Transfer-Encoding") == Some("chunked") {
+            reply.content = without_chunks(&reply.content);
+        }
+        reply
+    }
+}
+
+impl Reply {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let found = self.fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        str::from_utf8(&self.content).unwrap()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.field("Content-Type"), Some("application/json"));
+        serde_json::from_slice(&self.content).unwrap()
+    }
+}
+
+fn without_chunks(mut octets: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    loop {
+        let (begin, length) = httparse::parse_chunk_size(octets).unwrap().unwrap();
+        let end = begin + usize::try_from(length).unwrap();
+        content.extend_from_slice(&octets[begin..end]);
+        if length == 0 {
+            return content;
+        }
+        octets = &octets[end + 2..];
+    }
+}
+
+/// How long to wait for a server that has gone wrong.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
