@@ -39,6 +39,11 @@ impl RequestLine {
         if request_target::is_origin_form(self.method == Some(Method::Connect), octets) {
             return RequestTarget::Origin(OriginForm::from_parsed(octets, path_length));
         }
+        self.rarer_target(input, octets, path_length)
+    }
+
+    #[cold]
+    fn rarer_target<'i>(&self, input: &'i [u8], octets: &'i [u8], path_length: usize) -> RequestTarget<'i> {
         request_target::parse(self.method(input), octets, path_length)
             .expect("the target was found to be valid")
     }

@@ -76,8 +76,21 @@ fn write_connection(output: &mut Vec<u8>, response: &ResponseToWrite<'_>) {
 #[inline]
 fn write_content_length(output: &mut Vec<u8>, octets: u64) {
     output.extend_from_slice(b"Content-Length: ");
-    output.extend_from_slice(itoa::Buffer::new().format(octets).as_bytes());
+    write_decimal(output, octets);
     output.extend_from_slice(b"\r\n\r\n");
+}
+
+/// Appends a number. Short ones go where they belong at once: to copy what was just written costs more than to write it.
+#[inline]
+fn write_decimal(output: &mut Vec<u8>, number: u64) {
+    #[expect(clippy::cast_possible_truncation, reason = "the remainder is a digit")]
+    let digit = |unit: u64| b'0' + (number / unit % 10) as u8;
+    match number {
+        0..10 => output.push(digit(1)),
+        10..100 => output.extend_from_slice(&[digit(10), digit(1)]),
+        100..1000 => output.extend_from_slice(&[digit(100), digit(10), digit(1)]),
+        _ => output.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
+    }
 }
 
 /// Appends the interim response that asks for the content (RFC 9110 §15.2.1).

@@ -13,7 +13,6 @@ use super::ending::Ending;
 use super::exchange::{Exchange, Log, Logged, panicked, poll_later};
 use super::incoming::{IncomingContent, TooMuchToDiscard};
 use super::{Buffers, Connection, Step};
-use crate::request::Incoming;
 use crate::{Answer, ContentError, Request, RequestContent, Response};
 
 impl<T: Transport> Connection<T> {
@@ -175,18 +174,20 @@ impl<T: Transport> Connection<T> {
     ) -> usize {
         let whole =
             facts.body_length.octets().and_then(|octets| after_head.get(..usize::try_from(octets).ok()?));
-        let content = if let Some(content) = whole {
+        let arriving = if whole.is_some() {
             self.http1.skip_content();
-            Incoming::Whole(content)
+            None
         } else {
-            let (sender, content) = RequestContent::arriving(facts.body_length.octets());
-            self.incoming = Some(IncomingContent::new(sender, facts.expects_continue, now));
-            Incoming::Arriving(content)
+            Some(self.expect_content(facts, now))
         };
+        let mut request = Request::new(head, facts, whole.unwrap_or_default(), &self.info);
+        if let Some(content) = arriving {
+            request.set_arriving(content);
+        }
         let started = self.service.record_start();
         let logged = started.map(|started| Logged::Parsed { head, started });
         let mut answer = Answer::Now(Response::new(StatusCode::INTERNAL_SERVER_ERROR));
-        self.call_handler(&mut Request::new(head, facts, content, &self.info), &mut answer);
+        self.call_handler(&mut request, &mut answer);
         if let Answer::Later(later) = &mut answer
             && let Poll::Ready(response) = poll_later(later, cx)
         {
@@ -207,6 +208,13 @@ impl<T: Transport> Connection<T> {
             }
         }
         whole.map_or(0, <[u8]>::len)
+    }
+
+    /// The content of a request of which not all has arrived.
+    fn expect_content(&mut self, facts: &RequestFacts, now: Duration) -> RequestContent {
+        let (sender, content) = RequestContent::arriving(facts.body_length.octets());
+        self.incoming = Some(IncomingContent::new(sender, facts.expects_continue, now));
+        content
     }
 
     /// Puts the handler's answer into `answer`: 500 if it panics, 503 if there are too many connections.

@@ -15,7 +15,6 @@ use thruway_http1::{HeadIndex, ServerConnection, ServerEvent};
 use thruway_message::{FieldLineSpan, FieldLines};
 
 use super::*;
-use crate::request::Incoming;
 use crate::response::Source;
 use crate::{ClientAddr, ConnectionInfo, Limits, Piece, Router};
 
@@ -125,7 +124,7 @@ fn request(handler: &Arc<dyn Handler>, method: &str, target: &str, lines: &[(&st
     assert_eq!(found, Ok((Some(ServerEvent::Request), octets.len())), "{octets}");
     let (head, facts) = (index.request_head(octets.as_bytes()), *index.request_facts());
     let info = ConnectionInfo { client: ClientAddr::Unix, listener: 0 };
-    let mut request = Request::new(&head, &facts, Incoming::Whole(&[]), &info);
+    let mut request = Request::new(&head, &facts, &[], &info);
     let Answer::Now(mut response) = handler.handle(&mut request) else { panic!("files answer at once") };
     let content = read(response.take_content());
     Seen { response, content }

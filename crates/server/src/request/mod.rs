@@ -60,7 +60,7 @@ pub struct ConnectionInfo {
 }
 
 #[derive(Debug)]
-pub(crate) enum Incoming<'a> {
+enum Incoming<'a> {
     Whole(&'a [u8]),
     Arriving(RequestContent),
 }
@@ -70,17 +70,22 @@ impl<'a> Request<'a> {
     pub(crate) const fn new(
         head: &'a RequestHead<'a>,
         facts: &RequestFacts,
-        content: Incoming<'a>,
+        content: &'a [u8],
         connection: &'a ConnectionInfo,
     ) -> Self {
         Self {
             head,
             parameters: Parameters::none(),
-            content,
+            content: Incoming::Whole(content),
             connection,
             wants_tunnel: facts.wants_tunnel,
             mount_prefix: 0,
         }
+    }
+
+    /// The content is not all here.
+    pub(crate) fn set_arriving(&mut self, content: RequestContent) {
+        self.content = Incoming::Arriving(content);
     }
 
     /// Sets the parameters of the route.

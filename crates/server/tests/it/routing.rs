@@ -53,7 +53,8 @@ fn handlers_share_their_state() {
         names.lock().unwrap().push(request.parameter("name").into_owned());
     };
     let list = |names: &Mutex<Vec<String>>, _: &Request| names.lock().unwrap().join(" ");
-    let count = async |names: Arc<Mutex<Vec<String>>>, _: OwnedRequest| names.lock().unwrap().len().to_string();
+    let count =
+        async |names: Arc<Mutex<Vec<String>>>, _: OwnedRequest| names.lock().unwrap().len().to_string();
     let router = Router::new()
         .post("/names/{name}", with_state(&names, add))
         .get("/names", with_state(&names, list))
