@@ -2,6 +2,13 @@
 //!
 //! Only the choice of the task stands here; each task is a module.
 
+// for all tasks
+mod places;
+mod stop;
+mod process;
+mod child;
+
+// the tasks
 mod bench;
 mod differential;
 

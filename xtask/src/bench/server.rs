@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use tempfile::TempDir;
 
-use super::child::{self, Running};
 use super::prepare::Prepared;
-use super::stop::Stop;
+use crate::child::{self, Running};
+use crate::stop::Stop;
 
 /// The core of the server under test; the load generator has [`super::measure::CLIENT_CORE`].
 pub(super) const SERVER_CORE: u32 = 0;
