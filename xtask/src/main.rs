@@ -11,6 +11,7 @@ mod child;
 // the tasks
 mod bench;
 mod differential;
+mod fuzz;
 
 use std::process::ExitCode;
 
@@ -29,12 +30,15 @@ enum Task {
     Bench(bench::Options),
     /// Compare the verdicts of `http1` with those of llhttp, on its corpus.
     Differential(differential::Options),
+    /// Run the fuzz targets for a while.
+    Fuzz(fuzz::Options),
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Bench(options) => bench::run(&options),
         Task::Differential(options) => differential::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
