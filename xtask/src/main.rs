@@ -12,6 +12,7 @@ mod child;
 mod bench;
 mod differential;
 mod fuzz;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,8 @@ enum Task {
     Differential(differential::Options),
     /// Run the fuzz targets for a while.
     Fuzz(fuzz::Options),
+    /// Check the rules of the house that neither the compiler nor clippy knows.
+    Tidy,
 }
 
 fn main() -> ExitCode {
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Task::Bench(options) => bench::run(&options),
         Task::Differential(options) => differential::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::Tidy => tidy::run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

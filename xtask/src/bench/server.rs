@@ -40,7 +40,7 @@ impl Server {
         let command = command(prepared, address, directory.path())?;
         let running = Running::start(command, &directory.path().join(LOG))?;
         let mut server = Self { running, directory, address };
-        let listening = stop.wait("the server to listen", START, || server.is_listening());
+        let listening = stop.wait("the server to listen", START, || server.connected());
         listening.map_err(|error| server.blame(&error))?;
         Ok(server)
     }
@@ -62,7 +62,8 @@ impl Server {
         }
     }
 
-    fn is_listening(&mut self) -> anyhow::Result<Option<()>> {
+    /// Something once it accepts a connection.
+    fn connected(&mut self) -> anyhow::Result<Option<()>> {
         if let Some(status) = self.running.ended()? {
             bail!("the server ended with {status}");
         }
