@@ -12,6 +12,7 @@ mod child;
 mod bench;
 mod differential;
 mod fuzz;
+mod interop;
 mod tidy;
 
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ enum Task {
     Differential(differential::Options),
     /// Run the fuzz targets for a while.
     Fuzz(fuzz::Options),
+    /// Let clients that others wrote talk to `thruway serve`.
+    Interop(interop::Options),
     /// Check the rules of the house that neither the compiler nor clippy knows.
     Tidy,
 }
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Task::Bench(options) => bench::run(&options),
         Task::Differential(options) => differential::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::Interop(options) => interop::run(&options),
         Task::Tidy => tidy::run(),
     };
     match done {
