@@ -2,8 +2,18 @@
 //!
 //! Only the choice of the task stands here; each task is a module.
 
+// for all tasks
+mod places;
+mod stop;
+mod process;
+mod child;
+
+// the tasks
 mod bench;
 mod differential;
+mod fuzz;
+mod interop;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -22,12 +32,21 @@ enum Task {
     Bench(bench::Options),
     /// Compare the verdicts of `http1` with those of llhttp, on its corpus.
     Differential(differential::Options),
+    /// Run the fuzz targets for a while.
+    Fuzz(fuzz::Options),
+    /// Let clients that others wrote talk to `thruway serve`.
+    Interop(interop::Options),
+    /// Check the rules of the house that neither the compiler nor clippy knows.
+    Tidy,
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Bench(options) => bench::run(&options),
         Task::Differential(options) => differential::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
+        Task::Interop(options) => interop::run(&options),
+        Task::Tidy => tidy::run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use super::child;
 use super::measure::CLIENT_CORE;
 use super::metric::{Metric, Sample};
-use super::stop::Stop;
+use crate::child;
+use crate::stop::Stop;
 
 /// A run takes seconds; a connection that hangs would keep it for ever.
 const LIMIT: Duration = Duration::from_secs(90);

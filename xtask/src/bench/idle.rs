@@ -7,8 +7,8 @@ use anyhow::{Context as _, bail};
 
 use super::metric::{Metric, Sample};
 use super::probe::Probe;
-use super::process::{self, Memory};
-use super::stop::Stop;
+use crate::process::{self, Memory};
+use crate::stop::Stop;
 
 /// How long a server may take to put away what it used while it was busy.
 const SETTLE: Duration = Duration::from_millis(500);

@@ -8,10 +8,10 @@ use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
-use super::prepare::repository;
-use super::process::CpuSource;
-use super::stop::Stop;
 use super::versions;
+use crate::places::repository;
+use crate::process::CpuSource;
+use crate::stop::Stop;
 
 /// Where and on what it was measured.
 #[derive(Serialize)]

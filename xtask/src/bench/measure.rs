@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::metric::{Metric, Sample};
 use super::prepare::Prepared;
 use super::probe::Probe;
-use super::process::CpuSource;
 use super::server::Server;
-use super::stop::{Stop, now};
 use super::workloads::Load;
 use super::{ab, idle, wrk};
+use crate::process::CpuSource;
+use crate::stop::{Stop, now};
 
 /// The core of the load generator.
 pub(super) const CLIENT_CORE: u32 = 1;

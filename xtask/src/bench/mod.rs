@@ -18,11 +18,8 @@ mod versions;
 mod machine;
 
 // one run
-mod stop;
-mod child;
 mod server;
 mod probe;
-mod process;
 mod wrk;
 mod ab;
 mod idle;
@@ -43,9 +40,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
+use crate::stop::Stop;
 use peers::Peer;
 use plan::Plan;
-use stop::Stop;
 use workloads::Selection;
 
 /// Options of `cargo xtask bench`.

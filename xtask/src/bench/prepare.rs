@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::peers::{self, Build, Peer};
-use super::stop::Stop;
-use super::{child, versions};
+use super::versions;
+use crate::stop::Stop;
+use crate::{child, places};
 
 /// A fat link of a large peer takes a minute; all of them share nothing at first.
 const BUILD_LIMIT: Duration = Duration::from_mins(15);
@@ -49,13 +50,13 @@ impl Ready {
 /// When a load generator is missing, or it is time to end.
 pub(super) fn all(wanted: &[&'static Peer], ours: Option<&str>, stop: &Stop) -> anyhow::Result<Ready> {
     for tool in TOOLS {
-        if find_on_path(tool).is_none() {
+        if places::find_on_path(tool).is_none() {
             bail!(
                 "`{tool}` is not on the path\n\nhint: on Debian: apt-get install util-linux wrk apache2-utils"
             );
         }
     }
-    let root = repository();
+    let root = places::repository();
     let mut ready = Ready { servers: Vec::new(), missing: Vec::new(), ours: None };
     if let Some(ours) = ours {
         ready.ours = Some(match peers::find(ours) {
@@ -78,12 +79,6 @@ pub(super) fn all(wanted: &[&'static Peer], ours: Option<&str>, stop: &Stop) -> 
         }
     }
     Ok(ready)
-}
-
-/// The repository that this program was built from.
-pub(super) fn repository() -> PathBuf {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    own.parent().unwrap_or(own).to_owned()
 }
 
 /// Takes a program from a path in the place of `thruway`.
@@ -111,7 +106,7 @@ fn prepare(peer: &'static Peer, root: &Path, stop: &Stop) -> anyhow::Result<Prep
         Build::Root(package) => cargo_build(root, package, stop)?,
         Build::Bench(package) => cargo_build(&bench, package, stop)?,
         Build::Go(command) => go_build(&bench, command, stop)?,
-        Build::Installed(name) => find_on_path(name).context("not on the path")?,
+        Build::Installed(name) => places::find_on_path(name).context("not on the path")?,
     };
     let shown_program = match (peer.build.installed(), program.strip_prefix(root)) {
         (Some(name), _) => name.to_owned(),
@@ -142,7 +137,7 @@ fn cargo_build(workspace: &Path, package: &str, stop: &Stop) -> anyhow::Result<P
 }
 
 fn go_build(bench: &Path, name: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
-    find_on_path("go").context("`go` is not on the path")?;
+    places::find_on_path("go").context("`go` is not on the path")?;
     let program = bench.join("target/go").join(name);
     let mut command = Command::new("go");
     command
@@ -159,9 +154,4 @@ fn built(program: PathBuf) -> anyhow::Result<PathBuf> {
         bail!("the build left no `{}`", program.display());
     }
     Ok(program)
-}
-
-fn find_on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|program| program.is_file())
 }

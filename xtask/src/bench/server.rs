@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use tempfile::TempDir;
 
-use super::child::{self, Running};
 use super::prepare::Prepared;
-use super::stop::Stop;
+use crate::child::{self, Running};
+use crate::stop::Stop;
 
 /// The core of the server under test; the load generator has [`super::measure::CLIENT_CORE`].
 pub(super) const SERVER_CORE: u32 = 0;
@@ -40,7 +40,7 @@ impl Server {
         let command = command(prepared, address, directory.path())?;
         let running = Running::start(command, &directory.path().join(LOG))?;
         let mut server = Self { running, directory, address };
-        let listening = stop.wait("the server to listen", START, || server.is_listening());
+        let listening = stop.wait("the server to listen", START, || server.connected());
         listening.map_err(|error| server.blame(&error))?;
         Ok(server)
     }
@@ -62,7 +62,8 @@ impl Server {
         }
     }
 
-    fn is_listening(&mut self) -> anyhow::Result<Option<()>> {
+    /// Something once it accepts a connection.
+    fn connected(&mut self) -> anyhow::Result<Option<()>> {
         if let Some(status) = self.running.ended()? {
             bail!("the server ended with {status}");
         }

@@ -6,7 +6,7 @@ use super::plan::{Plan, PlannedPair};
 use super::prepare::Prepared;
 use super::results::{Comparison, Failure, Pair, Results};
 use super::settle;
-use super::stop::{Stop, now};
+use crate::stop::{Stop, now};
 
 /// Runs the plan. A run that is no result is said at once and in the results, and its peer is not run again in this
 /// case; the others go on.

@@ -6,7 +6,7 @@
 use std::fs;
 use std::time::Duration;
 
-use super::stop::Stop;
+use crate::stop::Stop;
 
 /// So many may be left: less than a thousandth of a core.
 const FEW: u64 = 10_000;

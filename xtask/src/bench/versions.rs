@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::child;
 use super::peers::{Peer, Version};
-use super::stop::Stop;
+use crate::child;
+use crate::stop::Stop;
 
 /// A program that prints its version takes no longer.
 const LIMIT: Duration = Duration::from_secs(5);

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use super::child;
 use super::measure::CLIENT_CORE;
 use super::metric::{Metric, Sample};
-use super::stop::Stop;
+use crate::child;
+use crate::stop::Stop;
 
 /// Prints what [`Totals`] reads, and pipelines.
 const SCRIPT: &str = include_str!("wrk.lua");

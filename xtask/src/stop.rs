@@ -1,4 +1,4 @@
-//! The clock of the benchmark, and the two reasons to end early: the time limit and a signal.
+//! The clock of the tooling, and the two reasons to end early: the time limit and a signal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,7 +83,10 @@ impl Stop {
 }
 
 /// The time.
-#[expect(clippy::disallowed_methods, reason = "the benchmark's only clock; it is no part of the engine")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only clock of the tooling, which is no part of the engine"
+)]
 pub(super) fn now() -> Instant {
     Instant::now()
 }

@@ -64,6 +64,11 @@ impl Running {
         stop.wait("a child process to end", limit, || self.ended())
     }
 
+    /// Asks it, and nobody else, to end.
+    pub(super) fn ask_to_end(&self) {
+        signal(self.id(), Signal::TERM);
+    }
+
     /// Asks it and its descendants to end, and kills those that do not.
     fn end(&mut self) {
         if !self.is_running() {

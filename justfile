@@ -1,0 +1,54 @@
+# What is done with this repository. `just` lists it; each recipe is one command that can be typed as well.
+
+_default:
+    @just --list --unsorted
+
+# Serve the demo on 127.0.0.1:8080, or what a config says
+serve *arguments:
+    cargo run --release --package thruway -- serve {{ arguments }}
+
+# Compile everything
+build:
+    cargo build --workspace --all-targets
+
+# Run all tests; a filter may follow
+test *arguments:
+    cargo test {{ arguments }}
+
+# Format the code
+format:
+    cargo fmt
+
+# Everything that must be clean before a commit
+lint:
+    cargo fmt --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    cargo xtask tidy
+
+# Check licences, versions, bans and advisories
+deny:
+    cargo deny check
+
+# Build the documentation
+doc *arguments:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps {{ arguments }}
+
+# Run each fuzz target, for so many seconds
+fuzz seconds="10" *targets:
+    cargo xtask fuzz --seconds {{ seconds }} {{ targets }}
+
+# Let curl, wrk, ab, h2load, slowhttptest, Python, Node and Go talk to the server
+interop *arguments:
+    cargo xtask interop {{ arguments }}
+
+# Compare our verdicts with those of a checkout of nodejs/llhttp
+differential directory *arguments:
+    cargo xtask differential {{ directory }} {{ arguments }}
+
+# Measure Thruway against its peers
+bench *arguments:
+    cargo xtask bench {{ arguments }}
+
+# What continuous integration does
+ci:
+    .ci/run

@@ -1,0 +1,184 @@
+//! `cargo xtask fuzz`: builds the fuzz targets and runs each for a while.
+//!
+//! They are built by plain cargo with the flags that `cargo fuzz` would give, so that the toolchain of the repository is
+//! enough: neither nightly nor `cargo fuzz` is needed. What is found stays in `fuzz/artifacts`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+
+use crate::places::repository;
+use crate::stop::Stop;
+use crate::{child, places};
+
+/// Options of `cargo xtask fuzz`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Targets to run, by name; all of them unless given.
+    targets: Vec<String>,
+    /// Seconds for each target.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    seconds: u32,
+    /// Leave out the address sanitizer: twice the speed, and blind to reads out of bounds.
+    #[arg(long)]
+    no_sanitizer: bool,
+}
+
+/// Builds the targets, runs one after the other and says what each did.
+///
+/// # Errors
+/// A target is unknown or cannot be built, or any of them failed.
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let directory = repository().join("fuzz");
+    let targets = selected(names(&fs::read_to_string(directory.join("Cargo.toml"))?)?, &options.targets)?;
+    let each = Duration::from_secs(options.seconds.into());
+    let count = u32::try_from(targets.len())?;
+    let stop = Stop::new(BUILD_LIMIT + (each + STARTUP) * count)?;
+    let programs = build(&directory, !options.no_sanitizer, &stop)?;
+    let mut failed = Vec::new();
+    for target in &targets {
+        match run_one(&directory, &programs.join(target), target, each, &stop) {
+            Ok(executions) => println!("{target}: {executions} inputs in {} s", options.seconds),
+            Err(error) => {
+                stop.check()?;
+                println!("{target}: FAILED: {error:#}");
+                failed.push(target.as_str());
+            }
+        }
+    }
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    bin: Vec<Binary>,
+}
+
+#[derive(Deserialize)]
+struct Binary {
+    name: String,
+}
+
+/// The targets that a `Cargo.toml` names.
+fn names(manifest: &str) -> anyhow::Result<Vec<String>> {
+    let manifest: Manifest = toml::from_str(manifest)?;
+    Ok(manifest.bin.into_iter().map(|binary| binary.name).collect())
+}
+
+fn selected(all: Vec<String>, wanted: &[String]) -> anyhow::Result<Vec<String>> {
+    if let Some(unknown) = wanted.iter().find(|name| !all.contains(name)) {
+        bail!("there is no target `{unknown}`\n\nhint: there are {}", all.join(", "));
+    }
+    Ok(if wanted.is_empty() { all } else { wanted.to_vec() })
+}
+
+/// Builds all targets and returns where they are.
+fn build(directory: &Path, has_sanitizer: bool, stop: &Stop) -> anyhow::Result<PathBuf> {
+    let host = host(stop)?;
+    let mut flags = COVERAGE.to_owned();
+    let target = directory.join(if has_sanitizer { "target/address" } else { "target/plain" });
+    let mut command = Command::new("cargo");
+    if has_sanitizer {
+        flags.push_str(" -Zsanitizer=address");
+        // The runtime of the sanitizer comes with every toolchain, only its flag is reserved for nightly.
+        command.env("RUSTC_BOOTSTRAP", "1");
+    }
+    // With `--target`, build scripts and procedural macros are built without these flags.
+    command
+        .current_dir(directory)
+        .args(["build", "--release", "--bins", "--target", &host, "--target-dir"])
+        .arg(&target)
+        .env("RUSTFLAGS", flags);
+    eprintln!("building the fuzz targets");
+    child::output_of("cargo build of the fuzz targets", command, BUILD_LIMIT, stop)?;
+    Ok(target.join(host).join("release"))
+}
+
+/// The name of this platform, as rustc has it.
+fn host(stop: &Stop) -> anyhow::Result<String> {
+    let mut command = Command::new("rustc");
+    command.arg("-vV");
+    let printed = child::output_of("rustc -vV", command, Duration::from_secs(20), stop)?;
+    let host = printed.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc does not say its host")?.to_owned())
+}
+
+/// Runs a target over the seeds and what earlier runs found, and returns how many inputs it took.
+fn run_one(
+    directory: &Path,
+    program: &Path,
+    target: &str,
+    time: Duration,
+    stop: &Stop,
+) -> anyhow::Result<u64> {
+    let corpus = directory.join("corpus").join(target);
+    let artifacts = directory.join("artifacts").join(target);
+    fs::create_dir_all(&corpus)?;
+    fs::create_dir_all(&artifacts)?;
+    let mut command = Command::new(program);
+    command
+        .arg(&corpus)
+        .arg(directory.join("seeds").join(target))
+        .arg(format!("-dict={}", directory.join("http.dict").display()))
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .arg(format!("-max_total_time={}", time.as_secs()))
+        // A single input must not take longer, whatever is in it.
+        .args(["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1"]);
+    if let Some(symbolizer) = places::find_on_path("llvm-symbolizer") {
+        command.env("ASAN_SYMBOLIZER_PATH", symbolizer);
+    }
+    eprintln!("fuzzing {target} for {} s", time.as_secs());
+    let printed = child::output_of(target, command, time + STARTUP, stop)?;
+    executions(&printed).context("it did not say what it had done")
+}
+
+/// What libFuzzer printed at its end: `stat::number_of_executed_units: 1234`.
+fn executions(printed: &str) -> Option<u64> {
+    printed.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok())
+}
+
+/// What makes an ordinary build report to libFuzzer which code an input reached and what it was compared with.
+const COVERAGE: &str = "--cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 -Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+const BUILD_LIMIT: Duration = Duration::from_mins(10);
+
+/// For reading the corpus before the clock of libFuzzer counts.
+const STARTUP: Duration = Duration::from_mins(1);
+
+#[cfg(test)]
+mod tests {
+    use super::{executions, names, selected};
+
+    #[test]
+    fn every_target_of_the_manifest_has_its_seeds() {
+        let directory = crate::places::repository().join("fuzz");
+        let names = names(&std::fs::read_to_string(directory.join("Cargo.toml")).unwrap()).unwrap();
+        assert!(!names.is_empty());
+        for name in names {
+            assert!(directory.join("seeds").join(&name).read_dir().unwrap().next().is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_target_is_refused_and_none_means_all() {
+        let all = vec!["one".to_owned(), "two".to_owned()];
+        assert_eq!(selected(all.clone(), &[]).unwrap(), all);
+        assert_eq!(selected(all.clone(), &["two".to_owned()]).unwrap(), ["two"]);
+        assert!(selected(all, &["three".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn the_count_of_inputs_is_that_of_the_final_statistics() {
+        let printed =
+            "Done 7 runs in 1 second(s)\nstat::number_of_executed_units: 7\nstat::peak_rss_mb: 40\n";
+        assert_eq!(executions(printed), Some(7));
+        assert_eq!(executions("ERROR: libFuzzer: deadly signal"), None);
+    }
+}

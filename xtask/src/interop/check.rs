@@ -1,0 +1,122 @@
+//! A check of one client, and what came of it.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+
+use super::{Stop, child, now};
+
+/// What one client is to do.
+pub(super) struct Check {
+    /// The program without which there is nothing to check.
+    pub(super) client: &'static str,
+    pub(super) what: &'static str,
+    /// Fails unless the client saw what it should; says what that was.
+    pub(super) run: fn(&Scene<'_>) -> anyhow::Result<String>,
+}
+
+/// Where a check takes place.
+pub(super) struct Scene<'s> {
+    /// The server, without a slash at the end.
+    pub(super) url: String,
+    /// Its process.
+    pub(super) server: u32,
+    /// Holds the file `content`, and whatever a check leaves behind.
+    pub(super) directory: &'s Path,
+    pub(super) is_full: bool,
+    pub(super) stop: &'s Stop,
+}
+
+impl Scene<'_> {
+    /// What `command` prints; it must succeed in time.
+    pub(super) fn output(&self, what: &str, command: Command) -> anyhow::Result<String> {
+        child::output_of(what, command, self.limit(), self.stop)
+    }
+
+    /// How long one check may take.
+    pub(super) fn limit(&self) -> Duration {
+        Duration::from_secs(if self.is_full { 90 } else { 20 })
+    }
+
+    /// A number that depends on how thorough the run is.
+    pub(super) const fn either(&self, quick: u32, full: u32) -> u32 {
+        if self.is_full { full } else { quick }
+    }
+
+    /// The content that is sent and expected.
+    pub(super) fn content(&self) -> anyhow::Result<Vec<u8>> {
+        std::fs::read(self.directory.join("content")).context("the content is gone")
+    }
+}
+
+pub(super) enum Outcome {
+    Passed(String),
+    Failed(String),
+    NotInstalled,
+}
+
+/// A line of the table.
+pub(super) struct Row {
+    client: &'static str,
+    what: String,
+    time: Duration,
+    pub(super) outcome: Outcome,
+}
+
+impl Row {
+    pub(super) fn not_installed(check: &Check) -> Self {
+        let what = check.what.to_owned();
+        Self { client: check.client, what, time: Duration::ZERO, outcome: Outcome::NotInstalled }
+    }
+}
+
+/// Runs a check and takes its time.
+pub(super) fn row(client: &'static str, what: &str, run: impl FnOnce() -> anyhow::Result<String>) -> Row {
+    let start = now();
+    let outcome = match run() {
+        Ok(seen) => Outcome::Passed(seen),
+        Err(error) => Outcome::Failed(format!("{error:#}")),
+    };
+    Row { client, what: what.to_owned(), time: start.elapsed(), outcome }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, seen) = match &self.outcome {
+            Outcome::Passed(seen) => ("passed", seen.as_str()),
+            Outcome::Failed(reason) => ("FAILED", reason.as_str()),
+            Outcome::NotInstalled => ("not installed", ""),
+        };
+        let Self { client, what, .. } = self;
+        let line = format!("{client:12} {what:36} {word:13} {:5.1} s  {seen}", self.time.as_secs_f64());
+        f.write_str(line.trim_end())
+    }
+}
+
+/// Fails unless `seen` is what was expected.
+pub(super) fn expect<T: PartialEq + fmt::Debug>(what: &str, seen: &T, expected: &T) -> anyhow::Result<()> {
+    ensure!(seen == expected, "{what}: {seen:?} instead of {expected:?}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_told_with_its_reason() {
+        let row = row("curl", "GET", || expect("status", &404, &200).map(|()| "200".to_owned()));
+        assert!(matches!(row.outcome, Outcome::Failed(_)));
+        assert!(row.to_string().ends_with("status: 404 instead of 200"));
+    }
+
+    #[test]
+    fn what_passed_is_told_with_what_was_seen() {
+        let row = row("curl", "GET", || Ok("200".to_owned()));
+        assert!(matches!(row.outcome, Outcome::Passed(_)));
+        assert!(row.to_string().contains("passed"));
+    }
+}

@@ -1,0 +1,138 @@
+//! `cargo xtask interop`: clients that others wrote, against `thruway serve`.
+//!
+//! Every check asserts what the client saw: statuses, contents, connections, failures. Ports are chosen by the system,
+//! and a client that is not installed is reported as such and fails nothing.
+
+// the server
+mod server;
+
+// the clients
+mod check;
+mod curl;
+mod load;
+mod slow;
+mod scripts;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use crate::places::{find_on_path, repository};
+use crate::stop::{Stop, now};
+use crate::{child, places};
+use check::{Check, Outcome, Row, Scene};
+use server::Server;
+
+/// Options of `cargo xtask interop`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// More requests, more connections, for longer.
+    #[arg(long)]
+    full: bool,
+}
+
+/// Builds the server, runs every check that there is a client for, and prints a table.
+///
+/// # Errors
+/// A check failed, or a server did not start or did not end as it should.
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let program = build(&Stop::new(BUILD_LIMIT)?)?;
+    let directory = tempfile::Builder::new().prefix("thruway-interop-").tempdir()?;
+    fs::write(directory.path().join("content"), content())?;
+    fs::write(directory.path().join("config.toml"), CONFIG)?;
+    let stop = Stop::new(if options.full { FULL_LIMIT } else { QUICK_LIMIT })?;
+    let rows = run_all(&program, directory.path(), options.full, &stop)?;
+    print(&rows);
+    let failed = rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count();
+    ensure!(failed == 0, "{failed} checks failed");
+    Ok(())
+}
+
+fn run_all(program: &Path, directory: &Path, is_full: bool, stop: &Stop) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let config = directory.join("config.toml");
+    let config = config.to_string_lossy();
+    let servers: [(&str, &[&str], Vec<&Check>); 2] = [
+        (
+            "with the demo",
+            &["serve", "--listen", "127.0.0.1:0"],
+            [curl::CHECKS, load::CHECKS, scripts::CHECKS].concat(),
+        ),
+        ("with a config", &["serve", &config], [curl::FILE_CHECKS, slow::CHECKS].concat()),
+    ];
+    for (name, arguments, checks) in servers {
+        let server = Server::start(program, arguments, &directory.join("server.log"), stop)?;
+        let scene = Scene { url: server.url(), server: server.id(), directory, is_full, stop };
+        for check in checks {
+            rows.push(run_one(check, &scene));
+            stop.check()?;
+        }
+        rows.push(check::row("thruway", name, || server.end(stop)));
+    }
+    Ok(rows)
+}
+
+fn run_one(check: &Check, scene: &Scene<'_>) -> Row {
+    if find_on_path(check.client).is_none() {
+        return Row::not_installed(check);
+    }
+    eprintln!("{}: {}", check.client, check.what);
+    check::row(check.client, check.what, || (check.run)(scene))
+}
+
+fn build(stop: &Stop) -> anyhow::Result<std::path::PathBuf> {
+    let root = repository();
+    let target = root.join("target");
+    let mut command = Command::new("cargo");
+    command
+        .current_dir(&root)
+        .args(["build", "--release", "--package", "thruway", "--target-dir"])
+        .arg(&target);
+    eprintln!("building `thruway`");
+    child::output_of("cargo build --release --package thruway", command, BUILD_LIMIT, stop)?;
+    Ok(target.join("release/thruway"))
+}
+
+fn print(rows: &[Row]) {
+    for row in rows {
+        println!("{row}");
+    }
+    let count = |is: fn(&Outcome) -> bool| rows.iter().filter(|row| is(&row.outcome)).count();
+    println!(
+        "\n{} passed, {} failed, {} not installed",
+        count(|outcome| matches!(outcome, Outcome::Passed(_))),
+        count(|outcome| matches!(outcome, Outcome::Failed(_))),
+        count(|outcome| matches!(outcome, Outcome::NotInstalled)),
+    );
+}
+
+/// What is uploaded and downloaded: long enough for several reads, and no two lines alike.
+fn content() -> Vec<u8> {
+    (0..20_000).flat_map(|n| format!("line {n:09}\n").into_bytes()).collect()
+}
+
+/// Timeouts so short that attacks which live on patience are over soon, and a directory of files.
+const CONFIG: &str = r#"
+[[listeners]]
+address = "127.0.0.1:0"
+
+[[routes]]
+path = "/files"
+files = { root = "." }
+
+[[routes]]
+path = "/"
+demo = true
+
+[timeouts]
+header_section = "2s"
+content = "2s"
+write_stall = "2s"
+"#;
+
+const BUILD_LIMIT: Duration = Duration::from_mins(15);
+const QUICK_LIMIT: Duration = Duration::from_mins(3);
+const FULL_LIMIT: Duration = Duration::from_mins(10);

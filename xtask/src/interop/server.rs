@@ -1,0 +1,86 @@
+//! The server under test: on a port that the system chose, ended by SIGTERM, with a status to be proud of.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+
+use super::places::find_on_path;
+use super::{Stop, child};
+use crate::child::Running;
+
+/// A running `thruway`.
+pub(super) struct Server {
+    running: Running,
+    url: String,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts the server and reads from its output where it listens.
+    pub(super) fn start(program: &Path, arguments: &[&str], log: &Path, stop: &Stop) -> anyhow::Result<Self> {
+        let mut running = Running::start(bound_to_us(program, arguments), log)?;
+        let url = stop.wait("the server to say where it listens", LIMIT, || {
+            if let Some(status) = running.ended()? {
+                bail!("the server ended with {status}\n{}", child::tail(&fs::read_to_string(log)?));
+            }
+            Ok(address(&fs::read_to_string(log)?).map(str::to_owned))
+        })?;
+        Ok(Self { running, url, log: log.to_owned() })
+    }
+
+    /// Where it is, without a slash at the end.
+    pub(super) fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.running.id()
+    }
+
+    /// Asks it to end, and fails unless it does so in time, with status 0 and without having panicked.
+    pub(super) fn end(mut self, stop: &Stop) -> anyhow::Result<String> {
+        self.running.ask_to_end();
+        let status = self.running.wait(LIMIT, stop)?;
+        let printed = fs::read_to_string(&self.log)?;
+        ensure!(status.success(), "ended with {status}\n{}", child::tail(&printed));
+        ensure!(!printed.contains("panicked at"), "panicked\n{}", child::tail(&printed));
+        Ok("SIGTERM ended it with status 0".to_owned())
+    }
+}
+
+/// A command that the kernel asks to end should this process be killed.
+fn bound_to_us(program: &Path, arguments: &[&str]) -> Command {
+    let mut command = match find_on_path("setpriv") {
+        Some(setpriv) => {
+            let mut command = Command::new(setpriv);
+            command.args(["--pdeathsig", "TERM"]).arg(program);
+            command
+        }
+        None => Command::new(program),
+    };
+    command.args(arguments);
+    command
+}
+
+/// The first address in what the server printed, once its line is complete.
+fn address(printed: &str) -> Option<&str> {
+    let lines = printed.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    lines.filter_map(|line| line.strip_prefix("listening on ")).find(|address| address.starts_with("http://"))
+}
+
+/// To listen, and to end.
+const LIMIT: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn an_address_counts_once_its_line_is_complete() {
+        assert_eq!(address("listening on http://127.0.0.1:80"), None);
+        assert_eq!(address("a\nlistening on http://127.0.0.1:8080\nb"), Some("http://127.0.0.1:8080"));
+    }
+}

@@ -1,0 +1,100 @@
+//! slowhttptest: clients that take their time. The server answers others meanwhile, and ends their connections.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+
+use super::check::{Check, Scene};
+use crate::child::Running;
+
+pub(super) const CHECKS: &[&Check] = &[
+    &Check { client: "slowhttptest", what: "slow header section (-H)", run: header_section },
+    &Check { client: "slowhttptest", what: "slow content (-B)", run: content },
+    &Check { client: "slowhttptest", what: "slow read (-X)", run: read },
+];
+
+fn header_section(scene: &Scene<'_>) -> anyhow::Result<String> {
+    attack(scene, "-H", "/plaintext")
+}
+
+fn content(scene: &Scene<'_>) -> anyhow::Result<String> {
+    attack(scene, "-B", "/echo")
+}
+
+fn read(scene: &Scene<'_>) -> anyhow::Result<String> {
+    attack(scene, "-X", "/download?bytes=8388608")
+}
+
+/// Fails unless the server gets all the connections, ends them, and stays available. What the attacker says of its
+/// connections is no measure: one that reads slowly does not see for minutes that they are gone.
+fn attack(scene: &Scene<'_>, mode: &str, path: &str) -> anyhow::Result<String> {
+    let connections = scene.either(100, 800);
+    let before = sockets(scene.server)?;
+    let log = scene.directory.join("slowhttptest.log");
+    let mut command = Command::new("slowhttptest");
+    command.args([mode, "-i", "1", "-l", &scene.either(10, 60).to_string(), "-p", "2"]);
+    command.args(["-c", &connections.to_string(), "-r", &connections.to_string()]);
+    command.args(["-u", &format!("{}{path}", scene.url)]).current_dir(scene.directory);
+    let mut attacker = Running::start(command, &log)?;
+    let most = before + usize::try_from(connections)? / 2;
+    let mut is_over = || -> anyhow::Result<bool> { Ok(attacker.ended()?.is_some()) };
+    scene.stop.wait("the attack to begin", START, || {
+        let is_under_attack = sockets(scene.server)? >= most;
+        ensure!(is_under_attack || !is_over()?, "the attack was over before it began");
+        Ok(is_under_attack.then_some(()))
+    })?;
+    scene.stop.wait("the connections to be ended", ENDED, || {
+        // One more may be the question whether the server is still there.
+        Ok((sockets(scene.server)? <= before + 1).then_some(()))
+    })?;
+    let is_over_by_us = !is_over()? || fs::read_to_string(&log)?.contains("No open connections left");
+    ensure!(is_over_by_us, "the attack lasted as long as it was to");
+    // It says its verdict every five seconds, and when it ends.
+    scene.stop.wait("a verdict", scene.limit(), || {
+        let count = verdicts(&fs::read_to_string(&log)?);
+        Ok((is_over()? || count.is_some_and(|count| count > 1)).then_some(()))
+    })?;
+    drop(attacker);
+    verdicts(&fs::read_to_string(&log)?).context("the server was not available")?;
+    Ok(format!("{connections} connections ended, others answered"))
+}
+
+/// How often the server was found available; `None` if once it was not.
+fn verdicts(printed: &str) -> Option<usize> {
+    let mut verdicts = printed.lines().filter(|line| line.contains("service available:"));
+    let count = verdicts.clone().count();
+    (count > 0 && verdicts.all(|line| line.contains("YES"))).then_some(count)
+}
+
+/// How many sockets a process has open.
+fn sockets(id: u32) -> anyhow::Result<usize> {
+    let descriptors = fs::read_dir(format!("/proc/{id}/fd")).context("the server is gone")?;
+    let targets = descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    Ok(targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count())
+}
+
+const START: Duration = Duration::from_secs(10);
+
+/// Twice the timeouts of the config, and some for a machine that is busy.
+const ENDED: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_available_only_if_it_always_was() {
+        assert_eq!(verdicts("service available:   YES\nservice available:   YES\n"), Some(2));
+        assert_eq!(verdicts("service available:   YES\nservice available:   NO\n"), None);
+        assert_eq!(verdicts("nothing\n"), None);
+    }
+
+    #[test]
+    fn the_sockets_of_a_process_are_counted() {
+        let before = sockets(std::process::id()).unwrap();
+        let _listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(sockets(std::process::id()).unwrap() > before);
+    }
+}

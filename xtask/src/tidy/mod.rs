@@ -1,0 +1,94 @@
+//! `cargo xtask tidy`: the rules of the house that neither the compiler nor clippy knows.
+//!
+//! One module is one family of rules. A rule takes the files as a value, so that each has a test that it can fail; a
+//! test runs all of them over the repository, so that `cargo test` is enough.
+
+// what is looked at
+mod tree;
+mod source;
+mod manifest;
+
+// the rules
+mod dependencies;
+mod manifests;
+mod reach;
+mod size;
+mod names;
+mod attributes;
+mod text;
+
+use std::fmt;
+
+use anyhow::bail;
+
+use tree::Tree;
+
+/// Checks the repository and prints what breaks a rule.
+///
+/// # Errors
+/// When anything does, or the files cannot be read.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let tree = Tree::read()?;
+    let findings = check(&tree);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    match findings.len() {
+        0 => println!("{} files are tidy", tree.len()),
+        n => bail!("{n} findings"),
+    }
+    Ok(())
+}
+
+fn check(tree: &Tree) -> Vec<Finding> {
+    let rules: [fn(&Tree) -> Vec<Finding>; 7] = [
+        dependencies::check,
+        manifests::check,
+        reach::check,
+        size::check,
+        names::check,
+        attributes::check,
+        text::check,
+    ];
+    rules.iter().flat_map(|rule| rule(tree)).collect()
+}
+
+/// A place that breaks a rule.
+struct Finding {
+    path: String,
+    /// Counted from 1; 0 for the file as a whole.
+    line: usize,
+    message: String,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, message: impl fmt::Display) -> Self {
+        Self { path: path.to_owned(), line, message: message.to_string() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path, self.message),
+            line => write!(f, "{}:{line}: {}", self.path, self.message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_is_tidy() {
+        let findings: Vec<_> =
+            check(&Tree::read().unwrap()).iter().map(|finding| format!("\n{finding}")).collect();
+        assert!(findings.is_empty(), "{}", findings.concat());
+    }
+
+    /// What `rule` finds in `files`, for the tests of the rules.
+    pub(super) fn found(rule: fn(&Tree) -> Vec<Finding>, files: &[(&str, &str)]) -> Vec<String> {
+        rule(&Tree::of(files)).iter().map(Finding::to_string).collect()
+    }
+}

@@ -1,0 +1,121 @@
+//! What no text of the repository may hold, whatever its language.
+
+use super::Finding;
+use super::tree::{File, Tree, has_extension};
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let ours = tree.files().filter(|(path, _)| !is_foreign(path));
+    ours.flat_map(|(path, file)| check_file(path, file)).collect()
+}
+
+/// What is sent and must stay octet for octet what it is, and what tools write.
+fn is_foreign(path: &str) -> bool {
+    let folders = ["fuzz/seeds/", "bench/h2o/root/"];
+    folders.iter().any(|folder| path.starts_with(folder))
+        || has_extension(path, "lock")
+        || path.ends_with("go.sum")
+}
+
+fn check_file(path: &str, file: &File) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, line) in file.text.split('\n').enumerate() {
+        let line_number = index + 1;
+        let mut find = |message: String| findings.push(Finding::new(path, line_number, message));
+        if line.ends_with([' ', '\t', '\r']) {
+            find("blanks at the end of the line".to_owned());
+        }
+        if let Some(word) = UNFINISHED.iter().find(|word| has_word(line, word)) {
+            find(format!("`{word}`: do it, or write a decision record in `docs/decisions`"));
+        }
+        if let Some(number) = obsolete_rfc(line) {
+            find(format!("RFC {number} is obsolete: the current ones are 9110 to 9114"));
+        }
+        if let Some(folder) = machine_path(line).filter(|_| !is_test_line(file, line_number)) {
+            find(format!("`{folder}` is a place of one machine"));
+        }
+    }
+    if !file.text.is_empty() && !file.text.ends_with('\n') {
+        findings.push(Finding::new(path, file.text.lines().count(), "the last line has no end"));
+    }
+    findings
+}
+
+/// Spelled apart, as this file is one of those that are checked.
+const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+
+fn has_word(line: &str, word: &str) -> bool {
+    line.split(|character: char| !character.is_alphanumeric() && character != '_').any(|part| part == word)
+}
+
+/// The number of an RFC that others have replaced.
+fn obsolete_rfc(line: &str) -> Option<u32> {
+    const OBSOLETE: [u32; 10] = [2068, 2616, 2818, 7230, 7231, 7232, 7233, 7234, 7235, 7540];
+    line.match_indices("RFC").find_map(|(at, rfc)| {
+        let rest = line[at + rfc.len()..].trim_start_matches([' ', '-', '_']);
+        let end = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..end].parse().ok().filter(|number| OBSOLETE.contains(number))
+    })
+}
+
+/// A place where somebody happened to work, at the beginning of a path.
+fn machine_path(line: &str) -> Option<String> {
+    const FOLDERS: [&str; 5] = ["work", "root", "home", "Users", "tmp"];
+    let folders = FOLDERS.iter().map(|name| format!("/{name}/"));
+    folders.into_iter().find(|folder| {
+        line.match_indices(folder.as_str()).any(|(at, _)| {
+            let before = line[..at].chars().next_back();
+            !before.is_some_and(|before| before.is_alphanumeric() || "._-}*/".contains(before))
+        })
+    })
+}
+
+fn is_test_line(file: &File, line: usize) -> bool {
+    file.source()
+        .is_some_and(|source| source.test_lines().any(|(first, last)| (first..=last).contains(&line)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::found;
+    use super::*;
+
+    fn finds(path: &str, text: &str) -> usize {
+        found(check, &[(path, text)]).len()
+    }
+
+    #[test]
+    fn blanks_at_the_end_and_a_missing_end_are_found() {
+        assert_eq!(finds("a.md", "a\n\nb\n"), 0);
+        assert_eq!(finds("a.md", "a \nb\t\nc\r\n"), 3);
+        assert_eq!(finds("a.md", "a"), 1);
+    }
+
+    #[test]
+    fn what_is_unfinished_is_found() {
+        for word in UNFINISHED {
+            assert_eq!(finds("a.rs", &format!("// {word}: later\n")), 1);
+            assert_eq!(finds("a.rs", &format!("// {word}S\n")), 0);
+        }
+    }
+
+    #[test]
+    fn obsolete_documents_are_found_by_their_numbers() {
+        for number in [2616, 7230, 7540] {
+            assert_eq!(finds("a.md", &format!("see RFC {number} §4\n")), 1);
+            assert_eq!(finds("a.rs", &format!("// RFC{number}.\n")), 1);
+            assert_eq!(finds("a.md", &format!("{number} requests\n")), 0);
+        }
+        assert_eq!(finds("a.md", "RFC 9112 §6.3, RFC 26160\n"), 0);
+    }
+
+    #[test]
+    fn places_of_one_machine_are_found_outside_of_tests() {
+        for folder in ["work", "root", "tmp"] {
+            let code = format!("const A: &str = \"/{folder}/a\";\n");
+            assert_eq!(finds("a/src/lib.rs", &code), 1);
+            assert_eq!(finds("a/src/lib.rs", &format!("#[cfg(test)]\nmod tests {{\n{code}}}\n")), 0);
+            assert_eq!(finds("a/tests/it/main.rs", &code), 0);
+            assert_eq!(finds("a/src/lib.rs", &format!("const A: &str = \"../{folder}/a/{folder}/b\";\n")), 0);
+        }
+    }
+}
