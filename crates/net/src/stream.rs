@@ -5,8 +5,10 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::fs::sendfile;
+use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -45,6 +47,9 @@ pub trait Transport: 'static {
     /// # Errors
     /// The connection failed.
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Lets what the peer has not taken be thrown away when the connection is closed, and the peer be told.
+    fn discard_unsent(&mut self);
 }
 
 /// A connected socket.
@@ -137,6 +142,13 @@ impl Transport for Stream {
         match self {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+
+    fn discard_unsent(&mut self) {
+        if let Self::Tcp(stream) = self {
+            // Fails if the connection has failed: then nothing is kept either.
+            let _ = sockopt::set_socket_linger(stream.as_fd(), Some(Duration::ZERO));
         }
     }
 }

@@ -140,6 +140,11 @@ impl Client {
         self.pipe.borrow().is_server_finished
     }
 
+    /// Whether the server has given up what the client did not take.
+    pub fn is_unsent_discarded(&self) -> bool {
+        self.pipe.borrow().is_unsent_discarded
+    }
+
     /// Whether the server has let go of the connection.
     pub fn is_closed(&mut self) -> bool {
         self.run();

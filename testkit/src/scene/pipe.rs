@@ -27,6 +27,8 @@ pub(super) struct State {
     pub(super) is_client_finished: bool,
     pub(super) is_server_finished: bool,
     pub(super) is_reset: bool,
+    /// What the client has not taken when the server closes is lost.
+    pub(super) is_unsent_discarded: bool,
     /// The server waits for something to change.
     waiting: Option<Waker>,
 }
@@ -105,6 +107,10 @@ impl Transport for ServerEnd {
     fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.borrow_mut().is_server_finished = true;
         Poll::Ready(Ok(()))
+    }
+
+    fn discard_unsent(&mut self) {
+        self.0.borrow_mut().is_unsent_discarded = true;
     }
 }
 

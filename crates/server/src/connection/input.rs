@@ -188,6 +188,8 @@ impl<T: Transport> Connection<T> {
         let logged = started.map(|started| Logged::Parsed { head, started });
         let mut answer = Answer::Now(Response::new(StatusCode::INTERNAL_SERVER_ERROR));
         self.call_handler(&mut request, &mut answer);
+        // What of the content the handler has not taken nobody will.
+        drop(request);
         if let Answer::Later(later) = &mut answer
             && let Poll::Ready(response) = poll_later(later, cx)
         {

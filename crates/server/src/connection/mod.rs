@@ -154,7 +154,7 @@ impl<T: Transport> Connection<T> {
             if matches!(self.ending, Ending::Abort) {
                 return Poll::Ready(Ok(None));
             }
-            if self.ending.is_due() {
+            if self.ending.is_due() && (output.is_ready() || written == Step::Waits) {
                 ready!(output);
                 return self.poll_ending(cx, buffers, now);
             }

@@ -83,7 +83,8 @@ impl Output {
         self.written = 0;
     }
 
-    /// Writes until everything is written. `Ok` says whether anything was, when the rest must wait too.
+    /// Writes until everything is written, or as much as is fair. `has_moved` says whether anything was; if not, the
+    /// task is woken when more can be.
     #[inline]
     pub(super) fn poll_write<T: Transport>(
         &mut self,
@@ -91,6 +92,7 @@ impl Output {
         transport: &mut T,
         has_moved: &mut bool,
     ) -> Poll<io::Result<()>> {
+        let mut fair_bytes = FAIR_BYTES;
         while !self.is_empty() {
             let octets = &self.octets[self.written..];
             let written = match &self.tail {
@@ -105,6 +107,10 @@ impl Output {
             }
             *has_moved = true;
             self.advance(written);
+            fair_bytes = fair_bytes.saturating_sub(written);
+            if fair_bytes == 0 && !self.is_empty() {
+                return Poll::Pending;
+            }
         }
         self.octets.clear();
         self.written = 0;
@@ -147,4 +153,7 @@ fn poll_send_file<T: Transport>(
 }
 
 /// How much of a file one system call sends.
-const SEND_FILE_BYTES_MAX: usize = 1 << 20;
+const SEND_FILE_BYTES_MAX: usize = 256 << 10;
+
+/// How much one turn writes: there are other connections.
+const FAIR_BYTES: usize = 256 << 10;

@@ -1,5 +1,6 @@
 //! An answer whose content comes piece by piece.
 
+use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,6 +16,7 @@ use super::exchange::{Log, Logged};
 use super::output::{Output, Tail};
 use super::service::Outcome;
 use super::{Connection, Step};
+use crate::ContentError;
 use crate::response::{BoxError, ContentStream, Piece};
 
 /// The answer that is being written.
@@ -114,7 +116,9 @@ impl<T: Transport> Connection<T> {
     /// Writes the next piece of the answer's content.
     pub(super) fn poll_streaming(&mut self, cx: &mut Context<'_>) -> Step {
         let Some(streaming) = &mut self.streaming else { return Step::Waits };
-        let outcome = match streaming.poll_next(cx) {
+        let is_over = self.service.worker.is_draining() && streaming.content.ends_at_drain();
+        let next = if is_over { Poll::Ready(None) } else { streaming.poll_next(cx) };
+        let outcome = match next {
             Poll::Pending => return Step::Waits,
             Poll::Ready(Some(Ok(Piece::Data(data)))) => streaming.write(data, &mut self.output),
             Poll::Ready(Some(Ok(Piece::Trailers(trailers)))) => {
@@ -126,7 +130,7 @@ impl<T: Transport> Connection<T> {
         };
         if let Err(error) = outcome {
             // The head is out: all that can be done is not to let the answer look complete.
-            tracing::error!(%error, "the content of a response failed");
+            log_failure(&*error);
             self.record_streaming(false);
             self.end_after_output(Ending::Close);
         }
@@ -148,6 +152,15 @@ impl<T: Transport> Connection<T> {
             self.service.record(&self.info, &Logged::Kept(log), outcome);
         }
         Some(streaming)
+    }
+}
+
+/// A handler that passes content of the request on passes on the mistakes of the client, who must not fill the log.
+fn log_failure(error: &(dyn Error + Send + Sync + 'static)) {
+    if error.is::<ContentError>() {
+        tracing::debug!(%error, "the content of a response failed with that of the request");
+    } else {
+        tracing::error!(%error, "the content of a response failed");
     }
 }
 

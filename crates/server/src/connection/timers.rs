@@ -70,6 +70,8 @@ impl<T: Transport> Connection<T> {
     #[cold]
     fn handle_overdue(&mut self, now: Duration) {
         if self.timers.write.is_some_and(|at| at <= now) {
+            // Otherwise the kernel would go on waiting where we have given up.
+            self.transport.discard_unsent();
             self.ending = Ending::Abort;
             return;
         }

@@ -53,6 +53,12 @@ pub trait ContentStream {
     fn length(&self) -> Option<u64> {
         None
     }
+
+    /// Whether the stream is over when the server drains, as one that would never end by itself and that clients
+    /// know how to take up again.
+    fn ends_at_drain(&self) -> bool {
+        false
+    }
 }
 
 /// A piece of streamed content.

@@ -118,6 +118,10 @@ impl<F: Future<Output = Result<(), BoxError>>> ContentStream for KeptAlive<F> {
         }
         next
     }
+
+    fn ends_at_drain(&self) -> bool {
+        true
+    }
 }
 
 const EVENT_STREAM: FieldLinesBuf = FieldLinesBuf::from_static(

@@ -91,7 +91,7 @@ impl Response {
     }
 
     /// A stream of server-sent events that `send` sends; a comment goes out after `keep_alive` without events, so
-    /// that a client that has gone is noticed.
+    /// that a client that has gone is noticed. When the server drains, the stream is over: clients connect again.
     pub fn events<F>(keep_alive: Duration, send: impl FnOnce(EventSender) -> F) -> Self
     where
         F: Future<Output = Result<(), BoxError>> + 'static,

@@ -235,6 +235,25 @@ fn large_content_is_not_torn_by_slow_clients() {
 }
 
 #[test]
+fn events_are_over_when_the_server_drains() {
+    let scene = Scene::new(|| {
+        Response::events(Duration::from_secs(15), async |mut events| {
+            events.send(Event::data("one")).await;
+            std::future::pending().await
+        })
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let _guard = runtime.enter();
+    let mut client = scene.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(client.received().ends_with("data: one\n\n\r\n"));
+    scene.drain();
+    assert_eq!(client.received(), "0\r\n\r\n", "complete, so that the client connects again");
+    scene.pass(Duration::from_millis(400));
+    assert!(client.is_closed());
+}
+
+#[test]
 fn events_are_sent_as_the_standard_writes_them() {
     let scene = Scene::new(|| {
         Response::events(Duration::from_secs(15), async |mut events| {

@@ -139,6 +139,7 @@ fn a_client_that_never_reads_is_cut_off() {
     assert!(!client.is_closed(), "it reads, if slowly");
     scene.pass(Duration::from_secs(31));
     assert!(client.is_closed());
+    assert!(client.is_unsent_discarded(), "the kernel would wait on");
 }
 
 #[test]
