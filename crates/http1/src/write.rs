@@ -83,7 +83,6 @@ fn write_content_length(output: &mut Vec<u8>, octets: u64) {
 /// Appends a number. Short ones go where they belong at once: to copy what was just written costs more than to write it.
 #[inline]
 fn write_decimal(output: &mut Vec<u8>, number: u64) {
-    #[expect(clippy::cast_possible_truncation, reason = "the remainder is a digit")]
     let digit = |unit: u64| b'0' + (number / unit % 10) as u8;
     match number {
         0..10 => output.push(digit(1)),

@@ -1,6 +1,7 @@
 //! Routes: which handler answers which method at which path.
 
-use std::collections::HashMap;
+mod fixed_paths;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use thruway_message::{Method, RequestTarget, StatusCode};
 use crate::layers::{Layer, Layered};
 use crate::request::Parameters;
 use crate::{Answer, Handler, IntoHandler, Request, Response};
+use fixed_paths::FixedPaths;
 
 /// Finds the handler of a request by path and method.
 ///
@@ -22,7 +24,7 @@ pub struct Router {
     /// From paths to places in `routes`.
     paths: matchit::Router<usize>,
     /// The same for paths without parameters, which most requests have: to look them up costs a quarter.
-    fixed_paths: HashMap<Box<[u8]>, usize, foldhash::fast::FixedState>,
+    fixed_paths: FixedPaths,
     routes: Vec<Route>,
     fallback: Arc<dyn Handler>,
 }
@@ -54,7 +56,7 @@ impl Router {
     pub fn new() -> Self {
         Self {
             paths: matchit::Router::new(),
-            fixed_paths: HashMap::default(),
+            fixed_paths: FixedPaths::default(),
             routes: Vec::new(),
             fallback: (|| (StatusCode::NOT_FOUND, "nothing is here\n")).into_handler(),
         }
@@ -224,7 +226,7 @@ impl Router {
         if place == self.routes.len() {
             self.paths.insert(path, place).map_err(|error| RouteError::new(path, error.to_string()))?;
             if !path.contains(['{', '}']) {
-                self.fixed_paths.insert(path.as_bytes().into(), place);
+                self.fixed_paths.insert(path.as_bytes(), place);
             }
             self.routes.push(Route::new(path));
         }
@@ -236,9 +238,9 @@ impl Handler for Router {
     #[inline]
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         if let Some(path) = request.mounted_path_octets()
-            && let Some(place) = self.fixed_paths.get(path)
+            && let Some(place) = self.fixed_paths.find(path)
         {
-            return self.routes[*place].handle(request);
+            return self.routes[place].handle(request);
         }
         self.handle_with_parameters(request)
     }
