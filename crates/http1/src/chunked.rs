@@ -4,7 +4,9 @@ use core::ops::Range;
 
 use thruway_message::token::{is_token_octet, is_whitespace};
 
-use crate::field_section::{self, HeadIndex, SectionLimit, parse_line_end};
+use crate::field_section::{self, SectionLimit};
+use crate::head_index::HeadIndex;
+use crate::line_end::parse_line_end;
 use crate::{Error, Limits, scan};
 
 /// Decodes one chunked body.
@@ -222,7 +224,7 @@ fn parse_trailers(
         field_lines: limits.field_lines,
         too_large: Error::TrailerSectionTooLarge,
     };
-    field_section::parse(input, start, limit, index, |name, _| {
+    field_section::parse(input, start, limit, &mut index.spans, |name, _| {
         let is_forbidden =
             FORBIDDEN_TRAILERS.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden.as_bytes()));
         if is_forbidden { Err(Error::TrailerFieldForbidden) } else { Ok(()) }

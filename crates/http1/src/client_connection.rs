@@ -161,7 +161,7 @@ impl ClientConnection {
             ..ResponseFields::default()
         };
         let observe = |name: &[u8], value: &[u8]| fields.observe(name, value);
-        let Some(end) = field_section::parse(input, line.end, limit, index, observe)? else {
+        let Some(end) = field_section::parse(input, line.end, limit, &mut index.spans, observe)? else {
             self.partial = PartialSection::new(line.end, input);
             return Ok((None, 0));
         };

@@ -2,70 +2,11 @@
 
 use alloc::vec::Vec;
 
+use thruway_message::FieldLineSpan;
 use thruway_message::token::is_whitespace;
-use thruway_message::{FieldLineSpan, FieldLines, RequestHead};
 
-use crate::host::KnownHost;
-use crate::request_line::RequestLine;
-use crate::{Error, Limits, RequestFacts, scan};
-
-/// Where the parts of the head or of the trailer section stand that was parsed last. Belongs to the caller, who uses
-/// one for all messages.
-pub struct HeadIndex {
-    pub(crate) request_line: RequestLine,
-    pub(crate) facts: RequestFacts,
-    pub(crate) known_host: KnownHost,
-    spans: Vec<FieldLineSpan>,
-}
-
-impl HeadIndex {
-    /// An index with room for `field_lines`.
-    pub fn with_capacity(field_lines: usize) -> Self {
-        Self {
-            request_line: RequestLine::default(),
-            facts: RequestFacts::PLAIN,
-            known_host: KnownHost::default(),
-            spans: Vec::with_capacity(field_lines),
-        }
-    }
-
-    /// Forgets the field lines of what was parsed last.
-    pub(crate) fn clear(&mut self) {
-        self.spans.clear();
-    }
-
-    /// The head of the request that was parsed last. `octets` must be the input it was parsed from, as far as it was
-    /// used.
-    #[inline]
-    pub fn request_head<'a>(&'a self, octets: &'a [u8]) -> RequestHead<'a> {
-        let line = &self.request_line;
-        RequestHead {
-            method: line.method(octets),
-            target: line.target(octets),
-            version: line.version,
-            field_lines: self.field_lines(octets),
-        }
-    }
-
-    /// What the connection must know of that request while it is answered.
-    #[inline]
-    pub const fn request_facts(&self) -> &RequestFacts {
-        &self.facts
-    }
-
-    /// The field lines of the head or of the trailer section that was parsed last. `octets` must be the input it was
-    /// parsed from, as far as it was used.
-    #[inline]
-    pub fn field_lines<'a>(&'a self, octets: &'a [u8]) -> FieldLines<'a> {
-        FieldLines::from_parsed(octets, &self.spans)
-    }
-}
-
-impl Default for HeadIndex {
-    fn default() -> Self {
-        Self::with_capacity(0)
-    }
-}
+use crate::line_end::parse_line_end;
+use crate::{Error, Limits, scan};
 
 /// How large a section may be, and the error if it is larger.
 #[derive(Clone, Copy)]
@@ -75,18 +16,18 @@ pub(crate) struct SectionLimit {
     pub(crate) too_large: Error,
 }
 
-/// Parses the section that starts at `start`, up to and with the empty line. Each line goes into `index` and,
+/// Parses the section that starts at `start`, up to and with the empty line. Each line goes into `spans` and,
 /// with its name and value, to `observe`. Returns where the section ends, or `None` while its end is missing.
 #[inline]
 pub(crate) fn parse<'i>(
     input: &'i [u8],
     start: usize,
     limit: SectionLimit,
-    index: &mut HeadIndex,
+    spans: &mut Vec<FieldLineSpan>,
     mut observe: impl FnMut(&'i [u8], &'i [u8]) -> Result<(), Error>,
 ) -> Result<Option<usize>, Error> {
     let view = limit.view(input, start);
-    index.spans.clear();
+    spans.clear();
     let mut at = start;
     loop {
         if let [b'\r', b'\n', ..] = view[at..] {
@@ -94,10 +35,10 @@ pub(crate) fn parse<'i>(
         }
         match parse_line(view, at)? {
             Line::Field(span, next) => {
-                if index.spans.len() >= limit.field_lines as usize {
+                if spans.len() >= limit.field_lines as usize {
                     return Err(Error::FieldLinesTooMany);
                 }
-                index.spans.push(span);
+                spans.push(span);
                 observe(
                     &view[span.name_start as usize..span.name_end as usize],
                     &view[span.value_start as usize..span.value_end as usize],
@@ -228,17 +169,5 @@ fn parse_line_without_name(view: &[u8], start: usize, name_end: usize) -> Result
         b' ' | b'\t' => Err(Error::WhitespaceBeforeColon),
         b'\n' => Err(Error::BareLineFeed),
         _ => Err(Error::FieldNameInvalid),
-    }
-}
-
-/// CRLF at `at`, and where the next line starts; `None` if it has not wholly arrived (RFC 9112 §2.2).
-#[inline]
-pub(crate) fn parse_line_end(view: &[u8], at: usize) -> Result<Option<usize>, Error> {
-    match view.get(at..).unwrap_or_default() {
-        [b'\r', b'\n', ..] => Ok(Some(at + 2)),
-        [] | [b'\r'] => Ok(None),
-        [b'\r', ..] => Err(Error::BareCarriageReturn),
-        [b'\n', ..] => Err(Error::BareLineFeed),
-        _ => Err(Error::FieldValueInvalid),
     }
 }

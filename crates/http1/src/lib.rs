@@ -10,10 +10,12 @@ extern crate alloc;
 mod scan;
 
 // a head, line by line
+mod line_end;
 mod request_line;
 mod request_target;
 mod status_line;
 mod field_section;
+mod head_index;
 
 // what a head means for the connection
 mod body_length;
@@ -38,7 +40,7 @@ mod limits;
 pub use body_length::{BodyLength, ResponseBody, ResponseTo};
 pub use client_connection::{ClientConnection, ClientEvent};
 pub use error::Error;
-pub use field_section::HeadIndex;
+pub use head_index::HeadIndex;
 pub use limits::Limits;
 pub use request_facts::RequestFacts;
 pub use server_connection::{ServerConnection, ServerEvent};

@@ -2,7 +2,7 @@
 
 use thruway_message::{Method, OriginForm, RequestTarget, Version};
 
-use crate::field_section::parse_line_end;
+use crate::line_end::parse_line_end;
 use crate::{Error, request_target, scan};
 
 /// Where the parts of a request line stand in the input.

@@ -170,7 +170,7 @@ impl ServerConnection {
         let start = index.request_line.end;
         let mut fields = RequestFields::default();
         let observe = |name, value| fields.observe(name, value);
-        let Some(end) = field_section::parse(input, start, limit, index, observe)? else {
+        let Some(end) = field_section::parse(input, start, limit, &mut index.spans, observe)? else {
             self.partial = PartialSection::new(start, input);
             return Ok((None, 0));
         };

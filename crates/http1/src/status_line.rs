@@ -2,7 +2,7 @@
 
 use thruway_message::{StatusCode, Version};
 
-use crate::field_section::parse_line_end;
+use crate::line_end::parse_line_end;
 use crate::request_line::{VERSION_BYTES, parse_version_name};
 use crate::{Error, scan};
 

@@ -17,9 +17,12 @@ use crate::{Answer, BoxError, ConnectionInfo, Content, ContentStream, Handler, P
 
 /// Runs a [tower service](Service) as a handler; an axum `Router` is one.
 ///
-/// ```ignore
+/// ```no_run
+/// # use thruway_server::{Server, ServerError, Tower};
+/// # fn main() -> Result<(), ServerError> {
 /// let app = axum::Router::new().route("/", axum::routing::get(|| async { "Hello, World!" }));
 /// Server::new(Tower::new(app)).listen("127.0.0.1:8080")?.run()
+/// # }
 /// ```
 ///
 /// Mounted below a prefix, the service sees the path without it. Its futures run on the connection's own thread.

@@ -11,9 +11,6 @@ use super::{ab, idle, wrk};
 use crate::process::CpuSource;
 use crate::stop::{Stop, now};
 
-/// The core of the load generator.
-pub(super) const CLIENT_CORE: u32 = 1;
-
 /// Octets of the content of every answer.
 const CONTENT_BYTES: u64 = 13;
 

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::machine::Machine;
-use super::measure::CLIENT_CORE;
 use super::metric::Metric;
 use super::prepare::{Prepared, Ready};
 use super::results::{Comparison, Results};
+use super::server::CLIENT_CORE;
 use super::server::SERVER_CORE;
 use super::statistics::Summary;
 use super::targets::Verdict;

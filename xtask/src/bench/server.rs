@@ -13,7 +13,10 @@ use super::prepare::Prepared;
 use crate::child::{self, Running};
 use crate::stop::Stop;
 
-/// The core of the server under test; the load generator has [`super::measure::CLIENT_CORE`].
+/// The core of the load generator.
+pub(super) const CLIENT_CORE: u32 = 1;
+
+/// The core of the server under test; the load generator has [`CLIENT_CORE`].
 pub(super) const SERVER_CORE: u32 = 0;
 
 /// How long a server may take to listen.

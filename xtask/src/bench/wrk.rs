@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use super::measure::CLIENT_CORE;
 use super::metric::{Metric, Sample};
+use super::server::CLIENT_CORE;
 use crate::child;
 use crate::stop::Stop;
 

@@ -8,23 +8,15 @@ use thruway_http1::{RequestFacts, ResponseBody, ResponseToWrite, write_continue,
 use thruway_message::StatusCode;
 use thruway_net::{PooledBuffer, Transport};
 
-use super::ending::Ending;
-use super::exchange::{Exchange, Logged};
+use super::ending::{AfterAnswer, Ending};
+use super::exchange::{Exchange, Logged, TailRecord};
 use super::output::Tail;
 use super::service::Outcome;
 use super::streaming::Streaming;
 use super::{Connection, Step};
 use crate::Answer;
 use crate::Response;
-use crate::response::{Source, TunnelHandler};
-
-/// What comes after an answer.
-pub(super) struct AfterAnswer {
-    /// The connection goes on.
-    pub(super) is_persistent: bool,
-    /// The connection becomes a tunnel.
-    pub(super) tunnel: Option<TunnelHandler>,
-}
+use crate::response::Source;
 
 impl<T: Transport> Connection<T> {
     /// Writes what is there of answers, in their order, as far as there is room.
@@ -106,7 +98,11 @@ impl<T: Transport> Connection<T> {
         if let Some(logged) = logged {
             let content_bytes = if let ResponseBody::Octets(octets) = body { octets } else { 0 };
             let outcome = Outcome { status: response.status(), content_bytes, is_complete: true };
-            self.service.record(&self.info, &logged, outcome);
+            if self.output.has_tail() {
+                self.tail_record = Some(Box::new(TailRecord { log: logged.keep(), outcome }));
+            } else {
+                self.service.record(&self.info, &logged, outcome);
+            }
         }
         self.finish_answer(after);
     }

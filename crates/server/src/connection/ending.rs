@@ -7,7 +7,7 @@ use std::time::Duration;
 use thruway_message::StatusCode;
 use thruway_net::Transport;
 
-use super::exchange::Logged;
+use super::exchange::{Logged, TailRecord};
 use super::service::Outcome;
 use super::{Buffers, Connection};
 use crate::response::TunnelHandler;
@@ -29,6 +29,14 @@ pub(super) enum Ending {
     Linger,
     /// The client has the time it is given.
     Lingering { until: Duration, left_bytes: usize },
+}
+
+/// What comes after an answer.
+pub(super) struct AfterAnswer {
+    /// The connection goes on.
+    pub(super) is_persistent: bool,
+    /// The connection becomes a tunnel.
+    pub(super) tunnel: Option<TunnelHandler>,
 }
 
 impl Ending {
@@ -84,8 +92,20 @@ impl<T: Transport> Connection<T> {
         }
     }
 
+    /// Records the answer whose large content stood at the end of the output: all of it, or what is not there any more.
+    #[inline]
+    pub(super) fn record_tail(&mut self) {
+        if let Some(record) = self.tail_record.take() {
+            let TailRecord { log, mut outcome } = *record;
+            outcome.is_complete = !self.output.has_tail();
+            outcome.content_bytes = outcome.content_bytes.saturating_sub(self.output.tail_bytes());
+            self.service.record(&self.info, &Logged::Kept(log), outcome);
+        }
+    }
+
     /// Records what will never be answered, because the client has gone or the time is up.
     pub(super) fn record_unanswered(&mut self) {
+        self.record_tail();
         self.record_streaming(false);
         for exchange in self.exchanges.drain(..) {
             if let Some(log) = exchange.log {

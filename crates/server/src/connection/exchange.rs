@@ -7,6 +7,7 @@ use std::time::Duration;
 use thruway_http1::{BodyLength, RequestFacts, ResponseTo};
 use thruway_message::{OwnedRequestHead, RequestHead, StatusCode, Version};
 
+use super::service::Outcome;
 use crate::{Answer, Later, Response};
 
 /// A request in the queue of answers, without its octets.
@@ -30,6 +31,12 @@ pub(super) struct Log {
 pub(super) enum Logged<'a> {
     Parsed { head: &'a RequestHead<'a>, started: Duration },
     Kept(Box<Log>),
+}
+
+/// What will be recorded of an answer when its large content is written.
+pub(super) struct TailRecord {
+    pub(super) log: Box<Log>,
+    pub(super) outcome: Outcome,
 }
 
 impl Exchange {

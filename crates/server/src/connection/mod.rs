@@ -42,7 +42,7 @@ use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport, Worker};
 use crate::response::TunnelHandler;
 use crate::{Config, ConnectionInfo, Handler, TakeRecord, Tunnel};
 use ending::Ending;
-use exchange::Exchange;
+use exchange::{Exchange, TailRecord};
 use incoming::IncomingContent;
 use output::Output;
 use streaming::Streaming;
@@ -99,6 +99,8 @@ struct Connection<T> {
     /// The answer whose content is being written.
     streaming: Option<Box<Streaming>>,
     output: Output,
+    /// The answer whose large content stands at the end of the output; `None` if nobody takes records.
+    tail_record: Option<Box<TailRecord>>,
 
     /// What happens when the answers written so far have reached the client; nothing is parsed any more.
     ending: Ending,
@@ -131,6 +133,7 @@ impl<T: Transport> Connection<T> {
             exchanges: VecDeque::new(),
             streaming: None,
             output: Output::default(),
+            tail_record: None,
             ending: Ending::No,
             timers: Timers::new(now),
             deadline,
@@ -176,6 +179,9 @@ impl<T: Transport> Connection<T> {
         }
         let mut has_moved = false;
         let outcome = self.output.poll_write(cx, &mut self.transport, &mut has_moved)?;
+        if !self.output.has_tail() {
+            self.record_tail();
+        }
         if has_moved {
             self.timers.stalled_since = None;
         }

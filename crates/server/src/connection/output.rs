@@ -52,8 +52,18 @@ impl Output {
         !self.has_tail() && self.octets.len() - self.written < bytes_max
     }
 
-    const fn has_tail(&self) -> bool {
+    /// Whether a large piece waits behind the octets.
+    pub(super) const fn has_tail(&self) -> bool {
         !matches!(self.tail, Tail::None)
+    }
+
+    /// How much of the large piece is not written.
+    pub(super) const fn tail_bytes(&self) -> u64 {
+        match &self.tail {
+            Tail::None => 0,
+            Tail::Octets(octets) => octets.len() as u64,
+            Tail::File(range) => range.length,
+        }
     }
 
     /// Uses `shared` as long as nothing waits from an earlier turn.

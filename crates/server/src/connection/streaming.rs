@@ -10,8 +10,7 @@ use thruway_http1::{ResponseBody, write_chunk, write_chunk_end, write_chunk_star
 use thruway_message::{FieldLinesBuf, StatusCode};
 use thruway_net::Transport;
 
-use super::answers::AfterAnswer;
-use super::ending::Ending;
+use super::ending::{AfterAnswer, Ending};
 use super::exchange::{Log, Logged};
 use super::output::{Output, Tail};
 use super::service::Outcome;

@@ -90,7 +90,7 @@ impl Root {
         }
         let mut outcome = Err(Errno::AGAIN);
         for _ in 0..TRIES_MAX {
-            outcome = openat2(&self.directory, path, OPEN_FLAGS, Mode::empty(), resolve);
+            outcome = openat2(&self.directory, path, walk::OPEN_FLAGS, Mode::empty(), resolve);
             // The kernel gives up when a directory is moved while it climbs `..` in a symbolic link.
             if !matches!(outcome, Err(Errno::AGAIN | Errno::INTR)) {
                 break;
@@ -99,10 +99,6 @@ impl Root {
         outcome
     }
 }
-
-/// For reading. A FIFO would wait for its writer, and a terminal become that of the process, if they could.
-pub(super) const OPEN_FLAGS: OFlags =
-    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 const TRIES_MAX: usize = 8;
 

@@ -10,8 +10,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 
-use super::open::OPEN_FLAGS;
-
 /// Opens what is at `path` below `root`.
 pub(super) fn open_beneath(root: &OwnedFd, path: &[u8], follows_symlinks: bool) -> Result<OwnedFd, Errno> {
     let mut walk = Walk {
@@ -90,3 +88,7 @@ const SYMLINKS_MAX: usize = 40;
 
 /// Each directory on the way is a descriptor.
 const DEPTH_MAX: usize = 64;
+
+/// For reading. A FIFO would wait for its writer, and a terminal become that of the process, if they could.
+pub(super) const OPEN_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);

@@ -6,6 +6,7 @@ mod content;
 mod ending;
 mod files;
 mod pipelining;
+mod records;
 mod refusals;
 mod responses;
 mod routing;

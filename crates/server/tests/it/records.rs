@@ -1,0 +1,67 @@
+//! What is recorded of each request, and when.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use thruway_server::{Config, Request, Router};
+use thruway_testkit::scene::Scene;
+
+type Records = Rc<RefCell<Vec<(Option<String>, u16, u64, bool)>>>;
+
+fn scene() -> (Scene, Records) {
+    let router = Router::new()
+        .get("/small", |_: &Request| "small")
+        .get("/large", |_: &Request| "x".repeat(1 << 20))
+        .get("/panic", |_: &Request| -> &str { panic!("of the handler") });
+    let records = Records::default();
+    let taken = records.clone();
+    let take = Box::new(move |record: &thruway_server::Record<'_>| {
+        let target = record.head.map(|head| head.target.to_string());
+        taken.borrow_mut().push((target, record.status.as_u16(), record.content_bytes, record.is_complete));
+    });
+    (Scene::with(router, Config::default(), Some(take)), records)
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+#[test]
+fn each_request_is_recorded_with_its_outcome() {
+    let (scene, records) = scene();
+    let mut client = scene.connect();
+    client.send(get("/small") + &get("/none") + &get("/panic") + "BROKEN\r\n\r\n");
+    let expected = [
+        (Some("/small".to_owned()), 200, 5, true),
+        (Some("/none".to_owned()), 404, 16, true),
+        (Some("/panic".to_owned()), 500, 26, true),
+    ];
+    assert_eq!(records.borrow()[..3], expected);
+    let (target, status, _, is_complete) = records.borrow()[3].clone();
+    assert_eq!((target, status, is_complete), (None, 400, true));
+}
+
+/// Large content was recorded as complete when it was put behind the head, however much of it went out.
+#[test]
+fn large_content_is_recorded_when_it_is_written() {
+    let (scene, records) = scene();
+    let mut client = scene.connect();
+    client.take_only(500_000).send(get("/large") + &get("/small"));
+    assert_eq!(*records.borrow(), []);
+    client.take_more(1 << 20);
+    let expected =
+        [(Some("/large".to_owned()), 200, 1 << 20, true), (Some("/small".to_owned()), 200, 5, true)];
+    assert_eq!(*records.borrow(), expected);
+}
+
+#[test]
+fn large_content_that_the_client_does_not_wait_for_is_recorded_as_incomplete() {
+    let (scene, records) = scene();
+    let mut client = scene.connect();
+    client.take_only(500_000).send(get("/large"));
+    let received = client.received_octets();
+    let head = received.windows(4).position(|octets| octets == b"\r\n\r\n").expect("the head is out") + 4;
+    client.reset();
+    let content_bytes = (received.len() - head) as u64;
+    assert_eq!(*records.borrow(), [(Some("/large".to_owned()), 200, content_bytes, false)]);
+}
