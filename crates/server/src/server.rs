@@ -89,8 +89,11 @@ impl Server {
     /// Starts the server.
     ///
     /// # Errors
-    /// An address cannot be listened on, or the system refuses threads.
+    /// There is no address, one cannot be listened on, or the system refuses threads.
     pub fn start(self) -> Result<RunningServer, ServerError> {
+        if self.addresses.is_empty() {
+            return Err(ServerError::NoAddress);
+        }
         let count = self.workers.workers.max(1);
         let bound = self
             .addresses
@@ -177,6 +180,8 @@ pub enum ServerError {
     Address(InvalidListenAddr),
     /// An address cannot be listened on.
     Bind(BindError),
+    /// It was not told where to listen.
+    NoAddress,
     /// The system refuses threads, reactors or signal handlers.
     System(io::Error),
 }
@@ -205,6 +210,7 @@ impl ServerError {
         match self {
             Self::Address(_) => Some(InvalidListenAddr::HINT),
             Self::Bind(error) => Some(error.hint()),
+            Self::NoAddress => Some("give it an address with `listen`"),
             Self::System(_) => None,
         }
     }
@@ -215,6 +221,7 @@ impl fmt::Display for ServerError {
         match self {
             Self::Address(error) => error.fmt(f),
             Self::Bind(error) => error.fmt(f),
+            Self::NoAddress => f.write_str("the server has no address to listen on"),
             Self::System(error) => error.fmt(f),
         }
     }
@@ -238,6 +245,11 @@ const EXIT_AT_ONCE: i32 = 128 + 15;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_without_an_address_does_not_start() {
+        assert!(matches!(Server::new(|| "nowhere").start(), Err(ServerError::NoAddress)));
+    }
 
     #[test]
     fn a_main_that_fails_ends_with_words_for_people() {
