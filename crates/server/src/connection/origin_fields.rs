@@ -1,7 +1,9 @@
 //! The fields that every answer has: `Server` and `Date` (RFC 9110 §10.2.4 and §6.6.1).
 
+use std::io::Write;
 use std::time::Duration;
 
+use httpdate::HttpDate;
 use thruway_message::FieldLinesBuf;
 use thruway_net::Clock;
 
@@ -48,9 +50,8 @@ impl OriginFields {
     fn write(&mut self, clock: &Clock) {
         self.lines.clear();
         self.lines.extend_from_slice(SERVER_LINE);
-        self.lines.extend_from_slice(b"Date: ");
-        self.lines.extend_from_slice(httpdate::fmt_http_date(clock.time_of_day()).as_bytes());
-        self.lines.extend_from_slice(b"\r\n");
+        // Into a vector, writing cannot fail.
+        let _ = write!(self.lines, "Date: {}\r\n", HttpDate::from(clock.time_of_day()));
     }
 }
 

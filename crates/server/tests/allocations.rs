@@ -1,0 +1,276 @@
+//! What a request costs the heap once a connection has answered a few: nothing.
+//!
+//! Each thread counts its own allocations, so that neither the clients nor the other tests are counted.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::TcpStream;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use thruway_net::{Clock, ManualTime, Transport, Worker};
+use thruway_server::{
+    ClientAddr, Config, ConnectionDriver, ConnectionInfo, IntoHandler, ListenAddr, Request, Response, Router,
+    Server,
+};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The system's allocator, with a count of what each thread has asked of it.
+struct Counting;
+
+thread_local! {
+    /// Has no destructor and needs no initialisation, so that it can be counted at any time in a thread's life.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+}
+
+#[expect(unsafe_code, reason = "an allocator cannot be written without; this one passes everything on")]
+// SAFETY: all memory is that of `System`, which is given exactly the arguments of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are those of `System`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are those of `System`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: `block` came from `System`; the caller's other promises are those of `System`.
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: `block` came from `System`.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+/// The handlers that are measured, one that allocates, and one that tells the count of its worker.
+fn app() -> Router {
+    Router::new()
+        .get("/plaintext", || "Hello, World!")
+        .get("/users/{id}", |request: &Request| {
+            Response::text(format_args!("user {}", request.parameter("id")))
+        })
+        .get("/allocates", || String::from("on the heap"))
+        .get("/allocations", || Response::text(format_args!("{:020}", ALLOCATIONS.get())))
+}
+
+const PLAINTEXT: &str =
+    "GET /plaintext HTTP/1.1\r\nHost: a.example\r\nUser-Agent: test\r\nAccept: */*\r\n\r\n";
+const USER: &str = "GET /users/4711 HTTP/1.1\r\nHost: a.example\r\nUser-Agent: test\r\nAccept: */*\r\n\r\n";
+const ALLOCATES: &str = "GET /allocates HTTP/1.1\r\nHost: a.example\r\n\r\n";
+
+/// A connection whose client does not allocate: it repeats what it says, and counts what it hears.
+#[derive(Clone, Default)]
+struct Line(Rc<State>);
+
+#[derive(Default)]
+struct State {
+    to_server: Cell<&'static [u8]>,
+    /// At most this many octets come out of one read.
+    read_bytes_max: Cell<usize>,
+    to_client_bytes: Cell<usize>,
+}
+
+impl Transport for Line {
+    fn poll_read(&mut self, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let octets = self.0.to_server.get();
+        let length = octets.len().min(buffer.len()).min(self.0.read_bytes_max.get());
+        if length == 0 {
+            // Whoever speaks next polls as well.
+            return Poll::Pending;
+        }
+        let (read, left) = octets.split_at(length);
+        buffer[..length].copy_from_slice(read);
+        self.0.to_server.set(left);
+        Poll::Ready(Ok(length))
+    }
+
+    fn poll_write(&mut self, _: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let length = slices.iter().map(|slice| slice.len()).sum();
+        self.0.to_client_bytes.set(self.0.to_client_bytes.get() + length);
+        Poll::Ready(Ok(length))
+    }
+
+    fn poll_send_file(&mut self, _: &mut Context<'_>, _: &File, _: u64, _: usize) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+
+    fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn discard_unsent(&mut self) {}
+}
+
+/// A connection that is driven on this thread, with time that passes when it is told to.
+struct Scene {
+    time: ManualTime,
+    line: Line,
+    connection: Pin<Box<dyn Future<Output = ()>>>,
+}
+
+impl Scene {
+    fn start() -> Self {
+        let time = ManualTime::default();
+        let worker = Worker::for_test(Clock::manual(time.clone()));
+        let config = Arc::new(Config::default());
+        let driver = ConnectionDriver::new(app().into_handler(), config, worker.clone(), None);
+        let info = ConnectionInfo { client: ClientAddr::Tcp(([192, 0, 2, 1], 4711).into()), listener: 0 };
+        let line = Line::default();
+        line.0.read_bytes_max.set(usize::MAX);
+        let connection = Box::pin(driver.drive(line.clone(), info, worker.guard_for_test()));
+        Self { time, line, connection }
+    }
+
+    /// How many allocations it takes to answer `requests`, which arrive in pieces of at most `read_bytes_max`.
+    fn allocations(&mut self, requests: &'static str, read_bytes_max: usize) -> u64 {
+        let (before, heard) = (ALLOCATIONS.get(), self.line.0.to_client_bytes.get());
+        self.line.0.read_bytes_max.set(read_bytes_max);
+        self.line.0.to_server.set(requests.as_bytes());
+        let mut cx = Context::from_waker(Waker::noop());
+        while !self.line.0.to_server.get().is_empty() {
+            assert!(self.connection.as_mut().poll(&mut cx).is_pending(), "the connection should go on");
+        }
+        assert!(self.line.0.to_client_bytes.get() > heard, "there should be answers");
+        ALLOCATIONS.get() - before
+    }
+
+    /// What `times` times `requests` cost after a few that are not counted.
+    fn steady(&mut self, requests: &'static str, read_bytes_max: usize, times: usize) -> u64 {
+        for _ in 0..WARM_UP {
+            self.allocations(requests, read_bytes_max);
+        }
+        (0..times).map(|_| self.allocations(requests, read_bytes_max)).sum()
+    }
+}
+
+/// `request` so many times in a row.
+fn pipelined(request: &'static str) -> &'static str {
+    request.repeat(DEPTH).leak()
+}
+
+#[test]
+fn a_request_costs_no_allocation() {
+    for request in [PLAINTEXT, USER] {
+        let mut scene = Scene::start();
+        assert_eq!(scene.steady(request, usize::MAX, 1000), 0, "{request}");
+        assert_eq!(scene.steady(pipelined(request), usize::MAX, 100), 0, "{request}");
+    }
+}
+
+#[test]
+fn a_request_in_pieces_costs_no_allocation() {
+    for request in [PLAINTEXT, USER] {
+        let mut scene = Scene::start();
+        assert_eq!(scene.steady(request, 40, 1000), 0, "{request}");
+        assert_eq!(scene.steady(pipelined(request), 1000, 100), 0, "{request}");
+    }
+}
+
+#[test]
+fn a_new_date_costs_no_allocation() {
+    let mut scene = Scene::start();
+    assert_eq!(scene.steady(PLAINTEXT, usize::MAX, 1), 0);
+    for _ in 0..100 {
+        scene.time.advance(Duration::from_secs(1));
+        assert_eq!(scene.allocations(PLAINTEXT, usize::MAX), 0);
+    }
+}
+
+#[test]
+fn a_handler_that_allocates_is_found() {
+    let mut scene = Scene::start();
+    assert!(scene.steady(ALLOCATES, usize::MAX, 100) >= 100);
+}
+
+/// A client of a server with one worker, on a socket.
+struct Client {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    /// Sends `requests` at once and reads the answer to each of `count`, of which all must be as long as the first.
+    fn ask(&mut self, requests: &str, count: usize) {
+        self.stream.write_all(requests.as_bytes()).unwrap();
+        let first = self.answer();
+        self.buffer.resize(first.len() * (count - 1), 0);
+        self.stream.read_exact(&mut self.buffer).unwrap();
+    }
+
+    /// One answer, and nothing behind it.
+    fn answer(&mut self) -> String {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let mut octet = [0];
+            self.stream.read_exact(&mut octet).unwrap();
+            head.push(octet[0].into());
+        }
+        let length = head.split("Content-Length: ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+        let mut content = vec![0; length.parse().unwrap()];
+        self.stream.read_exact(&mut content).unwrap();
+        head + str::from_utf8(&content).unwrap()
+    }
+
+    /// What the worker has allocated since it started.
+    fn allocations(&mut self) -> u64 {
+        self.stream.write_all(b"GET /allocations HTTP/1.1\r\nHost: a.example\r\n\r\n").unwrap();
+        self.answer().rsplit('\n').next().unwrap().parse().unwrap()
+    }
+
+    /// What `times` times `requests` cost after a few that are not counted.
+    fn steady(&mut self, requests: &str, count: usize, times: usize) -> u64 {
+        for _ in 0..WARM_UP {
+            self.ask(requests, count);
+            self.allocations();
+        }
+        let before = self.allocations();
+        (0..times).for_each(|_| self.ask(requests, count));
+        self.allocations() - before
+    }
+}
+
+#[test]
+fn a_request_over_a_socket_costs_no_allocation() {
+    let server = Server::new(app()).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut client = Client { stream, buffer: Vec::new() };
+    for request in [PLAINTEXT, USER] {
+        assert_eq!(client.steady(request, 1, 1000), 0, "{request}");
+        assert_eq!(client.steady(&request.repeat(DEPTH), DEPTH, 100), 0, "{request}");
+    }
+    assert!(client.steady(ALLOCATES, 1, 100) >= 100);
+    drop(client);
+    server.drain();
+    server.join();
+}
+
+/// Requests that are pipelined.
+const DEPTH: usize = 16;
+
+/// How often a connection may answer before it must need nothing more.
+const WARM_UP: usize = 10;
+
+/// How long to wait for a server that has gone wrong.
+const PATIENCE: Duration = Duration::from_secs(20);
