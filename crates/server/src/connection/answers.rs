@@ -80,7 +80,6 @@ impl<T: Transport> Connection<T> {
         let is_persistent = facts.is_persistent
             && !response.marks().is_last
             && body != ResponseBody::UntilClose
-            && !self.service.worker.is_draining()
             && !self.is_last_answer()
             && self.can_content_be_finished();
         self.write_head(response, facts, body, is_persistent);
@@ -173,10 +172,11 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Whether nothing will be answered after this, because nothing more can be parsed.
+    /// Whether nothing will be answered after this, because nothing more can be parsed, or may be while the server
+    /// drains.
     #[inline]
     fn is_last_answer(&self) -> bool {
-        self.http1.is_finished() && self.exchanges.is_empty()
+        (self.http1.is_finished() || self.service.worker.is_draining()) && self.exchanges.is_empty()
     }
 
     /// Whether the content of the request that is being answered has been read, is still being read by the handler,

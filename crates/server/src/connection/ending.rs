@@ -20,7 +20,7 @@ pub(super) enum Ending {
     No,
     /// It is closed at once, written or not.
     Abort,
-    /// It is closed; if the client has sent more than was read, it is given time to read the answer first.
+    /// It is closed; if the client sends more than was read, it is given time to read the answer first.
     Close,
     /// It is handed over.
     HandOver(TunnelHandler),
@@ -65,8 +65,9 @@ impl<T: Transport> Connection<T> {
             match &mut self.ending {
                 Ending::No | Ending::Abort => return Poll::Ready(Ok(None)),
                 Ending::Close => {
-                    let has_unread = self.incoming.is_some() || !buffers.unparsed().is_empty();
-                    if self.is_input_ended || !has_unread {
+                    let is_sending =
+                        self.incoming.is_some() || self.is_abandoned || !buffers.unparsed().is_empty();
+                    if self.is_input_ended || !is_sending {
                         return Poll::Ready(Ok(None));
                     }
                     self.ending = Ending::Linger;

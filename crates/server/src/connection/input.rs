@@ -120,7 +120,8 @@ impl<T: Transport> Connection<T> {
         if self.exchanges.is_empty() && self.streaming.is_none() {
             return true;
         }
-        self.exchanges.len() < config.pipelined_requests
+        !self.service.worker.is_draining()
+            && self.exchanges.len() < config.pipelined_requests
             && self.exchanges.iter().all(|exchange| exchange.is_safe)
             && is_safe_or_unknown(buffers.unparsed())
     }
@@ -267,17 +268,23 @@ impl<T: Transport> Connection<T> {
         if let Some(incoming) = self.incoming.take() {
             incoming.fail(error);
         }
-        self.http1.abandon();
+        self.abandon();
         if self.exchanges.is_empty() && self.streaming.is_none() {
             // It was answered already; what is still to come was only thrown away.
             self.end_after_output(Ending::Linger);
         }
     }
 
+    /// Reads nothing any more.
+    fn abandon(&mut self) {
+        self.http1.abandon();
+        self.is_abandoned = true;
+    }
+
     /// Answers octets that are no request, after the requests before them, and ends the connection.
     #[cold]
     pub(super) fn refuse(&mut self, status: StatusCode, reason: &'static str) {
-        self.http1.abandon();
+        self.abandon();
         let response =
             Response::text(format_args!("{status} {}: {reason}\n", status.reason())).with_status(status);
         let log = self.service.record_start().map(|started| Box::new(Log { head: None, started }));

@@ -90,6 +90,8 @@ struct Connection<T> {
     /// What has arrived and was not parsed when the last turn ended.
     unparsed: PooledBuffer,
     is_input_ended: bool,
+    /// What is read no further is in the middle of a request: the client may still be sending it.
+    is_abandoned: bool,
     /// The content of the request that was parsed last, while it arrives.
     incoming: Option<IncomingContent>,
 
@@ -129,6 +131,7 @@ impl<T: Transport> Connection<T> {
             http1: ServerConnection::new(service.config.limits),
             unparsed: PooledBuffer::default(),
             is_input_ended: false,
+            is_abandoned: false,
             incoming: None,
             exchanges: VecDeque::new(),
             streaming: None,

@@ -151,6 +151,25 @@ fn a_drain_waits_for_answers_and_for_a_request_that_has_begun() {
     assert!(answered.is_closed() && begun.is_closed());
 }
 
+/// The first of the answers said `Connection: close`, and the others were thrown away.
+#[test]
+fn a_drain_waits_for_all_requests_that_were_pipelined() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let mut client = scene.connect();
+    client.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
+    scene.drain();
+    client.send("GET /3 HTTP/1.1\r\nHost: a\r\n\r\n");
+    gates.open("/1");
+    let first = client.received();
+    assert!(first.ends_with("\r\n\r\n/1") && !first.contains("Connection: close"), "{first}");
+    gates.open("/2");
+    gates.open("/3");
+    let second = client.received();
+    assert!(second.ends_with("\r\n\r\n/2") && second.contains("Connection: close"), "{second}");
+}
+
 #[test]
 fn a_panic_answers_500_and_the_connection_goes_on() {
     async fn later(_: OwnedRequest) -> &'static str {

@@ -1,0 +1,92 @@
+//! Clients that are too slow, in one direction or the other.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use bytes::Bytes;
+use thruway_server::{Config, Request, Response, StatusCode};
+
+use crate::site::{GET, PATIENCE, Site, rest};
+
+/// Everything has to be done in a tenth of a second.
+fn hasty() -> Config {
+    let mut config = Config::default();
+    config.timeouts.header_section = SOON;
+    config.timeouts.content = SOON;
+    config.timeouts.content_rate_min = 1 << 20;
+    config.timeouts.write_stall = SOON;
+    config
+}
+
+/// Sends `drop` again and again until the server has had enough, and returns what it says.
+fn drip(stream: &mut TcpStream, drop: &[u8]) -> String {
+    stream.set_read_timeout(Some(DRIP_EVERY)).unwrap();
+    for _ in 0..PATIENCE.as_millis() / DRIP_EVERY.as_millis() {
+        let mut octets = [0; 1024];
+        match stream.read(&mut octets) {
+            Ok(read) => return String::from_utf8_lossy(&octets[..read]).into_owned() + &rest(stream),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        stream.write_all(drop).unwrap();
+    }
+    panic!("the server puts up with everything");
+}
+
+#[test]
+fn a_header_section_that_drips_is_answered_408() {
+    let site = Site::start(|| "ok", hasty());
+    let mut stream = site.connect();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n").unwrap();
+    let answer = drip(&mut stream, b"X: y\r\n");
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    site.until_open(0);
+}
+
+#[test]
+fn content_that_drips_is_answered_408() {
+    let site = Site::start(|request: &Request| request.content().len().to_string(), hasty());
+    let mut stream = site.connect();
+    stream.write_all(b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 10000\r\n\r\n").unwrap();
+    let answer = drip(&mut stream, b"x");
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    site.until_open(0);
+}
+
+#[test]
+fn one_slow_client_of_many_holds_up_nobody() {
+    let site = Site::start(|| "ok", Config::default());
+    let mut slow: Vec<TcpStream> = (0..200).map(|_| site.connect()).collect();
+    for stream in &mut slow {
+        stream.write_all(b"GET / HTTP/1.1\r\nHost").unwrap();
+    }
+    let mut stream = site.connect();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").unwrap();
+    assert!(rest(&mut stream).ends_with("\r\n\r\nok"));
+    for stream in &mut slow {
+        stream.write_all(b": a.example\r\nConnection: close\r\n\r\n").unwrap();
+        assert!(rest(stream).ends_with("\r\n\r\nok"));
+    }
+}
+
+#[test]
+fn a_client_that_never_reads_is_cut_off() {
+    let large = Bytes::from(vec![b'x'; LARGE_BYTES]);
+    let site = Site::start(move || Response::new(StatusCode::OK).with_content(large.clone()), hasty());
+    let mut stream = site.connect();
+    stream.write_all(GET).unwrap();
+    site.until_open(1);
+    site.until_open(0);
+    // What the kernel has taken is not delivered any more either.
+    let mut octets = Vec::new();
+    let error = stream.read_to_end(&mut octets).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    assert!(octets.len() < LARGE_BYTES);
+}
+
+const SOON: Duration = Duration::from_millis(100);
+
+const DRIP_EVERY: Duration = Duration::from_millis(10);
+
+/// More than the kernel takes for a client that does not read.
+const LARGE_BYTES: usize = 64 << 20;
