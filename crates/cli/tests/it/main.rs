@@ -12,6 +12,7 @@ mod demo;
 mod routes;
 mod access_log;
 mod limits;
+mod exhaustion;
 
 // where, and how it ends
 mod listening;

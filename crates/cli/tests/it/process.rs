@@ -76,8 +76,12 @@ impl Thruway {
         panic!("`{text}` was not logged, but {seen}");
     }
 
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        kill_process(self.pid(), signal).unwrap();
     }
 
     /// Asks it to end and waits until it has.

@@ -1,0 +1,175 @@
+//! What clients use up: connections, memory, descriptors.
+
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
+use rustix::process::{Resource, Rlimit, prlimit};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::client::{Client, get};
+use crate::process::{PATIENCE, Thruway};
+
+/// Connects without a wish.
+fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address.strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Waits until the process has so many descriptors open.
+fn until_descriptors(thruway: &Thruway, descriptors: usize) {
+    let tries = PATIENCE.as_millis() / PAUSE.as_millis();
+    let is_so = |_| {
+        thread::sleep(PAUSE);
+        thruway.descriptors() == descriptors
+    };
+    assert!((0..tries).any(is_so), "{} descriptors are open", thruway.descriptors());
+}
+
+#[test]
+fn ten_thousand_resets_leave_nothing_behind() {
+    let mut thruway = Thruway::demo(&["--workers", "2"]);
+    let address = thruway.address();
+    let descriptors = thruway.descriptors();
+    let said: [&[u8]; 5] =
+        [b"", b"GET / HT", GET, b"GET /download?bytes=9999999 HTTP/1.1\r\nHost: a\r\n\r\n", UPLOAD];
+    let round = || {
+        let mut streams: Vec<TcpStream> = (0..500).map(|_| connect(&address)).collect();
+        for (stream, said) in streams.iter_mut().zip(said.iter().cycle()) {
+            stream.write_all(said).unwrap();
+            set_socket_linger(&*stream, Some(Duration::ZERO)).unwrap();
+        }
+    };
+    // The first clients fill the pools.
+    (0..4).for_each(|_| round());
+    until_descriptors(&thruway, descriptors);
+    let before = thruway.resident_bytes();
+    (0..20).for_each(|_| round());
+    until_descriptors(&thruway, descriptors);
+    let after = thruway.resident_bytes();
+    assert!(after < before + GROWTH_BYTES_MAX, "{before} octets have become {after}");
+    assert_eq!(get(&address, "/ok").text(), "ok");
+    let ended = thruway.terminate();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("cut_off=0"), "{}", ended.stderr);
+}
+
+#[test]
+fn answers_that_nobody_reads_are_not_kept() {
+    let mut thruway = Thruway::demo(&["--workers", "2"]);
+    let address = thruway.address();
+    get(&address, "/plaintext");
+    let before = thruway.resident_bytes();
+    let request = format!("GET /download?bytes=300 HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(200));
+    let requests = request.repeat(PIPELINED).into_bytes();
+    let mut stream = connect(&address);
+    set_socket_recv_buffer_size(&stream, RECEIVE_BYTES).unwrap();
+    let mut sent = 0;
+    // The server stops reading when its answers are not taken; then the kernel takes nothing more from us.
+    stream.set_write_timeout(Some(STALL)).unwrap();
+    while sent < requests.len() {
+        match stream.write(&requests[sent..]) {
+            Ok(taken) => sent += taken,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(sent < requests.len(), "it should have stopped");
+    let after = thruway.resident_bytes();
+    assert!(after < before + GROWTH_BYTES_MAX, "{before} octets have become {after}");
+    assert_eq!(get(&address, "/ok").text(), "ok");
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    let mut writer = stream.try_clone().unwrap();
+    let writing = thread::spawn(move || writer.write_all(&requests[sent..]).unwrap());
+    let answer = Client::connect(&address).get("/download?bytes=300");
+    let mut octets = vec![0; answer.head.len() + answer.content.len()];
+    for _ in 0..PIPELINED {
+        stream.read_exact(&mut octets).unwrap();
+        assert!(octets.starts_with(b"HTTP/1.1 200 ") && octets.ends_with(&answer.content));
+    }
+    writing.join().unwrap();
+}
+
+#[test]
+fn connections_wait_for_descriptors_that_become_free() {
+    let mut thruway = Thruway::demo(&["--workers", "1"]);
+    let address = thruway.address();
+    let descriptors = thruway.descriptors();
+    let room = Some(descriptors as u64 + 20);
+    prlimit(Some(thruway.pid()), Resource::Nofile, Rlimit { current: room, maximum: room }).unwrap();
+    let clients: Vec<Client> = (0..60).map(|_| Client::connect(&address)).collect();
+    thruway.until_it_logs("cannot accept connections for now");
+    let (cpu, time) = (thruway.cpu(), now());
+    let mut tries = 0;
+    while now() < time + WATCHED {
+        thruway.until_it_logs("cannot accept connections for now");
+        tries += 1;
+    }
+    let cpu = thruway.cpu().saturating_sub(cpu);
+    assert!(tries <= TRIES_MAX && cpu < WATCHED / 4, "{tries} tries, and busy for {cpu:?}");
+    // The first are connected, and each makes room for another when it has its answer.
+    for mut client in clients {
+        assert_eq!(client.get("/ok").text(), "ok");
+    }
+    assert_eq!(get(&address, "/ok").text(), "ok");
+    until_descriptors(&thruway, descriptors);
+}
+
+impl Thruway {
+    fn descriptors(&self) -> usize {
+        fs::read_dir(self.proc().join("fd")).unwrap().count()
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(self.proc().join("status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    /// How long it has been busy, exact to a hundredth of a second.
+    fn cpu(&self) -> Duration {
+        let stat = fs::read_to_string(self.proc().join("stat")).unwrap();
+        // Of proc_pid_stat(5), 14 and 15: `utime` and `stime`. The name, the second, may have blanks.
+        let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+        let ticks: u64 = fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+        Duration::from_millis(ticks * 1000 / TICKS_A_SECOND)
+    }
+
+    fn proc(&self) -> std::path::PathBuf {
+        Path::new("/proc").join(self.pid().as_raw_nonzero().to_string())
+    }
+}
+
+fn now() -> Duration {
+    clock_gettime(ClockId::Monotonic).try_into().unwrap()
+}
+
+const GET: &[u8] = b"GET /plaintext HTTP/1.1\r\nHost: a\r\n\r\n";
+const UPLOAD: &[u8] = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nx";
+
+/// Requests and answers are far more than the kernel takes for those who do not read.
+const PIPELINED: usize = 100_000;
+
+/// Otherwise the kernel decides, by what it has.
+const RECEIVE_BYTES: usize = 64 << 10;
+
+/// When the kernel takes nothing for so long, the server has stopped reading.
+const STALL: Duration = Duration::from_millis(500);
+
+/// What pools and the allocator may keep.
+const GROWTH_BYTES_MAX: u64 = 4 << 20;
+
+/// `USER_HZ`, which is the same on all Linux machines that matter.
+const TICKS_A_SECOND: u64 = 100;
+
+/// How long to watch a server that can do nothing, and how often it may try in that time.
+const WATCHED: Duration = Duration::from_millis(500);
+const TRIES_MAX: usize = 20;
+
+/// How often to look.
+const PAUSE: Duration = Duration::from_millis(5);
