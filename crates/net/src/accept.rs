@@ -63,6 +63,7 @@ pub(crate) async fn accept(
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, %address, "cannot watch a listening socket"),
     };
+    let mut is_pausing = false;
     loop {
         let outcome = tokio::select! {
             biased;
@@ -70,11 +71,20 @@ pub(crate) async fn accept(
             outcome = listener.accept() => outcome,
         };
         match outcome {
-            Ok((stream, client)) => take(stream, client),
+            Ok((stream, client)) => {
+                if std::mem::take(&mut is_pausing) {
+                    tracing::info!(%address, "accepts connections again");
+                }
+                take(stream, client);
+            }
             Err(error) if is_about_one_connection(&error) => {}
             Err(error) => {
                 // Out of descriptors or memory: the connection stays with the kernel until others have ended.
-                tracing::warn!(%error, %address, "cannot accept connections for now");
+                if std::mem::replace(&mut is_pausing, true) {
+                    tracing::debug!(%error, %address, "still cannot accept connections");
+                } else {
+                    tracing::warn!(%error, %address, "cannot accept connections for now");
+                }
                 tokio::time::sleep(PAUSE).await;
             }
         }

@@ -31,15 +31,13 @@ struct Lines(Receiver<String>);
 impl Thruway {
     /// Starts it with these arguments, in the directory `directory`.
     pub(crate) fn start_in(directory: &Path, args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_thruway"))
-            .args(args)
-            .current_dir(directory)
-            .env_remove("THRUWAY_LOG")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let program = env!("CARGO_BIN_EXE_thruway");
+        Self::spawn(Command::new(program).args(args).current_dir(directory).env_remove("THRUWAY_LOG"))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = Lines::of(child.stdout.take().unwrap());
         let stderr = Lines::of(child.stderr.take().unwrap());
         Self { child, stdout, stderr }
@@ -53,8 +51,15 @@ impl Thruway {
 
     /// Starts the demo with these further arguments.
     pub(crate) fn demo(args: &[&str]) -> Self {
-        let args = [&["serve", "--listen", "127.0.0.1:0"], args].concat();
-        Self::start_in(Path::new("."), &args)
+        Self::demo_that_logs("info", args)
+    }
+
+    /// Starts the demo with these further arguments and another level of logging.
+    pub(crate) fn demo_that_logs(level: &str, args: &[&str]) -> Self {
+        let serve = ["serve", "--listen", "127.0.0.1:0"];
+        Self::spawn(
+            Command::new(env!("CARGO_BIN_EXE_thruway")).args(serve).args(args).env("THRUWAY_LOG", level),
+        )
     }
 
     /// The next address it prints.

@@ -83,7 +83,10 @@ impl<T: Transport> Connection<T> {
             && !self.is_last_answer()
             && self.can_content_be_finished();
         self.write_head(response, facts, body, is_persistent);
-        let mut after = AfterAnswer { is_persistent, tunnel: None };
+        // One of too many connections has no right to linger.
+        let may_be_followed =
+            !self.guard.is_over_limit() && (facts.is_persistent || self.is_request_limit_reached());
+        let mut after = AfterAnswer { is_persistent, may_be_followed, tunnel: None };
         match response.take_content() {
             Source::Stream(content) if body.has_content() => {
                 let log = logged.map(Logged::keep);
@@ -161,7 +164,7 @@ impl<T: Transport> Connection<T> {
         if let Some(tunnel) = after.tunnel {
             self.end_after_output(Ending::HandOver(tunnel));
         } else if !after.is_persistent {
-            self.end_after_output(Ending::Close);
+            self.end_after_output(if after.may_be_followed { Ending::Linger } else { Ending::Close });
         } else {
             self.http1.decline_tunnel();
             if self.exchanges.is_empty()
@@ -170,6 +173,10 @@ impl<T: Transport> Connection<T> {
                 incoming.discard(self.service.config.discard_bytes);
             }
         }
+    }
+
+    fn is_request_limit_reached(&self) -> bool {
+        self.http1.request_count() == self.service.config.limits.requests_per_connection
     }
 
     /// Whether nothing will be answered after this, because nothing more can be parsed, or may be while the server

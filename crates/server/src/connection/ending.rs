@@ -35,6 +35,8 @@ pub(super) enum Ending {
 pub(super) struct AfterAnswer {
     /// The connection goes on.
     pub(super) is_persistent: bool,
+    /// The client may have sent more: it did not ask for the end.
+    pub(super) may_be_followed: bool,
     /// The connection becomes a tunnel.
     pub(super) tunnel: Option<TunnelHandler>,
 }
@@ -124,4 +126,4 @@ const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::new(499) {
 };
 
 /// What a client may still send while it is given time to read.
-const LINGER_BYTES_MAX: usize = 1 << 20;
+const LINGER_BYTES_MAX: usize = 16 << 20;
