@@ -39,10 +39,14 @@ impl Balance {
     }
 
     /// Chooses a worker for a connection that `acceptor` has accepted and counts it there; among equals, the
-    /// acceptor, because handing over costs a wake-up.
-    pub(crate) fn assign(&self, acceptor: usize) -> Assigned {
+    /// acceptor, because handing over costs a wake-up. `None` if there are so many over the limit already that this one
+    /// cannot even be told so.
+    pub(crate) fn assign(&self, acceptor: usize) -> Option<Assigned> {
         let mut places = self.lock();
         let open: usize = places.iter().map(|place| place.load.connections).sum();
+        if open >= self.connections_max.saturating_add(over_limit_max(self.connections_max)) {
+            return None;
+        }
         let worker = (0..places.len())
             .filter(|worker| !places[*worker].is_finished)
             .min_by_key(|worker| (places[*worker].load.connections, *worker != acceptor))
@@ -50,7 +54,7 @@ impl Balance {
         let load = &mut places[worker].load;
         load.connections += 1;
         load.connections_total += 1;
-        Assigned { worker, is_over_limit: open >= self.connections_max }
+        Some(Assigned { worker, is_over_limit: open >= self.connections_max })
     }
 
     /// Counts as many connections at `worker` as there may be.
@@ -89,6 +93,11 @@ impl Balance {
     }
 }
 
+/// How many connections beyond the limit are kept to be told so: few enough to leave descriptors for files.
+const fn over_limit_max(connections_max: usize) -> usize {
+    connections_max / 20 + 4
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,18 +119,18 @@ mod tests {
     #[test]
     fn among_equals_the_acceptor_keeps_the_connection() {
         let balance = Balance::new(2, 10);
-        assert_eq!(balance.assign(1).worker, 1);
-        assert_eq!(balance.assign(1).worker, 0);
+        assert_eq!(balance.assign(1).unwrap().worker, 1);
+        assert_eq!(balance.assign(1).unwrap().worker, 0);
         balance.release(0);
-        assert_eq!(balance.assign(1).worker, 0);
+        assert_eq!(balance.assign(1).unwrap().worker, 0);
     }
 
     #[test]
     fn a_finished_worker_gets_nothing_and_a_busy_one_cannot_finish() {
         let balance = Balance::new(2, 10);
         assert!(balance.finish(0));
-        assert_eq!(balance.assign(1).worker, 1);
-        assert_eq!(balance.assign(1).worker, 1);
+        assert_eq!(balance.assign(1).unwrap().worker, 1);
+        assert_eq!(balance.assign(1).unwrap().worker, 1);
         assert!(!balance.finish(1));
     }
 
@@ -139,11 +148,21 @@ mod tests {
     #[test]
     fn connections_beyond_the_limit_are_marked() {
         let balance = Balance::new(2, 2);
-        let over: Vec<bool> = (0..4).map(|_| balance.assign(0).is_over_limit).collect();
+        let over: Vec<bool> = (0..4).map(|_| balance.assign(0).unwrap().is_over_limit).collect();
         assert_eq!(over, [false, false, true, true]);
         balance.release(0);
         balance.release(1);
         balance.release(1);
-        assert!(!balance.assign(0).is_over_limit);
+        assert!(!balance.assign(0).unwrap().is_over_limit);
+    }
+
+    /// Silent connections over the limit took the descriptors that were kept for files.
+    #[test]
+    fn connections_far_beyond_the_limit_are_not_kept() {
+        let balance = Balance::new(1, 100);
+        let kept = (0..1000).filter_map(|_| balance.assign(0)).count();
+        assert_eq!(kept, 109);
+        balance.release(0);
+        assert!(balance.assign(0).is_some_and(|assigned| assigned.is_over_limit));
     }
 }

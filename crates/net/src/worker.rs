@@ -73,7 +73,7 @@ impl Worker {
     /// A guard for a connection that no listener accepted, for tests.
     pub fn guard_for_test(self: &Rc<Self>) -> ConnectionGuard {
         let assigned = self.balance.assign(self.index);
-        self.guard(assigned.is_over_limit)
+        self.guard(assigned.is_none_or(|assigned| assigned.is_over_limit))
     }
 
     /// Lets there be as many connections as allowed, for tests.

@@ -245,7 +245,7 @@ fn dispatch(
     share: &Share,
     serve: &impl Fn(Accepted),
 ) {
-    let Assigned { worker: chosen, is_over_limit } = share.balance.assign(share.index);
+    let Some(Assigned { worker: chosen, is_over_limit }) = share.balance.assign(share.index) else { return };
     if chosen == share.index {
         return serve(Accepted { stream, client, listener, guard: worker.guard(is_over_limit) });
     }

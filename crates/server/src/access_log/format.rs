@@ -81,7 +81,7 @@ fn write_request_line(line: &mut Vec<u8>, head: &RequestHead<'_>) {
 
 /// What could end the quoted string or the line, or confuse a terminal, is escaped, as Apache does.
 fn write_escaped(line: &mut Vec<u8>, octets: &[u8]) {
-    for octet in octets {
+    for octet in shortened(octets) {
         match octet {
             b'"' | b'\\' => line.extend_from_slice(&[b'\\', *octet]),
             b' '..=b'~' => line.push(*octet),
@@ -90,6 +90,22 @@ fn write_escaped(line: &mut Vec<u8>, octets: &[u8]) {
             }
         }
     }
+}
+
+/// As much of what a client has sent as is logged: it must not fill the log with one request.
+fn shortened(octets: &[u8]) -> &[u8] {
+    &octets[..octets.len().min(VALUE_BYTES_MAX)]
+}
+
+/// The same as text, without what could confuse those who look at the log: controls, and what turns the direction of
+/// writing.
+fn shown(octets: &[u8]) -> String {
+    let is_harmful = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let text = String::from_utf8_lossy(shortened(octets));
+    text.chars().map(|c| if is_harmful(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 #[derive(Serialize)]
@@ -110,12 +126,12 @@ struct JsonLine<'a> {
 
 fn write_json(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) {
     let head = record.head.as_ref();
-    let field = |name| Some(String::from_utf8_lossy(head?.field(name)?.as_bytes()).into_owned());
+    let field = |name| Some(shown(head?.field(name)?.as_bytes()));
     let json = JsonLine {
         time: &timestamps.rfc3339,
         client: record.connection.client.to_string(),
         method: head.map(|head| head.method.as_str()),
-        target: head.map(|head| head.target.to_string()),
+        target: head.map(|head| shown(head.target.to_string().as_bytes())),
         version: head.map(|head| head.version.as_str()),
         host: head.and_then(RequestHead::authority).map(|authority| authority.as_str()),
         status: record.status.as_u16(),
@@ -144,6 +160,9 @@ impl Timestamps {
         }
     }
 }
+
+/// Enough for what programs send.
+const VALUE_BYTES_MAX: usize = 2 << 10;
 
 const COMMON: &[BorrowedFormatItem<'_>] =
     format_description!("[day]/[month repr:short]/[year]:[hour]:[minute]:[second] +0000");
@@ -208,6 +227,16 @@ mod tests {
         assert_eq!(json["time"], "2000-02-29T01:01:01Z");
         assert_eq!((&json["target"], &json["status"]), (&"/a\"b?c".into(), &404.into()));
         assert_eq!((&json["duration_us"], &json["complete"]), (&345.into(), &true.into()));
-        assert_eq!(json["user_agent"], "a\"b\\c\u{fffd}\td");
+        assert_eq!(json["user_agent"], "a\"b\\c\u{fffd}\u{fffd}d");
+    }
+
+    #[test]
+    fn what_a_client_sends_is_shown_without_harm_and_not_without_end() {
+        let sent = "a\u{9b}b\u{202e}c\u{2028}\u{1b}é".as_bytes();
+        assert_eq!(shown(sent), "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}é");
+        assert_eq!(shown(&[b'x'; 30_000]).len(), VALUE_BYTES_MAX);
+        let mut line = Vec::new();
+        write_escaped(&mut line, &[0x80; 30_000]);
+        assert_eq!(line.len(), 4 * VALUE_BYTES_MAX);
     }
 }

@@ -109,7 +109,7 @@ fn run(mut sink: Sink, workers: &Mutex<Vec<Arc<Lines>>>, commands: &Receiver<Com
         if is_last {
             return;
         }
-        if octets.capacity() > BUFFER_BYTES_MAX {
+        if octets.capacity() > KEPT_BYTES_MAX {
             drop(take(&mut octets));
         }
     }
@@ -120,7 +120,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a worker keeps for a log that is too slow; beyond, lines are dropped. About ten thousand lines.
-const BUFFER_BYTES_MAX: usize = 1 << 20;
+/// What a worker keeps for a log that is too slow; beyond, lines are dropped. About a hundred thousand lines.
+const BUFFER_BYTES_MAX: usize = 16 << 20;
+
+/// What the thread keeps for the next round.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 const WRITE_EVERY: Duration = Duration::from_millis(100);
 const FINISH_WITHIN: Duration = Duration::from_secs(1);

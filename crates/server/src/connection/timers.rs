@@ -119,12 +119,21 @@ impl<T: Transport> Connection<T> {
         if let Some(since) = self.timers.head_since {
             return Some((ReadTimer::HeaderSection, since + timeouts.header_section));
         }
+        if !self.output.is_empty() {
+            // It is not idle: the client is to take what is written.
+            return None;
+        }
         if self.service.worker.is_draining() {
             return Some((ReadTimer::DrainIdle, self.timers.moved_at.max(now) + DRAIN_IDLE));
         }
-        Some((ReadTimer::Idle, self.timers.moved_at + timeouts.idle))
+        let idle =
+            if self.guard.is_over_limit() { OVER_LIMIT_IDLE.min(timeouts.idle) } else { timeouts.idle };
+        Some((ReadTimer::Idle, self.timers.moved_at + idle))
     }
 }
+
+/// How long one connection too many may take to ask for something, to be told so.
+const OVER_LIMIT_IDLE: Duration = Duration::from_secs(2);
 
 /// Long enough for the reactor to report what has arrived.
 const DRAIN_IDLE: Duration = Duration::from_millis(150);

@@ -40,6 +40,9 @@ struct State {
     /// How much the handler has still to take, if that is known.
     length: Option<u64>,
     pieces: VecDeque<Bytes>,
+    /// What came after the pieces and is too small to be one: a client that sends octet by octet must not be given an
+    /// allocation for each.
+    small: BytesMut,
     queued_bytes: usize,
     end: Option<Result<FieldLinesBuf, ContentError>>,
     /// The handler's task, if it waits for content.
@@ -133,7 +136,7 @@ impl RequestContent {
             Source::Whole(content) => content.is_empty(),
             Source::Arriving(reader) => {
                 let state = reader.0.lock();
-                state.pieces.is_empty()
+                state.queued_bytes == 0
                     && matches!(&state.end, Some(Ok(trailers)) if trailers.octets().is_empty())
             }
         }
@@ -144,7 +147,7 @@ impl Channel {
     fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ContentError>>> {
         let mut state = self.lock();
         state.is_wanted = true;
-        if let Some(piece) = state.pieces.pop_front() {
+        if let Some(piece) = state.take_piece() {
             state.queued_bytes -= piece.len();
             state.length = state.length.map(|length| length.saturating_sub(piece.len() as u64));
             let sender = state.sender.take();
@@ -170,11 +173,31 @@ impl Channel {
     }
 }
 
+impl State {
+    fn append(&mut self, content: &[u8]) {
+        if content.len() < SMALL_BYTES {
+            self.small.extend_from_slice(content);
+            return;
+        }
+        if !self.small.is_empty() {
+            let small = self.small.split().freeze();
+            self.pieces.push_back(small);
+        }
+        self.pieces.push_back(Bytes::copy_from_slice(content));
+    }
+
+    fn take_piece(&mut self) -> Option<Bytes> {
+        let small = &mut self.small;
+        self.pieces.pop_front().or_else(|| (!small.is_empty()).then(|| std::mem::take(small).freeze()))
+    }
+}
+
 impl Drop for Reader {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.is_abandoned = true;
         state.pieces.clear();
+        state.small = BytesMut::new();
         state.queued_bytes = 0;
         let sender = state.sender.take();
         drop(state);
@@ -192,7 +215,7 @@ impl ContentSender {
             return;
         }
         state.queued_bytes += content.len();
-        state.pieces.push_back(Bytes::copy_from_slice(content));
+        state.append(content);
         wake(state);
     }
 
@@ -246,6 +269,9 @@ fn wake(mut state: MutexGuard<'_, State>) {
         reader.wake();
     }
 }
+
+/// Smaller pieces are put together.
+const SMALL_BYTES: usize = 1 << 10;
 
 impl futures_core::Stream for RequestContent {
     type Item = Result<Bytes, ContentError>;

@@ -229,3 +229,26 @@ fn content_larger_than_the_server_allows_is_refused_at_once() {
     let answer = client.received();
     assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("Connection: close"), "{answer}");
 }
+
+/// Each octet was kept as a piece of its own, which took fifty times the memory that the window allows.
+#[test]
+fn tiny_chunks_that_nobody_reads_are_kept_together() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |mut request: OwnedRequest| {
+        let gates = handler.clone();
+        async move {
+            gates.pass("read").await;
+            let mut pieces = 0;
+            while let Some(Ok(_)) = request.content().next().await {
+                pieces += 1;
+            }
+            pieces.to_string()
+        }
+    });
+    let mut client = scene.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send("1\r\na\r\n".repeat(10_000) + "0\r\n\r\n");
+    gates.open("read");
+    assert!(client.received().ends_with("\r\n\r\n1"));
+}

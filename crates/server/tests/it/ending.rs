@@ -192,3 +192,27 @@ fn too_many_connections_are_answered_503() {
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("Retry-After: "), "{answer}");
     assert!(client.is_closed());
 }
+
+/// What was written and not taken yet did not count as something to do: the timers of idle connections cut it off.
+#[test]
+fn neither_a_drain_nor_the_idle_timer_cuts_off_what_the_client_is_still_taking() {
+    let mut config = Config::default();
+    config.timeouts.idle = Duration::from_secs(1);
+    let expected = "x".repeat(1 << 20);
+    let scene = Scene::with_config(|_: &Request| "x".repeat(1 << 20), config);
+    for drains in [false, true] {
+        let mut client = scene.connect();
+        client.take_only(100_000).send(GET);
+        if drains {
+            scene.drain();
+        }
+        let mut answer = client.received();
+        while answer.len() < 1 << 20 {
+            scene.pass(Duration::from_secs(3));
+            client.take_more(200_000);
+            assert!(!client.is_closed() || answer.len() + 200_000 >= 1 << 20, "after {}", answer.len());
+            answer += &client.received();
+        }
+        assert!(answer.ends_with(&expected));
+    }
+}
