@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-/// One fast HTTP engine
+/// A fast HTTP/1.1 server
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, after_help = ENVIRONMENT)]
 pub(crate) struct Args {

@@ -118,7 +118,7 @@ impl ContentStream for Blocks {
 /// The request as the server understood it.
 fn headers(request: &Request) -> Response {
     let fields: Vec<[String; 2]> =
-        request.fields().iter().map(|line| [line.name.to_string(), line.value.to_string()]).collect();
+        request.field_lines().iter().map(|line| [line.name.to_string(), line.value.to_string()]).collect();
     Response::json(&Seen {
         method: request.method().as_str(),
         target: request.target().to_string(),
@@ -208,8 +208,8 @@ static BLOCK: [u8; 256 << 10] = [b'x'; 256 << 10];
 
 /// 1 GiB.
 const DOWNLOAD_BYTES_MAX: u64 = 1 << 30;
-const DOWNLOAD_USAGE: &str = "/download?bytes=N, with &chunked, &delay=MS and &close as you like";
-const EVENTS_USAGE: &str = "/events?count=N&every=MS, both as you like";
+const DOWNLOAD_USAGE: &str = "/download?bytes=N, with &chunked, &delay=MS and &close optional";
+const EVENTS_USAGE: &str = "/events?count=N&every=MS, both optional";
 
 /// A minute, so that nobody who has gone away is waited for much longer.
 const PAUSE_MS_MAX: u64 = 60_000;

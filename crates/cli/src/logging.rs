@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, stderr};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::config::Failure;
 
@@ -10,10 +11,16 @@ use crate::config::Failure;
 pub(crate) fn start() -> Result<(), Failure> {
     let levels = std::env::var_os(VARIABLE).filter(|levels| !levels.is_empty());
     let levels = levels.as_ref().map_or("info".into(), |levels| levels.to_string_lossy());
-    let filter = EnvFilter::builder().parse(&levels).map_err(|error| {
-        Failure::new(format!("`{VARIABLE}` cannot be used: {error}"))
-            .with_hint("it holds a level, as `debug`, or levels of parts, as `info,thruway_server=trace`")
-    })?;
+    let mut words = levels.split(',').filter(|word| !word.contains(['=', '[']));
+    if let Some(word) = words.find(|word| word.trim().parse::<LevelFilter>().is_err()) {
+        // It would be taken for the name of a part, and everything else be silenced.
+        return Err(
+            Failure::new(format!("`{VARIABLE}` cannot be used: `{word}` is no level")).with_hint(HINT)
+        );
+    }
+    let filter = EnvFilter::builder()
+        .parse(&levels)
+        .map_err(|error| Failure::new(format!("`{VARIABLE}` cannot be used: {error}")).with_hint(HINT))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
@@ -24,3 +31,4 @@ pub(crate) fn start() -> Result<(), Failure> {
 }
 
 const VARIABLE: &str = "THRUWAY_LOG";
+const HINT: &str = "it holds a level, as `debug`, or levels of parts, as `info,thruway_server=trace`";

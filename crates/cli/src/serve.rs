@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use thruway_server::{
     AccessLog, ListenAddr, ReopenSignal, Router, RunningServer, Server, ServerError, TerminationSignals,
-    WorkerLoad, raise_descriptor_limit,
+    raise_descriptor_limit,
 };
 
 use crate::args::ServeArgs;
@@ -30,12 +30,16 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let log = access_log::start(&config)?;
     let server = start(&config, router, log.as_ref())?;
     access_log::reopen_at(reopen, log.clone());
-    print_addresses(&server, args.config.is_none());
+    print_addresses(&server);
+    if args.config.is_none() {
+        tracing::info!("no config: serving the demo; `/` says what is there");
+    }
     let loads = server.run_until(signals);
     if let Some(log) = &log {
         log.finish();
     }
-    Ok(report(&loads))
+    let is_clean = loads.iter().all(|load| load.connections == 0);
+    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn start(config: &Config, router: Router, log: Option<&AccessLog>) -> Result<RunningServer, ServerError> {
@@ -56,7 +60,7 @@ fn start(config: &Config, router: Router, log: Option<&AccessLog>) -> Result<Run
 }
 
 /// On the standard output, for scripts that let the system choose a port. Nobody may be reading there.
-fn print_addresses(server: &RunningServer, is_demo: bool) {
+fn print_addresses(server: &RunningServer) {
     let mut out = stdout().lock();
     for address in server.addresses() {
         let _ = match address {
@@ -65,18 +69,6 @@ fn print_addresses(server: &RunningServer, is_demo: bool) {
         };
     }
     let _ = out.flush();
-    if is_demo {
-        tracing::info!("no config: serving the demo; `/` says what is there");
-    }
-}
-
-/// What each worker had to do with; whether all connections ended by themselves.
-fn report(loads: &[WorkerLoad]) -> ExitCode {
-    for (worker, load) in loads.iter().enumerate() {
-        tracing::info!(worker, connections = load.connections_total, cut_off = load.connections, "drained");
-    }
-    let is_clean = loads.iter().all(|load| load.connections == 0);
-    if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 impl From<ServerError> for Failure {

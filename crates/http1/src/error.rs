@@ -88,7 +88,7 @@ errors! {
     /// RFC 9112 §5.2: a line that begins with whitespace continues the one before.
     LineFolding BAD_REQUEST "a field line must not be folded"
     /// RFC 9110 §9.1: a method that is not a token, or empty.
-    MethodInvalid BAD_REQUEST "a method must be a token"
+    MethodInvalid BAD_REQUEST "a request line must begin with a method, which is a token, and a space"
     /// RFC 9112 §3: a method longer than any that is known.
     MethodTooLong NOT_IMPLEMENTED "the method is longer than any method known"
     /// RFC 9112 §3.2: a form that does not go with the method, or a character that no target may hold.

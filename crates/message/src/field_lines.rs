@@ -79,8 +79,8 @@ impl fmt::Debug for FieldLines<'_> {
 
 /// Field lines to be sent: `name: value CRLF` after each other, every line valid.
 ///
-/// There is no other way to fill it than through the checks, so nothing that a peer or a handler chose can end a
-/// line, or a head, early.
+/// It is filled through the checks, or with lines that a parser has checked, so nothing that a peer or a handler chose
+/// can end a line, or a head, early.
 #[derive(Clone)]
 pub struct FieldLinesBuf(Lines);
 

@@ -89,8 +89,12 @@ pub(crate) async fn accept(
             }
         }
     }
-    while let Ok((stream, client)) = listener.accept_now() {
-        take(stream, client);
+    loop {
+        match listener.accept_now() {
+            Ok((stream, client)) => take(stream, client),
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock && is_about_one_connection(&error) => {}
+            Err(_) => return,
+        }
     }
 }
 

@@ -62,7 +62,7 @@ impl Balance {
         self.lock()[worker].load.connections = self.connections_max;
     }
 
-    /// A connection of `worker` has ended. After [`cut_off`](Self::cut_off), that is none of its own doing.
+    /// A connection of `worker` has ended. After [`cut_off`](Self::cut_off) this is not counted.
     pub(crate) fn release(&self, worker: usize) {
         let place = &mut self.lock()[worker];
         if !place.is_finished {

@@ -7,9 +7,10 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with, sockopt};
 use socket2::SockRef;
@@ -22,7 +23,7 @@ pub struct Bound {
     address: ListenAddr,
     /// For TCP one for each worker; for a Unix socket one in all.
     pub(crate) sockets: Vec<OwnedFd>,
-    path: Option<RemovedPath>,
+    path: Option<SocketPath>,
 }
 
 impl Bound {
@@ -32,19 +33,32 @@ impl Bound {
     }
 
     /// Parts the sockets from what must live as long as they are used.
-    pub(crate) fn into_parts(self) -> (ListenAddr, Vec<OwnedFd>, Option<RemovedPath>) {
+    pub(crate) fn into_parts(self) -> (ListenAddr, Vec<OwnedFd>, Option<SocketPath>) {
         (self.address, self.sockets, self.path)
     }
 }
 
-/// A path in the file system that goes when this is dropped.
+/// The file of a Unix socket, which goes when this is dropped, unless another server has put its own in its place.
 #[derive(Debug)]
-pub(crate) struct RemovedPath(PathBuf);
+pub(crate) struct SocketPath {
+    path: PathBuf,
+    id: FileId,
+}
 
-impl Drop for RemovedPath {
+/// What tells files apart: device, inode, and, because that is soon used again, when it was made, where that is known.
+type FileId = (u64, u64, Option<SystemTime>);
+
+impl Drop for SocketPath {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        if file_id(&self.path).is_ok_and(|id| id == self.id) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
+}
+
+fn file_id(path: &Path) -> io::Result<FileId> {
+    let metadata = std::fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino(), metadata.created().ok()))
 }
 
 /// Listens on `address`, with `sockets` sockets if that is a TCP address.
@@ -108,10 +122,9 @@ fn bind_unix(path: &Path, backlog: i32) -> io::Result<Bound> {
     remove_stale(path)?;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SOCKET_FLAGS, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    let path = path.to_owned();
-    let removed = RemovedPath(path.clone());
+    let socket_path = SocketPath { path: path.to_owned(), id: file_id(path)? };
     rustix::net::listen(&socket, backlog)?;
-    Ok(Bound { address: ListenAddr::Unix(path), sockets: vec![socket], path: Some(removed) })
+    Ok(Bound { address: ListenAddr::Unix(path.to_owned()), sockets: vec![socket], path: Some(socket_path) })
 }
 
 /// Removes a socket that a crashed server left behind: one that nobody listens on.
@@ -205,5 +218,24 @@ impl fmt::Display for BindError {
 impl std::error::Error for BindError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that drained removed the socket of the one that had taken its place.
+    #[test]
+    fn the_socket_of_a_successor_stays() {
+        let path = std::env::temp_dir().join(format!("thruway-{}-successor.sock", std::process::id()));
+        let address = ListenAddr::Unix(path.clone());
+        let (_, sockets, first) = bind(&address, 1, 1).unwrap().into_parts();
+        drop(sockets);
+        let second = bind(&address, 1, 1).unwrap();
+        drop(first);
+        assert!(UnixStream::connect(&path).is_ok());
+        drop(second);
+        assert!(!path.exists());
     }
 }

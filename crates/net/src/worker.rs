@@ -33,6 +33,7 @@ impl Worker {
     }
 
     /// A worker without a thread, for tests: its time is `clock`.
+    #[doc(hidden)]
     pub fn for_test(clock: Clock) -> Rc<Self> {
         Self::new(0, Balance::new(1, usize::MAX / 2), clock)
     }
@@ -71,12 +72,14 @@ impl Worker {
     }
 
     /// A guard for a connection that no listener accepted, for tests.
+    #[doc(hidden)]
     pub fn guard_for_test(self: &Rc<Self>) -> ConnectionGuard {
         let assigned = self.balance.assign(self.index);
         self.guard(assigned.is_none_or(|assigned| assigned.is_over_limit))
     }
 
     /// Lets there be as many connections as allowed, for tests.
+    #[doc(hidden)]
     pub fn fill_for_test(&self) {
         self.balance.fill(self.index);
     }

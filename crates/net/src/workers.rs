@@ -15,7 +15,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::accept::accept;
 use crate::balance::{Assigned, Balance, WorkerLoad};
-use crate::bind::RemovedPath;
+use crate::bind::SocketPath;
 use crate::descriptors::connections_max;
 use crate::worker::spawn;
 use crate::{Accepted, Bound, ClientAddr, Clock, ListenAddr, Stream, Worker};
@@ -46,7 +46,7 @@ pub struct Workers {
     commands: Vec<UnboundedSender<Command>>,
     balance: Balance,
     /// Kept until the last worker has ended.
-    paths: Vec<RemovedPath>,
+    paths: Vec<SocketPath>,
 }
 
 /// How a drain ended.
@@ -82,16 +82,27 @@ impl Workers {
         let (sockets, paths) = deal_out(listeners, count);
         let start = Arc::new(start);
         let (started, starting) = std::sync::mpsc::channel();
-        let mut threads = Vec::new();
-        for (index, (sockets, receiver)) in sockets.into_iter().zip(receivers).enumerate() {
-            let share = Share { index, balance: balance.clone(), commands: commands.clone() };
+        let mut workers = Self { threads: Vec::new(), commands, balance, paths };
+        let shares = sockets.into_iter().zip(receivers).enumerate();
+        let spawned = shares.map(|(index, (sockets, receiver))| {
+            let (balance, commands) = (workers.balance.clone(), workers.commands.clone());
+            let share = Share { index, balance, commands };
             let (start, started) = (start.clone(), started.clone());
             let body = move || run_thread(share, sockets, receiver, &*start, &started);
-            threads.push(thread::Builder::new().name(format!("worker-{index}")).spawn(body)?);
-        }
+            thread::Builder::new().name(format!("worker-{index}")).spawn(body)
+        });
+        let spawned: io::Result<Vec<_>> = spawned.collect();
         drop(started);
-        starting.iter().take(count).collect::<io::Result<()>>()?;
-        Ok(Self { threads, commands, balance, paths })
+        let outcome = spawned.and_then(|threads| {
+            workers.threads = threads;
+            starting.iter().take(count).collect::<io::Result<()>>()
+        });
+        if let Err(error) = outcome {
+            // Those that have started must not go on to accept.
+            workers.drain(Duration::ZERO);
+            return Err(error);
+        }
+        Ok(workers)
     }
 
     /// Begins to end: see [`DrainHandle::drain`].
@@ -147,7 +158,7 @@ struct Listening {
 
 /// Gives each worker a socket of each TCP listener. A Unix listener has one socket in all: the first worker accepts
 /// for everybody.
-fn deal_out(listeners: Vec<Bound>, workers: usize) -> (Vec<Vec<Listening>>, Vec<RemovedPath>) {
+fn deal_out(listeners: Vec<Bound>, workers: usize) -> (Vec<Vec<Listening>>, Vec<SocketPath>) {
     let mut hands: Vec<Vec<Listening>> = (0..workers).map(|_| Vec::new()).collect();
     let mut paths = Vec::new();
     for (listener, bound) in listeners.into_iter().enumerate() {

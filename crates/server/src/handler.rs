@@ -61,7 +61,13 @@ impl Handler for Arc<dyn Handler> {
 /// | `Fn(OwnedRequest) -> impl Future<Output: IntoResponse>` | at once; it reads content as it arrives |
 /// | [`Handler`] | as it is |
 ///
-/// A closure must name the type of its argument. `Marker` only tells the four apart.
+/// A closure must name the type of its argument; an `async` function takes an [`OwnedRequest`] even if it does not use
+/// it. `Marker` only tells the four apart.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler",
+    note = "a handler is a function of nothing, of a `&Request`, or an `async` one of an `OwnedRequest`",
+    note = "a closure must name the type of its argument, and what is returned must implement `IntoResponse`"
+)]
 pub trait IntoHandler<Marker> {
     /// The handler.
     fn into_handler(self) -> Arc<dyn Handler>;

@@ -45,7 +45,7 @@ impl Server {
     /// Listens on `address` too: `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`.
     ///
     /// # Errors
-    /// `address` is none.
+    /// `address` cannot be parsed.
     pub fn listen(self, address: &str) -> Result<Self, ServerError> {
         Ok(self.listen_on(address.parse()?))
     }
@@ -155,7 +155,8 @@ impl RunningServer {
         self.workers.join().loads
     }
 
-    /// Drains at the first signal, ends the process at the second, and waits until the server has ended.
+    /// Drains at the first signal, ends the process at the second, and waits until the server has ended. What each worker
+    /// had to do with is logged.
     pub fn run_until(self, mut signals: TerminationSignals) -> Vec<WorkerLoad> {
         let drain = self.workers.drain_handle();
         let within = self.drain_within;
@@ -166,7 +167,12 @@ impl RunningServer {
             signals.wait();
             std::process::exit(EXIT_AT_ONCE);
         });
-        self.join()
+        let loads = self.join();
+        for (worker, load) in loads.iter().enumerate() {
+            let (connections_total, cut_off) = (load.connections_total, load.connections);
+            tracing::info!(worker, connections_total, cut_off, "drained");
+        }
+        loads
     }
 }
 
@@ -176,7 +182,7 @@ impl RunningServer {
 /// ends with.
 #[non_exhaustive]
 pub enum ServerError {
-    /// An address is none.
+    /// An address cannot be parsed.
     Address(InvalidListenAddr),
     /// An address cannot be listened on.
     Bind(BindError),

@@ -87,7 +87,7 @@ where
     }
 }
 
-/// The request in the types of the `http` crate. `None` if its target is none there, which is stricter.
+/// The request in the types of the `http` crate. `None` if that refuses the target: it is stricter.
 fn to_http(request: &mut Request<'_>) -> Option<http::Request<RequestContent>> {
     let head = *request.head();
     let uri = to_uri(request)?;

@@ -3,6 +3,7 @@
 //! `examples/serve.toml` shows every key with its default.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -151,7 +152,7 @@ pub(super) struct RawTimeouts {
     /// For content, beyond what `content_rate_min` allows.
     pub(super) content: Option<Spanned<Period>>,
     /// Octets of content a second that a client must send on average.
-    pub(super) content_rate_min: Option<u64>,
+    pub(super) content_rate_min: Option<NonZeroU64>,
     /// For the next request.
     pub(super) idle: Option<Spanned<Period>>,
     /// For a client that does not read.
@@ -178,7 +179,11 @@ impl<'de> Deserialize<'de> for Period {
 
 impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        humantime::format_duration(self.0).fmt(f)
+        match self.0.as_secs() {
+            // Not in days, because nobody would write those.
+            seconds @ 3600.. if seconds % 3600 == 0 => write!(f, "{}h", seconds / 3600),
+            _ => humantime::format_duration(self.0).fmt(f),
+        }
     }
 }
 
@@ -186,11 +191,30 @@ impl fmt::Display for Period {
 pub(super) fn parse(source: &Source) -> Result<Raw, Failure> {
     toml::from_str(&source.text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
-        match Unknown::from_message(error.message()) {
-            Some(unknown) => source.failure(span, unknown.message()).with_hint(unknown.hint()),
-            None => source.failure(span, without_types(error.message())),
+        if let Some(unknown) = Unknown::from_message(error.message()) {
+            return source.failure(span, unknown.message()).with_hint(unknown.hint());
+        }
+        let failure = source.failure(span, without_types(error.message()));
+        match hint_about_type(error.message()) {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
         }
     })
+}
+
+/// What was probably meant by a value of another type.
+fn hint_about_type(message: &str) -> Option<&'static str> {
+    let (found, expected) = message.strip_prefix("invalid type: ")?.split_once(", expected ")?;
+    match (found.split(' ').next()?, expected.split(' ').next()?) {
+        ("map", "a") if expected.starts_with("a sequence") => {
+            Some("of these there may be several: write `[[…]]`")
+        }
+        ("integer" | "floating", "a") => Some("texts and durations stand in quotes: `\"30s\"`"),
+        ("string", "u16" | "u32" | "u64" | "usize") => {
+            Some("numbers stand without quotes and without a unit")
+        }
+        _ => None,
+    }
 }
 
 /// The names of Rust's types say nothing to those who write a config.

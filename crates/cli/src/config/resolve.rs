@@ -3,6 +3,7 @@
 mod answer;
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -210,7 +211,7 @@ impl Resolver<'_> {
         Timeouts {
             header_section: or(raw.header_section, default.header_section, some),
             content: or(raw.content, default.content, some),
-            content_rate_min: raw.content_rate_min.unwrap_or(default.content_rate_min),
+            content_rate_min: raw.content_rate_min.map_or(default.content_rate_min, NonZeroU64::get),
             idle: or(raw.idle, default.idle, some),
             write_stall: or(raw.write_stall, default.write_stall, some),
             linger: or(raw.linger, default.linger, none),

@@ -91,7 +91,7 @@ fn head_of_a_download_tells_its_length_and_makes_nothing() {
 fn queries_that_make_no_sense_are_answered_with_what_would() {
     let mut thruway = Thruway::demo(&[]);
     let mut client = Client::connect(&thruway.address());
-    let hint = "\n\nhint: /download?bytes=N, with &chunked, &delay=MS and &close as you like\n";
+    let hint = "\n\nhint: /download?bytes=N, with &chunked, &delay=MS and &close optional\n";
     for (query, reason) in [
         ("", "missing field `bytes`"),
         ("?bytes=", "`` is not a number from 0 to 1073741824"),

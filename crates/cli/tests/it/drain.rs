@@ -79,9 +79,9 @@ fn connections_are_spread_evenly() {
     }
 }
 
-/// The figures at the end of the log: `drained worker=0 connections=8 cut_off=0`.
+/// The figures at the end of the log: `drained worker=0 connections_total=8 cut_off=0`.
 fn connections_of_workers(ended: &Ended) -> Vec<usize> {
     let lines = ended.stderr.lines().filter(|line| line.contains(" drained worker="));
-    let figure = |line: &str| line.split("connections=").nth(1)?.split(' ').next()?.parse().ok();
+    let figure = |line: &str| line.split("connections_total=").nth(1)?.split(' ').next()?.parse().ok();
     lines.filter_map(figure).collect()
 }

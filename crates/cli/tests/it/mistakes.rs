@@ -101,6 +101,8 @@ error: invalid type: string \"two\", expected a whole number from 0 on
   |
 1 | workers = \"two\"
   |           ^^^^^
+
+hint: numbers stand without quotes and without a unit
 "
     );
     assert_eq!(
@@ -197,7 +199,7 @@ error: the value must be from 1 to 10000
 3 | limits.field_lines = 100000
   |                      ^^^^^^
 
-error: the value must be from 1ms to 1day
+error: the value must be from 1ms to 24h
  --> a.toml:4:17
   |
 4 | timeouts.idle = \"0s\"

@@ -41,7 +41,8 @@ struct NotInQuery;
 #[inline]
 pub(crate) fn token_end(input: &[u8], from: usize) -> usize {
     let at = find::<UnusualInToken>(input, from);
-    // The rarer token characters are not worth a place in the classes of blocks and words.
+    // The rarer token characters are not worth a place in the classes of blocks and words. The colon, which is what
+    // mostly ends a name, is asked for first although the table says the same.
     match input.get(at) {
         Some(octet) if *octet != b':' && token::is_token_octet(*octet) => {
             run_end(input, at + 1, token::is_token_octet)
@@ -74,8 +75,8 @@ pub(crate) fn query_end(input: &[u8], from: usize) -> usize {
     find::<NotInQuery>(input, from)
 }
 
-/// Where the run ends of octets for which `is_inside` holds, octet by octet: runs that have something rare in them are
-/// not looked up in blocks again after each of it, for they may hold nothing else.
+/// Where the run ends of octets for which `is_inside` holds, octet by octet: after a rare octet, the rest of a run may
+/// hold many more of them.
 #[cold]
 fn run_end(input: &[u8], from: usize, is_inside: fn(u8) -> bool) -> usize {
     let length = input[from..].iter().take_while(|octet| is_inside(**octet)).count();

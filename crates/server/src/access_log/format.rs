@@ -234,9 +234,9 @@ mod tests {
     fn what_a_client_sends_is_shown_without_harm_and_not_without_end() {
         let sent = "a\u{9b}b\u{202e}c\u{2028}\u{1b}é".as_bytes();
         assert_eq!(shown(sent), "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}é");
-        assert_eq!(shown(&[b'x'; 30_000]).len(), VALUE_BYTES_MAX);
+        assert_eq!(shown(&vec![b'x'; 30_000]).len(), VALUE_BYTES_MAX);
         let mut line = Vec::new();
-        write_escaped(&mut line, &[0x80; 30_000]);
+        write_escaped(&mut line, &vec![0x80; 30_000]);
         assert_eq!(line.len(), 4 * VALUE_BYTES_MAX);
     }
 }

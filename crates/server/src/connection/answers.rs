@@ -10,7 +10,7 @@ use thruway_net::{PooledBuffer, Transport};
 
 use super::ending::{AfterAnswer, Ending};
 use super::exchange::{Exchange, Logged, TailRecord};
-use super::output::Tail;
+use super::output::{COPY_BYTES_MAX, Tail};
 use super::service::Outcome;
 use super::streaming::Streaming;
 use super::{Connection, Step};
@@ -221,6 +221,3 @@ fn settle(response: &mut Response, facts: &RequestFacts) {
         *response = Response::new(StatusCode::NOT_IMPLEMENTED);
     }
 }
-
-/// Larger content is written from where it is; up to this size one more copy is cheaper than one more slice.
-const COPY_BYTES_MAX: usize = 16 << 10;

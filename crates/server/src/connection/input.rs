@@ -324,3 +324,19 @@ const SAFE_METHODS: [&[u8]; 4] = [b"GET ", b"HEAD ", b"OPTIONS ", b"TRACE "];
 
 /// Enough to see the next request, little enough for ten thousand clients.
 const READ_AHEAD_BYTES: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use thruway_message::Method;
+
+    use super::*;
+
+    #[test]
+    fn the_safe_methods_are_those_that_say_so() {
+        for name in ["GET", "HEAD", "OPTIONS", "TRACE", "CONNECT", "DELETE", "PATCH", "POST", "PUT", "GETS"] {
+            let is_safe = Method::from_token(name.as_bytes()).unwrap().is_safe();
+            assert_eq!(is_safe_or_unknown(format!("{name} /").as_bytes()), is_safe, "{name}");
+            assert!(is_safe_or_unknown(b""));
+        }
+    }
+}

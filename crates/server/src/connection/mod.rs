@@ -33,7 +33,7 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use thruway_http1::ServerConnection;
@@ -160,9 +160,13 @@ impl<T: Transport> Connection<T> {
             if matches!(self.ending, Ending::Abort) {
                 return Poll::Ready(Ok(None));
             }
-            if self.ending.is_due() && (output.is_ready() || written == Step::Waits) {
-                ready!(output);
-                return self.poll_ending(cx, buffers, now);
+            if self.ending.is_due() {
+                if output.is_ready() {
+                    return self.poll_ending(cx, buffers, now);
+                }
+                if written == Step::Waits {
+                    return Poll::Pending;
+                }
             }
             if [answered, read, written] == [Step::Waits; 3] {
                 return Poll::Pending;

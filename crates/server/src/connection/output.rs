@@ -167,3 +167,6 @@ const SEND_FILE_BYTES_MAX: usize = 256 << 10;
 
 /// How much one turn writes: there are other connections.
 const FAIR_BYTES: usize = 256 << 10;
+
+/// Larger content is written from where it is; up to this size one more copy is cheaper than one more slice.
+pub(super) const COPY_BYTES_MAX: usize = 16 << 10;

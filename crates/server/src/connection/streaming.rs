@@ -12,7 +12,7 @@ use thruway_net::Transport;
 
 use super::ending::{AfterAnswer, Ending};
 use super::exchange::{Log, Logged};
-use super::output::{Output, Tail};
+use super::output::{COPY_BYTES_MAX, Output, Tail};
 use super::service::Outcome;
 use super::{Connection, Step};
 use crate::ContentError;
@@ -162,6 +162,3 @@ fn log_failure(error: &(dyn Error + Send + Sync + 'static)) {
         tracing::error!(%error, "the content of a response failed");
     }
 }
-
-/// Larger pieces are written from where they are.
-const COPY_BYTES_MAX: usize = 16 << 10;

@@ -53,7 +53,7 @@ impl<'a> EntityTag<'a> {
     }
 }
 
-/// The tags of the list `value`; members that are none, are passed over: they match nothing.
+/// The tags of the list `value`; members that are not tags are passed over: they match nothing.
 pub(super) fn members(value: &[u8]) -> impl Iterator<Item = EntityTag<'_>> {
     let mut rest = value;
     iter::from_fn(move || {

@@ -187,7 +187,7 @@ impl Files {
         if !self.policy.is_negotiated {
             return Ok(Some((original, None)));
         }
-        for coding in accepted(request.fields()) {
+        for coding in accepted(request.field_lines()) {
             let Some(coding) = coding else { return Ok(Some((original, None))) };
             if let Some(sibling) = self.find_sibling(&mut path, coding, &original)? {
                 return Ok(Some((sibling, Some(coding))));

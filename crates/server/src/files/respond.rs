@@ -21,7 +21,7 @@ pub(super) struct Policy {
 
 /// The response to a GET or HEAD whose resource has `representation`.
 pub(super) fn respond(request: &Request<'_>, representation: Representation, policy: &Policy) -> Response {
-    match evaluate(request.fields(), &representation.validators) {
+    match evaluate(request.field_lines(), &representation.validators) {
         Verdict::NotModified => not_modified(&representation, policy),
         Verdict::PreconditionFailed => Response::new(StatusCode::PRECONDITION_FAILED),
         Verdict::Proceed if request.method() == Method::Head => {
@@ -44,9 +44,9 @@ pub(super) fn respond(request: &Request<'_>, representation: Representation, pol
 /// Several parts of an encoded representation are not sent: whether `Content-Encoding` would mean the parts or the
 /// multipart that holds them, nobody says, and the whole may always be sent instead.
 fn selection(request: &Request<'_>, representation: &Representation) -> Selection {
-    let mut values = request.fields().all("range");
+    let mut values = request.field_lines().all("range");
     let (Some(value), None) = (values.next(), values.next()) else { return Selection::Whole };
-    if !allows_range(request.fields(), &representation.validators) {
+    if !allows_range(request.field_lines(), &representation.validators) {
         return Selection::Whole;
     }
     match select(value.as_bytes(), representation.length) {

@@ -9,10 +9,10 @@ use super::Layer;
 use crate::{Answer, Handler, Request};
 
 /// Gives each response an `X-Request-Id`: that of the request, if it has a sensible one, or a new one. A handler
-/// reads the former from the request's fields.
+/// reads the former from the request's fields; a new one is known to the client only.
 #[derive(Clone, Debug)]
 pub struct RequestId {
-    /// Not to be guessed from one id is how many requests there are.
+    /// Keyed, so that an id does not give away how many requests there were.
     seed: RandomState,
 }
 

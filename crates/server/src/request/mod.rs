@@ -134,7 +134,7 @@ impl<'a> Request<'a> {
     }
 
     /// The header section.
-    pub const fn fields(&self) -> FieldLines<'a> {
+    pub const fn field_lines(&self) -> FieldLines<'a> {
         self.head.field_lines
     }
 
@@ -148,7 +148,8 @@ impl<'a> Request<'a> {
         &self.parameters
     }
 
-    /// The parameter `name` of the route, decoded; empty if the route has none of that name.
+    /// The parameter `name` of the route, decoded; empty if the route has none of that name, or if it is
+    /// not UTF-8: see [`parameters`](Self::parameters) to tell.
     pub fn parameter(&self, name: &str) -> Cow<'a, str> {
         self.parameters.get(name).unwrap_or_default()
     }
@@ -181,7 +182,7 @@ impl<'a> Request<'a> {
     /// Whether the client asks for `protocol` in a way that can be answered with
     /// [`Response::upgrade`](crate::Response::upgrade). No other may be switched to (RFC 9110 §7.8).
     pub fn wants_upgrade_to(&self, protocol: &str) -> bool {
-        self.wants_tunnel && offers(self.fields(), protocol)
+        self.wants_tunnel && offers(self.field_lines(), protocol)
     }
 
     /// The octets of the path below the prefix at which the handler is mounted.
@@ -236,6 +237,21 @@ impl OwnedRequest {
         self.head().method
     }
 
+    /// The request target as sent.
+    pub fn target(&self) -> RequestTarget<'_> {
+        self.head().target
+    }
+
+    /// The version of the protocol the client speaks.
+    pub fn version(&self) -> Version {
+        self.head().version
+    }
+
+    /// The header section.
+    pub fn field_lines(&self) -> FieldLines<'_> {
+        self.head().field_lines
+    }
+
     /// The path of the target as sent, percent-encoded.
     pub fn path(&self) -> &str {
         self.head().target.path()
@@ -261,7 +277,8 @@ impl OwnedRequest {
         self.parameters.as_parameters()
     }
 
-    /// The parameter `name` of the route, decoded; empty if the route has none of that name.
+    /// The parameter `name` of the route, decoded; empty if the route has none of that name, or if it is
+    /// not UTF-8: see [`parameters`](Self::parameters) to tell.
     pub fn parameter(&self, name: &str) -> Cow<'_, str> {
         self.parameters().get(name).unwrap_or_default()
     }

@@ -1,5 +1,7 @@
 //! What a handler may return.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde::Serialize;
 use thruway_message::{FieldLinesBuf, StatusCode};
@@ -11,12 +13,13 @@ use super::{Content, Response};
 /// | value | response |
 /// |---|---|
 /// | [`Response`] | itself |
-/// | `&'static str`, `String` | 200, `text/plain` |
-/// | `Vec<u8>`, [`Bytes`] | 200, `application/octet-stream` |
+/// | `&'static str`, `String`, `Cow<str>` | 200, `text/plain` |
+/// | `&'static [u8]`, `Vec<u8>`, [`Bytes`], [`Content`] | 200, `application/octet-stream` |
 /// | [`Json<T>`](Json) | 200, `application/json` |
 /// | [`StatusCode`], `()` | that status, or 204, without content |
 /// | `(StatusCode, value)` | the value's with that status |
 /// | `Result`, `Option` | of either side; 404 for `None` |
+#[diagnostic::on_unimplemented(message = "`{Self}` is not a response")]
 pub trait IntoResponse {
     /// The response.
     fn into_response(self) -> Response;
@@ -43,6 +46,18 @@ impl IntoResponse for &'static str {
 impl IntoResponse for String {
     fn into_response(self) -> Response {
         Response::text(self)
+    }
+}
+
+impl IntoResponse for Cow<'_, str> {
+    fn into_response(self) -> Response {
+        Response::text(self.into_owned())
+    }
+}
+
+impl IntoResponse for &'static [u8] {
+    fn into_response(self) -> Response {
+        Bytes::from_static(self).into_response()
     }
 }
 

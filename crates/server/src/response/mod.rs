@@ -150,8 +150,8 @@ impl Response {
         }
     }
 
-    /// Adds a field line. `Content-Length` and `Transfer-Encoding` are passed over: the content says what they are.
-    /// `Connection: close` ends the connection after this response.
+    /// Adds a field line. `Content-Length`, `Transfer-Encoding` and `Keep-Alive` are passed over, and of `Connection` all
+    /// but `close`, which ends the connection after this response.
     ///
     /// # Errors
     /// The line is invalid; nothing was added.
@@ -176,7 +176,7 @@ impl Response {
         self.field_lines.reserve(octets);
     }
 
-    /// Replaces all field lines of this name by one.
+    /// Replaces all field lines of this name by one; some are passed over, as by [`append_field`](Self::append_field).
     ///
     /// # Errors
     /// The line is invalid; nothing was changed.

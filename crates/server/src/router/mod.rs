@@ -190,6 +190,9 @@ impl Router {
     /// As [`try_on`](Self::try_on).
     pub fn try_mount<M>(&mut self, prefix: &str, handler: impl IntoHandler<M>) -> Result<(), RouteError> {
         let prefix = prefix.trim_end_matches('/');
+        if prefix.contains(['{', '}']) {
+            return Err(RouteError::new(prefix, "what is mounted cannot be below a parameter".to_owned()));
+        }
         let handler = handler.into_handler();
         let paths = [prefix.to_owned(), format!("{prefix}/"), format!("{prefix}/{{*mounted}}")];
         for path in paths.iter().filter(|path| !path.is_empty()) {
@@ -286,11 +289,11 @@ impl Route {
             return handler.handle(request);
         }
         match (&self.any, method) {
+            (_, Method::Head) if let Some(handler) = self.find(Method::Get) => handler.handle(request),
             (Some(handler), _) => {
                 request.mount_below(self.mount_prefix.unwrap_or(0));
                 handler.handle(request)
             }
-            (None, Method::Head) if let Some(handler) = self.find(Method::Get) => handler.handle(request),
             (None, Method::Options) => Answer::Now(self.response_without_handler(StatusCode::NO_CONTENT)),
             (None, _) => Answer::Now(self.response_without_handler(StatusCode::METHOD_NOT_ALLOWED)),
         }

@@ -220,3 +220,21 @@ fn pages_of_other_origins_are_let_in_or_not() {
         "{answer}"
     );
 }
+
+/// A path that answers HEAD by its GET handler did not if something was mounted there too.
+#[test]
+fn head_goes_where_get_goes() {
+    let router = Router::new().get("/docs", || "page").mount("/docs", Router::new().fallback(|| "mounted"));
+    let scene = Scene::new(router);
+    let mut client = scene.connect();
+    client.send("HEAD /docs HTTP/1.1\r\nHost: a\r\n\r\n");
+    let answer = client.received();
+    assert!(answer.contains("\r\nContent-Length: 4\r\n"), "{answer}");
+}
+
+/// How long the mounted prefix is was taken from the pattern, not from the path.
+#[test]
+fn nothing_can_be_mounted_below_a_parameter() {
+    let error = Router::new().try_mount("/users/{id}", Router::new()).unwrap_err();
+    assert!(error.to_string().contains("below a parameter"), "{error}");
+}
