@@ -79,7 +79,8 @@ pub(crate) async fn accept(
             }
             Err(error) if is_about_one_connection(&error) => {}
             Err(error) => {
-                // Out of descriptors or memory: the connection stays with the kernel until others have ended.
+                // Most likely out of descriptors or memory: the connection stays with the kernel until others have
+                // ended.
                 if std::mem::replace(&mut is_pausing, true) {
                     tracing::debug!(%error, %address, "still cannot accept connections");
                 } else {
@@ -92,17 +93,31 @@ pub(crate) async fn accept(
     loop {
         match listener.accept_now() {
             Ok((stream, client)) => take(stream, client),
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock && is_about_one_connection(&error) => {}
+            Err(error) if is_about_one_connection(&error) => {}
             Err(_) => return,
         }
     }
 }
 
-/// Whether `accept` failed because of the connection and not because of us: the next one may do (accept(2)).
+/// Whether `accept` failed because of the connection and not because of us: the next one may do. accept(2) names the
+/// errors that a connection may have had before it was accepted.
 fn is_about_one_connection(error: &io::Error) -> bool {
-    !matches!(
+    matches!(
         Errno::from_io_error(error),
-        None | Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::BADF | Errno::INVAL)
+        Some(
+            Errno::CONNABORTED
+                | Errno::CONNRESET
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::INTR
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::NONET
+                | Errno::NOPROTOOPT
+                | Errno::OPNOTSUPP
+                | Errno::PROTO
+                | Errno::TIMEDOUT
+        )
     )
 }
 

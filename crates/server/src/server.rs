@@ -64,8 +64,10 @@ impl Server {
         self
     }
 
-    /// With at most this many connections at a time; those beyond are answered 503. By default as many as descriptors
-    /// allow.
+    /// With at most this many connections at a time. By default as many as descriptors allow.
+    ///
+    /// Those beyond are answered 503 and are closed if they say nothing for two seconds; when they too are many, a
+    /// twentieth of the limit and four, further ones are closed at once.
     #[must_use]
     pub const fn connections_max(mut self, connections: usize) -> Self {
         self.workers.connections_max = connections;

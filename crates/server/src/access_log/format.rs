@@ -72,7 +72,7 @@ fn write_common(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps
 }
 
 fn write_request_line(line: &mut Vec<u8>, head: &RequestHead<'_>) {
-    line.extend_from_slice(head.method.as_str().as_bytes());
+    write_escaped(line, head.method.as_str().as_bytes());
     line.push(b' ');
     write_escaped(line, head.target.to_string().as_bytes());
     line.push(b' ');
@@ -112,10 +112,10 @@ fn shown(octets: &[u8]) -> String {
 struct JsonLine<'a> {
     time: &'a str,
     client: String,
-    method: Option<&'a str>,
+    method: Option<String>,
     target: Option<String>,
     version: Option<&'a str>,
-    host: Option<&'a str>,
+    host: Option<String>,
     status: u16,
     content_bytes: u64,
     duration_us: u128,
@@ -130,10 +130,10 @@ fn write_json(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) 
     let json = JsonLine {
         time: &timestamps.rfc3339,
         client: record.connection.client.to_string(),
-        method: head.map(|head| head.method.as_str()),
+        method: head.map(|head| shown(head.method.as_str().as_bytes())),
         target: head.map(|head| shown(head.target.to_string().as_bytes())),
         version: head.map(|head| head.version.as_str()),
-        host: head.and_then(RequestHead::authority).map(|authority| authority.as_str()),
+        host: head.and_then(RequestHead::authority).map(|authority| shown(authority.as_str().as_bytes())),
         status: record.status.as_u16(),
         content_bytes: record.content_bytes,
         duration_us: record.duration.as_micros(),

@@ -8,7 +8,6 @@ mod format;
 mod sink;
 mod writer;
 
-use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
@@ -62,11 +61,8 @@ impl Recorder for AccessLog {
     fn start(&self) -> TakeRecord {
         let lines = self.writer.add_worker();
         let format = self.format;
-        let timestamps = RefCell::new(Timestamps::default());
-        Box::new(move |record| {
-            let timestamps = &mut *timestamps.borrow_mut();
-            lines.append(|buffer| format.write(buffer, record, timestamps));
-        })
+        let mut timestamps = Timestamps::default();
+        Box::new(move |record| lines.append(|buffer| format.write(buffer, record, &mut timestamps)))
     }
 }
 

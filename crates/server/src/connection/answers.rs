@@ -176,7 +176,8 @@ impl<T: Transport> Connection<T> {
     }
 
     fn is_request_limit_reached(&self) -> bool {
-        self.http1.request_count() == self.service.config.limits.requests_per_connection
+        let limit = self.service.config.limits.requests_per_connection;
+        limit != 0 && self.http1.request_count() == limit
     }
 
     /// Whether nothing will be answered after this, because nothing more can be parsed, or may be while the server

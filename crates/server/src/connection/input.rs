@@ -187,6 +187,7 @@ impl<T: Transport> Connection<T> {
         }
         let started = self.service.record_start();
         let logged = started.map(|started| Logged::Parsed { head, started });
+        // A place for the answer: it is written here and not returned, which would copy it (decision 0008).
         let mut answer = Answer::Now(Response::new(StatusCode::INTERNAL_SERVER_ERROR));
         self.call_handler(&mut request, &mut answer);
         // What of the content the handler has not taken nobody will.
