@@ -1,0 +1,1 @@
+//! The types of the schema, under its names.
