@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-/// A fast HTTP/1.1 server
+/// A fast HTTP/1.1 server, and MCP servers on it
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, after_help = ENVIRONMENT)]
 pub(crate) struct Args {
@@ -16,6 +16,28 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     Serve(ServeArgs),
     Check(CheckArgs),
+    /// Work with the Model Context Protocol
+    #[command(subcommand)]
+    Mcp(McpCommand),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum McpCommand {
+    Serve(McpServeArgs),
+}
+
+/// Serve a demo of MCP: tools, resources and a prompt
+#[derive(clap::Args)]
+pub(crate) struct McpServeArgs {
+    /// Serve the standard input and output, for clients that start this themselves
+    #[arg(long, conflicts_with_all = ["listen", "workers"])]
+    pub(crate) stdio: bool,
+    /// Listen here: `IP:PORT` or `unix:PATH`; may be given several times [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Vec<String>,
+    /// Worker threads [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) workers: Option<u16>,
 }
 
 /// Serve what a config says, or a demo without one

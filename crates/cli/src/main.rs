@@ -13,13 +13,14 @@ mod access_log;
 // what is done
 mod check;
 mod serve;
+mod mcp;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command};
+use args::{Args, Command, McpCommand};
 use config::Failure;
 
 fn main() -> ExitCode {
@@ -35,6 +36,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Mcp(McpCommand::Serve(args)) => mcp::serve(&args),
     }
 }
 

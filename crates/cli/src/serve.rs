@@ -60,7 +60,7 @@ fn start(config: &Config, router: Router, log: Option<&AccessLog>) -> Result<Run
 }
 
 /// On the standard output, for scripts that let the system choose a port. Nobody may be reading there.
-fn print_addresses(server: &RunningServer) {
+pub(crate) fn print_addresses(server: &RunningServer) {
     let mut out = stdout().lock();
     for address in server.addresses() {
         let _ = match address {

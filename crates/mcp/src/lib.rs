@@ -1,9 +1,26 @@
 //! The Model Context Protocol, every revision from 2024-11-05 to 2026-07-28.
 //!
 //! Messages come in as octets and go out as octets. Nothing here does I/O, knows the time, or decides what a tool does.
+#![forbid(unsafe_code)]
 #![no_std]
 
 extern crate alloc;
 
+// the envelope
+pub mod json_rpc;
+
 // what messages say
 pub mod schema;
+pub mod params;
+mod revision;
+
+// the eras
+pub mod modern;
+pub mod legacy;
+pub mod dual_era;
+
+// the headers that mirror the body
+pub mod header_value;
+pub mod param_headers;
+
+pub use revision::{Era, Revision, UnknownRevision};

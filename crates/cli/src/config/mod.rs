@@ -106,18 +106,7 @@ impl Config {
 
     /// Listens at `addresses` instead.
     pub(crate) fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
-        self.listeners.clear();
-        for text in addresses {
-            let address: ListenAddr = text
-                .parse()
-                .map_err(|error: InvalidListenAddr| Failure::new(error).with_hint(InvalidListenAddr::HINT))?;
-            if is_listed(&self.listeners, &address) {
-                return Err(
-                    Failure::new(format!("`{address}` is listened on already")).with_hint(LISTED_HINT)
-                );
-            }
-            self.listeners.push(address);
-        }
+        self.listeners = parse_listeners(addresses)?;
         Ok(())
     }
 
@@ -201,3 +190,18 @@ impl fmt::Display for AccessLogConfig {
 }
 
 const LISTED_HINT: &str = "leave it out";
+
+/// Parses addresses that were given on the command line.
+pub(crate) fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure> {
+    let mut listeners = Vec::new();
+    for text in addresses {
+        let address: ListenAddr = text
+            .parse()
+            .map_err(|error: InvalidListenAddr| Failure::new(error).with_hint(InvalidListenAddr::HINT))?;
+        if is_listed(&listeners, &address) {
+            return Err(Failure::new(format!("`{address}` is listened on already")).with_hint(LISTED_HINT));
+        }
+        listeners.push(address);
+    }
+    Ok(listeners)
+}

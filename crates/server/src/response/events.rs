@@ -86,12 +86,25 @@ impl EventSender {
     }
 }
 
-pub(super) fn response<F>(keep_alive: Duration, send: impl FnOnce(EventSender) -> F) -> Response
+/// What a drain means for a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum AtDrain {
+    /// It is over: clients take it up again elsewhere.
+    Ends,
+    /// It is sent to its end.
+    Finishes,
+}
+
+pub(super) fn response<F>(
+    keep_alive: Duration,
+    at_drain: AtDrain,
+    send: impl FnOnce(EventSender) -> F,
+) -> Response
 where
     F: Future<Output = Result<(), BoxError>> + 'static,
 {
     let events = Written::new(|writer| send(EventSender(writer)));
-    let content = KeptAlive { events, period: keep_alive, silence: None };
+    let content = KeptAlive { events, period: keep_alive, at_drain, silence: None };
     Response::ok(EVENT_STREAM, Content::from_content_stream(content))
 }
 
@@ -99,6 +112,7 @@ where
 struct KeptAlive<F> {
     events: Written<F>,
     period: Duration,
+    at_drain: AtDrain,
     /// Runs out when a comment is due.
     silence: Option<Pin<Box<Sleep>>>,
 }
@@ -120,7 +134,7 @@ impl<F: Future<Output = Result<(), BoxError>>> ContentStream for KeptAlive<F> {
     }
 
     fn ends_at_drain(&self) -> bool {
-        true
+        self.at_drain == AtDrain::Ends
     }
 }
 

@@ -96,7 +96,15 @@ impl Response {
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
     {
-        events::response(keep_alive, send)
+        events::response(keep_alive, events::AtDrain::Ends, send)
+    }
+
+    /// The same for a stream that comes to an end by itself: a drain waits for it.
+    pub fn finite_events<F>(keep_alive: Duration, send: impl FnOnce(EventSender) -> F) -> Self
+    where
+        F: Future<Output = Result<(), BoxError>> + 'static,
+    {
+        events::response(keep_alive, events::AtDrain::Finishes, send)
     }
 
     /// Hands the connection over to `run`: 101 with `protocol`, and what follows is no longer HTTP. To a request

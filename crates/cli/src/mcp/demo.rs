@@ -1,0 +1,171 @@
+//! An MCP server to look at, and to test clients and gateways with.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thruway_mcp_sdk::schema::{
+    ElicitAction, ElicitRequestFormParams, Implementation, PrimitiveSchemaDefinition, Prompt, Resource,
+    ResourceTemplate, Tool, ToolAnnotations,
+};
+use thruway_mcp_sdk::{
+    CompletionInput, Context, HandlerError, McpServer, McpServerOptions, Structured, UriParameters,
+};
+use tokio::time::sleep;
+
+/// The server. It offers something of each kind.
+pub(crate) fn server() -> McpServer {
+    let info = Implementation::new("thruway-demo", env!("CARGO_PKG_VERSION")).with_title("Thruway demo");
+    let options = McpServerOptions {
+        instructions: Some("A server to try MCP clients with. Nothing it does has consequences.".to_owned()),
+        ..McpServerOptions::default()
+    };
+    let server = McpServer::with_options(info, options);
+    let server = with_tools(server);
+    let server = with_resources(server);
+    with_prompts(server)
+}
+
+fn with_tools(server: McpServer) -> McpServer {
+    let counter = Arc::new(AtomicU64::new(0));
+    let counted = server.clone();
+    let tool = |name: &str, description: &str| {
+        let annotations = ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::default() };
+        Tool::new(name).with_description(description).with_annotations(annotations)
+    };
+    let server = server
+        .tool(tool("echo", "Sends a message back, with its length in octets"), echo)
+        .tool(tool("add", "Adds two numbers"), |Add { a, b }: Add| Structured(Sum { sum: a + b }))
+        .tool(tool("slow", "Takes a while, and tells how far it is"), slow)
+        .tool(tool("ask", "Asks for your name and greets you"), ask)
+        .resource(
+            Resource::new(COUNTER, "counter")
+                .with_description("How often the tool `count` was called")
+                .with_mime_type("text/plain"),
+            {
+                let counter = counter.clone();
+                move || counter.load(Ordering::Relaxed).to_string()
+            },
+        );
+    server.tool(
+        Tool::new("count").with_description("Changes the resource `example://counter`"),
+        move |_: Nothing| {
+            let count = counter.fetch_add(1, Ordering::Relaxed) + 1;
+            counted.resource_updated(COUNTER);
+            format!("counted to {count}")
+        },
+    )
+}
+
+fn with_resources(server: McpServer) -> McpServer {
+    server
+        .resource(
+            Resource::new("example://hello", "hello")
+                .with_description("A greeting")
+                .with_mime_type("text/plain"),
+            || "Hello, World!",
+        )
+        .resource(
+            Resource::new("example://info", "info")
+                .with_description("What this server is")
+                .with_mime_type("application/json"),
+            || concat!(r#"{"name":"thruway-demo","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#),
+        )
+        .resource_template(
+            ResourceTemplate::new("example://greeting/{name}", "greeting")
+                .with_description("A greeting for somebody")
+                .with_mime_type("text/plain"),
+            |parameters: UriParameters| format!("Hello, {}!", parameters.parameter("name")),
+        )
+}
+
+fn with_prompts(server: McpServer) -> McpServer {
+    server
+        .prompt(
+            Prompt::new("greeting").with_description("Asks for a greeting"),
+            |Greeting { name }: Greeting| match name {
+                Some(name) => format!("Greet {name} warmly."),
+                None => "Greet me warmly.".to_owned(),
+            },
+        )
+        .completion("greeting", "name", |input: CompletionInput| {
+            let names = NAMES.iter().copied();
+            names
+                .filter(|name| name.to_lowercase().starts_with(&input.value.to_lowercase()))
+                .collect::<Vec<_>>()
+        })
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Echo {
+    /// What is sent back
+    message: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Echoed {
+    echo: String,
+    length: usize,
+}
+
+fn echo(Echo { message }: Echo) -> Structured<Echoed> {
+    Structured(Echoed { length: message.len(), echo: message })
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    a: f64,
+    b: f64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Sum {
+    sum: f64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Slow {
+    /// How many steps of a tenth of a second, at most 600
+    #[serde(default = "default_steps")]
+    #[schemars(range(min = 1, max = 600))]
+    steps: u32,
+}
+
+const fn default_steps() -> u32 {
+    10
+}
+
+async fn slow(Slow { steps }: Slow, context: Context) -> String {
+    for step in 1..=steps {
+        sleep(Duration::from_millis(100)).await;
+        context.progress(f64::from(step), Some(f64::from(steps)), Some("another step is done")).await;
+    }
+    format!("done after {steps} steps")
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Nothing {}
+
+async fn ask(_: Nothing, context: Context) -> Result<String, HandlerError> {
+    let name = PrimitiveSchemaDefinition::string().with_title("Name");
+    let form = ElicitRequestFormParams::new("What is your name?").with_required_field("name", name);
+    let answer = context.elicit("name", form).await?;
+    Ok(match (answer.action, answer.content) {
+        (ElicitAction::Accept, Some(content)) => {
+            format!("Hello, {}!", content.get("name").and_then(|name| name.as_str()).unwrap_or("stranger"))
+        }
+        _ => "Hello, whoever you are!".to_owned(),
+    })
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Greeting {
+    /// Who is to be greeted
+    name: Option<String>,
+}
+
+const COUNTER: &str = "example://counter";
+
+const NAMES: [&str; 5] = ["Ada", "Alan", "Barbara", "Edsger", "Grace"];

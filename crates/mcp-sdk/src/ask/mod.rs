@@ -1,0 +1,22 @@
+//! Asking the client: one way for both eras.
+//!
+//! A handler asks with `await`. In the legacy era that sends a request to the client and waits for its response. In the
+//! modern era the call ends with what was asked; the client brings the answers along when it calls again, and the handler
+//! runs again from its start: this time it finds them there. What it did before its questions it does each time.
+
+mod pending_requests;
+mod request_state;
+mod rounds;
+
+pub(crate) use pending_requests::PendingRequests;
+pub(crate) use request_state::{BoundRequest, StateKey};
+pub(crate) use rounds::{Rounds, input_required};
+
+use serde_json::Value;
+
+/// A request of the server, embedded or sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub(crate) method: &'static str,
+    pub(crate) params: Value,
+}

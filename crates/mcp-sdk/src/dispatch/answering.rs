@@ -1,0 +1,208 @@
+//! How results are written in each era, and how handlers that take their time are driven to one.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use serde::Serialize;
+use thruway_mcp::json_rpc::{Error, Id, write_error, write_result};
+use thruway_mcp::modern::ResultType;
+use thruway_mcp::schema::{
+    CacheHint, CallToolResult, CompleteResult, GetPromptResult, MetaObject, ReadResourceResult, RequestId,
+};
+use thruway_mcp::{Revision, legacy};
+
+use super::{Exchange, Reply, Status};
+use crate::ask::{BoundRequest, Rounds, input_required};
+use crate::handlers::{Call, HandlerError, Later, Outcome};
+use crate::server::Shared;
+
+/// A result that a handler gives.
+pub(crate) trait HandlerResult: Serialize + Send + 'static {
+    /// Whether clients may keep it.
+    const IS_CACHEABLE: bool = false;
+
+    /// Takes `_meta` out.
+    fn take_meta(&mut self) -> Option<MetaObject>;
+
+    /// Replaces what `revision` does not know.
+    fn downgrade(&mut self, _: Revision) {}
+}
+
+/// The manner in which one request is answered.
+#[derive(Clone)]
+pub(crate) enum Answering {
+    Modern { shared: Arc<Shared>, rounds: Arc<Rounds> },
+    Legacy { shared: Arc<Shared>, revision: Revision },
+}
+
+impl Answering {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        match self {
+            Self::Modern { shared, .. } | Self::Legacy { shared, .. } => shared,
+        }
+    }
+
+    /// Calls a handler and answers with what it gives, or will give.
+    pub(crate) fn answer<O: HandlerResult>(
+        self,
+        id: &Id<'_>,
+        call: &Call<'_>,
+        output: &mut Vec<u8>,
+        handle: impl FnOnce(&Call<'_>) -> Outcome<O>,
+    ) -> Reply {
+        let outcome = catch_unwind(AssertUnwindSafe(|| handle(call)))
+            .unwrap_or_else(|_| Outcome::Now(Err(HandlerError::Protocol(panicked()))));
+        match outcome {
+            Outcome::Now(outcome) => Reply::Now(self.write(output, id, outcome)),
+            Outcome::Later(later) => {
+                let messages = call.messages.take().map(|(_, messages)| messages);
+                Reply::Later(Exchange::new(self.drive(id.to_owned(), call.bound(), later), messages))
+            }
+        }
+    }
+
+    /// Appends a response.
+    fn write<O: HandlerResult>(
+        &self,
+        output: &mut Vec<u8>,
+        id: &Id<'_>,
+        outcome: Result<O, HandlerError>,
+    ) -> Status {
+        match outcome {
+            Ok(result) => {
+                write_result(output, id, |output| self.write_members(output, result));
+                Status::Ok
+            }
+            Err(error) => {
+                let error = error.into();
+                write_error(output, Some(id), &error);
+                self.status(&error)
+            }
+        }
+    }
+
+    /// The legacy era tells errors by their code only.
+    fn status(&self, error: &Error) -> Status {
+        match self {
+            Self::Modern { .. } => Status::of(error),
+            Self::Legacy { .. } => Status::Ok,
+        }
+    }
+
+    fn write_members<O: HandlerResult>(&self, output: &mut Vec<u8>, mut result: O) -> Result<(), Error> {
+        match self {
+            Self::Modern { shared, rounds } => {
+                let meta = result.take_meta();
+                let cache = O::IS_CACHEABLE.then(|| cache_of(shared, rounds));
+                shared.results.write(output, ResultType::Complete, cache, &result, meta.as_ref())
+            }
+            Self::Legacy { revision, .. } => {
+                result.downgrade(*revision);
+                serde_json::to_writer(output, &result)
+                    .map_err(|_| Error::internal("a result cannot be written as JSON"))
+            }
+        }
+    }
+
+    /// Drives a handler to its end, to its first question in the modern era, or until its time is over.
+    async fn drive<O: HandlerResult>(
+        self,
+        id: RequestId,
+        request: BoundRequest,
+        mut later: Later<O>,
+    ) -> (Vec<u8>, Status) {
+        let id = Id::from(&id);
+        let mut output = Vec::new();
+        let progress = poll_fn(|cx| self.poll_handler(&mut later, cx));
+        let timeout = self.shared().options.handler_timeout;
+        let status = match tokio::time::timeout(timeout, progress).await {
+            Ok(Progress::Done(outcome)) => self.write(&mut output, &id, outcome),
+            Ok(Progress::Asks) => self.write_questions(&mut output, &id, &request),
+            Err(_) => {
+                let error = HandlerError::Protocol(Error::internal("the handler has taken too long"));
+                self.write(&mut output, &id, Err::<O, _>(error))
+            }
+        };
+        drop(later);
+        (output, status)
+    }
+
+    fn poll_handler<O>(&self, later: &mut Later<O>, cx: &mut Context<'_>) -> Poll<Progress<O>> {
+        match catch_unwind(AssertUnwindSafe(|| Pin::new(later).poll(cx))) {
+            Ok(Poll::Ready(outcome)) => Poll::Ready(Progress::Done(outcome)),
+            Ok(Poll::Pending) => match self {
+                Self::Modern { rounds, .. } if rounds.has_questions() => Poll::Ready(Progress::Asks),
+                _ => Poll::Pending,
+            },
+            Err(_) => Poll::Ready(Progress::Done(Err(HandlerError::Protocol(panicked())))),
+        }
+    }
+
+    fn write_questions(&self, output: &mut Vec<u8>, id: &Id<'_>, request: &BoundRequest) -> Status {
+        if let Self::Modern { shared, rounds } = self {
+            write_result(output, id, |output| {
+                let questions = input_required(rounds, &shared.state_key, request)?;
+                shared.results.write(output, ResultType::InputRequired, None, &questions, None)
+            });
+        }
+        Status::Ok
+    }
+}
+
+/// How far a handler has come.
+enum Progress<O> {
+    Done(Result<O, HandlerError>),
+    Asks,
+}
+
+/// What needed the client's answers is for this client and this time.
+fn cache_of(shared: &Shared, rounds: &Rounds) -> CacheHint {
+    if rounds.is_resumed() { CacheHint::default() } else { shared.options.cache }
+}
+
+fn panicked() -> Error {
+    tracing::error!("a handler panicked");
+    Error::internal("the handler failed")
+}
+
+impl HandlerResult for CallToolResult {
+    fn take_meta(&mut self) -> Option<MetaObject> {
+        self.meta.take()
+    }
+
+    fn downgrade(&mut self, revision: Revision) {
+        legacy::downgrade(&mut self.content, revision);
+        if !revision.has_structured_output() {
+            self.structured_content = None;
+        }
+    }
+}
+
+impl HandlerResult for GetPromptResult {
+    fn take_meta(&mut self) -> Option<MetaObject> {
+        self.meta.take()
+    }
+
+    fn downgrade(&mut self, revision: Revision) {
+        for message in &mut self.messages {
+            legacy::downgrade(std::slice::from_mut(&mut message.content), revision);
+        }
+    }
+}
+
+impl HandlerResult for ReadResourceResult {
+    const IS_CACHEABLE: bool = true;
+
+    fn take_meta(&mut self) -> Option<MetaObject> {
+        self.meta.take()
+    }
+}
+
+impl HandlerResult for CompleteResult {
+    fn take_meta(&mut self) -> Option<MetaObject> {
+        self.meta.take()
+    }
+}

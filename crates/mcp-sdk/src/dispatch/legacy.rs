@@ -1,0 +1,116 @@
+//! The legacy era: a handshake, then a session.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_error, write_result};
+use thruway_mcp::params::{self, Params};
+use thruway_mcp::schema::{
+    InitializeRequestParams, InitializeResult, SetLevelRequestParams, SubscribeRequestParams, methods,
+};
+use thruway_mcp::{Revision, legacy};
+
+use super::{Answering, Reply, Status};
+use crate::handlers::{Call, ClientSide};
+use crate::server::{Change, McpServer};
+use crate::session::Session;
+
+/// Answers `initialize`; the session begins with it.
+pub(crate) fn initialize(server: &McpServer, request: &Request<'_>, output: &mut Vec<u8>) -> Option<Session> {
+    let shared = &server.shared;
+    let params: InitializeRequestParams = match params::parse(request.params) {
+        Ok(params) => params,
+        Err(error) => {
+            write_error(output, Some(&request.id), &error);
+            return None;
+        }
+    };
+    let revision = legacy::negotiate(&params.protocol_version);
+    let result = InitializeResult {
+        protocol_version: revision.as_str().to_owned(),
+        capabilities: shared.capabilities(),
+        server_info: shared.info.clone(),
+        instructions: shared.options.instructions.clone(),
+        meta: None,
+    };
+    write_json_result(output, &request.id, &result);
+    let subscription = shared.changes.subscribe([Change::Tools, Change::Prompts, Change::Resources]);
+    Some(Session::new(revision, params, subscription))
+}
+
+/// Answers any other request. Without a session, the client is not known.
+pub(crate) fn handle_request(
+    server: &McpServer,
+    session: Option<&Arc<Session>>,
+    revision: Revision,
+    request: &Request<'_>,
+    params: &Params<'_>,
+    output: &mut Vec<u8>,
+) -> Reply {
+    let id = &request.id;
+    let outcome = match &*request.method {
+        methods::PING => Ok(()),
+        methods::LOGGING_SET_LEVEL => set_level(session, request),
+        methods::RESOURCES_SUBSCRIBE => subscribe(server, session, request),
+        methods::RESOURCES_UNSUBSCRIBE => unsubscribe(session, request),
+        _ => {
+            let client = session.map_or(ClientSide::Unknown, ClientSide::Legacy);
+            let call = Call::new(revision, &request.method, params, client);
+            let answering = Answering::Legacy { shared: server.shared.clone(), revision };
+            if let Some(reply) = answering.handle(request, params, &call, output) {
+                return reply;
+            }
+            Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method"))
+        }
+    };
+    match outcome {
+        Ok(()) => write_json_result(output, id, &Value::Object(serde_json::Map::new())),
+        Err(error) => write_error(output, Some(id), &error),
+    }
+    Reply::Now(Status::Ok)
+}
+
+fn set_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Result<(), Error> {
+    let params: SetLevelRequestParams = params::parse(request.params)?;
+    if let Some(session) = session {
+        session.set_log_level(params.level);
+    }
+    Ok(())
+}
+
+fn subscribe(server: &McpServer, session: Option<&Arc<Session>>, request: &Request<'_>) -> Result<(), Error> {
+    let params: SubscribeRequestParams = params::parse(request.params)?;
+    let session = session.ok_or_else(no_session)?;
+    let registry = server.shared.registry.load();
+    let is_known = registry.resources.find(&params.uri).is_some()
+        || registry.templates.entries().iter().any(|template| template.matches(&params.uri));
+    if !is_known {
+        return Err(Error::new(ErrorCode::RESOURCE_NOT_FOUND, "there is no such resource"));
+    }
+    if session.subscription.wanted_count() >= SUBSCRIBED_RESOURCES_MAX {
+        return Err(Error::invalid_params("too many subscriptions in one session"));
+    }
+    session.subscription.add(Change::Resource(params.uri.into()));
+    Ok(())
+}
+
+fn unsubscribe(session: Option<&Arc<Session>>, request: &Request<'_>) -> Result<(), Error> {
+    let params: SubscribeRequestParams = params::parse(request.params)?;
+    let session = session.ok_or_else(no_session)?;
+    session.subscription.remove(&Change::Resource(params.uri.into()));
+    Ok(())
+}
+
+fn no_session() -> Error {
+    Error::new(ErrorCode::INVALID_REQUEST, "there is no session to subscribe in")
+}
+
+fn write_json_result(output: &mut Vec<u8>, id: &Id<'_>, result: &impl serde::Serialize) {
+    write_result(output, id, |output| {
+        serde_json::to_writer(output, result)
+            .map_err(|_| Error::internal("a result cannot be written as JSON"))
+    });
+}
+
+/// How many resources one session may subscribe to.
+const SUBSCRIBED_RESOURCES_MAX: usize = 1000;

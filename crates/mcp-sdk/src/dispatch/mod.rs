@@ -1,0 +1,18 @@
+//! From a message to its answer. Bindings frame and deliver, and know no meanings; everything that a message means is
+//! here.
+
+// what comes of a message
+mod exchange;
+mod reply;
+
+// what both eras do the same way
+mod answering;
+mod methods;
+
+// the eras
+pub(crate) mod legacy;
+pub(crate) mod modern;
+
+pub(crate) use answering::Answering;
+pub(crate) use exchange::{Exchange, Outgoing};
+pub(crate) use reply::{Reply, Status};

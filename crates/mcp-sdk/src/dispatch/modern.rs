@@ -1,0 +1,163 @@
+//! The modern era: each request stands for itself.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_notification, write_result};
+use thruway_mcp::modern::{self, ResultType};
+use thruway_mcp::params::{self, Params, meta_keys};
+use thruway_mcp::schema::{MetaObject, SubscriptionFilter, SubscriptionsListenRequestParams, methods};
+use thruway_message::FieldLines;
+use tokio::sync::mpsc;
+
+use super::{Answering, Exchange, Reply, Status};
+use crate::ask::{BoundRequest, Rounds};
+use crate::handlers::{Call, ClientSide};
+use crate::server::{Change, McpServer, Shared, Subscription};
+
+/// Answers a request. `headers` are those of the HTTP request that it came in, if it came in one.
+pub(crate) fn handle_request(
+    server: &McpServer,
+    request: &Request<'_>,
+    params: &Params<'_>,
+    headers: Option<FieldLines<'_>>,
+    output: &mut Vec<u8>,
+) -> Reply {
+    let id = &request.id;
+    let revision = match modern::check_meta(&params.meta) {
+        Ok(revision) => revision,
+        Err(error) => return Reply::bad_request(output, Some(id), &error),
+    };
+    if let Some(headers) = headers
+        && let Err(error) = check_headers(&server.shared, headers, &request.method, params)
+    {
+        return Reply::error(output, id, &error);
+    }
+    let shared = &server.shared;
+    let handled = match &*request.method {
+        methods::SERVER_DISCOVER => Some(discover(shared, id, output)),
+        methods::SUBSCRIPTIONS_LISTEN => Some(listen(shared, request, output)),
+        _ => match begin(shared, &request.method, params) {
+            Err(error) => Some(Reply::error(output, id, &error)),
+            Ok(rounds) => {
+                let call = Call::new(revision, &request.method, params, ClientSide::Modern(&rounds));
+                let answering = Answering::Modern { shared: shared.clone(), rounds: rounds.clone() };
+                answering.handle(request, params, &call, output)
+            }
+        },
+    };
+    handled.unwrap_or_else(|| {
+        let error = Error::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method");
+        Reply::error(output, id, &error)
+    })
+}
+
+fn check_headers(
+    shared: &Shared,
+    headers: FieldLines<'_>,
+    method: &str,
+    params: &Params<'_>,
+) -> Result<(), Error> {
+    modern::check_headers(headers, method, params)?;
+    if method != methods::TOOLS_CALL {
+        return Ok(());
+    }
+    let registry = shared.registry.load();
+    let Some(tool) = params.name.as_deref().and_then(|name| registry.tools.find(name)) else { return Ok(()) };
+    if tool.param_headers().is_empty() {
+        return Ok(());
+    }
+    let arguments = arguments(params);
+    modern::check_param_headers(headers, tool.param_headers(), &arguments)
+}
+
+/// What earlier rounds have brought, for methods whose handlers may ask.
+fn begin(shared: &Shared, method: &str, params: &Params<'_>) -> Result<Arc<Rounds>, Error> {
+    let may_ask = matches!(method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ);
+    if !may_ask {
+        return Ok(Arc::default());
+    }
+    Rounds::resume(params, &shared.state_key, || BoundRequest::new(method, params)).map(Arc::new)
+}
+
+fn arguments(params: &Params<'_>) -> Value {
+    params.arguments.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+}
+
+fn discover(shared: &Shared, id: &Id<'_>, output: &mut Vec<u8>) -> Reply {
+    let mut result = json!({
+        "supportedVersions": thruway_mcp::Revision::ALL.map(thruway_mcp::Revision::as_str),
+        "capabilities": shared.capabilities(),
+    });
+    if let Some(instructions) = &shared.options.instructions {
+        result["instructions"] = instructions.as_str().into();
+    }
+    write_result(output, id, |output| {
+        shared.results.write(output, ResultType::Complete, Some(shared.options.cache), &result, None)
+    });
+    Reply::Now(Status::Ok)
+}
+
+/// Opens a subscription: what was accepted is said first, then what changes, until the client goes.
+fn listen(shared: &Arc<Shared>, request: &Request<'_>, output: &mut Vec<u8>) -> Reply {
+    let params: SubscriptionsListenRequestParams = match params::parse(request.params) {
+        Ok(params) => params,
+        Err(error) => return Reply::error(output, &request.id, &error),
+    };
+    let filter = params.notifications;
+    if filter.resource_subscriptions.len() > SUBSCRIBED_RESOURCES_MAX {
+        let error = Error::invalid_params("too many resources in one subscription");
+        return Reply::error(output, &request.id, &error);
+    }
+    let subscription = shared.changes.subscribe(wanted(&filter));
+    let mut meta = MetaObject::new();
+    meta.insert(meta_keys::SUBSCRIPTION_ID.into(), json!(request.id));
+    let (outbox, messages) = mpsc::channel(1);
+    Reply::Later(Exchange::new(tell_changes(subscription, filter, meta, outbox), Some(messages)))
+}
+
+fn wanted(filter: &SubscriptionFilter) -> Vec<Change> {
+    let lists = [
+        (filter.tools_list_changed, Change::Tools),
+        (filter.prompts_list_changed, Change::Prompts),
+        (filter.resources_list_changed, Change::Resources),
+    ];
+    let lists = lists.into_iter().filter(|(is_wanted, _)| *is_wanted == Some(true)).map(|(_, change)| change);
+    let resources = filter.resource_subscriptions.iter().map(|uri| Change::Resource(uri.as_str().into()));
+    lists.chain(resources).collect()
+}
+
+/// Ends only by being dropped.
+async fn tell_changes(
+    subscription: Subscription,
+    filter: SubscriptionFilter,
+    meta: MetaObject,
+    outbox: mpsc::Sender<Vec<u8>>,
+) -> (Vec<u8>, Status) {
+    let acknowledged = json!({"notifications": filter, "_meta": meta});
+    let mut message = Vec::new();
+    write_notification(&mut message, methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED, &acknowledged);
+    while outbox.send(message).await.is_ok() {
+        message = notification(&subscription.next().await, Some(&meta));
+    }
+    (Vec::new(), Status::Ok)
+}
+
+/// The notification that tells of a change.
+pub(crate) fn notification(change: &Change, meta: Option<&MetaObject>) -> Vec<u8> {
+    let (method, mut params) = match change {
+        Change::Tools => (methods::NOTIFICATIONS_TOOLS_LIST_CHANGED, json!({})),
+        Change::Prompts => (methods::NOTIFICATIONS_PROMPTS_LIST_CHANGED, json!({})),
+        Change::Resources => (methods::NOTIFICATIONS_RESOURCES_LIST_CHANGED, json!({})),
+        Change::Resource(uri) => (methods::NOTIFICATIONS_RESOURCES_UPDATED, json!({"uri": &**uri})),
+    };
+    if let Some(meta) = meta {
+        params["_meta"] = Value::Object(meta.clone());
+    }
+    let mut message = Vec::new();
+    write_notification(&mut message, method, &params);
+    message
+}
+
+/// How many resources one subscription may be about.
+const SUBSCRIBED_RESOURCES_MAX: usize = 1000;

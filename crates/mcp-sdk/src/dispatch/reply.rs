@@ -1,0 +1,55 @@
+//! What comes of a message.
+
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error};
+
+use super::Exchange;
+
+/// What comes of a message.
+pub(crate) enum Reply {
+    /// Nothing is answered.
+    Accepted,
+    /// The answer was appended to the output.
+    Now(Status),
+    /// The answer will come, perhaps after other messages.
+    Later(Exchange),
+}
+
+/// What an answer means for a binding that tells by a status of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Status {
+    /// The request was understood.
+    Ok,
+    /// The message breaks the rules of the protocol.
+    BadRequest,
+    /// There is no such method.
+    NotFound,
+}
+
+impl Status {
+    /// The status that the modern era gives an error.
+    pub(crate) fn of(error: &Error) -> Self {
+        match error.code {
+            ErrorCode::METHOD_NOT_FOUND => Self::NotFound,
+            ErrorCode::PARSE_ERROR
+            | ErrorCode::INVALID_REQUEST
+            | ErrorCode::HEADER_MISMATCH
+            | ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
+            | ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => Self::BadRequest,
+            _ => Self::Ok,
+        }
+    }
+}
+
+impl Reply {
+    /// Appends an error to `output`.
+    pub(crate) fn error(output: &mut Vec<u8>, id: &Id<'_>, error: &Error) -> Self {
+        write_error(output, Some(id), error);
+        Self::Now(Status::of(error))
+    }
+
+    /// The same, for a message that says too little of itself, whatever the kind of error.
+    pub(crate) fn bad_request(output: &mut Vec<u8>, id: Option<&Id<'_>>, error: &Error) -> Self {
+        write_error(output, id, error);
+        Self::Now(Status::BadRequest)
+    }
+}

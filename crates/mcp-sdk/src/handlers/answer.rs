@@ -1,0 +1,122 @@
+//! What handlers may return.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use thruway_mcp::schema::{
+    CallToolResult, ContentBlock, GetPromptResult, JsonObject, PromptMessage, ReadResourceResult,
+    StructuredContent,
+};
+
+use super::HandlerError;
+use crate::json_schema;
+
+/// What can be made into an answer of the kind `O`.
+pub trait IntoAnswer<O> {
+    /// The JSON Schema of what is answered, if the type has one.
+    fn output_schema() -> Option<JsonObject> {
+        None
+    }
+
+    /// The answer.
+    ///
+    /// # Errors
+    /// There is none.
+    fn into_answer(self) -> Result<O, HandlerError>;
+}
+
+/// A result of a tool with structured content: `T` as JSON, and the same as text for clients that know no other.
+/// The tool's output schema is that of `T`.
+#[derive(Clone, Copy, Debug)]
+pub struct Structured<T>(pub T);
+
+impl<O, T: IntoAnswer<O>, E: Into<HandlerError>> IntoAnswer<O> for Result<T, E> {
+    fn output_schema() -> Option<JsonObject> {
+        T::output_schema()
+    }
+
+    fn into_answer(self) -> Result<O, HandlerError> {
+        self.map_err(Into::into)?.into_answer()
+    }
+}
+
+impl<T: Serialize + JsonSchema> IntoAnswer<CallToolResult> for Structured<T> {
+    fn output_schema() -> Option<JsonObject> {
+        Some(json_schema::of::<T>())
+    }
+
+    fn into_answer(self) -> Result<CallToolResult, HandlerError> {
+        let structured = StructuredContent::from_value(&self.0).map_err(|error| {
+            HandlerError::failed(format!("the result cannot be written as JSON: {error}"))
+        })?;
+        let mut result = CallToolResult::text(structured.as_str());
+        result.structured_content = Some(structured);
+        Ok(result)
+    }
+}
+
+impl IntoAnswer<Self> for CallToolResult {
+    fn into_answer(self) -> Result<Self, HandlerError> {
+        Ok(self)
+    }
+}
+
+impl IntoAnswer<CallToolResult> for Vec<ContentBlock> {
+    fn into_answer(self) -> Result<CallToolResult, HandlerError> {
+        Ok(CallToolResult { content: self, ..CallToolResult::default() })
+    }
+}
+
+impl IntoAnswer<CallToolResult> for ContentBlock {
+    fn into_answer(self) -> Result<CallToolResult, HandlerError> {
+        vec![self].into_answer()
+    }
+}
+
+impl IntoAnswer<CallToolResult> for String {
+    fn into_answer(self) -> Result<CallToolResult, HandlerError> {
+        Ok(CallToolResult::text(self))
+    }
+}
+
+impl IntoAnswer<CallToolResult> for &'static str {
+    fn into_answer(self) -> Result<CallToolResult, HandlerError> {
+        Ok(CallToolResult::text(self))
+    }
+}
+
+impl IntoAnswer<CallToolResult> for () {
+    fn into_answer(self) -> Result<CallToolResult, HandlerError> {
+        Ok(CallToolResult::default())
+    }
+}
+
+impl IntoAnswer<Self> for GetPromptResult {
+    fn into_answer(self) -> Result<Self, HandlerError> {
+        Ok(self)
+    }
+}
+
+impl IntoAnswer<GetPromptResult> for Vec<PromptMessage> {
+    fn into_answer(self) -> Result<GetPromptResult, HandlerError> {
+        Ok(GetPromptResult { messages: self, ..GetPromptResult::default() })
+    }
+}
+
+impl IntoAnswer<GetPromptResult> for PromptMessage {
+    fn into_answer(self) -> Result<GetPromptResult, HandlerError> {
+        vec![self].into_answer()
+    }
+}
+
+/// One message of the user.
+impl IntoAnswer<GetPromptResult> for String {
+    fn into_answer(self) -> Result<GetPromptResult, HandlerError> {
+        PromptMessage::user(ContentBlock::text(self)).into_answer()
+    }
+}
+
+impl IntoAnswer<Self> for ReadResourceResult {
+    fn into_answer(self) -> Result<Self, HandlerError> {
+        Ok(self)
+    }
+}

@@ -1,0 +1,322 @@
+//! What a handler knows of its request, and what it can say before its answer.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use thruway_mcp::json_rpc::{Error, ErrorCode, write_notification};
+use thruway_mcp::params::Params;
+use thruway_mcp::schema::{
+    ClientCapabilities, CreateMessageRequestParams, CreateMessageResult, ElicitRequestFormParams,
+    ElicitRequestURLParams, ElicitResult, Implementation, ListRootsResult, LoggingLevel,
+    LoggingMessageNotificationParams, ProgressNotificationParams, RequestId, methods,
+};
+use thruway_mcp::{Revision, modern};
+use tokio::sync::mpsc;
+
+use super::HandlerError;
+use crate::ask::{BoundRequest, Question, Rounds};
+use crate::session::Session;
+
+/// A request, while it is being handled. Borrows from the message.
+pub struct Call<'a> {
+    revision: Revision,
+    method: &'a str,
+    params: &'a Params<'a>,
+    client: ClientSide<'a>,
+    /// What the handler says before its answer, once it has asked for a context.
+    pub(crate) messages: RefCell<Option<(Context, mpsc::Receiver<Vec<u8>>)>>,
+}
+
+/// What is known of the client, in the manner of its era.
+pub(crate) enum ClientSide<'a> {
+    /// Everything is in the request.
+    Modern(&'a Arc<Rounds>),
+    /// It was said when the session began.
+    Legacy(&'a Arc<Session>),
+    /// Nothing is known: there is no session.
+    Unknown,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) const fn new(
+        revision: Revision,
+        method: &'a str,
+        params: &'a Params<'a>,
+        client: ClientSide<'a>,
+    ) -> Self {
+        Self { revision, method, params, client, messages: RefCell::new(None) }
+    }
+
+    /// What the answers to questions of the handler will be bound to.
+    pub(crate) fn bound(&self) -> BoundRequest {
+        BoundRequest::new(self.method, self.params)
+    }
+
+    /// The revision of the protocol that the request is in.
+    pub const fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// A member of the request's `_meta` that the protocol does not define.
+    pub fn meta(&self, name: &str) -> Option<Value> {
+        serde_json::from_str(self.params.meta.other(name)?.get()).ok()
+    }
+
+    /// What the client says it is. Not verified: nothing may depend on it.
+    pub fn client_info(&self) -> Option<Implementation> {
+        match self.client {
+            ClientSide::Modern(_) => serde_json::from_str(self.params.meta.client_info?.get()).ok(),
+            ClientSide::Legacy(session) => Some(session.client_info.clone()),
+            ClientSide::Unknown => None,
+        }
+    }
+
+    /// What the client can do.
+    ///
+    /// # Errors
+    /// It is malformed.
+    pub fn client_capabilities(&self) -> Result<ClientCapabilities, Error> {
+        match self.client {
+            ClientSide::Modern(_) => modern::client_capabilities(&self.params.meta),
+            ClientSide::Legacy(session) => Ok(session.client_capabilities.clone()),
+            ClientSide::Unknown => Ok(ClientCapabilities::default()),
+        }
+    }
+
+    /// What an asynchronous handler is given.
+    pub(crate) fn context(&self) -> Context {
+        if let Some((context, _)) = &*self.messages.borrow() {
+            return context.clone();
+        }
+        let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
+        let meta = &self.params.meta;
+        let (log_level, asks) = match self.client {
+            ClientSide::Modern(rounds) => {
+                let level = meta.log_level.as_deref().and_then(|level| level.parse().ok());
+                (level, Asks::Modern(rounds.clone()))
+            }
+            ClientSide::Legacy(session) => (session.log_level(), Asks::Legacy(session.clone())),
+            ClientSide::Unknown => (None, Asks::Nobody),
+        };
+        let context = Context(Arc::new(Inner {
+            revision: self.revision,
+            client_info: self.client_info(),
+            client_capabilities: self.client_capabilities(),
+            meta: meta.others.iter().map(|(name, value)| (name.to_string(), value.get().into())).collect(),
+            progress_token: meta.progress_token.as_ref().map(thruway_mcp::json_rpc::Id::to_owned),
+            progress: Mutex::new(None),
+            log_level,
+            asks,
+            outbox,
+        }));
+        *self.messages.borrow_mut() = Some((context.clone(), messages));
+        context
+    }
+}
+
+/// What an asynchronous handler knows of its request, and what it can do while it handles it. Clones are the same.
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+struct Inner {
+    revision: Revision,
+    client_info: Option<Implementation>,
+    client_capabilities: Result<ClientCapabilities, Error>,
+    meta: Vec<(String, Box<str>)>,
+    progress_token: Option<RequestId>,
+    /// What was reported last.
+    progress: Mutex<Option<f64>>,
+    log_level: Option<LoggingLevel>,
+    asks: Asks,
+    outbox: mpsc::Sender<Vec<u8>>,
+}
+
+enum Asks {
+    Modern(Arc<Rounds>),
+    Legacy(Arc<Session>),
+    Nobody,
+}
+
+impl Context {
+    /// The revision of the protocol that the request is in.
+    pub fn revision(&self) -> Revision {
+        self.0.revision
+    }
+
+    /// A member of the request's `_meta` that the protocol does not define, such as `traceparent`.
+    pub fn meta(&self, name: &str) -> Option<Value> {
+        let (_, value) = self.0.meta.iter().find(|(member, _)| member == name)?;
+        serde_json::from_str(value).ok()
+    }
+
+    /// What the client says it is. Not verified: nothing may depend on it.
+    pub fn client_info(&self) -> Option<&Implementation> {
+        self.0.client_info.as_ref()
+    }
+
+    /// What the client can do.
+    ///
+    /// # Errors
+    /// It is malformed.
+    pub fn client_capabilities(&self) -> Result<&ClientCapabilities, HandlerError> {
+        self.0.client_capabilities.as_ref().map_err(|error| error.clone().into())
+    }
+
+    /// Reports how far the handler is, if the client wants to know. What is not more than was reported before is passed
+    /// over. Waits while the client is slow.
+    pub async fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        let Some(token) = &self.0.progress_token else { return };
+        {
+            let mut last = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+            if last.is_some_and(|last| progress <= last) {
+                return;
+            }
+            *last = Some(progress);
+        }
+        let params = ProgressNotificationParams {
+            progress_token: token.clone(),
+            progress,
+            total,
+            message: message.map(str::to_owned),
+            meta: None,
+        };
+        self.notify(methods::NOTIFICATIONS_PROGRESS, &params).await;
+    }
+
+    /// Sends a log message, if the client wants such of this level.
+    pub async fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) {
+        if self.0.log_level.is_none_or(|wanted| level < wanted) {
+            return;
+        }
+        let Ok(data) = serde_json::to_value(data) else { return };
+        let params =
+            LoggingMessageNotificationParams { level, logger: logger.map(str::to_owned), data, meta: None };
+        self.notify(methods::NOTIFICATIONS_MESSAGE, &params).await;
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.outbox.is_closed()
+    }
+
+    /// Ready when nobody waits for the answer any more. The handler itself is dropped then; this is for what it has started
+    /// elsewhere.
+    pub async fn cancelled(&self) {
+        self.0.outbox.closed().await;
+    }
+
+    /// Asks the user to fill in a form. `key` tells the questions of one request apart, and must be the same each time the
+    /// handler runs.
+    ///
+    /// # Errors
+    /// The client cannot do that, or answers with an error.
+    pub async fn elicit(
+        &self,
+        key: &str,
+        form: ElicitRequestFormParams,
+    ) -> Result<ElicitResult, HandlerError> {
+        let required = || ClientCapabilities::default().with_elicitation();
+        self.require(ClientCapabilities::has_form_elicitation, required)?;
+        self.ask(key, methods::ELICITATION_CREATE, &form).await
+    }
+
+    /// Asks the user to visit a page, for what must not pass through the client. As [`elicit`](Self::elicit) otherwise.
+    ///
+    /// # Errors
+    /// As [`elicit`](Self::elicit).
+    pub async fn elicit_url(
+        &self,
+        key: &str,
+        page: ElicitRequestURLParams,
+    ) -> Result<ElicitResult, HandlerError> {
+        let required = || ClientCapabilities::default().with_url_elicitation();
+        self.require(ClientCapabilities::has_url_elicitation, required)?;
+        self.ask(key, methods::ELICITATION_CREATE, &page).await
+    }
+
+    /// Asks the client's model. As [`elicit`](Self::elicit) otherwise.
+    ///
+    /// # Errors
+    /// As [`elicit`](Self::elicit).
+    pub async fn sample(
+        &self,
+        key: &str,
+        request: CreateMessageRequestParams,
+    ) -> Result<CreateMessageResult, HandlerError> {
+        let required = || ClientCapabilities::default().with_sampling();
+        self.require(|capabilities| capabilities.sampling.is_some(), required)?;
+        self.ask(key, methods::SAMPLING_CREATE_MESSAGE, &request).await
+    }
+
+    /// Asks which directories the client works in. As [`elicit`](Self::elicit) otherwise.
+    ///
+    /// # Errors
+    /// As [`elicit`](Self::elicit).
+    pub async fn list_roots(&self, key: &str) -> Result<ListRootsResult, HandlerError> {
+        let required = || ClientCapabilities::default().with_roots();
+        self.require(|capabilities| capabilities.roots.is_some(), required)?;
+        self.ask(key, methods::ROOTS_LIST, &Value::Object(serde_json::Map::new())).await
+    }
+
+    fn require(
+        &self,
+        has: impl FnOnce(&ClientCapabilities) -> bool,
+        required: impl FnOnce() -> ClientCapabilities,
+    ) -> Result<(), HandlerError> {
+        if has(self.client_capabilities()?) {
+            return Ok(());
+        }
+        Err(HandlerError::Protocol(match self.0.asks {
+            Asks::Modern(_) => modern::missing_capability(&required()),
+            Asks::Legacy(_) | Asks::Nobody => {
+                Error::new(ErrorCode::INVALID_REQUEST, "the client lacks a capability that is needed")
+            }
+        }))
+    }
+
+    async fn ask<R: DeserializeOwned>(
+        &self,
+        key: &str,
+        method: &'static str,
+        params: &impl Serialize,
+    ) -> Result<R, HandlerError> {
+        let params = serde_json::to_value(params)
+            .map_err(|_| Error::internal("a question cannot be written as JSON"))?;
+        let question = Question { method, params };
+        match &self.0.asks {
+            Asks::Modern(rounds) => Ok(poll_fn(|_| rounds.poll_answer(key, &question)).await),
+            Asks::Nobody => Err(Error::internal("there is no session in which to ask").into()),
+            Asks::Legacy(session) => {
+                let answer = session.pending.ask(&question, &self.0.outbox).await?;
+                Ok(R::deserialize(answer).map_err(|_| Error::internal("the client's answer is malformed"))?)
+            }
+        }
+    }
+
+    async fn notify(&self, method: &str, params: &impl Serialize) {
+        let mut message = Vec::new();
+        write_notification(&mut message, method, params);
+        // If nobody listens any more, the handler is about to be dropped.
+        let _ = self.0.outbox.send(message).await;
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("revision", &self.0.revision).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("revision", &self.revision).finish_non_exhaustive()
+    }
+}
+
+/// How many messages of one request wait for its client before its handler does.
+const MESSAGES_MAX: usize = 16;

@@ -1,0 +1,114 @@
+//! Plain functions as handlers.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use thruway_mcp::schema::JsonObject;
+
+use super::{Call, Context, HandlerError, IntoAnswer};
+
+/// Answers calls of a tool, a prompt or a resource: takes an `I`, gives an `O`.
+///
+/// | function | called |
+/// |---|---|
+/// | `Fn() -> impl IntoAnswer<O>` | at once, where the input is of a known type |
+/// | `Fn(I) -> impl IntoAnswer<O>` | at once, and answered at once |
+/// | `Fn(I, &Call) -> impl IntoAnswer<O>` | the same, and told about the request |
+/// | `Fn(I, Context) -> impl Future<Output: IntoAnswer<O>>` | answered when the future is done; may report progress, log, and ask the client |
+///
+/// A closure must name the types of its arguments. A function that returns at once costs least; one that waits must
+/// be `async`, because it would keep every other request of its worker waiting. `Marker` only tells the four apart.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler that makes `{O}` of `{I}`",
+    note = "a handler is a function of its input, of its input and `&Call`, or an `async` one of its input and `Context`",
+    note = "a closure must name the types of its arguments, and what is returned must implement `IntoAnswer<{O}>`"
+)]
+pub trait Handler<I, O, Marker>: Send + Sync + 'static {
+    /// The JSON Schema of what is answered, if the type of the answer has one.
+    fn output_schema() -> Option<JsonObject>;
+
+    /// Answers a call, or begins to.
+    fn call(&self, input: I, call: &Call<'_>) -> Outcome<O>;
+}
+
+/// An answer, now or later.
+pub enum Outcome<O> {
+    /// The answer. Costs nothing more than itself.
+    Now(Result<O, HandlerError>),
+    /// A future, which is dropped if the client goes or cancels.
+    Later(Later<O>),
+}
+
+/// A future answer.
+pub type Later<O> = Pin<Box<dyn Future<Output = Result<O, HandlerError>> + Send>>;
+
+impl<F, I, O, R> Handler<I, O, fn() -> R> for F
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: IntoAnswer<O>,
+{
+    fn output_schema() -> Option<JsonObject> {
+        R::output_schema()
+    }
+
+    fn call(&self, _: I, _: &Call<'_>) -> Outcome<O> {
+        Outcome::Now(self().into_answer())
+    }
+}
+
+impl<F, I, O, R> Handler<I, O, fn(I) -> R> for F
+where
+    F: Fn(I) -> R + Send + Sync + 'static,
+    R: IntoAnswer<O>,
+{
+    fn output_schema() -> Option<JsonObject> {
+        R::output_schema()
+    }
+
+    fn call(&self, input: I, _: &Call<'_>) -> Outcome<O> {
+        Outcome::Now(self(input).into_answer())
+    }
+}
+
+impl<F, I, O, R> Handler<I, O, fn(I, &Call<'_>) -> R> for F
+where
+    F: Fn(I, &Call<'_>) -> R + Send + Sync + 'static,
+    R: IntoAnswer<O>,
+{
+    fn output_schema() -> Option<JsonObject> {
+        R::output_schema()
+    }
+
+    fn call(&self, input: I, call: &Call<'_>) -> Outcome<O> {
+        Outcome::Now(self(input, call).into_answer())
+    }
+}
+
+impl<F, I, O, T, R> Handler<I, O, fn(I, Context) -> (T, R)> for F
+where
+    F: Fn(I, Context) -> T + Send + Sync + 'static,
+    T: Future<Output = R> + Send + 'static,
+    R: IntoAnswer<O>,
+{
+    fn output_schema() -> Option<JsonObject> {
+        R::output_schema()
+    }
+
+    fn call(&self, input: I, call: &Call<'_>) -> Outcome<O> {
+        let answer = self(input, call.context());
+        Outcome::Later(Box::pin(async move { answer.await.into_answer() }))
+    }
+}
+
+impl<O: 'static> Outcome<O> {
+    /// The outcome changed by `change` when it is there.
+    pub(crate) fn map<P>(
+        self,
+        change: impl FnOnce(Result<O, HandlerError>) -> Result<P, HandlerError> + Send + 'static,
+    ) -> Outcome<P> {
+        match self {
+            Self::Now(outcome) => Outcome::Now(change(outcome)),
+            Self::Later(later) => Outcome::Later(Box::pin(async move { change(later.await) })),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What users write: functions that tools, prompts and resources are made of.
+
+mod answer;
+mod context;
+mod error;
+mod function;
+
+pub use answer::{IntoAnswer, Structured};
+pub(crate) use context::ClientSide;
+pub use context::{Call, Context};
+pub use error::{BoxError, HandlerError};
+pub use function::{Handler, Later, Outcome};

@@ -1,0 +1,32 @@
+//! MCP servers: tools, resources and prompts, over stdio and Streamable HTTP, in both eras of the protocol.
+//!
+//! Nothing here knows what messages look like: that is `thruway-mcp`; nothing here parses HTTP or touches sockets: that
+//! is `thruway-server`.
+#![forbid(unsafe_code)]
+
+// what users write
+mod handlers;
+mod json_schema;
+
+// what a server offers
+mod registry;
+mod server;
+
+// from a message to its answer
+mod dispatch;
+mod ask;
+mod session;
+
+// bindings
+mod streamable_http;
+mod stdio;
+
+#[cfg(test)]
+mod testing;
+
+pub use handlers::{BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, Outcome, Structured};
+pub use registry::{CompletionInput, InvalidUriTemplate, ResourceAnswer, UriParameters};
+pub use server::{LegacySessions, McpServer, McpServerOptions, RegistrationError};
+pub use streamable_http::McpEndpoint;
+
+pub use thruway_mcp::{Revision, json_rpc, schema};

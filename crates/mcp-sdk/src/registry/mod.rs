@@ -1,0 +1,25 @@
+//! What a server offers: lists that may change while it runs.
+
+mod list;
+mod resources;
+mod uri_template;
+mod tools;
+mod prompts;
+
+pub(crate) use list::{List, Named};
+pub use prompts::CompletionInput;
+pub(crate) use prompts::{CompletionHandler, PromptEntry};
+pub use resources::ResourceAnswer;
+pub(crate) use resources::{ResourceEntry, TemplateEntry};
+pub(crate) use tools::ToolEntry;
+pub use uri_template::{InvalidUriTemplate, UriParameters};
+
+/// Everything a server offers at one moment.
+#[derive(Clone, Default)]
+pub(crate) struct Registry {
+    pub(crate) tools: List<ToolEntry>,
+    pub(crate) resources: List<ResourceEntry>,
+    pub(crate) templates: List<TemplateEntry>,
+    pub(crate) prompts: List<PromptEntry>,
+    pub(crate) completions: Vec<std::sync::Arc<CompletionHandler>>,
+}

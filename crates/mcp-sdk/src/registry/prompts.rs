@@ -1,0 +1,98 @@
+//! Prompts, and completions of arguments.
+
+use std::collections::HashMap;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::Error;
+use thruway_mcp::schema::{GetPromptResult, JsonObject, Prompt, PromptArgument};
+
+use super::Named;
+use crate::handlers::{Call, Handler, HandlerError, IntoAnswer, Outcome};
+use crate::json_schema;
+
+type PromptHandler = Box<dyn Fn(&str, &Call<'_>) -> Outcome<GetPromptResult> + Send + Sync>;
+
+/// A prompt and what answers those who want it.
+pub(crate) struct PromptEntry {
+    definition: Prompt,
+    handler: PromptHandler,
+}
+
+impl PromptEntry {
+    pub(crate) fn new<I, M, H>(mut definition: Prompt, handler: H) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + 'static,
+        H: Handler<I, GetPromptResult, M>,
+    {
+        if definition.arguments.is_empty() {
+            definition.arguments = arguments_of(&json_schema::of::<I>());
+        }
+        let handler: PromptHandler = Box::new(move |arguments, call| match serde_json::from_str(arguments) {
+            Ok(input) => handler.call(input, call),
+            Err(error) => {
+                Outcome::Now(Err(Error::invalid_params(format!("invalid arguments: {error}")).into()))
+            }
+        });
+        Self { definition, handler }
+    }
+
+    pub(crate) fn get(&self, arguments: Option<&RawValue>, call: &Call<'_>) -> Outcome<GetPromptResult> {
+        (self.handler)(arguments.map_or("{}", RawValue::get), call)
+    }
+}
+
+/// Arguments of a prompt have no types, only names: the properties of the type that they are read as.
+fn arguments_of(schema: &JsonObject) -> Vec<PromptArgument> {
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required =
+        |name: &String| required.is_some_and(|required| required.iter().any(|other| other == name));
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties
+        .into_iter()
+        .flatten()
+        .map(|(name, property)| {
+            let mut argument = PromptArgument::new(name).with_required(is_required(name));
+            argument.description = property.get("description").and_then(Value::as_str).map(str::to_owned);
+            argument
+        })
+        .collect()
+}
+
+impl Named for PromptEntry {
+    const MEMBER: &'static str = "prompts";
+    type Definition = Prompt;
+
+    fn name(&self) -> &str {
+        &self.definition.name
+    }
+
+    fn definition(&self) -> &Prompt {
+        &self.definition
+    }
+}
+
+/// What is to be completed.
+#[derive(Clone, Debug)]
+pub struct CompletionInput {
+    /// What has been typed of the argument.
+    pub value: String,
+    /// The other arguments, as far as they are known.
+    pub arguments: HashMap<String, String>,
+}
+
+/// Completes one argument of one prompt or template.
+pub(crate) struct CompletionHandler {
+    /// The name of the prompt, or the template.
+    pub(crate) of: String,
+    pub(crate) argument: String,
+    pub(crate) handler: Box<dyn Fn(CompletionInput, &Call<'_>) -> Outcome<Vec<String>> + Send + Sync>,
+}
+
+impl<T: Into<String>> IntoAnswer<Vec<String>> for Vec<T> {
+    fn into_answer(self) -> Result<Vec<String>, HandlerError> {
+        Ok(self.into_iter().map(Into::into).collect())
+    }
+}

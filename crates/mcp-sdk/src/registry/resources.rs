@@ -1,0 +1,143 @@
+//! Resources and templates of them.
+
+use thruway_mcp::schema::{Base64Data, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+
+use super::Named;
+use super::uri_template::{UriParameters, UriTemplate};
+use crate::handlers::{Call, Handler, HandlerError, IntoAnswer, Outcome};
+use crate::server::RegistrationError;
+
+type ResourceHandler = Box<dyn Fn(UriParameters, &Call<'_>) -> Outcome<ResourceAnswer> + Send + Sync>;
+
+/// What a handler of resources answers, before it is known which resource it is.
+#[derive(Debug)]
+pub enum ResourceAnswer {
+    /// Text.
+    Text(String),
+    /// Octets.
+    Blob(Vec<u8>),
+    /// Everything, with its URIs and types.
+    Contents(ReadResourceResult),
+}
+
+/// A resource and what answers those who read it.
+pub(crate) struct ResourceEntry {
+    definition: Resource,
+    handler: ResourceHandler,
+}
+
+/// A template, and what answers those who read what matches it.
+pub(crate) struct TemplateEntry {
+    definition: ResourceTemplate,
+    template: UriTemplate,
+    handler: ResourceHandler,
+}
+
+impl ResourceEntry {
+    pub(crate) fn new<M>(
+        definition: Resource,
+        handler: impl Handler<UriParameters, ResourceAnswer, M>,
+    ) -> Self {
+        Self { definition, handler: Box::new(move |parameters, call| handler.call(parameters, call)) }
+    }
+
+    pub(crate) fn read(&self, call: &Call<'_>) -> Outcome<ReadResourceResult> {
+        let uri = self.definition.uri.clone();
+        let outcome = (self.handler)(UriParameters::without_parameters(uri.clone()), call);
+        contents(outcome, uri, self.definition.mime_type.clone())
+    }
+}
+
+impl TemplateEntry {
+    pub(crate) fn new<M>(
+        definition: ResourceTemplate,
+        handler: impl Handler<UriParameters, ResourceAnswer, M>,
+    ) -> Result<Self, RegistrationError> {
+        let template = UriTemplate::parse(&definition.uri_template)
+            .map_err(|error| RegistrationError::new(&definition.uri_template, error.to_string()))?;
+        let handler: ResourceHandler = Box::new(move |parameters, call| handler.call(parameters, call));
+        Ok(Self { definition, template, handler })
+    }
+
+    pub(crate) fn matches(&self, uri: &str) -> bool {
+        self.template.matches(uri).is_some()
+    }
+
+    /// Reads what is at `uri`; `None` if that does not match.
+    pub(crate) fn read(&self, uri: &str, call: &Call<'_>) -> Option<Outcome<ReadResourceResult>> {
+        let outcome = (self.handler)(self.template.matches(uri)?, call);
+        Some(contents(outcome, uri.to_owned(), self.definition.mime_type.clone()))
+    }
+}
+
+fn contents(
+    outcome: Outcome<ResourceAnswer>,
+    uri: String,
+    mime_type: Option<String>,
+) -> Outcome<ReadResourceResult> {
+    outcome.map(move |answer| {
+        Ok(match answer? {
+            ResourceAnswer::Text(text) => ReadResourceResult::text(uri, mime_type, text),
+            ResourceAnswer::Blob(octets) => {
+                ReadResourceResult::blob(uri, mime_type, Base64Data::from_bytes(&octets))
+            }
+            ResourceAnswer::Contents(result) => result,
+        })
+    })
+}
+
+impl Named for ResourceEntry {
+    const MEMBER: &'static str = "resources";
+    type Definition = Resource;
+
+    fn name(&self) -> &str {
+        &self.definition.uri
+    }
+
+    fn definition(&self) -> &Resource {
+        &self.definition
+    }
+}
+
+impl Named for TemplateEntry {
+    const MEMBER: &'static str = "resourceTemplates";
+    type Definition = ResourceTemplate;
+
+    fn name(&self) -> &str {
+        &self.definition.uri_template
+    }
+
+    fn definition(&self) -> &ResourceTemplate {
+        &self.definition
+    }
+}
+
+impl IntoAnswer<ResourceAnswer> for &'static str {
+    fn into_answer(self) -> Result<ResourceAnswer, HandlerError> {
+        Ok(ResourceAnswer::Text(self.to_owned()))
+    }
+}
+
+impl IntoAnswer<ResourceAnswer> for String {
+    fn into_answer(self) -> Result<ResourceAnswer, HandlerError> {
+        Ok(ResourceAnswer::Text(self))
+    }
+}
+
+impl IntoAnswer<ResourceAnswer> for Vec<u8> {
+    fn into_answer(self) -> Result<ResourceAnswer, HandlerError> {
+        Ok(ResourceAnswer::Blob(self))
+    }
+}
+
+impl IntoAnswer<ResourceAnswer> for ReadResourceResult {
+    fn into_answer(self) -> Result<ResourceAnswer, HandlerError> {
+        Ok(ResourceAnswer::Contents(self))
+    }
+}
+
+impl IntoAnswer<ResourceAnswer> for Vec<ResourceContents> {
+    fn into_answer(self) -> Result<ResourceAnswer, HandlerError> {
+        Ok(ResourceAnswer::Contents(ReadResourceResult { contents: self, ..ReadResourceResult::default() }))
+    }
+}

@@ -1,0 +1,132 @@
+//! Tools.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::Error;
+use thruway_mcp::param_headers::{self, ParamHeader};
+use thruway_mcp::schema::{CallToolResult, Tool};
+
+use super::Named;
+use crate::handlers::{Call, Handler, HandlerError, Outcome};
+use crate::json_schema::{self, Checked};
+use crate::server::RegistrationError;
+
+/// Calls a tool with arguments as they were sent.
+pub(crate) type ToolHandler = Box<dyn Fn(&str, &Call<'_>) -> Outcome<CallToolResult> + Send + Sync>;
+
+/// A tool and what answers its calls.
+pub(crate) struct ToolEntry {
+    definition: Tool,
+    handler: ToolHandler,
+    /// What the arguments are checked against, if to read them as the handler's type is not check enough.
+    input: Option<Checked>,
+    /// What structured content is checked against, unless it is made of the type that the schema is.
+    output: Option<Arc<Checked>>,
+    param_headers: Vec<ParamHeader>,
+}
+
+impl ToolEntry {
+    pub(crate) fn new<I, M, H>(mut definition: Tool, handler: H) -> Result<Self, RegistrationError>
+    where
+        I: DeserializeOwned + JsonSchema + 'static,
+        H: Handler<I, CallToolResult, M>,
+    {
+        let invalid = |reason: String| RegistrationError::new(&definition.name, reason);
+        let is_schema_given = definition.input_schema != Tool::new("").input_schema;
+        if !is_schema_given {
+            definition.input_schema = json_schema::of_arguments::<I>();
+        }
+        let input = if is_schema_given || json_schema::says_more_than_its_type(&definition.input_schema) {
+            Some(Checked::compile(&definition.input_schema).map_err(|error| invalid(error.0))?)
+        } else {
+            None
+        };
+        let output = match &definition.output_schema {
+            Some(schema) => Some(Arc::new(Checked::compile(schema).map_err(|error| invalid(error.0))?)),
+            None => None,
+        };
+        let param_headers = param_headers::find(&definition.input_schema)
+            .map_err(|error| invalid(format!("an annotation `x-mcp-header` is invalid: {error:?}")))?;
+        if definition.output_schema.is_none() {
+            definition.output_schema = H::output_schema();
+        }
+        let handler: ToolHandler = Box::new(move |arguments, call| match serde_json::from_str(arguments) {
+            Ok(input) => handler.call(input, call),
+            Err(error) => Outcome::Now(Err(invalid_arguments(&error.to_string()))),
+        });
+        Ok(Self { definition, handler, input, output, param_headers })
+    }
+
+    /// The headers that must mirror arguments.
+    pub(crate) fn param_headers(&self) -> &[ParamHeader] {
+        &self.param_headers
+    }
+
+    /// Calls the tool. What goes wrong with the arguments or in the handler is a result that says so.
+    pub(crate) fn call(&self, arguments: Option<&RawValue>, call: &Call<'_>) -> Outcome<CallToolResult> {
+        let arguments = arguments.map_or("{}", RawValue::get);
+        let outcome = match self.input.as_ref().and_then(|checked| violations(checked, arguments)) {
+            Some(violations) => Outcome::Now(Err(invalid_arguments(&violations))),
+            None => (self.handler)(arguments, call),
+        };
+        match (outcome, &self.output) {
+            (Outcome::Now(outcome), None) => Outcome::Now(settle(outcome, None)),
+            (outcome, output) => {
+                let output = output.clone();
+                outcome.map(move |outcome| settle(outcome, output.as_deref()))
+            }
+        }
+    }
+}
+
+fn violations(checked: &Checked, arguments: &str) -> Option<String> {
+    match serde_json::from_str(arguments) {
+        Ok(value) => checked.violations(&value),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+fn invalid_arguments(reason: &str) -> HandlerError {
+    HandlerError::Failed(format!("invalid arguments: {reason}"))
+}
+
+/// A failure becomes a result; structured content that breaks its schema is a mistake of the server.
+fn settle(
+    outcome: Result<CallToolResult, HandlerError>,
+    output: Option<&Checked>,
+) -> Result<CallToolResult, HandlerError> {
+    let result = match outcome {
+        Ok(result) => result,
+        Err(HandlerError::Failed(reason)) => return Ok(CallToolResult::error(reason)),
+        Err(error @ HandlerError::Protocol(_)) => return Err(error),
+    };
+    if let Some(checked) = output
+        && result.is_error != Some(true)
+    {
+        let structured = result.structured_content.as_ref();
+        let value: Value =
+            structured.and_then(|content| serde_json::from_str(content.as_str()).ok()).unwrap_or_default();
+        if let Some(violations) = checked.violations(&value) {
+            tracing::error!(%violations, "the result of a tool does not match its output schema");
+            return Err(Error::internal("the result of the tool does not match its output schema").into());
+        }
+    }
+    Ok(result)
+}
+
+impl Named for ToolEntry {
+    const MEMBER: &'static str = "tools";
+    type Definition = Tool;
+
+    fn name(&self) -> &str {
+        &self.definition.name
+    }
+
+    fn definition(&self) -> &Tool {
+        &self.definition
+    }
+}

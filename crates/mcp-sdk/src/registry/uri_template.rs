@@ -1,0 +1,144 @@
+//! Templates of URIs (RFC 6570, the forms `{name}` and `{+name}`), and what matches them.
+
+use std::fmt;
+
+use percent_encoding::percent_decode_str;
+
+/// A template, taken apart.
+#[derive(Clone, Debug)]
+pub(crate) struct UriTemplate {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    Literal(String),
+    /// Anything but what separates parts of a URI.
+    Segment(String),
+    /// Anything.
+    Rest(String),
+}
+
+/// The parameters of a URI that matched a template, percent-decoded.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UriParameters {
+    uri: String,
+    parameters: Vec<(String, String)>,
+}
+
+/// The template uses a form that is not supported, is unbalanced, or has two expressions in a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InvalidUriTemplate;
+
+impl UriParameters {
+    pub(crate) const fn without_parameters(uri: String) -> Self {
+        Self { uri, parameters: Vec::new() }
+    }
+
+    /// The whole URI.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// The parameter `name`, empty if the template has none of that name.
+    pub fn parameter(&self, name: &str) -> &str {
+        self.parameters.iter().find(|(parameter, _)| parameter == name).map_or("", |(_, value)| value)
+    }
+}
+
+impl UriTemplate {
+    pub(crate) fn parse(template: &str) -> Result<Self, InvalidUriTemplate> {
+        let mut parts = Vec::new();
+        let mut rest = template;
+        while let Some((literal, after)) = rest.split_once('{') {
+            let (expression, after) = after.split_once('}').ok_or(InvalidUriTemplate)?;
+            if literal.contains('}') || (literal.is_empty() && !parts.is_empty()) {
+                return Err(InvalidUriTemplate);
+            }
+            parts.push(Part::Literal(literal.to_owned()));
+            let (part, name): (fn(String) -> Part, _) = match expression.strip_prefix('+') {
+                Some(name) => (Part::Rest, name),
+                None => (Part::Segment, expression),
+            };
+            if name.is_empty() || !name.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'_') {
+                return Err(InvalidUriTemplate);
+            }
+            parts.push(part(name.to_owned()));
+            rest = after;
+        }
+        if rest.contains('}') {
+            return Err(InvalidUriTemplate);
+        }
+        parts.push(Part::Literal(rest.to_owned()));
+        Ok(Self { parts })
+    }
+
+    /// The parameters, if `uri` matches.
+    pub(crate) fn matches(&self, uri: &str) -> Option<UriParameters> {
+        let mut parameters = Vec::new();
+        let mut rest = uri;
+        let mut parts = self.parts.iter().peekable();
+        while let Some(part) = parts.next() {
+            let (name, may_have_slash) = match part {
+                Part::Literal(literal) => {
+                    rest = rest.strip_prefix(literal.as_str())?;
+                    continue;
+                }
+                Part::Segment(name) => (name, false),
+                Part::Rest(name) => (name, true),
+            };
+            let end = match parts.peek() {
+                Some(Part::Literal(literal)) if !literal.is_empty() => rest.find(literal.as_str())?,
+                _ => rest.len(),
+            };
+            let (value, after) = rest.split_at(end);
+            if value.is_empty() || (!may_have_slash && value.contains(['/', '?', '#'])) {
+                return None;
+            }
+            let value = percent_decode_str(value).decode_utf8().ok()?;
+            parameters.push((name.clone(), value.into_owned()));
+            rest = after;
+        }
+        rest.is_empty().then(|| UriParameters { uri: uri.to_owned(), parameters })
+    }
+}
+
+impl fmt::Display for InvalidUriTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a URI template of literals, `{name}` and `{+name}`")
+    }
+}
+
+impl std::error::Error for InvalidUriTemplate {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matched(template: &str, uri: &str) -> Option<Vec<(String, String)>> {
+        UriTemplate::parse(template).unwrap().matches(uri).map(|matched| matched.parameters)
+    }
+
+    #[test]
+    fn parameters_are_found_between_literals() {
+        let id = |value: &str| Some(vec![("id".to_owned(), value.to_owned())]);
+        assert_eq!(matched("test://template/{id}/data", "test://template/5/data"), id("5"));
+        assert_eq!(matched("test://template/{id}/data", "test://template/a%2Fb/data"), id("a/b"));
+        assert_eq!(matched("file:///{+id}", "file:///a/b"), id("a/b"));
+        for uri in [
+            "test://template//data",
+            "test://template/5/6/data",
+            "test://template/5/data/",
+            "test://t/%ff/data",
+        ] {
+            assert_eq!(matched("test://template/{id}/data", uri), None, "{uri}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_supported_is_refused() {
+        for template in ["a{", "a}", "a{}", "{a}{b}", "{?q}", "{a,b}", "a{b{c}}"] {
+            assert_eq!(UriTemplate::parse(template).err(), Some(InvalidUriTemplate), "{template}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! A server: what it is, what it offers, and how that changes while it runs.
+
+mod changes;
+mod options;
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use thruway_mcp::modern::ResultWriter;
+use thruway_mcp::schema::{
+    CallToolResult, GetPromptResult, Implementation, JsonObject, ListCapability, Prompt, Resource,
+    ResourceTemplate, ResourcesCapability, ServerCapabilities, Tool,
+};
+
+use crate::ask::StateKey;
+use crate::handlers::Handler;
+use crate::registry::{
+    CompletionHandler, CompletionInput, PromptEntry, Registry, ResourceAnswer, ResourceEntry, TemplateEntry,
+    ToolEntry, UriParameters,
+};
+use crate::session::Sessions;
+
+pub(crate) use changes::{Change, Changes, Subscription};
+pub use options::{LegacySessions, McpServerOptions};
+
+/// An MCP server. Clones are the same server.
+///
+/// The methods named after what they add are for building one, and panic at mistakes; those that begin with `add_` and
+/// `remove_` are for servers that run, and tell the clients that listen.
+#[derive(Clone)]
+pub struct McpServer {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) info: Implementation,
+    pub(crate) options: McpServerOptions,
+    pub(crate) results: ResultWriter,
+    pub(crate) registry: ArcSwap<Registry>,
+    pub(crate) changes: Changes,
+    pub(crate) state_key: StateKey,
+    pub(crate) sessions: Sessions,
+}
+
+impl McpServer {
+    /// A server with this name and version that offers nothing yet.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self::with_options(Implementation::new(name, version), McpServerOptions::default())
+    }
+
+    /// The same, with more to say of itself and with options.
+    ///
+    /// # Panics
+    /// The system has no random numbers.
+    pub fn with_options(info: Implementation, options: McpServerOptions) -> Self {
+        let results = ResultWriter::new(&info).expect("plain data can be written");
+        let state_key = options.state_key.map_or_else(StateKey::random, StateKey::new);
+        let sessions = Sessions::new(options.session_idle, options.sessions_max);
+        let shared = Shared {
+            info,
+            options,
+            results,
+            registry: ArcSwap::default(),
+            changes: Changes::default(),
+            state_key,
+            sessions,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Offers a tool.
+    ///
+    /// The arguments are read as the handler's input, whose JSON Schema is the tool's input schema unless `definition` has
+    /// one; they are checked against it in any case. The output schema is that of [`Structured`](crate::Structured)
+    /// content.
+    ///
+    /// # Panics
+    /// A schema is invalid.
+    #[must_use]
+    pub fn tool<I, M>(self, definition: Tool, handler: impl Handler<I, CallToolResult, M>) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + 'static,
+    {
+        expect(self.add_tool(definition, handler));
+        self
+    }
+
+    /// Offers a resource. What the handler returns becomes its content, with its URI and type.
+    #[must_use]
+    pub fn resource<M>(
+        self,
+        definition: Resource,
+        handler: impl Handler<UriParameters, ResourceAnswer, M>,
+    ) -> Self {
+        self.add_resource(definition, handler);
+        self
+    }
+
+    /// Offers resources whose URIs match a template.
+    ///
+    /// # Panics
+    /// The template is invalid, or has expressions other than `{name}` and `{+name}`.
+    #[must_use]
+    pub fn resource_template<M>(
+        self,
+        definition: ResourceTemplate,
+        handler: impl Handler<UriParameters, ResourceAnswer, M>,
+    ) -> Self {
+        expect(self.add_resource_template(definition, handler));
+        self
+    }
+
+    /// Offers a prompt. The arguments are read as the handler's input; if `definition` names none, they are its properties.
+    #[must_use]
+    pub fn prompt<I, M>(self, definition: Prompt, handler: impl Handler<I, GetPromptResult, M>) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + 'static,
+    {
+        self.add_prompt(definition, handler);
+        self
+    }
+
+    /// Completes `argument` of the prompt or resource template named `of`.
+    #[must_use]
+    pub fn completion<M>(
+        self,
+        of: impl Into<String>,
+        argument: impl Into<String>,
+        handler: impl Handler<CompletionInput, Vec<String>, M>,
+    ) -> Self {
+        let completion = Arc::new(CompletionHandler {
+            of: of.into(),
+            argument: argument.into(),
+            handler: Box::new(move |input, call| handler.call(input, call)),
+        });
+        self.shared.change(None, |registry| registry.completions.push(completion.clone()));
+        self
+    }
+
+    /// Offers a tool, or another in the place of one with the same name.
+    ///
+    /// # Errors
+    /// A schema is invalid.
+    pub fn add_tool<I, M>(
+        &self,
+        definition: Tool,
+        handler: impl Handler<I, CallToolResult, M>,
+    ) -> Result<(), RegistrationError>
+    where
+        I: DeserializeOwned + JsonSchema + 'static,
+    {
+        let entry = Arc::new(ToolEntry::new(definition, handler)?);
+        self.shared.change(Some(Change::Tools), |registry| registry.tools.insert(entry.clone()));
+        Ok(())
+    }
+
+    /// Offers a tool no longer. Whether there was such a one.
+    pub fn remove_tool(&self, name: &str) -> bool {
+        self.shared.change(Some(Change::Tools), |registry| registry.tools.remove(name))
+    }
+
+    /// Offers a resource, or another in the place of one with the same URI.
+    pub fn add_resource<M>(
+        &self,
+        definition: Resource,
+        handler: impl Handler<UriParameters, ResourceAnswer, M>,
+    ) {
+        let entry = Arc::new(ResourceEntry::new(definition, handler));
+        self.shared.change(Some(Change::Resources), |registry| registry.resources.insert(entry.clone()));
+    }
+
+    /// Offers a resource no longer. Whether there was such a one.
+    pub fn remove_resource(&self, uri: &str) -> bool {
+        self.shared.change(Some(Change::Resources), |registry| registry.resources.remove(uri))
+    }
+
+    /// Offers resources whose URIs match a template.
+    ///
+    /// # Errors
+    /// The template is invalid, or has expressions other than `{name}` and `{+name}`.
+    pub fn add_resource_template<M>(
+        &self,
+        definition: ResourceTemplate,
+        handler: impl Handler<UriParameters, ResourceAnswer, M>,
+    ) -> Result<(), RegistrationError> {
+        let entry = Arc::new(TemplateEntry::new(definition, handler)?);
+        self.shared.change(Some(Change::Resources), |registry| registry.templates.insert(entry.clone()));
+        Ok(())
+    }
+
+    /// Offers a prompt, or another in the place of one with the same name.
+    pub fn add_prompt<I, M>(&self, definition: Prompt, handler: impl Handler<I, GetPromptResult, M>)
+    where
+        I: DeserializeOwned + JsonSchema + 'static,
+    {
+        let entry = Arc::new(PromptEntry::new(definition, handler));
+        self.shared.change(Some(Change::Prompts), |registry| registry.prompts.insert(entry.clone()));
+    }
+
+    /// Offers a prompt no longer. Whether there was such a one.
+    pub fn remove_prompt(&self, name: &str) -> bool {
+        self.shared.change(Some(Change::Prompts), |registry| registry.prompts.remove(name))
+    }
+
+    /// Tells those who subscribed to a resource that its content is another now.
+    pub fn resource_updated(&self, uri: &str) {
+        self.shared.changes.announce(&Change::Resource(uri.into()));
+    }
+}
+
+impl Shared {
+    /// Changes what is offered, and says so.
+    fn change<R>(&self, change: Option<Change>, mut edit: impl FnMut(&mut Registry) -> R) -> R {
+        let mut outcome = None;
+        self.registry.rcu(|registry| {
+            let mut registry = Registry::clone(registry);
+            outcome = Some(edit(&mut registry));
+            registry
+        });
+        if let Some(change) = change {
+            self.changes.announce(&change);
+        }
+        outcome.expect("it was edited at least once")
+    }
+
+    /// What the server can do: what it has something of.
+    pub(crate) fn capabilities(&self) -> ServerCapabilities {
+        let registry = self.registry.load();
+        let has_resources = !registry.resources.is_empty() || !registry.templates.is_empty();
+        let has_completions = !registry.completions.is_empty();
+        let has_tools = !registry.tools.is_empty() || self.options.may_add_tools;
+        let has_prompts = !registry.prompts.is_empty() || self.options.may_add_prompts;
+        let list = ListCapability { list_changed: Some(true) };
+        let resources = ResourcesCapability { subscribe: Some(true), list_changed: Some(true) };
+        ServerCapabilities {
+            tools: has_tools.then_some(list),
+            resources: (has_resources || self.options.may_add_resources).then_some(resources),
+            prompts: has_prompts.then_some(list),
+            completions: has_completions.then(JsonObject::new),
+            logging: Some(JsonObject::new()),
+            ..ServerCapabilities::default()
+        }
+    }
+}
+
+/// Something cannot be offered as it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RegistrationError {
+    name: String,
+    reason: String,
+}
+
+impl RegistrationError {
+    pub(crate) fn new(name: &str, reason: String) -> Self {
+        Self { name: name.to_owned(), reason }
+    }
+}
+
+impl fmt::Display for RegistrationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` cannot be offered: {}", self.name, self.reason)
+    }
+}
+
+impl std::error::Error for RegistrationError {}
+
+/// # Panics
+/// At an error.
+#[track_caller]
+fn expect(outcome: Result<(), RegistrationError>) {
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
+
+impl fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpServer").field("info", &self.shared.info).finish_non_exhaustive()
+    }
+}

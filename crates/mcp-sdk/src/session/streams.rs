@@ -1,0 +1,154 @@
+//! Event streams that can be taken up again (`Last-Event-ID`).
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// The event streams of one session that are not forgotten.
+#[derive(Default, Debug)]
+pub(crate) struct Streams(Mutex<Inner>);
+
+#[derive(Default, Debug)]
+struct Inner {
+    last: u64,
+    streams: VecDeque<Arc<EventStream>>,
+}
+
+/// What was sent on one stream, as far as it is remembered.
+#[derive(Debug)]
+pub(crate) struct EventStream {
+    number: u64,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+/// A message that was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    /// Its place in the stream, from 1.
+    pub(crate) number: u64,
+    pub(crate) octets: Arc<[u8]>,
+    /// Whether it is the answer to the request, which is the last.
+    pub(crate) is_answer: bool,
+}
+
+#[derive(Default, Debug)]
+struct State {
+    events: VecDeque<Event>,
+    last: u64,
+    bytes: usize,
+    is_ended: bool,
+}
+
+/// Tells events of a session apart: which stream, and which event of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct EventId {
+    pub(crate) stream: u64,
+    pub(crate) event: u64,
+}
+
+impl Streams {
+    /// Begins a stream.
+    pub(crate) fn begin(&self) -> Arc<EventStream> {
+        let mut inner = self.lock();
+        inner.last += 1;
+        let stream = Arc::new(EventStream::new(inner.last));
+        if inner.streams.len() == STREAMS_MAX {
+            inner.streams.pop_front();
+        }
+        inner.streams.push_back(stream.clone());
+        stream
+    }
+
+    /// The stream, if it is remembered.
+    pub(crate) fn find(&self, number: u64) -> Option<Arc<EventStream>> {
+        self.lock().streams.iter().find(|stream| stream.number == number).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EventStream {
+    fn new(number: u64) -> Self {
+        Self { number, state: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// The id of event `event` of this stream.
+    pub(crate) const fn id(&self, event: u64) -> EventId {
+        EventId { stream: self.number, event }
+    }
+
+    /// Adds an event. The oldest are forgotten when there are too many.
+    pub(crate) fn push(&self, octets: Vec<u8>, is_answer: bool) {
+        let mut state = self.lock();
+        state.last += 1;
+        state.bytes += octets.len();
+        let event = Event { number: state.last, octets: octets.into(), is_answer };
+        state.events.push_back(event);
+        while state.events.len() > EVENTS_MAX || (state.bytes > EVENTS_BYTES_MAX && state.events.len() > 1) {
+            let forgotten = state.events.pop_front().map_or(0, |event| event.octets.len());
+            state.bytes -= forgotten;
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// No more events will come.
+    pub(crate) fn end(&self) {
+        self.lock().is_ended = true;
+        self.changed.notify_waiters();
+    }
+
+    /// The first event after `event`; `None` if there is none and none will come.
+    ///
+    /// # Cancel safety
+    /// No event is lost.
+    pub(crate) async fn next_after(&self, event: u64) -> Option<Event> {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let state = self.lock();
+                if let Some(next) = state.events.iter().find(|next| next.number > event) {
+                    return Some(next.clone());
+                }
+                if state.is_ended {
+                    return None;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.stream, self.event)
+    }
+}
+
+impl FromStr for EventId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (stream, event) = text.split_once('-').ok_or(())?;
+        Ok(Self { stream: stream.parse().map_err(drop)?, event: event.parse().map_err(drop)? })
+    }
+}
+
+/// How many streams of a session are remembered.
+const STREAMS_MAX: usize = 16;
+
+/// How many events of a stream are remembered.
+const EVENTS_MAX: usize = 256;
+
+/// How many octets of a stream are remembered; the last event is in any case.
+const EVENTS_BYTES_MAX: usize = 1 << 20;

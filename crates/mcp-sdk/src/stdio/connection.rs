@@ -1,0 +1,229 @@
+//! One client on a pair of streams.
+
+use std::io;
+use std::sync::Arc;
+
+use thruway_mcp::json_rpc::{self, Error, ErrorCode, Message, Request, write_error};
+use thruway_mcp::params::{self, Params};
+use thruway_mcp::schema::{CancelledNotificationParams, methods};
+use thruway_mcp::{Era, Revision, dual_era};
+use tokio::sync::mpsc;
+
+use super::input::Input;
+use super::lines::{LINE_BYTES_MAX, Line, Lines};
+use super::output::Output;
+use crate::dispatch::{Exchange, Outgoing, Reply, legacy, modern};
+use crate::server::McpServer;
+use crate::session::{InFlight, Session};
+
+/// What is known of the client, and what it waits for.
+struct Connection {
+    server: McpServer,
+    /// Begun by `initialize`, which makes the client one of the legacy era.
+    session: Option<Arc<Session>>,
+    in_flight: InFlight,
+    /// Messages of requests that take their time, and of the session.
+    outbox: mpsc::Sender<Vec<u8>>,
+}
+
+/// Serves a client until it has closed the input and everything is answered.
+pub(super) async fn serve(server: McpServer, mut input: Input, mut output: Output) -> io::Result<()> {
+    let (outbox, mut messages) = mpsc::channel(MESSAGES_MAX);
+    let mut connection = Connection { server, session: None, in_flight: InFlight::default(), outbox };
+    let mut lines = Lines::default();
+    let mut answers = Vec::new();
+    loop {
+        let has_room = connection.in_flight.len() < IN_FLIGHT_MAX;
+        tokio::select! {
+            biased;
+            message = messages.recv() => {
+                answers.extend(message.unwrap_or_default());
+                while let Ok(message) = messages.try_recv() {
+                    answers.extend(message);
+                }
+            }
+            read = input.read(lines.room()), if has_room => {
+                if read? == 0 {
+                    break;
+                }
+                connection.handle_lines(&mut lines, &mut answers);
+            }
+        }
+        output.write(&answers).await?;
+        answers.clear();
+        answers.shrink_to(IDLE_BYTES_MAX);
+    }
+    if let Some(line) = lines.rest() {
+        connection.handle_message(line, &mut answers);
+        output.write(&answers).await?;
+    }
+    finish(connection, messages, &mut output).await
+}
+
+/// Answers what is being handled; subscriptions have no answer.
+async fn finish(
+    connection: Connection,
+    mut messages: mpsc::Receiver<Vec<u8>>,
+    output: &mut Output,
+) -> io::Result<()> {
+    connection.in_flight.cancel_subscriptions();
+    drop(connection);
+    while let Some(message) = messages.recv().await {
+        output.write(&message).await?;
+    }
+    Ok(())
+}
+
+impl Connection {
+    fn handle_lines(&mut self, lines: &mut Lines, answers: &mut Vec<u8>) {
+        while let Some(line) = lines.next() {
+            match line {
+                Line::Whole(line) if line.trim_ascii().is_empty() => {}
+                Line::Whole(line) => self.handle_message(line, answers),
+                Line::TooLong => {
+                    let reason = format!("a message may have {LINE_BYTES_MAX} octets");
+                    write_error(answers, None, &Error::new(ErrorCode::INVALID_REQUEST, reason));
+                    answers.push(b'\n');
+                }
+            }
+        }
+    }
+
+    /// Handles a message, or several that came as one array.
+    fn handle_message(&mut self, line: &[u8], answers: &mut Vec<u8>) {
+        let start = answers.len();
+        match json_rpc::split_batch(line) {
+            None => self.handle_one(line, answers),
+            Some(batch) => self.handle_batch(batch, answers),
+        }
+        if answers.len() > start {
+            answers.push(b'\n');
+        }
+    }
+
+    fn handle_batch(
+        &mut self,
+        batch: Result<Vec<&serde_json::value::RawValue>, Error>,
+        answers: &mut Vec<u8>,
+    ) {
+        let has_batches = self.session.as_ref().is_some_and(|session| session.revision.has_batches());
+        let messages = match batch {
+            Ok(messages) if has_batches => messages,
+            Ok(_) => {
+                let error = Error::new(ErrorCode::INVALID_REQUEST, "only revision 2025-03-26 has batches");
+                return write_error(answers, None, &error);
+            }
+            Err(error) => return write_error(answers, None, &error),
+        };
+        let start = answers.len();
+        for message in messages {
+            let before = answers.len();
+            answers.push(if before == start { b'[' } else { b',' });
+            self.handle_one(message.get().as_bytes(), answers);
+            if answers.len() == before + 1 {
+                // Nothing is answered, or only later, by a message of its own.
+                answers.truncate(before);
+            }
+        }
+        if answers.len() > start {
+            answers.push(b']');
+        }
+    }
+
+    /// Appends the answer to a message, if it is there at once.
+    fn handle_one(&mut self, message: &[u8], answers: &mut Vec<u8>) {
+        match json_rpc::parse(message) {
+            Ok(Message::Request(request)) => self.handle_request(&request, answers),
+            Ok(Message::Response(response)) => {
+                if let Some(session) = &self.session {
+                    session.pending.handle_response(&response);
+                }
+            }
+            Ok(Message::Notification(notification)) => {
+                if notification.method == methods::NOTIFICATIONS_CANCELLED
+                    && let Ok(cancelled) = params::parse::<CancelledNotificationParams>(notification.params)
+                {
+                    self.in_flight.cancel(&cancelled.request_id);
+                }
+            }
+            Err(invalid) => write_error(answers, invalid.id.as_ref(), &invalid.error),
+        }
+    }
+
+    fn handle_request(&mut self, request: &Request<'_>, answers: &mut Vec<u8>) {
+        let params = match Params::parse(request.params) {
+            Ok(params) => params,
+            Err(error) => return write_error(answers, Some(&request.id), &error),
+        };
+        let reply = match dual_era::era_of(&request.method, &params, None) {
+            Era::Modern => modern::handle_request(&self.server, request, &params, None, answers),
+            Era::Legacy if request.method == methods::INITIALIZE => return self.initialize(request, answers),
+            Era::Legacy => {
+                let session = self.session.as_ref();
+                let revision = session.map_or(Revision::LATEST_LEGACY, |session| session.revision);
+                legacy::handle_request(&self.server, session, revision, request, &params, answers)
+            }
+        };
+        if let Reply::Later(exchange) = reply {
+            self.spawn(exchange, request, answers);
+        }
+    }
+
+    fn initialize(&mut self, request: &Request<'_>, answers: &mut Vec<u8>) {
+        if self.session.is_some() {
+            let error = Error::new(ErrorCode::INVALID_REQUEST, "the session has begun already");
+            return write_error(answers, Some(&request.id), &error);
+        }
+        let Some(session) = legacy::initialize(&self.server, request, answers) else { return };
+        let session = Arc::new(session);
+        self.session = Some(session.clone());
+        let outbox = self.outbox.downgrade();
+        tokio::spawn(async move {
+            loop {
+                let change = session.subscription.next().await;
+                let Some(outbox) = outbox.upgrade() else { return };
+                if outbox.send(line(modern::notification(&change, None))).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Lets a request be handled while others are.
+    fn spawn(&self, mut exchange: Exchange, request: &Request<'_>, answers: &mut Vec<u8>) {
+        let is_subscription = request.method == methods::SUBSCRIPTIONS_LISTEN;
+        let Some(in_flight) = self.in_flight.begin(request.id.to_owned(), is_subscription) else {
+            let error = Error::new(ErrorCode::INVALID_REQUEST, "a request with this id is being handled");
+            return write_error(answers, Some(&request.id), &error);
+        };
+        let outbox = self.outbox.clone();
+        let forward = async move {
+            while let Some(Outgoing::Message(message) | Outgoing::Answer(message, _)) = exchange.next().await
+            {
+                if outbox.send(line(message)).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::spawn(async move {
+            tokio::select! {
+                () = in_flight.cancelled() => {}
+                () = forward => {}
+            }
+        });
+    }
+}
+
+fn line(mut message: Vec<u8>) -> Vec<u8> {
+    message.push(b'\n');
+    message
+}
+
+/// How many messages wait to be written before handlers do.
+const MESSAGES_MAX: usize = 64;
+
+/// How many requests are handled at a time; beyond, the client is not read.
+const IN_FLIGHT_MAX: usize = 1000;
+
+/// A larger buffer is given back when there is nothing in it.
+const IDLE_BYTES_MAX: usize = 256 << 10;

@@ -1,0 +1,78 @@
+//! Where messages come from.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream as StdUnixStream;
+
+use tokio::io::{AsyncReadExt, ReadHalf};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+
+/// A source of octets.
+pub(super) enum Input {
+    /// A pipe, watched by the reactor.
+    Pipe(pipe::Receiver),
+    /// A socket, watched by the reactor.
+    Socket(ReadHalf<UnixStream>),
+    /// Anything else, such as a terminal or a file, read by a thread.
+    Thread(mpsc::Receiver<Vec<u8>>),
+}
+
+impl Input {
+    pub(super) fn stdin() -> io::Result<Self> {
+        let stdin: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
+        let kind = File::from(stdin.try_clone()?).metadata()?.file_type();
+        if kind.is_fifo() {
+            // Opened anew, so that reading without blocking is our affair alone and not that of whoever shares the pipe.
+            let file = OpenOptions::new().read(true).open("/proc/self/fd/0")?;
+            return pipe::Receiver::from_file(file).map(Self::Pipe);
+        }
+        if kind.is_socket() {
+            let socket = StdUnixStream::from(stdin);
+            socket.set_nonblocking(true)?;
+            let (input, _) = tokio::io::split(UnixStream::from_std(socket)?);
+            return Ok(Self::Socket(input));
+        }
+        let (sender, receiver) = mpsc::channel(1);
+        std::thread::Builder::new().name("stdin".to_owned()).spawn(move || read_all(&sender))?;
+        Ok(Self::Thread(receiver))
+    }
+
+    /// Appends what has arrived; 0 at the end.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(super) async fn read(&mut self, octets: &mut Vec<u8>) -> io::Result<usize> {
+        octets.reserve(READ_BYTES);
+        match self {
+            Self::Pipe(pipe) => pipe.read_buf(octets).await,
+            Self::Socket(socket) => socket.read_buf(octets).await,
+            Self::Thread(receiver) => Ok(receiver.recv().await.map_or(0, |read| {
+                octets.extend_from_slice(&read);
+                read.len()
+            })),
+        }
+    }
+}
+
+fn read_all(sender: &mpsc::Sender<Vec<u8>>) {
+    let mut stdin = io::stdin().lock();
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        match stdin.read(&mut buffer) {
+            Ok(read) if read > 0 => {
+                if sender.blocking_send(buffer[..read].to_vec()).is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(_) | Err(_) => return,
+        }
+    }
+}
+
+/// As much as a pipe holds.
+const READ_BYTES: usize = 64 << 10;

@@ -1,0 +1,121 @@
+//! Lines out of octets, however these are cut.
+
+/// Collects octets until there is a whole line.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    octets: Vec<u8>,
+    /// How many of the octets are in lines that were taken.
+    taken: usize,
+    /// How many of the rest have no end of a line among them.
+    searched: usize,
+    /// What arrives belongs to a line that is too long, and is thrown away.
+    is_skipping: bool,
+}
+
+/// What stands next in the input.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Line<'a> {
+    /// A line, without its end.
+    Whole(&'a [u8]),
+    /// A line was longer than [`LINE_BYTES_MAX`], and is thrown away.
+    TooLong,
+}
+
+impl Lines {
+    /// Where to put octets that arrive.
+    pub(super) fn room(&mut self) -> &mut Vec<u8> {
+        if self.taken > 0 {
+            self.octets.drain(..self.taken);
+            self.taken = 0;
+        }
+        if self.octets.is_empty() && self.octets.capacity() > IDLE_BYTES_MAX {
+            self.octets = Vec::new();
+        }
+        &mut self.octets
+    }
+
+    /// The next line, if it is there.
+    pub(super) fn next(&mut self) -> Option<Line<'_>> {
+        let rest = &self.octets[self.taken..];
+        let end = rest[self.searched..].iter().position(|octet| *octet == b'\n');
+        let Some(end) = end.map(|end| self.searched + end) else {
+            self.searched = rest.len();
+            return self.give_up_if_too_long();
+        };
+        let start = self.taken;
+        self.taken += end + 1;
+        self.searched = 0;
+        if std::mem::take(&mut self.is_skipping) {
+            return self.next();
+        }
+        let line = &self.octets[start..start + end];
+        Some(Line::Whole(line.strip_suffix(b"\r").unwrap_or(line)))
+    }
+
+    fn give_up_if_too_long(&mut self) -> Option<Line<'_>> {
+        if self.is_skipping {
+            self.taken = self.octets.len();
+            self.searched = 0;
+            return None;
+        }
+        if self.searched <= LINE_BYTES_MAX {
+            return None;
+        }
+        self.taken = self.octets.len();
+        self.searched = 0;
+        self.is_skipping = true;
+        Some(Line::TooLong)
+    }
+
+    /// The last line, if the input ends in the middle of it.
+    pub(super) fn rest(&mut self) -> Option<&[u8]> {
+        let start = std::mem::replace(&mut self.taken, self.octets.len());
+        let rest = &self.octets[start..];
+        (!rest.is_empty() && !self.is_skipping).then_some(rest)
+    }
+}
+
+/// The longest line: 4 MiB, as the longest message over HTTP.
+pub(super) const LINE_BYTES_MAX: usize = 4 << 20;
+
+/// A larger buffer is given back when there is nothing in it.
+const IDLE_BYTES_MAX: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines of `input`, which arrives in pieces of `piece` octets.
+    fn lines(input: &[u8], piece: usize) -> Vec<Option<Vec<u8>>> {
+        let mut lines = Lines::default();
+        let mut found = Vec::new();
+        for piece in input.chunks(piece) {
+            lines.room().extend_from_slice(piece);
+            while let Some(line) = lines.next() {
+                found.push(match line {
+                    Line::Whole(line) => Some(line.to_vec()),
+                    Line::TooLong => None,
+                });
+            }
+        }
+        found.extend(lines.rest().map(|rest| Some(rest.to_vec())));
+        found
+    }
+
+    #[test]
+    fn lines_do_not_depend_on_how_input_is_cut() {
+        let input = b"{}\n\r\nabc\r\n\nlast";
+        let expected: Vec<_> = [&b"{}"[..], b"", b"abc", b"", b"last"].map(|line| Some(line.to_vec())).into();
+        for piece in 1..=input.len() {
+            assert_eq!(lines(input, piece), expected, "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_thrown_away_and_the_next_is_read() {
+        let mut input = vec![b'x'; 3 * LINE_BYTES_MAX];
+        input.extend_from_slice(b"\nnext\n");
+        assert_eq!(lines(&input, 64 << 10), [None, Some(b"next".to_vec())]);
+        assert_eq!(lines(&vec![b'x'; 2 * LINE_BYTES_MAX], 64 << 10), [None]);
+    }
+}

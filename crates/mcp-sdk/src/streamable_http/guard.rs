@@ -1,0 +1,97 @@
+//! Which requests may come at all. A page in a browser can send requests to servers of its user's machine, under a name
+//! that leads there (DNS rebinding); what it cannot do is to lie about `Host` and `Origin`.
+
+use thruway_message::{Authority, FieldLines};
+
+/// Which hosts an endpoint may be reached under.
+#[derive(Clone, Debug)]
+pub(super) enum Guard {
+    /// This machine, and those named.
+    Hosts(Vec<String>),
+    /// Any.
+    Open,
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self::Hosts(Vec::new())
+    }
+}
+
+impl Guard {
+    pub(super) fn allow(&mut self, host: String) {
+        match self {
+            Self::Hosts(hosts) => hosts.push(host.to_ascii_lowercase()),
+            Self::Open => {}
+        }
+    }
+
+    pub(super) fn allows(&self, fields: FieldLines<'_>) -> bool {
+        let Self::Hosts(hosts) = self else { return true };
+        let host = fields.field("host").map(|value| value.as_bytes());
+        let origin = fields.field("origin").map(|value| value.as_bytes());
+        host.is_some_and(|host| is_allowed(host, hosts))
+            && origin.is_none_or(|origin| origin_host(origin).is_some_and(|host| is_allowed(host, hosts)))
+    }
+}
+
+/// `scheme://host[:port]`; `null` is the origin of pages that have none, and is nobody's host.
+fn origin_host(origin: &[u8]) -> Option<&[u8]> {
+    let rest = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"))?;
+    Some(rest)
+}
+
+fn is_allowed(authority: &[u8], hosts: &[String]) -> bool {
+    let Ok(authority) = Authority::parse(authority) else { return false };
+    let host = authority.host();
+    LOCAL.iter().any(|local| host.eq_ignore_ascii_case(local))
+        || hosts.iter().any(|allowed| host.eq_ignore_ascii_case(allowed))
+}
+
+const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allows(guard: &Guard, fields: &[(&str, &str)]) -> bool {
+        let (mut octets, mut spans) = (Vec::new(), Vec::new());
+        guard.allows(crate::testing::field_lines(fields, &mut octets, &mut spans))
+    }
+
+    #[test]
+    fn this_machine_is_allowed_under_its_own_names() {
+        let guard = Guard::default();
+        for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]", "[::1]:8080"] {
+            assert!(allows(&guard, &[("Host", host)]), "{host}");
+            assert!(allows(&guard, &[("Host", host), ("Origin", &format!("http://{host}"))]), "{host}");
+        }
+    }
+
+    #[test]
+    fn other_hosts_and_their_pages_are_not() {
+        let guard = Guard::default();
+        for host in
+            ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "[::2]", "a@localhost"]
+        {
+            assert!(!allows(&guard, &[("Host", host)]), "{host}");
+            assert!(
+                !allows(&guard, &[("Host", "localhost"), ("Origin", &format!("http://{host}"))]),
+                "{host}"
+            );
+        }
+        for origin in ["null", "localhost", "file://", "http://localhost/path"] {
+            assert!(!allows(&guard, &[("Host", "localhost"), ("Origin", origin)]), "{origin}");
+        }
+        assert!(!allows(&guard, &[]));
+    }
+
+    #[test]
+    fn hosts_can_be_allowed() {
+        let mut guard = Guard::default();
+        guard.allow("API.example".to_owned());
+        assert!(allows(&guard, &[("Host", "api.example:443"), ("Origin", "https://api.example")]));
+        assert!(!allows(&guard, &[("Host", "other.example")]));
+        assert!(allows(&Guard::Open, &[("Host", "other.example"), ("Origin", "null")]));
+    }
+}

@@ -1,0 +1,95 @@
+//! Streamable HTTP: one endpoint that takes messages by POST and answers with JSON, or with events where a handler speaks
+//! before its answer.
+
+mod guard;
+mod post;
+mod sessions;
+mod answer;
+
+use std::sync::Arc;
+
+use thruway_message::{FieldLines, Method};
+use thruway_server::{Answer, Handler, IntoResponse, Rejection, Request, StatusCode};
+
+use crate::server::McpServer;
+use answer::{json_error, method_not_allowed};
+use guard::Guard;
+
+/// The MCP endpoint of a server: mount it in a router at `/mcp` or wherever you like.
+///
+/// Requests of other hosts than this one are refused, because a page in a browser could make them (DNS rebinding);
+/// [`allow_host`](Self::allow_host) names those under which the endpoint is to be reached.
+#[derive(Clone, Debug)]
+pub struct McpEndpoint {
+    endpoint: Arc<Endpoint>,
+}
+
+#[derive(Clone, Debug)]
+struct Endpoint {
+    server: McpServer,
+    guard: Guard,
+}
+
+impl McpServer {
+    /// The endpoint that serves this over Streamable HTTP.
+    pub fn endpoint(&self) -> McpEndpoint {
+        McpEndpoint { endpoint: Arc::new(Endpoint { server: self.clone(), guard: Guard::default() }) }
+    }
+}
+
+impl McpEndpoint {
+    /// Allows requests to `host`, a name or an address without a port, and from pages of it.
+    #[must_use]
+    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.endpoint).guard.allow(host.into());
+        self
+    }
+
+    /// Allows requests to any host and from any page. Only for endpoints that ask for credentials, or that everybody may
+    /// use.
+    #[must_use]
+    pub fn allow_any_host(mut self) -> Self {
+        Arc::make_mut(&mut self.endpoint).guard = Guard::Open;
+        self
+    }
+}
+
+impl Handler for McpEndpoint {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        if request.has_whole_content() {
+            return self.endpoint.handle(request.method(), request.field_lines(), request.content());
+        }
+        let endpoint = self.endpoint.clone();
+        let mut request = request.take_owned();
+        Answer::later(async move {
+            let content = match request.content().collect(MESSAGE_BYTES_MAX).await {
+                Ok(content) => content,
+                Err(error) => return Rejection::from(error).into_response(),
+            };
+            match endpoint.handle(request.method(), request.field_lines(), &content) {
+                Answer::Now(response) => response,
+                Answer::Later(later) => later.await,
+            }
+        })
+    }
+}
+
+impl Endpoint {
+    fn handle(&self, method: Method<'_>, fields: FieldLines<'_>, content: &[u8]) -> Answer {
+        if !self.guard.allows(fields) {
+            return Answer::Now(json_error(
+                StatusCode::FORBIDDEN,
+                "requests to this host or from this page are not allowed",
+            ));
+        }
+        match method {
+            Method::Post => post::handle(&self.server, fields, content),
+            Method::Get => sessions::handle_get(&self.server, fields),
+            Method::Delete => Answer::Now(sessions::handle_delete(&self.server, fields)),
+            _ => Answer::Now(method_not_allowed()),
+        }
+    }
+}
+
+/// The longest message: 4 MiB.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;

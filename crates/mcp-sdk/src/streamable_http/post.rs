@@ -1,0 +1,122 @@
+//! A message that comes by POST.
+
+use thruway_mcp::json_rpc::{self, Error, ErrorCode, Message, Request, write_error};
+use thruway_mcp::params::Params;
+use thruway_mcp::schema::methods;
+use thruway_mcp::{Era, dual_era};
+use thruway_message::FieldLines;
+use thruway_net::PooledBuffer;
+use thruway_server::{Answer, Response, StatusCode};
+
+use super::answer::{KEEP_ALIVE, accepted, event, json, json_error, json_of};
+use super::sessions;
+use crate::dispatch::{Exchange, Outgoing, Reply, Status, modern};
+use crate::server::McpServer;
+
+pub(super) fn handle(server: &McpServer, fields: FieldLines<'_>, content: &[u8]) -> Answer {
+    if let Some(refusal) = refusal(fields) {
+        return Answer::Now(refusal);
+    }
+    if let Some(batch) = json_rpc::split_batch(content) {
+        return sessions::handle_batch(server, fields, batch);
+    }
+    match json_rpc::parse(content) {
+        Ok(Message::Request(request)) => handle_request(server, fields, &request),
+        Ok(message) => Answer::Now(sessions::handle_other(server, fields, &message)),
+        Err(invalid) => {
+            let mut output = PooledBuffer::take();
+            write_error(&mut output, invalid.id.as_ref(), &invalid.error);
+            Answer::Now(json(Status::BadRequest, output))
+        }
+    }
+}
+
+fn handle_request(server: &McpServer, fields: FieldLines<'_>, request: &Request<'_>) -> Answer {
+    let mut output = PooledBuffer::take();
+    let params = match Params::parse(request.params) {
+        Ok(params) => params,
+        Err(error) => {
+            write_error(&mut output, Some(&request.id), &error);
+            return Answer::Now(json(Status::BadRequest, output));
+        }
+    };
+    let version = fields.field("mcp-protocol-version").and_then(|value| value.as_str());
+    match dual_era::era_of(&request.method, &params, version) {
+        Era::Modern => match modern::handle_request(server, request, &params, Some(fields), &mut output) {
+            Reply::Now(status) => Answer::Now(json(status, output)),
+            Reply::Later(exchange) => later(exchange, request.method == methods::SUBSCRIPTIONS_LISTEN),
+            Reply::Accepted => Answer::Now(accepted()),
+        },
+        Era::Legacy => sessions::handle_request(server, fields, version, request, &params, output),
+    }
+}
+
+/// What is said before the answer makes it a stream of events. If the client goes, the exchange goes too.
+fn later(mut exchange: Exchange, is_subscription: bool) -> Answer {
+    Answer::later(async move {
+        let first = match exchange.next().await {
+            Some(Outgoing::Message(message)) => message,
+            Some(Outgoing::Answer(message, status)) => return json_of(status, message),
+            None => return json_error(StatusCode::INTERNAL_SERVER_ERROR, "there is no answer"),
+        };
+        let send = async move |mut events: thruway_server::EventSender| {
+            events.send(event(&first)).await;
+            while let Some(Outgoing::Message(message) | Outgoing::Answer(message, _)) = exchange.next().await
+            {
+                events.send(event(&message)).await;
+            }
+            Ok(())
+        };
+        if is_subscription {
+            Response::events(KEEP_ALIVE, send)
+        } else {
+            Response::finite_events(KEEP_ALIVE, send)
+        }
+    })
+}
+
+/// What of HTTP is wrong with a message.
+fn refusal(fields: FieldLines<'_>) -> Option<Response> {
+    let is_json = fields
+        .field("content-type")
+        .is_some_and(|value| media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json"));
+    if !is_json {
+        return Some(json_error(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "a message must have the content type `application/json`",
+        ));
+    }
+    let mut accepted = fields.all("accept").peekable();
+    if accepted.peek().is_some() && !accepted.any(|value| accepts(value.as_bytes())) {
+        return Some(json_error(
+            StatusCode::NOT_ACCEPTABLE,
+            "a client must accept `application/json` and `text/event-stream`",
+        ));
+    }
+    None
+}
+
+fn accepts(value: &[u8]) -> bool {
+    thruway_message::list::members(value).any(|member| {
+        let media_type = media_type(member).to_ascii_lowercase();
+        [&b"application/json"[..], b"text/event-stream", b"application/*", b"text/*", b"*/*"]
+            .contains(&&*media_type)
+    })
+}
+
+/// Without parameters.
+fn media_type(value: &[u8]) -> &[u8] {
+    let end = value.iter().position(|octet| *octet == b';').unwrap_or(value.len());
+    value[..end].trim_ascii()
+}
+
+/// A batch where there is none.
+pub(super) fn unexpected_batch() -> Response {
+    let mut output = PooledBuffer::take();
+    write_error(
+        &mut output,
+        None,
+        &Error::new(ErrorCode::INVALID_REQUEST, "only revision 2025-03-26 has batches"),
+    );
+    json(Status::BadRequest, output)
+}

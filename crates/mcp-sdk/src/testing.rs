@@ -1,0 +1,29 @@
+//! Help for tests.
+
+use thruway_message::{FieldLineSpan, FieldLines};
+
+/// Field lines as if they had been parsed, kept in `octets` and `spans`.
+pub(crate) fn field_lines<'a>(
+    lines: &[(&str, &str)],
+    octets: &'a mut Vec<u8>,
+    spans: &'a mut Vec<FieldLineSpan>,
+) -> FieldLines<'a> {
+    for (name, value) in lines {
+        let name_start = octets.len();
+        octets.extend_from_slice(name.as_bytes());
+        let name_end = octets.len();
+        octets.extend_from_slice(b": ");
+        let value_start = octets.len();
+        octets.extend_from_slice(value.as_bytes());
+        let value_end = octets.len();
+        octets.extend_from_slice(b"\r\n");
+        let place = |place| u32::try_from(place).unwrap();
+        spans.push(FieldLineSpan {
+            name_start: place(name_start),
+            name_end: place(name_end),
+            value_start: place(value_start),
+            value_end: place(value_end),
+        });
+    }
+    FieldLines::from_parsed(octets, spans)
+}

@@ -1,0 +1,78 @@
+//! How names and arguments are written in the headers that mirror them (2026-07-28, Streamable HTTP).
+
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// The value is marked as encoded and is not valid Base64 of UTF-8, or has octets that a field value cannot have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InvalidHeaderValue;
+
+/// Encodes `text`: as it is where a field value can hold it, otherwise as Base64 between markers.
+pub fn encode(text: &str) -> Cow<'_, str> {
+    if is_plain(text) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(format!("{START}{}{END}", STANDARD.encode(text)))
+    }
+}
+
+/// Decodes a field value, whose white space around it is gone already.
+///
+/// # Errors
+/// See [`InvalidHeaderValue`].
+pub fn decode(value: &[u8]) -> Result<Cow<'_, str>, InvalidHeaderValue> {
+    let text = core::str::from_utf8(value).map_err(|_| InvalidHeaderValue)?;
+    let Some(encoded) = text.strip_prefix(START).and_then(|rest| rest.strip_suffix(END)) else {
+        return if text.bytes().all(is_allowed) { Ok(Cow::Borrowed(text)) } else { Err(InvalidHeaderValue) };
+    };
+    let octets = STANDARD.decode(encoded).map_err(|_| InvalidHeaderValue)?;
+    String::from_utf8(octets).map(Cow::Owned).map_err(|_| InvalidHeaderValue)
+}
+
+/// What is not taken for an encoded value, and survives as a field value.
+fn is_plain(text: &str) -> bool {
+    let is_trimmed = !text.starts_with([' ', '\t']) && !text.ends_with([' ', '\t']);
+    is_trimmed && text.bytes().all(is_allowed) && !(text.starts_with(START) && text.ends_with(END))
+}
+
+const fn is_allowed(octet: u8) -> bool {
+    matches!(octet, b' '..=b'~' | b'\t')
+}
+
+const START: &str = "=?base64?";
+const END: &str = "?=";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        for text in
+            ["echo", "two words", "", " padded ", "grün", "a\nb", "=?base64?eA==?=", "=?base64?", "tab\there"]
+        {
+            let encoded = encode(text);
+            assert!(encoded.bytes().all(is_allowed), "{encoded:?}");
+            assert_eq!(decode(encoded.as_bytes()).as_deref(), Ok(text));
+        }
+        assert_eq!(encode("echo"), "echo");
+        assert_eq!(encode("=?base64?eA==?="), "=?base64?PT9iYXNlNjQ/ZUE9PT89?=");
+    }
+
+    #[test]
+    fn what_is_neither_plain_nor_encoded_is_refused() {
+        for value in ["=?base64?!!?=", "=?base64?eA?=", "=?base64?/w==?=", "gr\u{fc}n", "a\u{7f}"] {
+            assert_eq!(decode(value.as_bytes()), Err(InvalidHeaderValue), "{value}");
+        }
+        assert_eq!(decode(b"\xff"), Err(InvalidHeaderValue));
+        assert_eq!(
+            decode(b"=?BASE64?eA==?=").as_deref(),
+            Ok("=?BASE64?eA==?="),
+            "the marker is in lower case"
+        );
+    }
+}

@@ -1,0 +1,78 @@
+//! What tells requests apart.
+
+use alloc::borrow::{Cow, ToOwned};
+use core::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::{Serialize, Serializer};
+
+use crate::schema::RequestId;
+
+/// The id of a request as it stands in a message: an integer or a string, never `null` and never a fraction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Id<'a> {
+    /// An integer.
+    Integer(i64),
+    /// A string, borrowed unless it was written with escapes.
+    String(Cow<'a, str>),
+}
+
+impl Id<'_> {
+    /// The same id, which keeps itself.
+    pub fn to_owned(&self) -> RequestId {
+        match self {
+            Self::Integer(integer) => RequestId::Integer(*integer),
+            Self::String(string) => RequestId::String(string.clone().into_owned()),
+        }
+    }
+}
+
+impl<'a> From<&'a RequestId> for Id<'a> {
+    fn from(id: &'a RequestId) -> Self {
+        match id {
+            RequestId::Integer(integer) => Self::Integer(*integer),
+            RequestId::String(string) => Self::String(Cow::Borrowed(string)),
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Id<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(IdVisitor)
+    }
+}
+
+struct IdVisitor;
+
+impl<'de> Visitor<'de> for IdVisitor {
+    type Value = Id<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or an integer")
+    }
+
+    fn visit_i64<E: de::Error>(self, integer: i64) -> Result<Id<'de>, E> {
+        Ok(Id::Integer(integer))
+    }
+
+    fn visit_u64<E: de::Error>(self, integer: u64) -> Result<Id<'de>, E> {
+        i64::try_from(integer).map(Id::Integer).map_err(|_| E::custom("an integer beyond 64 bits"))
+    }
+
+    fn visit_borrowed_str<E: de::Error>(self, string: &'de str) -> Result<Id<'de>, E> {
+        Ok(Id::String(Cow::Borrowed(string)))
+    }
+
+    fn visit_str<E: de::Error>(self, string: &str) -> Result<Id<'de>, E> {
+        Ok(Id::String(Cow::Owned(string.to_owned())))
+    }
+}
+
+impl Serialize for Id<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Integer(integer) => serializer.serialize_i64(*integer),
+            Self::String(string) => serializer.serialize_str(string),
+        }
+    }
+}

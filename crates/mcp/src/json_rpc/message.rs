@@ -1,0 +1,219 @@
+//! A message, from the octets it was sent as.
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{Error, ErrorCode, Id};
+
+/// A message.
+#[derive(Debug)]
+pub enum Message<'a> {
+    /// It is to be answered.
+    Request(Request<'a>),
+    /// It is not.
+    Notification(Notification<'a>),
+    /// It answers a request.
+    Response(Response<'a>),
+}
+
+/// A message that is to be answered.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// What the answer will be known by.
+    pub id: Id<'a>,
+    /// What is asked for.
+    pub method: Cow<'a, str>,
+    /// The parameters as they were sent: an object, if there are any.
+    pub params: Option<&'a RawValue>,
+}
+
+/// A message that is not answered.
+#[derive(Debug)]
+pub struct Notification<'a> {
+    /// What it is about.
+    pub method: Cow<'a, str>,
+    /// The parameters as they were sent: an object, if there are any.
+    pub params: Option<&'a RawValue>,
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub struct Response<'a> {
+    /// The request; `None` if the other side could not read which.
+    pub id: Option<Id<'a>>,
+    /// What came of it.
+    pub outcome: Result<&'a RawValue, Error>,
+}
+
+/// Octets that are no message, and what to tell who sent them.
+#[derive(Debug)]
+pub struct Invalid<'a> {
+    /// The id that the answer should carry, if one could be read.
+    pub id: Option<Id<'a>>,
+    /// What is wrong.
+    pub error: Error,
+}
+
+/// Parses one message.
+///
+/// # Errors
+/// [`ErrorCode::PARSE_ERROR`] for what is not JSON or not UTF-8; [`ErrorCode::INVALID_REQUEST`] for JSON that is no
+/// JSON-RPC 2.0 message, an object in which a member of the envelope stands twice among it.
+pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
+    let invalid = |id, reason| Invalid { id, error: Error::new(ErrorCode::INVALID_REQUEST, reason) };
+    let envelope: Envelope<'_> = serde_json::from_slice(octets).map_err(|error| {
+        if error.is_data() {
+            invalid(None, "the message is no JSON-RPC request, notification or response")
+        } else {
+            Invalid { id: None, error: Error::new(ErrorCode::PARSE_ERROR, "the message is not JSON") }
+        }
+    })?;
+    let id = match &envelope.id {
+        None => None,
+        Some(raw) => match serde_json::from_str(raw.get()) {
+            Ok(id) => Some(id),
+            Err(_) if envelope.error.is_some() && raw.get() == "null" => None,
+            Err(_) => return Err(invalid(None, "`id` must be a string or an integer")),
+        },
+    };
+    if envelope.jsonrpc.as_deref() != Some("2.0") {
+        return Err(invalid(id, "`jsonrpc` must be \"2.0\""));
+    }
+    if envelope.params.is_some_and(|params| !params.get().starts_with('{')) {
+        return Err(invalid(id, "`params` must be an object"));
+    }
+    match (envelope.method, id, envelope.result, envelope.error) {
+        (Some(method), Some(id), None, None) => {
+            Ok(Message::Request(Request { id, method, params: envelope.params }))
+        }
+        (Some(method), None, None, None) => {
+            Ok(Message::Notification(Notification { method, params: envelope.params }))
+        }
+        (None, Some(id), Some(result), None) => {
+            Ok(Message::Response(Response { id: Some(id), outcome: Ok(result) }))
+        }
+        (None, id, None, Some(error)) => match serde_json::from_str(error.get()) {
+            Ok(error) => Ok(Message::Response(Response { id, outcome: Err(error) })),
+            Err(_) => Err(invalid(id, "`error` must have an integer `code` and a string `message`")),
+        },
+        (_, id, ..) => Err(invalid(id, "there must be one of `method`, `result` and `error`")),
+    }
+}
+
+/// The members of all kinds of messages. Others are passed over.
+#[derive(Default)]
+struct Envelope<'a> {
+    jsonrpc: Option<Cow<'a, str>>,
+    id: Option<&'a RawValue>,
+    method: Option<Cow<'a, str>>,
+    params: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(EnvelopeVisitor)
+    }
+}
+
+struct EnvelopeVisitor;
+
+impl<'de> Visitor<'de> for EnvelopeVisitor {
+    type Value = Envelope<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON-RPC message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope<'de>, A::Error> {
+        let mut envelope = Envelope::default();
+        while let Some(Text(member)) = map.next_key()? {
+            match &*member {
+                "jsonrpc" => once(&mut envelope.jsonrpc, "jsonrpc", &mut map, |Text(text)| text)?,
+                "id" => once(&mut envelope.id, "id", &mut map, |raw| raw)?,
+                "method" => once(&mut envelope.method, "method", &mut map, |Text(text)| text)?,
+                "params" => once(&mut envelope.params, "params", &mut map, |raw| raw)?,
+                "result" => once(&mut envelope.result, "result", &mut map, |raw| raw)?,
+                "error" => once(&mut envelope.error, "error", &mut map, |raw| raw)?,
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(envelope)
+    }
+}
+
+/// Reads the value of a member that may stand there once: two readers could each believe another one of two.
+fn once<'de, A: MapAccess<'de>, V: Deserialize<'de>, T>(
+    place: &mut Option<T>,
+    member: &'static str,
+    map: &mut A,
+    into: impl FnOnce(V) -> T,
+) -> Result<(), A::Error> {
+    if place.is_some() {
+        return Err(serde::de::Error::duplicate_field(member));
+    }
+    *place = Some(into(map.next_value()?));
+    Ok(())
+}
+
+/// A string, borrowed unless it was written with escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The messages of a batch, if `octets` are one: revision 2025-03-26 alone has them.
+///
+/// # Errors
+/// The array is not JSON, is empty, or has more than [`BATCH_MESSAGES_MAX`] messages.
+pub fn split_batch(octets: &[u8]) -> Option<Result<Vec<&RawValue>, Error>> {
+    if octets.iter().find(|octet| !octet.is_ascii_whitespace()) != Some(&b'[') {
+        return None;
+    }
+    Some(match serde_json::from_slice(octets) {
+        Ok(Batch(messages)) if messages.is_empty() => {
+            Err(Error::new(ErrorCode::INVALID_REQUEST, "the batch is empty"))
+        }
+        Ok(Batch(messages)) => Ok(messages),
+        Err(error) if error.is_data() => {
+            Err(Error::new(ErrorCode::INVALID_REQUEST, "the batch has too many messages"))
+        }
+        Err(_) => Err(Error::new(ErrorCode::PARSE_ERROR, "the message is not JSON")),
+    })
+}
+
+struct Batch<'a>(Vec<&'a RawValue>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Batch<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(BatchVisitor).map(Self)
+    }
+}
+
+struct BatchVisitor;
+
+impl<'de> Visitor<'de> for BatchVisitor {
+    type Value = Vec<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at most {BATCH_MESSAGES_MAX} messages")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut messages = Vec::new();
+        while let Some(message) = seq.next_element()? {
+            if messages.len() == BATCH_MESSAGES_MAX {
+                return Err(serde::de::Error::invalid_length(messages.len() + 1, &self));
+            }
+            messages.push(message);
+        }
+        Ok(messages)
+    }
+}
+
+/// How many messages a batch may have: each costs an answer.
+pub const BATCH_MESSAGES_MAX: usize = 100;

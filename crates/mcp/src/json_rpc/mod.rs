@@ -1,0 +1,21 @@
+//! JSON-RPC 2.0 as MCP uses it: the envelope around every message.
+//!
+//! A message is read without building a tree: `params` and `result` stay the octets that they are.
+
+// octets in
+mod id;
+mod message;
+
+// octets out
+mod error;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{Error, ErrorCode};
+pub use id::Id;
+pub use message::{
+    BATCH_MESSAGES_MAX, Invalid, Message, Notification, Request, Response, parse, split_batch,
+};
+pub use write::{write_error, write_notification, write_request, write_result};

@@ -1,0 +1,83 @@
+//! The headers that mirror the body.
+
+use alloc::borrow::Cow;
+use alloc::format;
+
+use serde_json::Value;
+use thruway_message::FieldLines;
+
+use crate::header_value;
+use crate::json_rpc::{Error, ErrorCode};
+use crate::param_headers::ParamHeader;
+use crate::params::Params;
+use crate::schema::methods;
+
+/// Checks that the headers of a POST say what its body says: intermediaries decide by the headers.
+///
+/// # Errors
+/// [`ErrorCode::HEADER_MISMATCH`]: one is missing, malformed, there twice, or says something else.
+pub fn check_headers(fields: FieldLines<'_>, method: &str, params: &Params<'_>) -> Result<(), Error> {
+    if let Some(version) = &params.meta.protocol_version {
+        check_one(fields, "MCP-Protocol-Version", version)?;
+    }
+    check_one(fields, "Mcp-Method", method)?;
+    match mirrored_name(method, params) {
+        Some(name) => check_one(fields, "Mcp-Name", name),
+        None => Ok(()),
+    }
+}
+
+/// Checks the headers that mirror arguments of a tool.
+///
+/// # Errors
+/// As [`check_headers`].
+pub fn check_param_headers(
+    fields: FieldLines<'_>,
+    headers: &[ParamHeader],
+    arguments: &Value,
+) -> Result<(), Error> {
+    headers.iter().try_for_each(|header| {
+        let name = &header.field_name;
+        match (single(fields, name)?, header.expected(arguments)) {
+            (None, None) => Ok(()),
+            (Some(value), Some(expected)) if ParamHeader::is_same(&value, &expected) => Ok(()),
+            (None, Some(_)) => Err(mismatch(format!("the header `{name}` is missing"))),
+            (Some(_), _) => Err(mismatch(format!("the header `{name}` does not match the argument"))),
+        }
+    })
+}
+
+/// What `Mcp-Name` mirrors.
+fn mirrored_name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
+    let member = match method {
+        methods::TOOLS_CALL | methods::PROMPTS_GET => &params.name,
+        methods::RESOURCES_READ => &params.uri,
+        methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL => &params.task_id,
+        _ => &None,
+    };
+    member.as_deref()
+}
+
+fn check_one(fields: FieldLines<'_>, name: &'static str, expected: &str) -> Result<(), Error> {
+    match single(fields, name)? {
+        Some(value) if value == expected => Ok(()),
+        Some(_) => Err(mismatch(format!("the header `{name}` does not match the body"))),
+        None => Err(mismatch(format!("the header `{name}` is missing"))),
+    }
+}
+
+/// The decoded value of a field that may stand there once.
+fn single<'a>(fields: FieldLines<'a>, name: &str) -> Result<Option<Cow<'a, str>>, Error> {
+    let mut values = fields.all(name);
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(mismatch(format!("the header `{name}` is there twice")));
+    }
+    header_value::decode(value.as_bytes())
+        .map(Some)
+        .map_err(|_| mismatch(format!("the header `{name}` is malformed")))
+}
+
+fn mismatch(reason: alloc::string::String) -> Error {
+    Error::new(ErrorCode::HEADER_MISMATCH, reason)
+}

@@ -1,0 +1,119 @@
+//! What the modern era writes around a result.
+
+use alloc::vec::Vec;
+
+use serde::Serialize;
+
+use crate::json_rpc::Error;
+use crate::params::meta_keys;
+use crate::schema::{CacheHint, Implementation, MetaObject};
+
+/// Writes results with what goes around them: `resultType`, how long they may be kept, and who answers.
+#[derive(Clone, Debug)]
+pub struct ResultWriter {
+    /// `"io.modelcontextprotocol/serverInfo":{…}`
+    server_info: Vec<u8>,
+}
+
+/// What a result means for the request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ResultType {
+    /// It is answered.
+    Complete,
+    /// The client is to answer first.
+    InputRequired,
+    /// The answer will be had from a task.
+    Task,
+}
+
+impl ResultType {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::InputRequired => "input_required",
+            Self::Task => "task",
+        }
+    }
+}
+
+impl ResultWriter {
+    /// For the results of one server.
+    ///
+    /// # Errors
+    /// What the server says of itself cannot be written as JSON.
+    pub fn new(server_info: &Implementation) -> Result<Self, serde_json::Error> {
+        let mut octets = serde_json::to_vec(meta_keys::SERVER_INFO)?;
+        octets.push(b':');
+        serde_json::to_writer(&mut octets, server_info)?;
+        Ok(Self { server_info: octets })
+    }
+
+    /// Appends a result. `members` is what the schema's type has besides `_meta`, which is `meta`.
+    ///
+    /// # Errors
+    /// The result cannot be written as a JSON object.
+    pub fn write(
+        &self,
+        output: &mut Vec<u8>,
+        kind: ResultType,
+        cache: Option<CacheHint>,
+        members: &impl Serialize,
+        meta: Option<&MetaObject>,
+    ) -> Result<(), Error> {
+        self.write_start(output, kind, cache);
+        append_members(output, members)?;
+        self.write_end(output, meta)
+    }
+
+    /// Appends a complete result whose members were written before: `"tools":[…]`.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_members(
+        &self,
+        output: &mut Vec<u8>,
+        cache: Option<CacheHint>,
+        members: &[u8],
+    ) -> Result<(), Error> {
+        self.write_start(output, ResultType::Complete, cache);
+        output.push(b',');
+        output.extend_from_slice(members);
+        self.write_end(output, None)
+    }
+
+    fn write_start(&self, output: &mut Vec<u8>, kind: ResultType, cache: Option<CacheHint>) {
+        output.extend_from_slice(br#"{"resultType":""#);
+        output.extend_from_slice(kind.as_str().as_bytes());
+        output.push(b'"');
+        if let Some(cache) = cache {
+            // A number and one of two words.
+            let _ = append_members(output, &cache);
+        }
+    }
+
+    fn write_end(&self, output: &mut Vec<u8>, meta: Option<&MetaObject>) -> Result<(), Error> {
+        output.extend_from_slice(br#","_meta":{"#);
+        output.extend_from_slice(&self.server_info);
+        if let Some(meta) = meta {
+            append_members(output, meta)?;
+        }
+        output.extend_from_slice(b"}}");
+        Ok(())
+    }
+}
+
+/// Appends the members of an object to one that has some already.
+fn append_members(output: &mut Vec<u8>, object: &impl Serialize) -> Result<(), Error> {
+    let start = output.len();
+    if serde_json::to_writer(&mut *output, object).is_err() || output.get(start) != Some(&b'{') {
+        output.truncate(start);
+        return Err(Error::internal("a result cannot be written as JSON"));
+    }
+    output.pop();
+    if output.len() > start + 1 {
+        output[start] = b',';
+    } else {
+        output.truncate(start);
+    }
+    Ok(())
+}

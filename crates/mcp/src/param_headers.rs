@@ -1,0 +1,171 @@
+//! Arguments of a tool that are mirrored in headers: the annotation `x-mcp-header` (2026-07-28).
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::{Map, Value};
+use thruway_message::token::is_token;
+
+/// An argument that is mirrored in a header.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParamHeader {
+    /// The field name, `Mcp-Param-` and what the annotation says.
+    pub field_name: String,
+    /// The names of the properties that lead to the argument.
+    pub path: Vec<String>,
+}
+
+/// Why an input schema cannot be used for mirroring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InvalidAnnotation {
+    /// The annotated property is not an integer, a string or a boolean.
+    NotPrimitive,
+    /// The annotation is not a string that can be part of a field name.
+    NotToken,
+    /// The annotation stands where no argument can be found without looking at others: below `items`, `anyOf`, `$ref`, …
+    NotReachable,
+    /// Two annotations differ at most in case.
+    Repeated,
+}
+
+/// Finds the annotations of an input schema.
+///
+/// # Errors
+/// One of them is invalid; a client leaves such a tool out.
+pub fn find(input_schema: &Map<String, Value>) -> Result<Vec<ParamHeader>, InvalidAnnotation> {
+    let mut headers = Vec::new();
+    find_below(input_schema, &mut Vec::new(), &mut headers)?;
+    let names: BTreeSet<_> = headers.iter().map(|header| header.field_name.to_ascii_lowercase()).collect();
+    if names.len() < headers.len() { Err(InvalidAnnotation::Repeated) } else { Ok(headers) }
+}
+
+fn find_below(
+    schema: &Map<String, Value>,
+    path: &mut Vec<String>,
+    headers: &mut Vec<ParamHeader>,
+) -> Result<(), InvalidAnnotation> {
+    for (keyword, value) in schema {
+        match (keyword.as_str(), value) {
+            ("properties", Value::Object(properties)) => {
+                for (name, property) in properties {
+                    let Value::Object(property) = property else { continue };
+                    path.push(name.clone());
+                    headers.extend(annotation(property, path)?);
+                    find_below(property, path, headers)?;
+                    path.pop();
+                }
+            }
+            // These hold values and not schemas.
+            ("const" | "default" | "enum" | "examples", _) => {}
+            (_, value) if is_annotated_below(value) => return Err(InvalidAnnotation::NotReachable),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn annotation(
+    property: &Map<String, Value>,
+    path: &[String],
+) -> Result<Option<ParamHeader>, InvalidAnnotation> {
+    let Some(annotation) = property.get(ANNOTATION) else { return Ok(None) };
+    let Some(name) = annotation.as_str().filter(|name| is_token(name.as_bytes())) else {
+        return Err(InvalidAnnotation::NotToken);
+    };
+    match property.get("type").and_then(Value::as_str) {
+        Some("integer" | "string" | "boolean") => {
+            Ok(Some(ParamHeader { field_name: format!("{PREFIX}{name}"), path: path.to_vec() }))
+        }
+        _ => Err(InvalidAnnotation::NotPrimitive),
+    }
+}
+
+/// Whether a schema somewhere in `value` is annotated. Depth is bounded by what parsing JSON allows.
+fn is_annotated_below(value: &Value) -> bool {
+    match value {
+        Value::Object(object) => object.contains_key(ANNOTATION) || object.values().any(is_annotated_below),
+        Value::Array(array) => array.iter().any(is_annotated_below),
+        _ => false,
+    }
+}
+
+impl ParamHeader {
+    /// What the header must say for `arguments`; `None` if it must be absent.
+    pub fn expected(&self, arguments: &Value) -> Option<String> {
+        let argument = self.path.iter().try_fold(arguments, |value, name| value.get(name))?;
+        match argument {
+            Value::String(string) => Some(string.clone()),
+            Value::Bool(_) | Value::Number(_) => Some(argument.to_string()),
+            // Null is as absent; other types are refused when the arguments are validated.
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+
+    /// Whether `value`, which is decoded, says the same as `expected`: integers are compared as numbers.
+    pub fn is_same(value: &str, expected: &str) -> bool {
+        value == expected
+            || matches!((value.parse::<i64>(), expected.parse::<i64>()), (Ok(value), Ok(expected)) if value == expected)
+    }
+}
+
+/// What names of headers that mirror arguments begin with.
+pub const PREFIX: &str = "Mcp-Param-";
+
+const ANNOTATION: &str = "x-mcp-header";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn find_in(schema: &Value) -> Result<Vec<ParamHeader>, InvalidAnnotation> {
+        find(schema.as_object().unwrap())
+    }
+
+    #[test]
+    fn annotated_properties_are_found_at_any_depth() {
+        let schema = json!({"type": "object", "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "x-mcp-header": {"type": "string"},
+            "nested": {"type": "object", "properties": {"n": {"type": "integer", "x-mcp-header": "N"}}},
+        }});
+        let headers = find_in(&schema).unwrap();
+        let names: Vec<_> = headers.iter().map(|header| header.field_name.as_str()).collect();
+        assert_eq!(names, ["Mcp-Param-Region", "Mcp-Param-N"]);
+        let arguments = json!({"region": "eu", "nested": {"n": 5}});
+        assert_eq!(headers[0].expected(&arguments).as_deref(), Some("eu"));
+        assert_eq!(headers[1].expected(&arguments).as_deref(), Some("5"));
+        assert_eq!(headers[1].expected(&json!({"nested": {"n": null}})), None);
+        assert!(ParamHeader::is_same("05", "5") && !ParamHeader::is_same("6", "5"));
+    }
+
+    #[test]
+    fn what_cannot_be_mirrored_is_refused() {
+        let property = |property: Value| json!({"properties": {"a": property}});
+        let cases = [
+            (property(json!({"type": "number", "x-mcp-header": "A"})), InvalidAnnotation::NotPrimitive),
+            (property(json!({"type": "string", "x-mcp-header": ""})), InvalidAnnotation::NotToken),
+            (property(json!({"type": "string", "x-mcp-header": "a b"})), InvalidAnnotation::NotToken),
+            (property(json!({"type": "string", "x-mcp-header": 5})), InvalidAnnotation::NotToken),
+            (
+                property(json!({"type": "array", "items": {"type": "string", "x-mcp-header": "A"}})),
+                InvalidAnnotation::NotReachable,
+            ),
+            (
+                json!({"anyOf": [{"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}]}),
+                InvalidAnnotation::NotReachable,
+            ),
+            (
+                json!({"properties": {
+                    "a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"},
+                }}),
+                InvalidAnnotation::Repeated,
+            ),
+        ];
+        for (schema, expected) in cases {
+            assert_eq!(find_in(&schema), Err(expected), "{schema}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The revisions of the protocol, and what each has.
+
+use core::fmt;
+use core::str::FromStr;
+
+/// A revision of the protocol, named by its date. Later ones are greater.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Revision {
+    /// 2024-11-05, the first.
+    R20241105,
+    /// 2025-03-26: Streamable HTTP, batches, audio, annotations of tools.
+    R20250326,
+    /// 2025-06-18: structured output, elicitation, resource links; batches are gone.
+    R20250618,
+    /// 2025-11-25: icons, elicitation by URL, tasks.
+    R20251125,
+    /// 2026-07-28: stateless, multi round-trip requests, subscriptions.
+    R20260728,
+}
+
+/// The two ways to talk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Era {
+    /// A handshake, then a session: up to 2025-11-25.
+    Legacy,
+    /// Each request stands for itself: from 2026-07-28 on.
+    Modern,
+}
+
+/// The text is not the name of a revision that is known here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownRevision;
+
+impl Revision {
+    /// All revisions, the latest first.
+    pub const ALL: [Self; 5] =
+        [Self::R20260728, Self::R20251125, Self::R20250618, Self::R20250326, Self::R20241105];
+
+    /// The latest revision.
+    pub const LATEST: Self = Self::R20260728;
+
+    /// The latest revision of the legacy era: what `initialize` is answered with if the client wants an unknown one.
+    pub const LATEST_LEGACY: Self = Self::R20251125;
+
+    /// The name: a date.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::R20241105 => "2024-11-05",
+            Self::R20250326 => "2025-03-26",
+            Self::R20250618 => "2025-06-18",
+            Self::R20251125 => "2025-11-25",
+            Self::R20260728 => "2026-07-28",
+        }
+    }
+
+    /// The era it belongs to.
+    pub const fn era(self) -> Era {
+        match self {
+            Self::R20260728 => Era::Modern,
+            _ => Era::Legacy,
+        }
+    }
+
+    /// Whether several messages may come as one array.
+    pub fn has_batches(self) -> bool {
+        self == Self::R20250326
+    }
+
+    /// Whether content may be audio.
+    pub fn has_audio(self) -> bool {
+        self >= Self::R20250326
+    }
+
+    /// Whether results of tools may be structured, and content may link to resources.
+    pub fn has_structured_output(self) -> bool {
+        self >= Self::R20250618
+    }
+
+    /// Whether a server may ask the user for input.
+    pub fn has_elicitation(self) -> bool {
+        self >= Self::R20250618
+    }
+
+    /// Whether event streams begin with an event that has an id and no data, so that they can be taken up again.
+    pub fn primes_event_streams(self) -> bool {
+        self == Self::R20251125
+    }
+}
+
+impl FromStr for Revision {
+    type Err = UnknownRevision;
+
+    fn from_str(name: &str) -> Result<Self, UnknownRevision> {
+        Self::ALL.into_iter().find(|revision| revision.as_str() == name).ok_or(UnknownRevision)
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for UnknownRevision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a known revision of the protocol")
+    }
+}
+
+impl core::error::Error for UnknownRevision {}
