@@ -3,7 +3,7 @@
 //! As `axum::serve` runs it; with `--pipeline-flush` as hyper can run it when asked: the answers to pipelined
 //! requests leave together, which `axum::serve` has no setting for.
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_TYPE, SERVER};
 use axum::response::IntoResponse;
@@ -56,7 +56,11 @@ async fn serve_flushing_together(listener: &TcpListener) -> std::io::Result<()> 
 }
 
 fn router() -> Router {
-    Router::new().route("/plaintext", get(plaintext)).route("/json", get(json)).route("/echo", post(echo))
+    Router::new()
+        .route("/plaintext", get(plaintext))
+        .route("/json", get(json))
+        .route("/echo", post(echo))
+        .route("/mcp", post(fixed))
 }
 
 async fn plaintext() -> impl IntoResponse {
@@ -65,6 +69,11 @@ async fn plaintext() -> impl IntoResponse {
 
 async fn json() -> impl IntoResponse {
     ([(SERVER, AXUM)], Json(contract::GREETING))
+}
+
+/// What a server of MCP that knew the answer beforehand would send.
+async fn fixed(_: Bytes) -> impl IntoResponse {
+    ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], contract::FIXED_MCP_ANSWER)
 }
 
 async fn echo(content: Body) -> impl IntoResponse {

@@ -23,6 +23,12 @@ pub struct Greeting {
 /// The value that `GET /json` serialises.
 pub const GREETING: Greeting = Greeting { message: PLAINTEXT };
 
+/// The answer of revision 2025-06-18 to a call of `echo`, for a server that answers without looking.
+pub const FIXED_MCP_ANSWER: &str = concat!(
+    r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"{\"echo\":\"Benchmark test message 1\","#,
+    r#"\"length\":24}"}],"structuredContent":{"echo":"Benchmark test message 1","length":24}}}"#
+);
+
 /// Reads the listen address from `--listen ADDR`, or from a first argument that is just `ADDR`.
 ///
 /// # Panics
@@ -43,4 +49,20 @@ pub fn listen_address() -> SocketAddr {
 #[must_use]
 pub fn has_flag(flag: &str) -> bool {
     std::env::args().any(|argument| argument == flag)
+}
+
+/// How many tools an MCP server has: `--tools N`, at least the two that do something.
+///
+/// # Panics
+/// When what follows `--tools` is not a number.
+#[must_use]
+pub fn tools() -> usize {
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--tools").skip(1);
+    arguments.next().map_or(2, |n| n.parse().expect("the number of tools is a number"))
+}
+
+/// The name of a tool that does nothing but stand in the list.
+#[must_use]
+pub fn tool_name(n: usize) -> String {
+    format!("tool_{n:03}")
 }

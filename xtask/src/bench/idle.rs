@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 
 use super::metric::{Metric, Sample};
 use super::probe::Probe;
+use super::request::Request;
 use crate::process::{self, Memory};
 use crate::stop::Stop;
 
@@ -38,7 +39,7 @@ fn open(address: SocketAddr, connections: u32, stop: &Stop) -> anyhow::Result<Ve
         if n % CHECKED_EVERY == 0 {
             stop.check()?;
         }
-        match Probe::connect(address) {
+        match Probe::connect(address, Request::Plaintext) {
             Ok(probe) => probes.push(probe),
             Err(error) => bail!("connection {n} of {connections}: {error:#}"),
         }

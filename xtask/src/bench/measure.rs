@@ -5,14 +5,15 @@ use std::time::Duration;
 use super::metric::{Metric, Sample};
 use super::prepare::Prepared;
 use super::probe::Probe;
+use super::request::PLAINTEXT;
 use super::server::Server;
 use super::workloads::Load;
 use super::{ab, idle, wrk};
 use crate::process::CpuSource;
 use crate::stop::{Stop, now};
 
-/// Octets of the content of every answer.
-const CONTENT_BYTES: u64 = 13;
+/// Octets of the content of every answer that `ab` gets.
+const CONTENT_BYTES: u64 = PLAINTEXT.len() as u64;
 
 /// Runs a load against a freshly started server.
 ///
@@ -25,17 +26,19 @@ pub(super) fn run(prepared: &Prepared, load: Load, seconds: u32, stop: &Stop) ->
 
 fn run_on(server: &Server, load: Load, seconds: u32, stop: &Stop) -> anyhow::Result<Sample> {
     let address = server.address();
-    let probe = Probe::connect(address)?;
+    let request = load.request();
+    let probe = Probe::connect(address, request)?;
     let answer_bytes = probe.answer_bytes();
     probe.warm_up()?;
     match load {
-        Load::Wrk { connections, depth, stretch } => {
-            let load = wrk::Load { connections, depth, seconds: seconds * stretch };
-            with_cpu_time(server, || {
-                let totals = wrk::run(load, address, stop)?;
-                totals.check(load, answer_bytes)?;
-                Ok((totals.requests, totals.figures(load)))
-            })
+        Load::Wrk { connections, depth, stretch } => load_with_wrk(
+            server,
+            wrk::Load { request, connections, depth, seconds: seconds * stretch },
+            answer_bytes,
+            stop,
+        ),
+        Load::Mcp { connections, .. } => {
+            load_with_wrk(server, wrk::Load { request, connections, depth: 1, seconds }, answer_bytes, stop)
         }
         Load::Ab { requests, connections, persistent } => {
             let load = ab::Load { requests, connections, persistent };
@@ -47,6 +50,19 @@ fn run_on(server: &Server, load: Load, seconds: u32, stop: &Stop) -> anyhow::Res
         }
         Load::Idle { connections } => idle::measure(address, server.id(), connections, stop),
     }
+}
+
+fn load_with_wrk(
+    server: &Server,
+    load: wrk::Load,
+    answer_bytes: usize,
+    stop: &Stop,
+) -> anyhow::Result<Sample> {
+    with_cpu_time(server, || {
+        let totals = wrk::run(load, server.address(), stop)?;
+        totals.check(load, answer_bytes)?;
+        Ok((totals.requests, totals.figures(load)))
+    })
 }
 
 /// Adds the server's CPU time to the figures of a load.

@@ -67,7 +67,7 @@ impl Metric {
     /// The figures of a load that are compared, with the spread of their ratios.
     pub(super) fn compared(load: Load) -> &'static [Self] {
         match load {
-            Load::Wrk { .. } => &[Self::CpuPerRequest, Self::RequestsPerSecond],
+            Load::Wrk { .. } | Load::Mcp { .. } => &[Self::CpuPerRequest, Self::RequestsPerSecond],
             Load::Ab { .. } => &[Self::CpuPerRequest, Self::RequestsPerSecond, Self::P99, Self::Longest],
             Load::Idle { .. } => &[Self::ResidentPerConnection, Self::AnonymousPerConnection],
         }
@@ -76,7 +76,9 @@ impl Metric {
     /// The figures of a load that are only shown beside each other.
     pub(super) fn shown(load: Load) -> &'static [Self] {
         match load {
-            Load::Wrk { depth: 1, .. } => &[Self::P50, Self::P90, Self::P99, Self::CoreUse],
+            Load::Wrk { depth: 1, .. } | Load::Mcp { .. } => {
+                &[Self::P50, Self::P90, Self::P99, Self::CoreUse]
+            }
             Load::Wrk { .. } => &[Self::CoreUse],
             Load::Ab { .. } => &[Self::P50, Self::P98, Self::CoreUse],
             Load::Idle { .. } => &[Self::ResidentBase],

@@ -19,6 +19,7 @@ mod machine;
 
 // one run
 mod server;
+mod request;
 mod probe;
 mod wrk;
 mod ab;

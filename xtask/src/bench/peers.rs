@@ -4,7 +4,7 @@
 
 use anyhow::bail;
 
-use super::workloads::Workload::{self, Axum, Connections, KeepAlive, Pipelining, Plaintext};
+use super::workloads::Workload::{self, Axum, Connections, KeepAlive, Mcp, McpLegacy, Pipelining, Plaintext};
 
 /// A server that can be started and measured; ours is one of them.
 pub(super) struct Peer {
@@ -51,6 +51,7 @@ pub(super) enum Version {
 }
 
 const GENERAL: &[Workload] = &[Plaintext, Pipelining, KeepAlive, Connections];
+const MCP: &[Workload] = &[Mcp, McpLegacy];
 const NEVER_CLOSES: &[Workload] = &[Plaintext, Pipelining, Connections];
 
 /// `axum-on-thruway` is a package of `bench/` that depends on `../crates/server` by path and takes the arguments that
@@ -109,6 +110,42 @@ pub(super) const PEERS: &[Peer] = &[
         config: None,
         version: Version::BenchLock("axum"),
         workloads: &[Pipelining, Axum],
+    },
+    Peer {
+        name: "axum-fixed",
+        about: "axum with one JSON answer for all messages: what a server of MCP costs that does nothing",
+        build: Build::Bench("bench-axum"),
+        arguments: &["--listen", "{address}"],
+        config: None,
+        version: Version::BenchLock("axum"),
+        workloads: &[McpLegacy],
+    },
+    Peer {
+        name: "mcp-on-thruway",
+        about: "a server of MCP on our SDK, one worker, 100 tools, no sessions",
+        build: Build::Bench("bench-mcp-on-thruway"),
+        arguments: &["--listen", "{address}", "--tools", "100"],
+        config: None,
+        version: Version::Repository,
+        workloads: MCP,
+    },
+    Peer {
+        name: "thruway-echo",
+        about: "ours, sending the message back unread",
+        build: Build::Bench("bench-mcp-on-thruway"),
+        arguments: &["--listen", "{address}", "--echo"],
+        config: None,
+        version: Version::Repository,
+        workloads: MCP,
+    },
+    Peer {
+        name: "rmcp",
+        about: "the official Rust SDK on axum, current-thread tokio, `TCP_NODELAY`, JSON answers, no sessions, mimalloc",
+        build: Build::Bench("bench-rmcp"),
+        arguments: &["--listen", "{address}", "--tools", "100"],
+        config: None,
+        version: Version::BenchLock("rmcp"),
+        workloads: MCP,
     },
     Peer {
         name: "actix",

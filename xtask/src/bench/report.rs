@@ -216,16 +216,14 @@ fn table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
 
 /// The command line of a load, or what is done in its place.
 fn load_command(load: Load, seconds: u32) -> String {
-    let quoted = |program: &str, arguments: Vec<String>| {
-        let quote =
-            |argument: String| if argument.contains(' ') { format!("'{argument}'") } else { argument };
-        let arguments: Vec<_> = arguments.into_iter().map(quote).collect();
-        format!("`taskset -c {CLIENT_CORE} {program} {}`", arguments.join(" "))
-    };
+    let wrk_command =
+        |load| quoted("wrk", wrk::arguments(load, ADDRESS, "xtask/src/bench/wrk.lua", "REQUEST"));
     match load {
         Load::Wrk { connections, depth, stretch } => {
-            let load = wrk::Load { connections, depth, seconds: seconds * stretch };
-            quoted("wrk", wrk::arguments(load, ADDRESS, "xtask/src/bench/wrk.lua"))
+            wrk_command(wrk::Load { request: load.request(), connections, depth, seconds: seconds * stretch })
+        }
+        Load::Mcp { request, connections } => {
+            wrk_command(wrk::Load { request, connections, depth: 1, seconds })
         }
         Load::Ab { requests, connections, persistent } => {
             quoted("ab", ab::arguments(ab::Load { requests, connections, persistent }, ADDRESS, "FILE.csv"))
@@ -234,6 +232,12 @@ fn load_command(load: Load, seconds: u32) -> String {
             format!("{connections} connections opened one after the other, one request each.")
         }
     }
+}
+
+fn quoted(program: &str, arguments: Vec<String>) -> String {
+    let quote = |argument: String| if argument.contains(' ') { format!("'{argument}'") } else { argument };
+    let arguments: Vec<_> = arguments.into_iter().map(quote).collect();
+    format!("`taskset -c {CLIENT_CORE} {program} {}`", arguments.join(" "))
 }
 
 /// The command line of a server, with names in the place of what differs between runs.

@@ -90,6 +90,23 @@ const TARGETS: &[Target] = &[
     against_peer("axum depth 1", Metric::RequestsPerSecond, "axum", Bound::AtLeast(1.0)),
     against_peer("axum depth 16", Metric::RequestsPerSecond, "axum", Bound::AtLeast(1.5)),
     against_peer("axum depth 16", Metric::RequestsPerSecond, "axum-flush", Bound::AtLeast(1.5)),
+    // W4
+    against_peer("mcp call c=16", Metric::RequestsPerSecond, "rmcp", Bound::AtLeast(4.0)),
+    against_peer("mcp call c=32", Metric::RequestsPerSecond, "rmcp", Bound::AtLeast(4.0)),
+    against_peer("mcp call c=16", CPU, "rmcp", Bound::AtMost(0.27)),
+    against_peer("mcp call c=32", CPU, "rmcp", Bound::AtMost(0.27)),
+    against_peer("mcp list c=16", Metric::RequestsPerSecond, "rmcp", Bound::AtLeast(5.0)),
+    against_peer("mcp call c=16", CPU, "thruway-echo", Bound::AtMost(1.35)),
+    // On one connection, the rate is one by the mean response time, which is to be at most 1.15.
+    against_peer("mcp call c=1", Metric::RequestsPerSecond, "thruway-echo", Bound::AtLeast(0.87)),
+    Target {
+        case: "mcp legacy call c=16",
+        metric: CPU,
+        against: Against::OurCase("mcp call c=16"),
+        bound: Bound::AtMost(1.15),
+    },
+    against_peer("mcp legacy call c=16", CPU, "axum-fixed", Bound::AtMost(1.0)),
+    against_peer("mcp legacy ping c=16", CPU, "axum-fixed", Bound::AtMost(1.0)),
 ];
 
 const fn against_peer(case: &'static str, metric: Metric, peer: &'static str, bound: Bound) -> Target {

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::request::Request;
+
 /// What to run, as said on the command line.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(super) enum Selection {
@@ -15,6 +17,8 @@ pub(super) enum Selection {
     Connections,
     /// axum on our engine against axum on hyper.
     Axum,
+    /// W4: messages of MCP, over HTTP.
+    Mcp,
     /// All of them.
     All,
 }
@@ -28,12 +32,15 @@ impl Selection {
             Self::KeepAlive => &[Workload::KeepAlive],
             Self::Connections => &[Workload::Connections],
             Self::Axum => &[Workload::Axum],
+            Self::Mcp => &[Workload::Mcp, Workload::McpLegacy],
             Self::All => &[
                 Workload::Plaintext,
                 Workload::Pipelining,
                 Workload::KeepAlive,
                 Workload::Connections,
                 Workload::Axum,
+                Workload::Mcp,
+                Workload::McpLegacy,
             ],
         }
     }
@@ -47,6 +54,8 @@ pub(super) enum Workload {
     KeepAlive,
     Connections,
     Axum,
+    Mcp,
+    McpLegacy,
 }
 
 impl Workload {
@@ -54,6 +63,7 @@ impl Workload {
     pub(super) fn ours(self) -> &'static str {
         match self {
             Self::Axum => "axum-on-thruway",
+            Self::Mcp | Self::McpLegacy => "mcp-on-thruway",
             _ => "thruway",
         }
     }
@@ -79,15 +89,26 @@ pub(super) enum Load {
     Wrk { connections: u32, depth: u32, stretch: u32 },
     /// `ab`, with or without `-k`.
     Ab { requests: u32, connections: u32, persistent: bool },
+    /// `wrk` on so many connections, each with one message at a time.
+    Mcp { request: Request, connections: u32 },
     /// Connections that made one request and now do nothing.
     Idle { connections: u32 },
 }
 
 impl Load {
+    /// The request that the load is made of.
+    pub(super) fn request(self) -> Request {
+        match self {
+            Self::Mcp { request, .. } => request,
+            Self::Wrk { .. } | Self::Ab { .. } | Self::Idle { .. } => Request::Plaintext,
+        }
+    }
+
     /// About how long a run takes, starting and stopping included.
     pub(super) fn estimated_seconds(self, seconds: u32) -> f64 {
         match self {
             Self::Wrk { stretch, .. } => f64::from(seconds * stretch) + 0.5,
+            Self::Mcp { .. } => f64::from(seconds) + 0.5,
             Self::Ab { persistent: true, .. } => 1.0,
             Self::Ab { persistent: false, .. } => 2.5,
             Self::Idle { .. } => 3.0,
@@ -141,6 +162,12 @@ pub(super) const CASES: &[Case] = &[
     },
     wrk("axum depth 1", Workload::Axum, CONNECTIONS, 1, PLAINTEXT_NOTE),
     wrk("axum depth 16", Workload::Axum, CONNECTIONS, 16, PIPELINED_NOTE),
+    mcp("mcp call c=1", Workload::Mcp, Request::CallTool, 1),
+    mcp("mcp call c=16", Workload::Mcp, Request::CallTool, 16),
+    mcp("mcp call c=32", Workload::Mcp, Request::CallTool, 32),
+    mcp("mcp list c=16", Workload::Mcp, Request::ListTools, 16),
+    mcp("mcp legacy call c=16", Workload::McpLegacy, Request::LegacyCallTool, 16),
+    mcp("mcp legacy ping c=16", Workload::McpLegacy, Request::LegacyPing, 16),
 ];
 
 const fn plaintext(name: &'static str, connections: u32, full_only: bool) -> Case {
@@ -156,6 +183,10 @@ const fn wrk(
     note: &'static str,
 ) -> Case {
     Case { name, workload, load: Load::Wrk { connections, depth, stretch: 1 }, full_only: false, note }
+}
+
+const fn mcp(name: &'static str, workload: Workload, request: Request, connections: u32) -> Case {
+    Case { name, workload, load: Load::Mcp { request, connections }, full_only: false, note: "" }
 }
 
 const fn ab(name: &'static str, persistent: bool) -> Case {

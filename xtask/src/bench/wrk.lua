@@ -1,10 +1,11 @@
 -- Runs in every load by wrk: sends DEPTH requests back to back, and prints the totals as one line of JSON.
--- wrk ... URL -- DEPTH
+-- wrk ... URL -- DEPTH [FILE]: with FILE, the request that is in it, octet by octet.
 
 init = function(arguments)
    local depth = tonumber(arguments[1])
-   if depth > 1 then
-      local batch = string.rep(wrk.format(), depth)
+   local file = arguments[2] and assert(io.open(arguments[2], "rb"))
+   if depth > 1 or file then
+      local batch = string.rep(file and file:read("*a") or wrk.format(), depth)
       -- Defined only here: wrk calls a function for each batch, but sends a constant without one.
       request = function() return batch end
    end

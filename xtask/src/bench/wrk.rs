@@ -8,6 +8,7 @@ use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
 use super::metric::{Metric, Sample};
+use super::request::Request;
 use super::server::CLIENT_CORE;
 use crate::child;
 use crate::stop::Stop;
@@ -27,6 +28,7 @@ const CONNECTIONS_PER_TIMEOUT_SECOND: u32 = 1000;
 /// How a server is loaded.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
+    pub(super) request: Request,
     pub(super) connections: u32,
     /// Requests that a connection sends before it reads.
     pub(super) depth: u32,
@@ -51,17 +53,24 @@ pub(super) struct Totals {
 }
 
 /// The arguments for a load; the same on paper and in the run.
-pub(super) fn arguments(load: Load, address: &str, script: &str) -> Vec<String> {
-    let Load { connections, depth, seconds } = load;
+///
+/// Requests other than `GET /plaintext` are in the file `request`, as they are sent.
+pub(super) fn arguments(load: Load, address: &str, script: &str, request: &str) -> Vec<String> {
+    let Load { connections, depth, seconds, .. } = load;
     let timeout = SHORTEST_TIMEOUT_SECONDS.max(connections / CONNECTIONS_PER_TIMEOUT_SECOND);
     let mut arguments = vec!["-t1".to_owned(), format!("-c{connections}"), format!("-d{seconds}s")];
     arguments.extend(["--timeout".to_owned(), format!("{timeout}s")]);
-    for field in ["Host: 127.0.0.1", "Accept: text/plain", "Connection: keep-alive"] {
-        arguments.extend(["-H".to_owned(), field.to_owned()]);
+    if load.request == Request::Plaintext {
+        for field in ["Host: 127.0.0.1", "Accept: text/plain", "Connection: keep-alive"] {
+            arguments.extend(["-H".to_owned(), field.to_owned()]);
+        }
     }
     arguments.extend(
         ["-s", script, &format!("http://{address}/plaintext"), "--", &depth.to_string()].map(str::to_owned),
     );
+    if load.request != Request::Plaintext {
+        arguments.push(request.to_owned());
+    }
     arguments
 }
 
@@ -73,8 +82,11 @@ pub(super) fn run(load: Load, address: SocketAddr, stop: &Stop) -> anyhow::Resul
     let script = tempfile::Builder::new().suffix(".lua").tempfile()?;
     std::fs::write(script.path(), SCRIPT)?;
     let path = script.path().to_str().context("the temporary directory's path is not UTF-8")?;
+    let request = tempfile::NamedTempFile::new()?;
+    std::fs::write(request.path(), load.request.octets())?;
+    let request_path = request.path().to_str().context("the temporary directory's path is not UTF-8")?;
     let mut command = child::pinned(CLIENT_CORE, Path::new("wrk"));
-    command.args(arguments(load, &address.to_string(), path));
+    command.args(arguments(load, &address.to_string(), path, request_path));
     let limit = Duration::from_secs(u64::from(load.seconds)) + EXTRA;
     parse(&child::output_of("wrk", command, limit, stop)?)
 }
@@ -128,9 +140,9 @@ impl Totals {
 
 #[cfg(test)]
 mod tests {
-    use super::{Load, Metric, Totals, parse};
+    use super::{Load, Metric, Request, Totals, parse};
 
-    const LOAD: Load = Load { connections: 2, depth: 1, seconds: 1 };
+    const LOAD: Load = Load { request: Request::Plaintext, connections: 2, depth: 1, seconds: 1 };
 
     /// What `wrk` 4.1 prints with the script.
     const PRINTED: &str = r#"Running 1s test @ http://127.0.0.1:4100/plaintext

@@ -120,29 +120,29 @@ impl StateKey {
     /// `base64(state).base64(mac)`
     pub(crate) fn seal(&self, mut state: State, binding: &RequestBinding) -> Result<String, Error> {
         state.expires = now() + LIFETIME.as_secs();
-        let payload =
+        let state =
             serde_json::to_vec(&state).map_err(|_| Error::internal("the state cannot be written"))?;
-        let mac = self.mac(&payload, binding).finalize().into_bytes();
-        Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(payload), URL_SAFE_NO_PAD.encode(mac)))
+        let mac = self.mac(&state, binding).finalize().into_bytes();
+        Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(state), URL_SAFE_NO_PAD.encode(mac)))
     }
 
     pub(crate) fn open(&self, sealed: &str, binding: &RequestBinding) -> Result<State, Error> {
         let invalid = || Error::invalid_params("`requestState` is not valid for this request");
-        let (payload, mac) = sealed.split_once('.').ok_or_else(invalid)?;
-        let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| invalid())?;
+        let (state, mac) = sealed.split_once('.').ok_or_else(invalid)?;
+        let state = URL_SAFE_NO_PAD.decode(state).map_err(|_| invalid())?;
         let mac = URL_SAFE_NO_PAD.decode(mac).map_err(|_| invalid())?;
-        self.mac(&payload, binding).verify_slice(&mac).map_err(|_| invalid())?;
-        let state: State = serde_json::from_slice(&payload).map_err(|_| invalid())?;
+        self.mac(&state, binding).verify_slice(&mac).map_err(|_| invalid())?;
+        let state: State = serde_json::from_slice(&state).map_err(|_| invalid())?;
         if state.expires < now() {
             return Err(Error::invalid_params("`requestState` has expired"));
         }
         Ok(state)
     }
 
-    fn mac(&self, payload: &[u8], binding: &RequestBinding) -> Hmac<Sha256> {
+    fn mac(&self, state: &[u8], binding: &RequestBinding) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key may have any length");
         mac.update(&binding.0);
-        mac.update(payload);
+        mac.update(state);
         mac
     }
 }
@@ -209,9 +209,9 @@ mod tests {
     fn a_state_expires() {
         let key = StateKey::random();
         let binding = binding(None, &Value::Null);
-        let payload = serde_json::to_vec(&State::default()).unwrap();
-        let mac = key.mac(&payload, &binding).finalize().into_bytes();
-        let sealed = format!("{}.{}", URL_SAFE_NO_PAD.encode(payload), URL_SAFE_NO_PAD.encode(mac));
+        let state = serde_json::to_vec(&State::default()).unwrap();
+        let mac = key.mac(&state, &binding).finalize().into_bytes();
+        let sealed = format!("{}.{}", URL_SAFE_NO_PAD.encode(state), URL_SAFE_NO_PAD.encode(mac));
         assert!(key.open(&sealed, &binding).unwrap_err().message.contains("expired"));
     }
 }

@@ -1,0 +1,63 @@
+//! The MCP server of the `rmcp` peer on our SDK.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thruway_mcp_sdk::schema::Tool;
+use thruway_mcp_sdk::{LegacySessions, McpServer, McpServerOptions, Structured, schema::Implementation};
+use thruway_server::{Content, FieldLinesBuf, Request, Response, Router, Server, ServerError};
+
+fn main() -> Result<(), ServerError> {
+    let address = contract::listen_address().into();
+    let sessions =
+        if contract::has_flag("--sessions") { LegacySessions::Stateful } else { LegacySessions::Stateless };
+    let router = if contract::has_flag("--echo") {
+        Router::new().any("/mcp", echo)
+    } else {
+        Router::new().any("/mcp", server(sessions).endpoint())
+    };
+    Server::new(router).listen_on(address).workers(1).run()
+}
+
+/// The floor: a message of the same size, sent back unread.
+fn echo(request: &Request) -> Response {
+    const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
+    Response::ok(JSON, Content::copy_of(request.content()))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Echo {
+    message: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Echoed {
+    echo: String,
+    length: usize,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    a: f64,
+    b: f64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Sum {
+    sum: f64,
+}
+
+fn server(legacy_sessions: LegacySessions) -> McpServer {
+    let options = McpServerOptions { legacy_sessions, ..McpServerOptions::default() };
+    let mut server = McpServer::with_options(Implementation::new("bench", "1.0"), options)
+        .tool(Tool::new("echo").with_description("Sends a message back"), |Echo { message }: Echo| {
+            Structured(Echoed { length: message.len(), echo: message })
+        })
+        .tool(Tool::new("add").with_description("Adds two numbers"), |Add { a, b }: Add| {
+            Structured(Sum { sum: a + b })
+        });
+    for n in 2..contract::tools() {
+        server = server
+            .tool(Tool::new(contract::tool_name(n)).with_description("Does nothing"), |_: Echo| "nothing");
+    }
+    server
+}
