@@ -13,6 +13,8 @@ use thruway_server::{
 };
 use tokio::time::sleep;
 
+use crate::mcp::demo_server;
+
 /// The routes of the demo.
 pub(crate) fn router() -> Router {
     Router::new()
@@ -25,6 +27,7 @@ pub(crate) fn router() -> Router {
         .get("/headers", headers)
         .get("/events", events)
         .get("/healthz", || "healthy\n")
+        .any("/mcp", demo_server().endpoint())
 }
 
 fn plaintext() -> Response {

@@ -30,3 +30,8 @@ pub use server::{LegacySessions, McpServer, McpServerOptions, RegistrationError}
 pub use streamable_http::McpEndpoint;
 
 pub use thruway_mcp::{Revision, json_rpc, schema};
+
+/// The README's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -59,8 +59,3 @@ pub use thruway_net::{
 
 /// How much content is collected on behalf of a handler that does not say: 2 MiB, as axum.
 pub const CONTENT_BYTES_MAX: usize = 2 << 20;
-
-/// The README's example compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

@@ -120,8 +120,7 @@ impl StateKey {
     /// `base64(state).base64(mac)`
     pub(crate) fn seal(&self, mut state: State, binding: &RequestBinding) -> Result<String, Error> {
         state.expires = now() + LIFETIME.as_secs();
-        let state =
-            serde_json::to_vec(&state).map_err(|_| Error::internal("the state cannot be written"))?;
+        let state = serde_json::to_vec(&state).map_err(|_| Error::internal("the state cannot be written"))?;
         let mac = self.mac(&state, binding).finalize().into_bytes();
         Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(state), URL_SAFE_NO_PAD.encode(mac)))
     }

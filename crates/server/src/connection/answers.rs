@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use thruway_http1::{RequestFacts, ResponseBody, ResponseToWrite, write_continue, write_response_head};
 use thruway_message::StatusCode;
-use thruway_net::{PooledBuffer, Transport};
+use thruway_net::Transport;
 
 use super::ending::{AfterAnswer, Ending};
 use super::exchange::{Exchange, Logged, TailRecord};
@@ -149,9 +149,8 @@ impl<T: Transport> Connection<T> {
                 self.output.octets().extend_from_slice(&octets);
             }
             Source::Static(octets) => self.output.set_tail(Tail::Octets(Bytes::from_static(octets))),
-            Source::Pooled(octets) => {
-                self.output.set_tail(Tail::Octets(PooledBuffer::into_vec(octets).into()));
-            }
+            // It goes back to the pool when it is written.
+            Source::Pooled(octets) => self.output.set_tail(Tail::Octets(Bytes::from_owner(octets))),
             Source::Bytes(octets) => self.output.set_tail(Tail::Octets(octets)),
             Source::File(range) => self.output.set_tail(Tail::File(range)),
             Source::Empty | Source::LeftOut(_) | Source::Stream(_) | Source::Tunnel(_) => {}

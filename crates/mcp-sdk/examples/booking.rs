@@ -1,0 +1,47 @@
+//! A tool that takes its time, says how far it is, and asks its user before it does anything. The same code asks clients of
+//! both eras.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use thruway_mcp_sdk::schema::{
+    ElicitAction, ElicitRequestFormParams, PrimitiveSchemaDefinition, Tool, ToolAnnotations,
+};
+use thruway_mcp_sdk::{Context, HandlerError, McpServer};
+use thruway_server::{Router, Server, ServerError};
+use tokio::time::sleep;
+
+#[derive(Deserialize, JsonSchema)]
+struct Booking {
+    destination: String,
+    nights: u8,
+}
+
+/// Up to its question, this runs again when a client of the modern era brings the answer: nothing that must happen once may
+/// stand before it.
+async fn book(Booking { destination, nights }: Booking, context: Context) -> Result<String, HandlerError> {
+    let sure = PrimitiveSchemaDefinition::boolean().with_title("Book it").with_default(false);
+    let question = format!("Book {nights} nights in {destination}?");
+    let form = ElicitRequestFormParams::new(question).with_required_field("sure", sure);
+    let answer = context.elicit("sure", form).await?;
+    let is_sure = answer.content.is_some_and(|content| content.get("sure").is_some_and(|sure| sure == true));
+    if answer.action != ElicitAction::Accept || !is_sure {
+        return Err(HandlerError::failed("nothing was booked"));
+    }
+    for night in 1..=nights {
+        context.progress(f64::from(night), Some(f64::from(nights)), Some("booking")).await;
+        sleep(Duration::from_millis(10)).await;
+    }
+    Ok(format!("booked {nights} nights in {destination}"))
+}
+
+pub(crate) fn server() -> McpServer {
+    let annotations = ToolAnnotations { destructive_hint: Some(true), ..ToolAnnotations::default() };
+    McpServer::new("booking", "1.0.0")
+        .tool(Tool::new("book").with_description("Books a hotel").with_annotations(annotations), book)
+}
+
+fn main() -> Result<(), ServerError> {
+    Server::new(Router::new().any("/mcp", server().endpoint())).listen("127.0.0.1:8080")?.run()
+}
