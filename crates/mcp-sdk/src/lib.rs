@@ -17,6 +17,9 @@ mod dispatch;
 mod ask;
 mod session;
 
+// who may
+mod authorization;
+
 // bindings
 mod streamable_http;
 mod stdio;
@@ -24,6 +27,7 @@ mod stdio;
 #[cfg(test)]
 mod testing;
 
+pub use authorization::{Authorization, Identity, InvalidKeys, InvalidToken, JwtVerifier, VerifyToken};
 pub use handlers::{BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, Outcome, Structured};
 pub use registry::{CompletionInput, InvalidUriTemplate, ResourceAnswer, UriParameters};
 pub use server::{LegacySessions, McpServer, McpServerOptions, RegistrationError};

@@ -1,0 +1,158 @@
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::testing::field_lines;
+
+const ISSUER: &str = "https://login.example";
+const RESOURCE: &str = "https://mcp.example/mcp";
+
+/// A key pair of the kind that issuers have; made for these tests.
+struct Issuer {
+    key: EncodingKey,
+    id: &'static str,
+}
+
+impl Issuer {
+    fn new(id: &'static str) -> Self {
+        // An Ed25519 key in PKCS #8: a fixed head, and 32 octets.
+        let mut der = vec![
+            0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+        ];
+        der.extend(id.bytes().cycle().take(32));
+        Self { key: EncodingKey::from_ed_der(&der), id }
+    }
+
+    fn keys(&self) -> String {
+        let mut key = Jwk::from_encoding_key(&self.key, Algorithm::EdDSA).unwrap();
+        key.common.key_id = Some(self.id.to_owned());
+        json!({"keys": [key]}).to_string()
+    }
+
+    fn token(&self, claims: &Value) -> String {
+        let mut header = Header::new(Algorithm::EdDSA);
+        header.kid = Some(self.id.to_owned());
+        encode(&header, claims, &self.key).unwrap()
+    }
+}
+
+fn claims() -> Value {
+    json!({
+        "iss": ISSUER, "aud": RESOURCE, "sub": "ada", "scope": "mcp:use mcp:admin",
+        "exp": get_current_timestamp() + 600,
+    })
+}
+
+fn identify(authorization: &Authorization, fields: &[(&str, &str)]) -> Result<Identity, String> {
+    let (mut octets, mut spans) = (Vec::new(), Vec::new());
+    authorization
+        .identify(field_lines(fields, &mut octets, &mut spans))
+        .map(|identity| (*identity).clone())
+        .map_err(|challenge| {
+            let response = challenge.into_response();
+            let value = response.field("www-authenticate").unwrap().as_str().unwrap().to_owned();
+            format!("{} {value}", response.status())
+        })
+}
+
+fn authorization(issuer: &Issuer) -> (Authorization, JwtVerifier) {
+    let verifier = JwtVerifier::new(ISSUER, RESOURCE, &issuer.keys()).unwrap();
+    (Authorization::new(RESOURCE, [ISSUER], verifier.clone()).with_scopes(["mcp:use"]), verifier)
+}
+
+#[test]
+fn a_token_tells_who_calls() {
+    let issuer = Issuer::new("one");
+    let (authorization, _) = authorization(&issuer);
+    for scheme in ["Bearer", "bearer"] {
+        let value = format!("{scheme} {}", issuer.token(&claims()));
+        let identity = identify(&authorization, &[("Authorization", &value)]).unwrap();
+        assert_eq!((identity.subject.as_str(), identity.issuer.as_str()), ("ada", ISSUER));
+        assert!(identity.has_scope("mcp:admin") && !identity.has_scope("mcp"));
+    }
+}
+
+#[test]
+fn those_without_a_token_are_told_where_to_get_one() {
+    let (authorization, _) = authorization(&Issuer::new("one"));
+    let metadata = "resource_metadata=\"https://mcp.example/.well-known/oauth-protected-resource/mcp\"";
+    let expected = format!("401 Bearer {metadata}, scope=\"mcp:use\"");
+    assert_eq!(identify(&authorization, &[]), Err(expected.clone()));
+    assert_eq!(identify(&authorization, &[("Authorization", "Basic eA==")]), Err(expected));
+    assert_eq!(authorization.metadata_path(), "/.well-known/oauth-protected-resource/mcp");
+}
+
+#[test]
+fn tokens_that_are_not_for_this_server_are_refused() {
+    let issuer = Issuer::new("one");
+    let (authorization, _) = authorization(&issuer);
+    let changed = |name: &str, value: Value| {
+        let mut claims = claims();
+        claims[name] = value;
+        issuer.token(&claims)
+    };
+    let without = |name: &str| {
+        let mut claims = claims();
+        claims.as_object_mut().unwrap().remove(name);
+        issuer.token(&claims)
+    };
+    let now = get_current_timestamp();
+    let unsigned = format!("eyJhbGciOiJub25lIn0.{}.", issuer.token(&claims()).split('.').nth(1).unwrap());
+    let tokens = [
+        changed("aud", json!("https://other.example/mcp")),
+        changed("iss", json!("https://evil.example")),
+        changed("exp", json!(now - 60)),
+        changed("nbf", json!(now + 600)),
+        without("exp"),
+        without("aud"),
+        without("iss"),
+        without("sub"),
+        Issuer::new("two").token(&claims()),
+        unsigned,
+        "nonsense".to_owned(),
+    ];
+    for token in tokens {
+        let refusal = identify(&authorization, &[("Authorization", &format!("Bearer {token}"))]).unwrap_err();
+        assert!(refusal.starts_with("401 ") && refusal.contains("error=\"invalid_token\""), "{refusal}");
+    }
+}
+
+#[test]
+fn scopes_that_are_missing_are_named() {
+    let issuer = Issuer::new("one");
+    let (authorization, _) = authorization(&issuer);
+    let mut claims = claims();
+    claims["scope"] = json!("other");
+    let value = format!("Bearer {}", issuer.token(&claims));
+    let refusal = identify(&authorization, &[("Authorization", &value)]).unwrap_err();
+    assert!(
+        refusal.starts_with("403 ") && refusal.ends_with("error=\"insufficient_scope\", scope=\"mcp:use\"")
+    );
+}
+
+#[test]
+fn keys_can_be_replaced() {
+    let (old, new) = (Issuer::new("one"), Issuer::new("two"));
+    let (authorization, verifier) = authorization(&old);
+    let accepts = |issuer: &Issuer| {
+        let value = format!("Bearer {}", issuer.token(&claims()));
+        identify(&authorization, &[("Authorization", &value)]).is_ok()
+    };
+    assert!(accepts(&old) && !accepts(&new));
+    assert_eq!(verifier.replace_keys("{}"), Err(InvalidKeys));
+    assert_eq!(verifier.replace_keys(r#"{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}"#), Err(InvalidKeys));
+    assert!(accepts(&old));
+    verifier.replace_keys(&new.keys()).unwrap();
+    assert!(accepts(&new) && !accepts(&old));
+}
+
+#[test]
+fn two_authorizations_are_refused() {
+    let issuer = Issuer::new("one");
+    let (authorization, _) = authorization(&issuer);
+    let value = format!("Bearer {}", issuer.token(&claims()));
+    let refusal =
+        identify(&authorization, &[("Authorization", &value), ("Authorization", &value)]).unwrap_err();
+    assert!(refusal.starts_with("400 "), "{refusal}");
+}
