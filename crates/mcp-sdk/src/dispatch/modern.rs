@@ -24,7 +24,7 @@ pub(crate) fn handle_request(
     output: &mut Vec<u8>,
 ) -> Reply {
     let id = &request.id;
-    let revision = match modern::check_meta(&params.meta) {
+    let revision = match modern::check_meta(&params.meta, headers) {
         Ok(revision) => revision,
         Err(error) => return Reply::bad_request(output, Some(id), &error),
     };
