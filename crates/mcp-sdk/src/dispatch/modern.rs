@@ -10,7 +10,7 @@ use thruway_mcp::schema::{MetaObject, SubscriptionFilter, SubscriptionsListenReq
 use thruway_message::FieldLines;
 use tokio::sync::mpsc;
 
-use super::{Answering, Exchange, Reply, Status};
+use super::{Answering, Exchange, Reply, Said, Status};
 use crate::ask::{BoundRequest, Rounds};
 use crate::handlers::{Call, ClientSide};
 use crate::server::{Change, McpServer, Shared, Subscription};
@@ -132,12 +132,12 @@ async fn tell_changes(
     subscription: Subscription,
     filter: SubscriptionFilter,
     meta: MetaObject,
-    outbox: mpsc::Sender<Vec<u8>>,
+    outbox: mpsc::Sender<Said>,
 ) -> (Vec<u8>, Status) {
     let acknowledged = json!({"notifications": filter, "_meta": meta});
     let mut message = Vec::new();
     write_notification(&mut message, methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED, &acknowledged);
-    while outbox.send(message).await.is_ok() {
+    while outbox.send(Said::Message(message)).await.is_ok() {
         message = notification(&subscription.next().await, Some(&meta));
     }
     (Vec::new(), Status::Ok)

@@ -16,7 +16,7 @@ use crate::ask::PendingRequests;
 use crate::server::Subscription;
 
 pub(crate) use in_flight::InFlight;
-pub(crate) use streams::{EventId, EventStream, Streams};
+pub(crate) use streams::{Event, EventId, EventKind, EventStream, Streams};
 
 /// What is remembered of a client between its requests.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -25,14 +26,22 @@ pub(crate) struct EventStream {
     changed: Notify,
 }
 
-/// A message that was sent.
+/// Something that was sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     /// Its place in the stream, from 1.
     pub(crate) number: u64,
-    pub(crate) octets: Arc<[u8]>,
-    /// Whether it is the answer to the request, which is the last.
-    pub(crate) is_answer: bool,
+    pub(crate) kind: EventKind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum EventKind {
+    /// A message before the answer.
+    Message(Arc<[u8]>),
+    /// The answer to the request, which is the last.
+    Answer(Arc<[u8]>),
+    /// The connection ends here, and the client comes back after this time for what follows.
+    Disconnect(Duration),
 }
 
 #[derive(Default, Debug)]
@@ -84,14 +93,14 @@ impl EventStream {
     }
 
     /// Adds an event. The oldest are forgotten when there are too many.
-    pub(crate) fn push(&self, octets: Vec<u8>, is_answer: bool) {
+    pub(crate) fn push(&self, kind: EventKind) {
         let mut state = self.lock();
         state.last += 1;
-        state.bytes += octets.len();
-        let event = Event { number: state.last, octets: octets.into(), is_answer };
+        state.bytes += kind.bytes();
+        let event = Event { number: state.last, kind };
         state.events.push_back(event);
         while state.events.len() > EVENTS_MAX || (state.bytes > EVENTS_BYTES_MAX && state.events.len() > 1) {
-            let forgotten = state.events.pop_front().map_or(0, |event| event.octets.len());
+            let forgotten = state.events.pop_front().map_or(0, |event| event.kind.bytes());
             state.bytes -= forgotten;
         }
         drop(state);
@@ -126,6 +135,15 @@ impl EventStream {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EventKind {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Message(octets) | Self::Answer(octets) => octets.len(),
+            Self::Disconnect(_) => 0,
+        }
     }
 }
 

@@ -55,15 +55,17 @@ fn handle_request(server: &McpServer, fields: FieldLines<'_>, request: &Request<
 fn later(mut exchange: Exchange, is_subscription: bool) -> Answer {
     Answer::later(async move {
         let first = match exchange.next().await {
-            Some(Outgoing::Message(message)) => message,
             Some(Outgoing::Answer(message, status)) => return json_of(status, message),
+            Some(said) => said,
             None => return json_error(StatusCode::INTERNAL_SERVER_ERROR, "there is no answer"),
         };
         let send = async move |mut events: thruway_server::EventSender| {
-            events.send(event(&first)).await;
-            while let Some(Outgoing::Message(message) | Outgoing::Answer(message, _)) = exchange.next().await
-            {
-                events.send(event(&message)).await;
+            let mut next = Some(first);
+            while let Some(outgoing) = next {
+                if let Some(message) = outgoing.into_message() {
+                    events.send(event(&message)).await;
+                }
+                next = exchange.next().await;
             }
             Ok(())
         };
