@@ -24,7 +24,9 @@ mod stdio;
 #[cfg(test)]
 mod testing;
 
-pub use handlers::{BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, Outcome, Structured};
+pub use handlers::{
+    BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, NoInput, Outcome, Structured,
+};
 pub use registry::{CompletionInput, InvalidUriTemplate, ResourceAnswer, UriParameters};
 pub use server::{LegacySessions, McpServer, McpServerOptions, RegistrationError};
 pub use streamable_http::McpEndpoint;

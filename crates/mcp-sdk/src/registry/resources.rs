@@ -4,7 +4,7 @@ use thruway_mcp::schema::{Base64Data, ReadResourceResult, Resource, ResourceCont
 
 use super::Named;
 use super::uri_template::{UriParameters, UriTemplate};
-use crate::handlers::{Call, Handler, HandlerError, IntoAnswer, Outcome};
+use crate::handlers::{Call, Handler, HandlerError, IntoAnswer, NoInput, Outcome};
 use crate::server::RegistrationError;
 
 type ResourceHandler = Box<dyn Fn(UriParameters, &Call<'_>) -> Outcome<ResourceAnswer> + Send + Sync>;
@@ -34,11 +34,11 @@ pub(crate) struct TemplateEntry {
 }
 
 impl ResourceEntry {
-    pub(crate) fn new<M>(
+    pub(crate) fn new<I: From<UriParameters>, M>(
         definition: Resource,
-        handler: impl Handler<UriParameters, ResourceAnswer, M>,
+        handler: impl Handler<I, ResourceAnswer, M>,
     ) -> Self {
-        Self { definition, handler: Box::new(move |parameters, call| handler.call(parameters, call)) }
+        Self { definition, handler: Box::new(move |parameters, call| handler.call(parameters.into(), call)) }
     }
 
     pub(crate) fn read(&self, call: &Call<'_>) -> Outcome<ReadResourceResult> {
@@ -49,13 +49,14 @@ impl ResourceEntry {
 }
 
 impl TemplateEntry {
-    pub(crate) fn new<M>(
+    pub(crate) fn new<I: From<UriParameters>, M>(
         definition: ResourceTemplate,
-        handler: impl Handler<UriParameters, ResourceAnswer, M>,
+        handler: impl Handler<I, ResourceAnswer, M>,
     ) -> Result<Self, RegistrationError> {
         let template = UriTemplate::parse(&definition.uri_template)
             .map_err(|error| RegistrationError::new(&definition.uri_template, error.to_string()))?;
-        let handler: ResourceHandler = Box::new(move |parameters, call| handler.call(parameters, call));
+        let handler: ResourceHandler =
+            Box::new(move |parameters, call| handler.call(parameters.into(), call));
         Ok(Self { definition, template, handler })
     }
 
@@ -109,6 +110,13 @@ impl Named for TemplateEntry {
 
     fn definition(&self) -> &ResourceTemplate {
         &self.definition
+    }
+}
+
+/// For handlers that need no parameters.
+impl From<UriParameters> for NoInput {
+    fn from(_: UriParameters) -> Self {
+        Self {}
     }
 }
 
