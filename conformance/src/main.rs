@@ -40,7 +40,10 @@ fn run(address: ListenAddr) -> Result<(), ServerError> {
     let signals = TerminationSignals::take_over()?;
     let server = Server::new(Router::new().any("/mcp", server().endpoint())).listen_on(address).start()?;
     for address in server.addresses() {
-        println!("listening on http://{address}");
+        match address {
+            ListenAddr::Tcp(address) => println!("listening on http://{address}"),
+            ListenAddr::Unix(_) => println!("listening on {address}"),
+        }
     }
     server.run_until(signals);
     Ok(())
