@@ -91,6 +91,10 @@ impl Named for ResourceEntry {
     const MEMBER: &'static str = "resources";
     type Definition = Resource;
 
+    #[expect(
+        clippy::misnamed_getters,
+        reason = "clients call resources by their URIs and templates by themselves"
+    )]
     fn name(&self) -> &str {
         &self.definition.uri
     }
@@ -104,6 +108,10 @@ impl Named for TemplateEntry {
     const MEMBER: &'static str = "resourceTemplates";
     type Definition = ResourceTemplate;
 
+    #[expect(
+        clippy::misnamed_getters,
+        reason = "clients call resources by their URIs and templates by themselves"
+    )]
     fn name(&self) -> &str {
         &self.definition.uri_template
     }

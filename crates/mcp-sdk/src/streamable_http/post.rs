@@ -8,7 +8,7 @@ use thruway_message::FieldLines;
 use thruway_net::PooledBuffer;
 use thruway_server::{Answer, Response, StatusCode};
 
-use super::answer::{KEEP_ALIVE, accepted, event, json, json_error, json_of};
+use super::answer::{SILENCE_MAX, accepted, event, json, json_error, json_of};
 use super::sessions;
 use crate::dispatch::{Exchange, Outgoing, Reply, Status, modern};
 use crate::server::McpServer;
@@ -70,9 +70,9 @@ fn later(mut exchange: Exchange, is_subscription: bool) -> Answer {
             Ok(())
         };
         if is_subscription {
-            Response::events(KEEP_ALIVE, send)
+            Response::events(SILENCE_MAX, send)
         } else {
-            Response::finite_events(KEEP_ALIVE, send)
+            Response::finite_events(SILENCE_MAX, send)
         }
     })
 }

@@ -11,7 +11,7 @@ use thruway_message::FieldLines;
 use thruway_net::PooledBuffer;
 use thruway_server::{Answer, EventSender, Response, StatusCode};
 
-use super::answer::{KEEP_ALIVE, accepted, event, json, json_error, json_of, method_not_allowed};
+use super::answer::{SILENCE_MAX, accepted, event, json, json_error, json_of, method_not_allowed};
 use super::post::unexpected_batch;
 use crate::dispatch::{Exchange, Outgoing, Reply, Said, Status, legacy, modern};
 use crate::server::{LegacySessions, McpServer};
@@ -129,7 +129,7 @@ async fn pump(mut exchange: Exchange, stream: &EventStream) {
 
 /// Sends what comes after event `after` of a stream.
 fn replay(stream: Arc<EventStream>, after: u64, is_primed: bool) -> Response {
-    Response::finite_events(KEEP_ALIVE, async move |mut events: EventSender| {
+    Response::finite_events(SILENCE_MAX, async move |mut events: EventSender| {
         if is_primed {
             events.send(only_id(stream.id(after))).await;
         }
@@ -187,7 +187,7 @@ pub(super) fn handle_get(server: &McpServer, fields: FieldLines<'_>) -> Answer {
         };
         return Answer::Now(replay(stream, id.event, false));
     }
-    Answer::Now(Response::events(KEEP_ALIVE, async move |mut events: EventSender| {
+    Answer::Now(Response::events(SILENCE_MAX, async move |mut events: EventSender| {
         if session.revision.primes_event_streams() {
             events.send(thruway_server::Event::data("").with_id(STANDALONE_EVENT_ID)).await;
         }
