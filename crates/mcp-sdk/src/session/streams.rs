@@ -170,3 +170,29 @@ const EVENTS_MAX: usize = 256;
 
 /// How many octets of a stream are remembered; the last event is in any case.
 const EVENTS_BYTES_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    fn next_after(stream: &EventStream, event: u64) -> Option<u64> {
+        let next = pin!(stream.next_after(event)).poll(&mut Context::from_waker(Waker::noop()));
+        match next {
+            Poll::Ready(next) => next.map(|event| event.number),
+            Poll::Pending => panic!("nothing is there yet"),
+        }
+    }
+
+    #[test]
+    fn a_client_that_was_let_go_goes_on_behind_that() {
+        let stream = EventStream::new(1);
+        stream.push(EventKind::Message(b"before".as_slice().into()));
+        stream.push(EventKind::Disconnect(Duration::ZERO));
+        stream.push(EventKind::Answer(b"after".as_slice().into()));
+        stream.end();
+        assert_eq!((next_after(&stream, 0), next_after(&stream, 1)), (Some(1), Some(2)));
+        assert_eq!((next_after(&stream, 2), next_after(&stream, 3)), (Some(3), None));
+    }
+}
