@@ -41,6 +41,10 @@ fuzz seconds="10" *targets:
 interop *arguments:
     cargo xtask interop {{ arguments }}
 
+# Run the official MCP conformance suite against our server
+conformance *arguments:
+    cargo xtask conformance {{ arguments }}
+
 # Compare our verdicts with those of a checkout of nodejs/llhttp
 differential directory *arguments:
     cargo xtask differential {{ directory }} {{ arguments }}

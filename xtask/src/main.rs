@@ -7,9 +7,11 @@ mod places;
 mod stop;
 mod process;
 mod child;
+mod server;
 
 // the tasks
 mod bench;
+mod conformance;
 mod differential;
 mod fuzz;
 mod interop;
@@ -30,6 +32,8 @@ struct Arguments {
 enum Task {
     /// Measure Thruway against its peers, side by side on this machine.
     Bench(bench::Options),
+    /// Run the official MCP conformance suite against our server.
+    Conformance(conformance::Options),
     /// Compare the verdicts of `http1` with those of llhttp, on its corpus.
     Differential(differential::Options),
     /// Run the fuzz targets for a while.
@@ -43,6 +47,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Bench(options) => bench::run(&options),
+        Task::Conformance(options) => conformance::run(&options),
         Task::Differential(options) => differential::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Interop(options) => interop::run(&options),

@@ -4,6 +4,7 @@ use jsonschema::Validator;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
+use thruway_mcp::param_headers;
 use thruway_mcp::schema::JsonObject;
 
 /// The schema of `T` in the dialect of 2020-12, which is that of MCP.
@@ -26,7 +27,26 @@ pub(crate) fn of<T: JsonSchema + ?Sized>() -> JsonObject {
 pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> JsonObject {
     let mut schema = of::<T>();
     schema.entry("type").or_insert_with(|| "object".into());
+    give_mirrored_arguments_one_type(&mut schema);
     schema
+}
+
+/// An argument that is mirrored in a header has one primitive type; that it may be left out, which is what `Option` means
+/// in the type of arguments, is said by its not being required.
+fn give_mirrored_arguments_one_type(schema: &mut JsonObject) {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    for property in properties.values_mut().filter_map(Value::as_object_mut) {
+        if property.contains_key(param_headers::ANNOTATION)
+            && let Some(Value::Array(types)) = property.get_mut("type")
+        {
+            types.retain(|name| name != "null");
+            if let [only] = &mut types[..] {
+                let only = only.take();
+                property.insert("type".to_owned(), only);
+            }
+        }
+        give_mirrored_arguments_one_type(property);
+    }
 }
 
 /// A compiled schema.
@@ -65,8 +85,18 @@ impl Checked {
 pub(crate) fn says_more_than_its_type(schema: &JsonObject) -> bool {
     schema.iter().any(|(keyword, value)| match keyword.as_str() {
         // What serde checks, or what checks nothing.
-        "$schema" | "title" | "description" | "type" | "required" | "format" | "default" | "examples"
-        | "enum" | "const" => false,
+        "$schema"
+        | "title"
+        | "description"
+        | "type"
+        | "required"
+        | "format"
+        | "default"
+        | "examples"
+        | "enum"
+        | "const"
+        | "$ref"
+        | param_headers::ANNOTATION => false,
         "minimum" | "maximum" => !is_range_of_integer_type(schema),
         "properties" | "$defs" => value.as_object().is_none_or(|schemas| {
             schemas.values().any(|schema| schema.as_object().is_some_and(says_more_than_its_type))
@@ -76,7 +106,6 @@ pub(crate) fn says_more_than_its_type(schema: &JsonObject) -> bool {
             Value::Bool(allowed) => !allowed,
             _ => true,
         },
-        "$ref" => false,
         "anyOf" | "oneOf" => value.as_array().is_none_or(|schemas| {
             schemas.iter().any(|schema| schema.as_object().is_some_and(says_more_than_its_type))
         }),
@@ -101,3 +130,31 @@ fn is_range_of_integer_type(schema: &JsonObject) -> bool {
 
 const VIOLATIONS_MAX: usize = 5;
 const VIOLATION_BYTES_MAX: usize = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema matters")]
+    struct Mirrored {
+        #[schemars(extend("x-mcp-header" = "Region"))]
+        region: Option<String>,
+        #[schemars(extend("x-mcp-header" = "Priority"))]
+        priority: Option<i64>,
+        other: Option<String>,
+    }
+
+    /// What is optional is `["string", "null"]` to schemars, which is no type for the annotation: such tools could not be
+    /// offered.
+    #[test]
+    fn a_mirrored_argument_may_be_optional() {
+        let schema = of_arguments::<Mirrored>();
+        let properties = &schema["properties"];
+        assert_eq!(properties["region"]["type"], "string");
+        assert_eq!(properties["priority"]["type"], "integer");
+        assert_eq!(properties["other"]["type"], serde_json::json!(["string", "null"]));
+        assert_eq!(schema.get("required"), None);
+        assert_eq!(param_headers::find(&schema).map(|headers| headers.len()), Ok(2));
+    }
+}

@@ -28,7 +28,9 @@ mod stdio;
 mod testing;
 
 pub use authorization::{Authorization, Identity, InvalidKeys, InvalidToken, JwtVerifier, VerifyToken};
-pub use handlers::{BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, Outcome, Structured};
+pub use handlers::{
+    BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, NoInput, Outcome, Structured,
+};
 pub use registry::{CompletionInput, InvalidUriTemplate, ResourceAnswer, UriParameters};
 pub use server::{LegacySessions, McpServer, McpServerOptions, RegistrationError};
 pub use streamable_http::McpEndpoint;

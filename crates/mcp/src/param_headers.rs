@@ -113,7 +113,8 @@ impl ParamHeader {
 /// What names of headers that mirror arguments begin with.
 pub const PREFIX: &str = "Mcp-Param-";
 
-const ANNOTATION: &str = "x-mcp-header";
+/// The keyword of the annotation.
+pub const ANNOTATION: &str = "x-mcp-header";
 
 #[cfg(test)]
 mod tests {

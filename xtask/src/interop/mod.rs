@@ -3,9 +3,6 @@
 //! Every check asserts what the client saw: statuses, contents, connections, failures. Ports are chosen by the system,
 //! and a client that is not installed is reported as such and fails nothing.
 
-// the server
-mod server;
-
 // the clients
 mod check;
 mod curl;
@@ -20,11 +17,11 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
+use crate::child;
 use crate::places::{find_on_path, repository};
+use crate::server::Server;
 use crate::stop::{Stop, now};
-use crate::{child, places};
 use check::{Check, Outcome, Row, Scene};
-use server::Server;
 
 /// Options of `cargo xtask interop`.
 #[derive(clap::Args)]

@@ -30,7 +30,7 @@ pub(crate) fn server() -> McpServer {
 
 fn with_tools(server: McpServer) -> McpServer {
     let counter = Arc::new(AtomicU64::new(0));
-    let counted = server.clone();
+    let own = server.clone();
     let tool = |name: &str, description: &str| {
         let annotations = ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::default() };
         Tool::new(name).with_description(description).with_annotations(annotations)
@@ -49,14 +49,11 @@ fn with_tools(server: McpServer) -> McpServer {
                 move || counter.load(Ordering::Relaxed).to_string()
             },
         );
-    server.tool(
-        Tool::new("count").with_description("Changes the resource `example://counter`"),
-        move |_: Nothing| {
-            let count = counter.fetch_add(1, Ordering::Relaxed) + 1;
-            counted.resource_updated(COUNTER);
-            format!("counted to {count}")
-        },
-    )
+    server.tool(Tool::new("count").with_description("Changes the resource `example://counter`"), move || {
+        let count = counter.fetch_add(1, Ordering::Relaxed) + 1;
+        own.resource_updated(COUNTER);
+        format!("counted to {count}")
+    })
 }
 
 fn with_resources(server: McpServer) -> McpServer {
@@ -145,18 +142,13 @@ async fn slow(Slow { steps }: Slow, context: Context) -> String {
     format!("done after {steps} steps")
 }
 
-#[derive(Deserialize, JsonSchema)]
-struct Nothing {}
-
-async fn ask(_: Nothing, context: Context) -> Result<String, HandlerError> {
+async fn ask(context: Context) -> Result<String, HandlerError> {
     let name = PrimitiveSchemaDefinition::string().with_title("Name");
     let form = ElicitRequestFormParams::new("What is your name?").with_required_field("name", name);
     let answer = context.elicit("name", form).await?;
-    Ok(match (answer.action, answer.content) {
-        (ElicitAction::Accept, Some(content)) => {
-            format!("Hello, {}!", content.get("name").and_then(|name| name.as_str()).unwrap_or("stranger"))
-        }
-        _ => "Hello, whoever you are!".to_owned(),
+    Ok(match answer.action {
+        ElicitAction::Accept => format!("Hello, {}!", answer.text("name")),
+        ElicitAction::Decline | ElicitAction::Cancel => "Hello, whoever you are!".to_owned(),
     })
 }
 

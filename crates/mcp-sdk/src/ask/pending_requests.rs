@@ -9,6 +9,7 @@ use thruway_mcp::json_rpc::{Error, Id, Response, write_request};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Question;
+use crate::dispatch::Said;
 
 /// The requests of one session that its client has not answered yet.
 #[derive(Debug, Default)]
@@ -39,11 +40,7 @@ impl PendingRequests {
     ///
     /// # Cancel safety
     /// An answer that comes after this was dropped is passed over.
-    pub(crate) async fn ask(
-        &self,
-        question: &Question,
-        outbox: &mpsc::Sender<Vec<u8>>,
-    ) -> Result<Value, Error> {
+    pub(crate) async fn ask(&self, question: &Question, outbox: &mpsc::Sender<Said>) -> Result<Value, Error> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let (answer, answered) = oneshot::channel();
         let _forget = Forget { pending: self, id };
@@ -51,7 +48,7 @@ impl PendingRequests {
         let mut request = Vec::new();
         write_request(&mut request, &Id::Integer(id), question.method, &question.params);
         let gone = || Error::internal("the client has gone");
-        outbox.send(request).await.map_err(|_| gone())?;
+        outbox.send(Said::Message(request)).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 

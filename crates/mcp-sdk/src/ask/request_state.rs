@@ -87,7 +87,9 @@ fn update_with(digest: &mut Sha256, value: &Value) {
         }
         Value::Array(array) => {
             digest.update(b"[");
-            array.iter().for_each(|value| update_with(digest, value));
+            for value in array {
+                update_with(digest, value);
+            }
             digest.update(b"]");
         }
         scalar => {
@@ -120,28 +122,29 @@ impl StateKey {
     /// `base64(state).base64(mac)`
     pub(crate) fn seal(&self, mut state: State, binding: &RequestBinding) -> Result<String, Error> {
         state.expires = now() + LIFETIME.as_secs();
-        let state = serde_json::to_vec(&state).map_err(|_| Error::internal("the state cannot be written"))?;
-        let mac = self.mac(&state, binding).finalize().into_bytes();
-        Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(state), URL_SAFE_NO_PAD.encode(mac)))
+        let octets =
+            serde_json::to_vec(&state).map_err(|_| Error::internal("the state cannot be written"))?;
+        let mac = self.mac(&octets, binding).finalize().into_bytes();
+        Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(octets), URL_SAFE_NO_PAD.encode(mac)))
     }
 
     pub(crate) fn open(&self, sealed: &str, binding: &RequestBinding) -> Result<State, Error> {
         let invalid = || Error::invalid_params("`requestState` is not valid for this request");
         let (state, mac) = sealed.split_once('.').ok_or_else(invalid)?;
-        let state = URL_SAFE_NO_PAD.decode(state).map_err(|_| invalid())?;
+        let octets = URL_SAFE_NO_PAD.decode(state).map_err(|_| invalid())?;
         let mac = URL_SAFE_NO_PAD.decode(mac).map_err(|_| invalid())?;
-        self.mac(&state, binding).verify_slice(&mac).map_err(|_| invalid())?;
-        let state: State = serde_json::from_slice(&state).map_err(|_| invalid())?;
+        self.mac(&octets, binding).verify_slice(&mac).map_err(|_| invalid())?;
+        let state: State = serde_json::from_slice(&octets).map_err(|_| invalid())?;
         if state.expires < now() {
             return Err(Error::invalid_params("`requestState` has expired"));
         }
         Ok(state)
     }
 
-    fn mac(&self, state: &[u8], binding: &RequestBinding) -> Hmac<Sha256> {
+    fn mac(&self, octets: &[u8], binding: &RequestBinding) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key may have any length");
         mac.update(&binding.0);
-        mac.update(state);
+        mac.update(octets);
         mac
     }
 }
@@ -152,7 +155,7 @@ fn now() -> u64 {
 }
 
 /// How long a client may take to answer.
-const LIFETIME: Duration = Duration::from_mins(60);
+const LIFETIME: Duration = Duration::from_hours(1);
 
 impl std::fmt::Debug for StateKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -208,9 +211,9 @@ mod tests {
     fn a_state_expires() {
         let key = StateKey::random();
         let binding = binding(None, &Value::Null);
-        let state = serde_json::to_vec(&State::default()).unwrap();
-        let mac = key.mac(&state, &binding).finalize().into_bytes();
-        let sealed = format!("{}.{}", URL_SAFE_NO_PAD.encode(state), URL_SAFE_NO_PAD.encode(mac));
+        let octets = serde_json::to_vec(&State::default()).unwrap();
+        let mac = key.mac(&octets, &binding).finalize().into_bytes();
+        let sealed = format!("{}.{}", URL_SAFE_NO_PAD.encode(octets), URL_SAFE_NO_PAD.encode(mac));
         assert!(key.open(&sealed, &binding).unwrap_err().message.contains("expired"));
     }
 }

@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
@@ -10,33 +11,56 @@ use super::Status;
 
 /// A request that is being handled. Dropping it gives the request up.
 pub(crate) struct Exchange {
-    answer: Option<Pin<Box<dyn Future<Output = (Vec<u8>, Status)> + Send>>>,
-    /// What the answer was, while messages before it have not been taken.
-    answered: Option<(Vec<u8>, Status)>,
-    messages: Option<mpsc::Receiver<Vec<u8>>>,
+    answer: Option<Pin<Box<dyn Future<Output = Answered> + Send>>>,
+    /// What the answer was, while what was said before it has not been taken.
+    answered: Option<Answered>,
+    messages: Option<mpsc::Receiver<Said>>,
 }
 
-/// A message to the client.
+/// An answer, and what it means for bindings.
+type Answered = (Vec<u8>, Status);
+
+/// What is said before an answer.
 #[derive(Debug)]
-pub(crate) enum Outgoing {
+pub(crate) enum Said {
     /// A notification or a request of the server.
     Message(Vec<u8>),
+    /// The client is to come back for the rest after this time, so that no connection is kept open for it. For bindings
+    /// where it can: others go on.
+    Disconnect(Duration),
+}
+
+/// What goes to the client.
+#[derive(Debug)]
+pub(crate) enum Outgoing {
+    /// Something before the answer.
+    Said(Said),
     /// The answer: the last message.
     Answer(Vec<u8>, Status),
 }
 
+impl Outgoing {
+    /// The message, for bindings that only carry those.
+    pub(crate) fn into_message(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Said(Said::Message(message)) | Self::Answer(message, _) => Some(message),
+            Self::Said(Said::Disconnect(_)) => None,
+        }
+    }
+}
+
 impl Exchange {
     pub(crate) fn new(
-        answer: impl Future<Output = (Vec<u8>, Status)> + Send + 'static,
-        messages: Option<mpsc::Receiver<Vec<u8>>>,
+        answer: impl Future<Output = Answered> + Send + 'static,
+        messages: Option<mpsc::Receiver<Said>>,
     ) -> Self {
         Self { answer: Some(Box::pin(answer)), answered: None, messages }
     }
 
-    /// The next message; `None` after the answer.
+    /// What goes to the client next; `None` after the answer.
     ///
     /// # Cancel safety
-    /// No message is lost.
+    /// Nothing is lost.
     pub(crate) async fn next(&mut self) -> Option<Outgoing> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -51,7 +75,7 @@ impl Exchange {
         }
         if let Some(messages) = &mut self.messages {
             match messages.poll_recv(cx) {
-                Poll::Ready(Some(message)) => return Poll::Ready(Some(Outgoing::Message(message))),
+                Poll::Ready(Some(message)) => return Poll::Ready(Some(Outgoing::Said(message))),
                 Poll::Ready(None) => self.messages = None,
                 // A clone of the context may live on elsewhere; after the answer nobody listens to it.
                 Poll::Pending if self.answered.is_some() => self.messages = None,

@@ -14,5 +14,5 @@ pub(crate) mod legacy;
 pub(crate) mod modern;
 
 pub(crate) use answering::Answering;
-pub(crate) use exchange::{Exchange, Outgoing};
+pub(crate) use exchange::{Exchange, Outgoing, Said};
 pub(crate) use reply::{Reply, Status};

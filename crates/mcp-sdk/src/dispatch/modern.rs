@@ -10,7 +10,7 @@ use thruway_mcp::schema::{MetaObject, SubscriptionFilter, SubscriptionsListenReq
 use thruway_message::FieldLines;
 use tokio::sync::mpsc;
 
-use super::{Answering, Exchange, Reply, Status};
+use super::{Answering, Exchange, Reply, Said, Status};
 use crate::ask::{BoundRequest, Rounds};
 use crate::handlers::{Call, ClientSide};
 use crate::server::{Change, McpServer, Shared, Subscription};
@@ -24,7 +24,7 @@ pub(crate) fn handle_request(
     output: &mut Vec<u8>,
 ) -> Reply {
     let id = &request.id;
-    let revision = match modern::check_meta(&params.meta) {
+    let revision = match modern::check_meta(&params.meta, headers) {
         Ok(revision) => revision,
         Err(error) => return Reply::bad_request(output, Some(id), &error),
     };
@@ -132,12 +132,12 @@ async fn tell_changes(
     subscription: Subscription,
     filter: SubscriptionFilter,
     meta: MetaObject,
-    outbox: mpsc::Sender<Vec<u8>>,
+    outbox: mpsc::Sender<Said>,
 ) -> (Vec<u8>, Status) {
     let acknowledged = json!({"notifications": filter, "_meta": meta});
     let mut message = Vec::new();
     write_notification(&mut message, methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED, &acknowledged);
-    while outbox.send(message).await.is_ok() {
+    while outbox.send(Said::Message(message)).await.is_ok() {
         message = notification(&subscription.next().await, Some(&meta));
     }
     (Vec::new(), Status::Ok)
@@ -161,3 +161,38 @@ pub(crate) fn notification(change: &Change, meta: Option<&MetaObject>) -> Vec<u8
 
 /// How many resources one subscription may be about.
 const SUBSCRIBED_RESOURCES_MAX: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use thruway_mcp::json_rpc::{self, Message};
+
+    use super::*;
+    use crate::testing::field_lines;
+
+    /// What `server/discover` is answered with, for a revision in the header and one in `_meta`.
+    fn code(header: &str, meta: &str) -> ErrorCode {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": methods::SERVER_DISCOVER, "params": {"_meta": {
+            meta_keys::PROTOCOL_VERSION: meta,
+            meta_keys::CLIENT_CAPABILITIES: {},
+        }}});
+        let message = message.to_string();
+        let Ok(Message::Request(request)) = json_rpc::parse(message.as_bytes()) else { panic!("a request") };
+        let params = Params::parse(request.params).unwrap();
+        let (mut octets, mut spans) = (Vec::new(), Vec::new());
+        let lines = [("MCP-Protocol-Version", header), ("Mcp-Method", methods::SERVER_DISCOVER)];
+        let headers = field_lines(&lines, &mut octets, &mut spans);
+        let mut output = Vec::new();
+        handle_request(&McpServer::new("test", "1"), &request, &params, Some(headers), &mut output);
+        let answer: Value = serde_json::from_slice(&output).unwrap();
+        ErrorCode(answer["error"]["code"].as_i64().unwrap_or_default())
+    }
+
+    /// An unknown revision in `_meta` beside another in the header was answered as unknown, not as a mismatch.
+    #[test]
+    fn a_revision_is_unknown_only_if_header_and_body_agree_on_it() {
+        assert_eq!(code("2026-07-28", "v999"), ErrorCode::HEADER_MISMATCH);
+        assert_eq!(code("v999", "2026-07-28"), ErrorCode::HEADER_MISMATCH);
+        assert_eq!(code("v999", "v999"), ErrorCode::UNSUPPORTED_PROTOCOL_VERSION);
+        assert_eq!(code("2026-07-28", "2026-07-28"), ErrorCode(0));
+    }
+}

@@ -115,6 +115,13 @@ impl IntoAnswer<GetPromptResult> for String {
     }
 }
 
+/// One message of the user.
+impl IntoAnswer<GetPromptResult> for &'static str {
+    fn into_answer(self) -> Result<GetPromptResult, HandlerError> {
+        self.to_owned().into_answer()
+    }
+}
+
 impl IntoAnswer<Self> for ReadResourceResult {
     fn into_answer(self) -> Result<Self, HandlerError> {
         Ok(self)

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,6 +21,7 @@ use tokio::sync::mpsc;
 
 use super::HandlerError;
 use crate::ask::{BoundRequest, Question, Rounds};
+use crate::dispatch::Said;
 use crate::session::Session;
 
 /// A request, while it is being handled. Borrows from the message.
@@ -29,7 +31,7 @@ pub struct Call<'a> {
     params: &'a Params<'a>,
     client: ClientSide<'a>,
     /// What the handler says before its answer, once it has asked for a context.
-    pub(crate) messages: RefCell<Option<(Context, mpsc::Receiver<Vec<u8>>)>>,
+    pub(crate) messages: RefCell<Option<(Context, mpsc::Receiver<Said>)>>,
 }
 
 /// What is known of the client, in the manner of its era.
@@ -133,7 +135,7 @@ struct Inner {
     progress: Mutex<Option<f64>>,
     log_level: Option<LoggingLevel>,
     asks: Asks,
-    outbox: mpsc::Sender<Vec<u8>>,
+    outbox: mpsc::Sender<Said>,
 }
 
 enum Asks {
@@ -197,6 +199,17 @@ impl Context {
         let params =
             LoggingMessageNotificationParams { level, logger: logger.map(str::to_owned), data, meta: None };
         self.notify(methods::NOTIFICATIONS_MESSAGE, &params).await;
+    }
+
+    /// Closes the connection that the client waits at, if the client will come back for the rest: after `retry`, a hint in
+    /// milliseconds. So a handler that takes minutes needs no connection that is open for as long. Only clients of
+    /// revision 2025-11-25 over HTTP do so (SEP-1699); for all others, nothing happens. What is said and answered
+    /// meanwhile is kept for them.
+    pub async fn disconnect(&self, retry: Duration) {
+        if matches!(self.0.asks, Asks::Legacy(_)) && self.0.revision.primes_event_streams() {
+            // If nobody listens any more, the handler is about to be dropped.
+            let _ = self.0.outbox.send(Said::Disconnect(retry)).await;
+        }
     }
 
     /// Whether nobody waits for the answer any more.
@@ -302,7 +315,7 @@ impl Context {
         let mut message = Vec::new();
         write_notification(&mut message, method, params);
         // If nobody listens any more, the handler is about to be dropped.
-        let _ = self.0.outbox.send(message).await;
+        let _ = self.0.outbox.send(Said::Message(message)).await;
     }
 }
 

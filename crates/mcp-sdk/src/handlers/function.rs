@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use thruway_mcp::schema::JsonObject;
 
 use super::{Call, Context, HandlerError, IntoAnswer};
@@ -11,16 +13,17 @@ use super::{Call, Context, HandlerError, IntoAnswer};
 ///
 /// | function | called |
 /// |---|---|
-/// | `Fn() -> impl IntoAnswer<O>` | at once, where the input is of a known type |
+/// | `Fn() -> impl IntoAnswer<O>` | at once, whatever the input |
 /// | `Fn(I) -> impl IntoAnswer<O>` | at once, and answered at once |
 /// | `Fn(I, &Call) -> impl IntoAnswer<O>` | the same, and told about the request |
-/// | `Fn(I, Context) -> impl Future<Output: IntoAnswer<O>>` | answered when the future is done; may report progress, log, and ask the client |
+/// | `Fn(Context) -> impl Future<Output: IntoAnswer<O>>` | answered when the future is done; may report progress, log, and ask the client |
+/// | `Fn(I, Context) -> impl Future<Output: IntoAnswer<O>>` | the same, with the input |
 ///
 /// A closure must name the types of its arguments. A function that returns at once costs least; one that waits must
-/// be `async`, because it would keep every other request of its worker waiting. `Marker` only tells the four apart.
+/// be `async`, because it would keep every other request of its worker waiting. `Marker` only tells the five apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler that makes `{O}` of `{I}`",
-    note = "a handler is a function of its input, of its input and `&Call`, or an `async` one of its input and `Context`",
+    note = "a handler is a function of nothing, of its input, of its input and `&Call`, or an `async` one of `Context`, or of its input and `Context`",
     note = "a closure must name the types of its arguments, and what is returned must implement `IntoAnswer<{O}>`"
 )]
 pub trait Handler<I, O, Marker>: Send + Sync + 'static {
@@ -30,6 +33,11 @@ pub trait Handler<I, O, Marker>: Send + Sync + 'static {
     /// Answers a call, or begins to.
     fn call(&self, input: I, call: &Call<'_>) -> Outcome<O>;
 }
+
+/// The input of handlers that take none: no arguments, or whatever they are.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct NoInput {}
 
 /// An answer, now or later.
 pub enum Outcome<O> {
@@ -42,7 +50,7 @@ pub enum Outcome<O> {
 /// A future answer.
 pub type Later<O> = Pin<Box<dyn Future<Output = Result<O, HandlerError>> + Send>>;
 
-impl<F, I, O, R> Handler<I, O, fn() -> R> for F
+impl<F, O, R> Handler<NoInput, O, fn() -> R> for F
 where
     F: Fn() -> R + Send + Sync + 'static,
     R: IntoAnswer<O>,
@@ -51,7 +59,7 @@ where
         R::output_schema()
     }
 
-    fn call(&self, _: I, _: &Call<'_>) -> Outcome<O> {
+    fn call(&self, _: NoInput, _: &Call<'_>) -> Outcome<O> {
         Outcome::Now(self().into_answer())
     }
 }
@@ -81,6 +89,22 @@ where
 
     fn call(&self, input: I, call: &Call<'_>) -> Outcome<O> {
         Outcome::Now(self(input, call).into_answer())
+    }
+}
+
+impl<F, O, T, R> Handler<NoInput, O, fn(Context) -> (T, R)> for F
+where
+    F: Fn(Context) -> T + Send + Sync + 'static,
+    T: Future<Output = R> + Send + 'static,
+    R: IntoAnswer<O>,
+{
+    fn output_schema() -> Option<JsonObject> {
+        R::output_schema()
+    }
+
+    fn call(&self, _: NoInput, call: &Call<'_>) -> Outcome<O> {
+        let answer = self(call.context());
+        Outcome::Later(Box::pin(async move { answer.await.into_answer() }))
     }
 }
 

@@ -9,4 +9,4 @@ pub use answer::{IntoAnswer, Structured};
 pub(crate) use context::ClientSide;
 pub use context::{Call, Context};
 pub use error::{BoxError, HandlerError};
-pub use function::{Handler, Later, Outcome};
+pub use function::{Handler, Later, NoInput, Outcome};

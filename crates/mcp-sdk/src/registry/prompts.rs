@@ -15,6 +15,8 @@ use crate::json_schema;
 
 type PromptHandler = Box<dyn Fn(&str, &Call<'_>) -> Outcome<GetPromptResult> + Send + Sync>;
 
+type CompleteArgument = Box<dyn Fn(CompletionInput, &Call<'_>) -> Outcome<Vec<String>> + Send + Sync>;
+
 /// A prompt and what answers those who want it.
 pub(crate) struct PromptEntry {
     definition: Prompt,
@@ -88,7 +90,7 @@ pub(crate) struct CompletionHandler {
     /// The name of the prompt, or the template.
     pub(crate) of: String,
     pub(crate) argument: String,
-    pub(crate) handler: Box<dyn Fn(CompletionInput, &Call<'_>) -> Outcome<Vec<String>> + Send + Sync>,
+    pub(crate) handler: CompleteArgument,
 }
 
 impl<T: Into<String>> IntoAnswer<Vec<String>> for Vec<T> {

@@ -4,7 +4,7 @@ use thruway_mcp::schema::{Base64Data, ReadResourceResult, Resource, ResourceCont
 
 use super::Named;
 use super::uri_template::{UriParameters, UriTemplate};
-use crate::handlers::{Call, Handler, HandlerError, IntoAnswer, Outcome};
+use crate::handlers::{Call, Handler, HandlerError, IntoAnswer, NoInput, Outcome};
 use crate::server::RegistrationError;
 
 type ResourceHandler = Box<dyn Fn(UriParameters, &Call<'_>) -> Outcome<ResourceAnswer> + Send + Sync>;
@@ -34,11 +34,11 @@ pub(crate) struct TemplateEntry {
 }
 
 impl ResourceEntry {
-    pub(crate) fn new<M>(
+    pub(crate) fn new<I: From<UriParameters>, M>(
         definition: Resource,
-        handler: impl Handler<UriParameters, ResourceAnswer, M>,
+        handler: impl Handler<I, ResourceAnswer, M>,
     ) -> Self {
-        Self { definition, handler: Box::new(move |parameters, call| handler.call(parameters, call)) }
+        Self { definition, handler: Box::new(move |parameters, call| handler.call(parameters.into(), call)) }
     }
 
     pub(crate) fn read(&self, call: &Call<'_>) -> Outcome<ReadResourceResult> {
@@ -49,13 +49,14 @@ impl ResourceEntry {
 }
 
 impl TemplateEntry {
-    pub(crate) fn new<M>(
+    pub(crate) fn new<I: From<UriParameters>, M>(
         definition: ResourceTemplate,
-        handler: impl Handler<UriParameters, ResourceAnswer, M>,
+        handler: impl Handler<I, ResourceAnswer, M>,
     ) -> Result<Self, RegistrationError> {
         let template = UriTemplate::parse(&definition.uri_template)
             .map_err(|error| RegistrationError::new(&definition.uri_template, error.to_string()))?;
-        let handler: ResourceHandler = Box::new(move |parameters, call| handler.call(parameters, call));
+        let handler: ResourceHandler =
+            Box::new(move |parameters, call| handler.call(parameters.into(), call));
         Ok(Self { definition, template, handler })
     }
 
@@ -90,6 +91,10 @@ impl Named for ResourceEntry {
     const MEMBER: &'static str = "resources";
     type Definition = Resource;
 
+    #[expect(
+        clippy::misnamed_getters,
+        reason = "clients call resources by their URIs and templates by themselves"
+    )]
     fn name(&self) -> &str {
         &self.definition.uri
     }
@@ -103,12 +108,23 @@ impl Named for TemplateEntry {
     const MEMBER: &'static str = "resourceTemplates";
     type Definition = ResourceTemplate;
 
+    #[expect(
+        clippy::misnamed_getters,
+        reason = "clients call resources by their URIs and templates by themselves"
+    )]
     fn name(&self) -> &str {
         &self.definition.uri_template
     }
 
     fn definition(&self) -> &ResourceTemplate {
         &self.definition
+    }
+}
+
+/// For handlers that need no parameters.
+impl From<UriParameters> for NoInput {
+    fn from(_: UriParameters) -> Self {
+        Self {}
     }
 }
 

@@ -90,10 +90,10 @@ impl McpServer {
 
     /// Offers a resource. What the handler returns becomes its content, with its URI and type.
     #[must_use]
-    pub fn resource<M>(
+    pub fn resource<I: From<UriParameters>, M>(
         self,
         definition: Resource,
-        handler: impl Handler<UriParameters, ResourceAnswer, M>,
+        handler: impl Handler<I, ResourceAnswer, M>,
     ) -> Self {
         self.add_resource(definition, handler);
         self
@@ -104,10 +104,10 @@ impl McpServer {
     /// # Panics
     /// The template is invalid, or has expressions other than `{name}` and `{+name}`.
     #[must_use]
-    pub fn resource_template<M>(
+    pub fn resource_template<I: From<UriParameters>, M>(
         self,
         definition: ResourceTemplate,
-        handler: impl Handler<UriParameters, ResourceAnswer, M>,
+        handler: impl Handler<I, ResourceAnswer, M>,
     ) -> Self {
         expect(self.add_resource_template(definition, handler));
         self
@@ -163,10 +163,10 @@ impl McpServer {
     }
 
     /// Offers a resource, or another in the place of one with the same URI.
-    pub fn add_resource<M>(
+    pub fn add_resource<I: From<UriParameters>, M>(
         &self,
         definition: Resource,
-        handler: impl Handler<UriParameters, ResourceAnswer, M>,
+        handler: impl Handler<I, ResourceAnswer, M>,
     ) {
         let entry = Arc::new(ResourceEntry::new(definition, handler));
         self.shared.change(Some(Change::Resources), |registry| registry.resources.insert(entry.clone()));
@@ -181,10 +181,10 @@ impl McpServer {
     ///
     /// # Errors
     /// The template is invalid, or has expressions other than `{name}` and `{+name}`.
-    pub fn add_resource_template<M>(
+    pub fn add_resource_template<I: From<UriParameters>, M>(
         &self,
         definition: ResourceTemplate,
-        handler: impl Handler<UriParameters, ResourceAnswer, M>,
+        handler: impl Handler<I, ResourceAnswer, M>,
     ) -> Result<(), RegistrationError> {
         let entry = Arc::new(TemplateEntry::new(definition, handler)?);
         self.shared.change(Some(Change::Resources), |registry| registry.templates.insert(entry.clone()));

@@ -16,7 +16,7 @@ use crate::ask::PendingRequests;
 use crate::server::Subscription;
 
 pub(crate) use in_flight::InFlight;
-pub(crate) use streams::{EventId, EventStream, Streams};
+pub(crate) use streams::{Event, EventId, EventKind, EventStream, Streams};
 
 /// What is remembered of a client between its requests.
 #[derive(Debug)]
@@ -77,6 +77,10 @@ impl Session {
 
 /// The sessions of a server, by their ids.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "`sessions_max` is called so wherever there is a most of something"
+)]
 pub(crate) struct Sessions {
     sessions: Mutex<HashMap<Box<str>, Arc<Session>>>,
     /// When the sessions whose time is over were forgotten last, in seconds.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -25,14 +26,22 @@ pub(crate) struct EventStream {
     changed: Notify,
 }
 
-/// A message that was sent.
+/// Something that was sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     /// Its place in the stream, from 1.
     pub(crate) number: u64,
-    pub(crate) octets: Arc<[u8]>,
-    /// Whether it is the answer to the request, which is the last.
-    pub(crate) is_answer: bool,
+    pub(crate) kind: EventKind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum EventKind {
+    /// A message before the answer.
+    Message(Arc<[u8]>),
+    /// The answer to the request, which is the last.
+    Answer(Arc<[u8]>),
+    /// The connection ends here, and the client comes back after this time for what follows.
+    Disconnect(Duration),
 }
 
 #[derive(Default, Debug)]
@@ -84,14 +93,14 @@ impl EventStream {
     }
 
     /// Adds an event. The oldest are forgotten when there are too many.
-    pub(crate) fn push(&self, octets: Vec<u8>, is_answer: bool) {
+    pub(crate) fn push(&self, kind: EventKind) {
         let mut state = self.lock();
         state.last += 1;
-        state.bytes += octets.len();
-        let event = Event { number: state.last, octets: octets.into(), is_answer };
+        state.bytes += kind.bytes();
+        let event = Event { number: state.last, kind };
         state.events.push_back(event);
         while state.events.len() > EVENTS_MAX || (state.bytes > EVENTS_BYTES_MAX && state.events.len() > 1) {
-            let forgotten = state.events.pop_front().map_or(0, |event| event.octets.len());
+            let forgotten = state.events.pop_front().map_or(0, |event| event.kind.bytes());
             state.bytes -= forgotten;
         }
         drop(state);
@@ -129,6 +138,15 @@ impl EventStream {
     }
 }
 
+impl EventKind {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Message(octets) | Self::Answer(octets) => octets.len(),
+            Self::Disconnect(_) => 0,
+        }
+    }
+}
+
 impl fmt::Display for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.stream, self.event)
@@ -152,3 +170,29 @@ const EVENTS_MAX: usize = 256;
 
 /// How many octets of a stream are remembered; the last event is in any case.
 const EVENTS_BYTES_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    fn next_after(stream: &EventStream, event: u64) -> Option<u64> {
+        let next = pin!(stream.next_after(event)).poll(&mut Context::from_waker(Waker::noop()));
+        match next {
+            Poll::Ready(next) => next.map(|event| event.number),
+            Poll::Pending => panic!("nothing is there yet"),
+        }
+    }
+
+    #[test]
+    fn a_client_that_was_let_go_goes_on_behind_that() {
+        let stream = EventStream::new(1);
+        stream.push(EventKind::Message(b"before".as_slice().into()));
+        stream.push(EventKind::Disconnect(Duration::ZERO));
+        stream.push(EventKind::Answer(b"after".as_slice().into()));
+        stream.end();
+        assert_eq!((next_after(&stream, 0), next_after(&stream, 1)), (Some(1), Some(2)));
+        assert_eq!((next_after(&stream, 2), next_after(&stream, 3)), (Some(3), None));
+    }
+}

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::input::Input;
 use super::lines::{LINE_BYTES_MAX, Line, Lines};
 use super::output::Output;
-use crate::dispatch::{Exchange, Outgoing, Reply, legacy, modern};
+use crate::dispatch::{Exchange, Reply, legacy, modern};
 use crate::server::McpServer;
 use crate::session::{InFlight, Session};
 
@@ -198,8 +198,8 @@ impl Connection {
         };
         let outbox = self.outbox.clone();
         let forward = async move {
-            while let Some(Outgoing::Message(message) | Outgoing::Answer(message, _)) = exchange.next().await
-            {
+            while let Some(outgoing) = exchange.next().await {
+                let Some(message) = outgoing.into_message() else { continue };
                 if outbox.send(line(message)).await.is_err() {
                     return;
                 }

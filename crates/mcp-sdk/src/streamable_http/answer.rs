@@ -52,5 +52,5 @@ pub(super) fn event(message: &[u8]) -> Event {
 
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
-/// How often a stream without events says that it is there.
-pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// After so long without an event, a stream says that it is there.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);

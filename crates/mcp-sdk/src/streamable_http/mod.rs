@@ -40,8 +40,8 @@ impl McpServer {
 impl McpEndpoint {
     /// Allows requests to `host`, a name or an address without a port, and from pages of it.
     #[must_use]
-    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
-        Arc::make_mut(&mut self.endpoint).guard.allow(host.into());
+    pub fn allow_host(mut self, host: impl AsRef<str>) -> Self {
+        Arc::make_mut(&mut self.endpoint).guard.allow(host.as_ref());
         self
     }
 

@@ -8,7 +8,7 @@ use thruway_message::FieldLines;
 use thruway_net::PooledBuffer;
 use thruway_server::{Answer, Response, StatusCode};
 
-use super::answer::{KEEP_ALIVE, accepted, event, json, json_error, json_of};
+use super::answer::{SILENCE_MAX, accepted, event, json, json_error, json_of};
 use super::sessions;
 use crate::dispatch::{Exchange, Outgoing, Reply, Status, modern};
 use crate::server::McpServer;
@@ -55,22 +55,24 @@ fn handle_request(server: &McpServer, fields: FieldLines<'_>, request: &Request<
 fn later(mut exchange: Exchange, is_subscription: bool) -> Answer {
     Answer::later(async move {
         let first = match exchange.next().await {
-            Some(Outgoing::Message(message)) => message,
             Some(Outgoing::Answer(message, status)) => return json_of(status, message),
+            Some(said) => said,
             None => return json_error(StatusCode::INTERNAL_SERVER_ERROR, "there is no answer"),
         };
         let send = async move |mut events: thruway_server::EventSender| {
-            events.send(event(&first)).await;
-            while let Some(Outgoing::Message(message) | Outgoing::Answer(message, _)) = exchange.next().await
-            {
-                events.send(event(&message)).await;
+            let mut next = Some(first);
+            while let Some(outgoing) = next {
+                if let Some(message) = outgoing.into_message() {
+                    events.send(event(&message)).await;
+                }
+                next = exchange.next().await;
             }
             Ok(())
         };
         if is_subscription {
-            Response::events(KEEP_ALIVE, send)
+            Response::events(SILENCE_MAX, send)
         } else {
-            Response::finite_events(KEEP_ALIVE, send)
+            Response::finite_events(SILENCE_MAX, send)
         }
     })
 }

@@ -11,11 +11,11 @@ use thruway_message::FieldLines;
 use thruway_net::PooledBuffer;
 use thruway_server::{Answer, EventSender, Response, StatusCode};
 
-use super::answer::{KEEP_ALIVE, accepted, event, json, json_error, json_of, method_not_allowed};
+use super::answer::{SILENCE_MAX, accepted, event, json, json_error, json_of, method_not_allowed};
 use super::post::unexpected_batch;
-use crate::dispatch::{Exchange, Outgoing, Reply, Status, legacy, modern};
+use crate::dispatch::{Exchange, Outgoing, Reply, Said, Status, legacy, modern};
 use crate::server::{LegacySessions, McpServer};
-use crate::session::{EventId, EventStream, Session};
+use crate::session::{Event, EventId, EventKind, EventStream, Session};
 
 /// A request by POST.
 pub(super) fn handle_request(
@@ -86,7 +86,7 @@ fn later(mut exchange: Exchange, session: Option<Arc<Session>>, request: &Reques
             loop {
                 match exchange.next().await {
                     // There is no stream that it could go to without a session.
-                    Some(Outgoing::Message(_)) => {}
+                    Some(Outgoing::Said(_)) => {}
                     Some(Outgoing::Answer(message, status)) => return json_of(status, message),
                     None => {
                         return json_error(StatusCode::INTERNAL_SERVER_ERROR, "there is no answer");
@@ -109,7 +109,7 @@ fn later(mut exchange: Exchange, session: Option<Arc<Session>>, request: &Reques
     });
     Answer::later(async move {
         match stream.next_after(0).await {
-            Some(event) if event.is_answer => json_of(Status::Ok, event.octets.to_vec()),
+            Some(Event { kind: EventKind::Answer(answer), .. }) => json_of(Status::Ok, answer.to_vec()),
             Some(_) => replay(stream, 0, session.revision.primes_event_streams()),
             // It was cancelled.
             None => accepted(),
@@ -119,27 +119,41 @@ fn later(mut exchange: Exchange, session: Option<Arc<Session>>, request: &Reques
 
 async fn pump(mut exchange: Exchange, stream: &EventStream) {
     while let Some(outgoing) = exchange.next().await {
-        match outgoing {
-            Outgoing::Message(message) => stream.push(message, false),
-            Outgoing::Answer(message, _) => stream.push(message, true),
-        }
+        stream.push(match outgoing {
+            Outgoing::Said(Said::Message(message)) => EventKind::Message(message.into()),
+            Outgoing::Said(Said::Disconnect(retry)) => EventKind::Disconnect(retry),
+            Outgoing::Answer(message, _) => EventKind::Answer(message.into()),
+        });
     }
 }
 
 /// Sends what comes after event `after` of a stream.
 fn replay(stream: Arc<EventStream>, after: u64, is_primed: bool) -> Response {
-    Response::finite_events(KEEP_ALIVE, async move |mut events: EventSender| {
+    Response::finite_events(SILENCE_MAX, async move |mut events: EventSender| {
         if is_primed {
-            let id = stream.id(after).to_string();
-            events.send(thruway_server::Event::data("").with_id(&id)).await;
+            events.send(only_id(stream.id(after))).await;
         }
         let mut last = after;
         while let Some(next) = stream.next_after(last).await {
             last = next.number;
-            events.send(event(&next.octets).with_id(&stream.id(last).to_string())).await;
+            let id = stream.id(last);
+            match next.kind {
+                EventKind::Message(message) | EventKind::Answer(message) => {
+                    events.send(event(&message).with_id(&id.to_string())).await;
+                }
+                EventKind::Disconnect(retry) => {
+                    events.send(only_id(id).with_retry(retry)).await;
+                    break;
+                }
+            }
         }
         Ok(())
     })
+}
+
+/// An event without a message: a client that has seen it can come back for what follows.
+fn only_id(id: EventId) -> thruway_server::Event {
+    thruway_server::Event::data("").with_id(&id.to_string())
 }
 
 /// A stream of what the server has to say by itself, or of what a client has missed.
@@ -160,17 +174,22 @@ pub(super) fn handle_get(server: &McpServer, fields: FieldLines<'_>) -> Answer {
         Err(_) if fields.field(SESSION_ID).is_none() => return Answer::Now(method_not_allowed()),
         Err(refusal) => return Answer::Now(refusal),
     };
-    if let Some(last) = fields.field("last-event-id").and_then(|value| value.as_str()) {
+    let last = fields.field("last-event-id").map(|value| value.as_str().unwrap_or_default());
+    if let Some(last) = last.filter(|last| *last != STANDALONE_EVENT_ID) {
         let Some((stream, id)) =
             last.parse().ok().and_then(|id: EventId| Some((session.streams.find(id.stream)?, id)))
         else {
-            return Answer::Now(json_error(StatusCode::NOT_FOUND, "there is no such event in this session"));
+            // Not 404: to clients that would mean that the session has ended.
+            return Answer::Now(json_error(
+                StatusCode::BAD_REQUEST,
+                "there is no such event in this session",
+            ));
         };
         return Answer::Now(replay(stream, id.event, false));
     }
-    Answer::Now(Response::events(KEEP_ALIVE, async move |mut events: EventSender| {
+    Answer::Now(Response::events(SILENCE_MAX, async move |mut events: EventSender| {
         if session.revision.primes_event_streams() {
-            events.send(thruway_server::Event::data("").with_id("0-0")).await;
+            events.send(thruway_server::Event::data("").with_id(STANDALONE_EVENT_ID)).await;
         }
         loop {
             let change = session.subscription.next().await;
@@ -313,5 +332,9 @@ fn as_array(answers: &[Vec<u8>]) -> Vec<u8> {
     array.push(b']');
     array
 }
+
+/// The id that the standalone stream begins with. What is told there is noted with the session until it is sent, so a
+/// client that comes back with it just listens again.
+const STANDALONE_EVENT_ID: &str = "0-0";
 
 const SESSION_ID: &str = "Mcp-Session-Id";

@@ -12,14 +12,18 @@ use crate::param_headers::ParamHeader;
 use crate::params::Params;
 use crate::schema::methods;
 
-/// Checks that the headers of a POST say what its body says: intermediaries decide by the headers.
+/// Checks that a POST says in its header in which revision it is, as its body does. What the other headers must say
+/// depends on it.
+pub(super) fn check_version_header(fields: FieldLines<'_>, version: &str) -> Result<(), Error> {
+    check_one(fields, "MCP-Protocol-Version", version)
+}
+
+/// Checks that the headers of a POST say what its body says: intermediaries decide by the headers. That of the revision
+/// has been checked by [`check_meta`](super::check_meta).
 ///
 /// # Errors
 /// [`ErrorCode::HEADER_MISMATCH`]: one is missing, malformed, there twice, or says something else.
 pub fn check_headers(fields: FieldLines<'_>, method: &str, params: &Params<'_>) -> Result<(), Error> {
-    if let Some(version) = &params.meta.protocol_version {
-        check_one(fields, "MCP-Protocol-Version", version)?;
-    }
     check_one(fields, "Mcp-Method", method)?;
     match mirrored_name(method, params) {
         Some(name) => check_one(fields, "Mcp-Name", name),

@@ -1,33 +1,36 @@
 //! What every request of the modern era must say about itself.
 
 use alloc::format;
-use alloc::string::ToString;
 
 use serde_json::json;
+use thruway_message::FieldLines;
 
+use super::headers::check_version_header;
 use crate::json_rpc::{Error, ErrorCode};
-use crate::params::RequestMeta;
+use crate::params::{RequestMeta, meta_keys};
 use crate::schema::ClientCapabilities;
 use crate::{Era, Revision};
 
-/// Checks the members of `_meta` that every request must have, and returns the revision it is in.
+/// Checks the members of `_meta` that every request must have, and returns the revision it is in. `headers` are those of
+/// the POST that it came in, if it came in one: a revision that they contradict is none that could be spoken or not.
 ///
 /// # Errors
-/// [`ErrorCode::INVALID_PARAMS`] if one is missing; [`ErrorCode::UNSUPPORTED_PROTOCOL_VERSION`] for a revision that is
+/// In this order: [`ErrorCode::INVALID_PARAMS`] if a member is missing; [`ErrorCode::HEADER_MISMATCH`] if
+/// `MCP-Protocol-Version` does not say the same; [`ErrorCode::UNSUPPORTED_PROTOCOL_VERSION`] for a revision that is
 /// unknown or of the other era.
-pub fn check_meta(meta: &RequestMeta<'_>) -> Result<Revision, Error> {
+pub fn check_meta(meta: &RequestMeta<'_>, headers: Option<FieldLines<'_>>) -> Result<Revision, Error> {
     let missing = |member: &str| Error::invalid_params(format!("`_meta` must have `{member}`"));
     let Some(requested) = &meta.protocol_version else {
-        return Err(missing(crate::params::meta_keys::PROTOCOL_VERSION));
-    };
-    let Some(revision) = requested.parse().ok().filter(|revision: &Revision| revision.era() == Era::Modern)
-    else {
-        return Err(unsupported_version(requested));
+        return Err(missing(meta_keys::PROTOCOL_VERSION));
     };
     if meta.client_capabilities.is_none() {
-        return Err(missing(crate::params::meta_keys::CLIENT_CAPABILITIES));
+        return Err(missing(meta_keys::CLIENT_CAPABILITIES));
     }
-    Ok(revision)
+    if let Some(headers) = headers {
+        check_version_header(headers, requested)?;
+    }
+    let revision = requested.parse().ok().filter(|revision: &Revision| revision.era() == Era::Modern);
+    revision.ok_or_else(|| unsupported_version(requested))
 }
 
 /// The error for a revision that is not spoken, which names those that are.
@@ -43,9 +46,8 @@ pub fn unsupported_version(requested: &str) -> Error {
 /// [`ErrorCode::INVALID_PARAMS`]: what it says of it is malformed.
 pub fn client_capabilities(meta: &RequestMeta<'_>) -> Result<ClientCapabilities, Error> {
     let raw = meta.client_capabilities.map_or("{}", |raw| raw.get());
-    serde_json::from_str(raw).map_err(|error| {
-        Error::invalid_params(format!("the capabilities are invalid: {}", error.to_string()))
-    })
+    serde_json::from_str(raw)
+        .map_err(|error| Error::invalid_params(format!("the capabilities are invalid: {error}")))
 }
 
 /// The error for a request that cannot be answered without `required`.

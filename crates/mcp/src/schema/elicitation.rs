@@ -155,6 +155,36 @@ pub enum ElicitAction {
     Cancel,
 }
 
+impl ElicitResult {
+    /// What was filled into a field.
+    pub fn field(&self, name: &str) -> Option<&serde_json::Value> {
+        self.content.as_ref()?.get(name)
+    }
+
+    /// The text that was filled into a field; empty if there is none.
+    pub fn text(&self, name: &str) -> &str {
+        self.field(name).and_then(serde_json::Value::as_str).unwrap_or_default()
+    }
+}
+
+impl ElicitAction {
+    /// The name of it: `accept`, `decline` or `cancel`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Decline => "decline",
+            Self::Cancel => "cancel",
+        }
+    }
+}
+
+impl EnumOption {
+    /// `value`, shown as `title`.
+    pub fn new(value: impl Into<String>, title: impl Into<String>) -> Self {
+        Self { value: value.into(), title: title.into() }
+    }
+}
+
 impl ElicitRequestFormParams {
     /// A form without fields.
     pub fn new(message: impl Into<String>) -> Self {
@@ -204,6 +234,33 @@ impl PrimitiveSchemaDefinition {
     /// One of several.
     pub fn one_of<T: Into<String>>(options: impl IntoIterator<Item = T>) -> Self {
         Self { options: options.into_iter().map(Into::into).collect(), ..Self::string() }
+    }
+
+    /// One of several that have titles (from 2025-11-25 on).
+    pub fn one_of_titled(options: impl IntoIterator<Item = EnumOption>) -> Self {
+        Self { one_of: options.into_iter().collect(), ..Self::string() }
+    }
+
+    /// One of several that have titles, in the way that clients of all revisions understand and that will be gone one
+    /// day (`enumNames`).
+    pub fn one_of_named(options: impl IntoIterator<Item = EnumOption>) -> Self {
+        let (options, enum_names) = options.into_iter().map(|option| (option.value, option.title)).unzip();
+        Self { options, enum_names, ..Self::string() }
+    }
+
+    /// Any of several (from 2025-11-25 on).
+    pub fn several_of<T: Into<String>>(options: impl IntoIterator<Item = T>) -> Self {
+        let options = options.into_iter().map(Into::into).collect();
+        Self::array(EnumSchemaItems { r#type: Some("string".into()), options, ..EnumSchemaItems::default() })
+    }
+
+    /// Any of several that have titles (from 2025-11-25 on).
+    pub fn several_of_titled(options: impl IntoIterator<Item = EnumOption>) -> Self {
+        Self::array(EnumSchemaItems { any_of: options.into_iter().collect(), ..EnumSchemaItems::default() })
+    }
+
+    fn array(items: EnumSchemaItems) -> Self {
+        Self { r#type: "array".into(), items: Some(items), ..Self::default() }
     }
 
     /// The same with a name.

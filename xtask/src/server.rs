@@ -1,4 +1,4 @@
-//! The server under test: on a port that the system chose, ended by SIGTERM, with a status to be proud of.
+//! A server under test: on a port that the system chose, ended by SIGTERM, with a status to be proud of.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 
+use super::child::{self, Running};
 use super::places::find_on_path;
-use super::{Stop, child};
-use crate::child::Running;
+use super::stop::Stop;
 
-/// A running `thruway`.
+/// A running server, `thruway` or another that says where it listens as it does.
 pub(super) struct Server {
     running: Running,
     url: String,

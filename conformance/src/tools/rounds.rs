@@ -1,0 +1,91 @@
+//! Tools that need several rounds in the modern era.
+//!
+//! A handler runs from its beginning in each round; what was answered before is there at once.
+
+use thruway_mcp_sdk::schema::{
+    CreateMessageRequestParams, ElicitRequestFormParams, ElicitResult, PrimitiveSchemaDefinition,
+};
+use thruway_mcp_sdk::{Context, HandlerError, McpServer};
+use tokio::try_join;
+
+use super::tool;
+
+pub(super) fn offer(server: McpServer) -> McpServer {
+    let named = |kind: &str| tool(&format!("test_input_required_result_{kind}"), "Needs input of the client");
+    server
+        .tool(named("elicitation"), greet)
+        .tool(named("sampling"), ask_model)
+        .tool(named("list_roots"), list_roots)
+        .tool(named("request_state"), confirm)
+        .tool(named("tampered_state"), confirm)
+        .tool(named("multiple_inputs"), ask_everything)
+        .tool(named("multi_round"), ask_twice)
+        .tool(named("capabilities"), ask_what_is_possible)
+}
+
+async fn greet(context: Context) -> Result<String, HandlerError> {
+    let answer = ask_name(&context).await?;
+    Ok(format!("Hello, {}!", answer.text("name")))
+}
+
+async fn ask_model(context: Context) -> Result<String, HandlerError> {
+    let question = CreateMessageRequestParams::new("What is the capital of France?", 100);
+    let answer = context.sample("capital_question", question).await?;
+    Ok(answer.text().to_owned())
+}
+
+async fn list_roots(context: Context) -> Result<String, HandlerError> {
+    let roots = context.list_roots("client_roots").await?.roots;
+    Ok(roots.into_iter().map(|root| root.uri).collect::<Vec<_>>().join(", "))
+}
+
+/// That the state is believed is the SDK's business: an answer gets here only with one that holds.
+async fn confirm(context: Context) -> Result<&'static str, HandlerError> {
+    let form = ElicitRequestFormParams::new("Please confirm")
+        .with_required_field("ok", PrimitiveSchemaDefinition::boolean());
+    context.elicit("confirm", form).await?;
+    Ok("state-ok")
+}
+
+async fn ask_everything(context: Context) -> Result<String, HandlerError> {
+    let (name, greeting, roots) = try_join!(
+        ask_name(&context),
+        context.sample("greeting", CreateMessageRequestParams::new("Generate a greeting", 50)),
+        context.list_roots("client_roots"),
+    )?;
+    Ok(format!("{} {}: {} roots", greeting.text(), name.text("name"), roots.roots.len()))
+}
+
+async fn ask_twice(context: Context) -> Result<String, HandlerError> {
+    let text = PrimitiveSchemaDefinition::string;
+    let form = ElicitRequestFormParams::new("Step 1: What is your name?").with_required_field("name", text());
+    let first = context.elicit("step1", form).await?;
+    let form = ElicitRequestFormParams::new("Step 2: What is your favorite color?")
+        .with_required_field("color", text());
+    let second = context.elicit("step2", form).await?;
+    Ok(format!("{} likes {}", first.text("name"), second.text("color")))
+}
+
+async fn ask_what_is_possible(context: Context) -> Result<String, HandlerError> {
+    let capabilities = context.client_capabilities()?;
+    let mut answered = Vec::new();
+    if capabilities.sampling.is_some() {
+        context.sample("greeting", CreateMessageRequestParams::new("Generate a greeting", 50)).await?;
+        answered.push("sampling");
+    }
+    if capabilities.has_form_elicitation() {
+        ask_name(&context).await?;
+        answered.push("elicitation");
+    }
+    if capabilities.roots.is_some() {
+        context.list_roots("client_roots").await?;
+        answered.push("roots");
+    }
+    Ok(format!("answered: {}", answered.join(", ")))
+}
+
+async fn ask_name(context: &Context) -> Result<ElicitResult, HandlerError> {
+    let form = ElicitRequestFormParams::new("What is your name?")
+        .with_required_field("name", PrimitiveSchemaDefinition::string());
+    context.elicit("user_name", form).await
+}

@@ -1,0 +1,155 @@
+//! `cargo xtask conformance`: the official MCP conformance suite, against the server in `conformance/`.
+//!
+//! The suite is not part of this repository; it is installed with npm, at the version named here. Only its server
+//! scenarios are run.
+
+// the suite
+mod suite;
+mod results;
+
+// what is made of its results
+mod expected;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+
+use crate::child;
+use crate::places::repository;
+use crate::server::Server;
+use crate::stop::Stop;
+use expected::{ExpectedFailures, Verdict};
+use results::{Scenario, Status};
+use suite::Suite;
+
+/// Options of `cargo xtask conformance`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// A directory where npm has installed the suite, instead of installing it
+    #[arg(long, value_name = "DIR")]
+    suite: Option<PathBuf>,
+}
+
+/// Scenarios that are run together.
+struct Set {
+    name: &'static str,
+    /// What tells the suite to run them.
+    arguments: &'static [&'static str],
+}
+
+/// A revision's requirements come with scenarios that are run and not scored. A scenario says different things at the wires
+/// of different revisions; the last set also has those that belong to no revision.
+const SETS: [Set; 5] = [
+    Set { name: "2025-11-25", arguments: &["--requirements", "2025-11-25"] },
+    Set { name: "2026-07-28", arguments: &["--requirements", "2026-07-28"] },
+    Set { name: "2025-03-26, all", arguments: &["--suite", "all", "--spec-version", "2025-03-26"] },
+    Set { name: "2025-06-18, all", arguments: &["--suite", "all", "--spec-version", "2025-06-18"] },
+    Set { name: "everything", arguments: &["--suite", "all"] },
+];
+
+/// Builds the server, installs the suite if need be, runs it, and prints what came of each set.
+///
+/// # Errors
+/// A check failed that is not on the list of expected failures, or a scenario on it passed, or something could not be run.
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let expected = ExpectedFailures::load()?;
+    let program = build(&Stop::new(BUILD_LIMIT)?)?;
+    let suite = match &options.suite {
+        Some(directory) => Suite::at(directory)?,
+        None => Suite::install(&repository().join("target/conformance"), &Stop::new(INSTALL_LIMIT)?)?,
+    };
+    let stop = Stop::new(RUN_LIMIT)?;
+    let mut mistakes = Vec::new();
+    let mut seen = BTreeSet::new();
+    println!(
+        "{:16} {:>9} {:>6} {:>6} {:>8} {:>7}",
+        "", "scenarios", "passed", "failed", "expected", "skipped"
+    );
+    for set in &SETS {
+        let scenarios =
+            run_set(&program, &suite, set, &stop).with_context(|| format!("set `{}`", set.name))?;
+        let tally = Tally::of(&scenarios, &expected);
+        println!("{:16} {tally}", set.name);
+        mistakes.extend(tally.mistakes.into_iter().map(|mistake| format!("{}: {mistake}", set.name)));
+        seen.extend(scenarios.into_iter().map(|scenario| scenario.name));
+    }
+    let unknown = expected.names().filter(|name| !seen.contains(*name));
+    mistakes.extend(unknown.map(|name| format!("`{name}` is expected to fail and was never run")));
+    for mistake in &mistakes {
+        println!("{mistake}");
+    }
+    ensure!(mistakes.is_empty(), "{} results are not as expected", mistakes.len());
+    Ok(())
+}
+
+fn run_set(program: &Path, suite: &Suite, set: &Set, stop: &Stop) -> anyhow::Result<Vec<Scenario>> {
+    let directory = tempfile::Builder::new().prefix("thruway-conformance-").tempdir()?;
+    let server =
+        Server::start(program, &["--listen", "127.0.0.1:0"], &directory.path().join("server.log"), stop)?;
+    let output = directory.path().join("results");
+    suite.run(&format!("{}/mcp", server.url()), set.arguments, &output, stop)?;
+    server.end(stop)?;
+    results::read(&output)
+}
+
+/// What came of the scenarios of a set, in numbers of checks.
+#[derive(Default)]
+struct Tally {
+    scenarios: usize,
+    passed: usize,
+    failed: usize,
+    /// Failed, of scenarios that are expected to.
+    expected: usize,
+    skipped: usize,
+    mistakes: Vec<String>,
+}
+
+impl Tally {
+    fn of(scenarios: &[Scenario], expected: &ExpectedFailures) -> Self {
+        let mut tally = Self { scenarios: scenarios.len(), ..Self::default() };
+        for scenario in scenarios {
+            tally.passed += scenario.count(Status::Success);
+            tally.skipped += scenario.count(Status::Skipped);
+            let failures: Vec<_> = scenario.failures().collect();
+            match expected.verdict(scenario) {
+                Verdict::AsItShouldBe => {}
+                Verdict::FailsAsExpected => tally.expected += failures.len(),
+                Verdict::Fails => {
+                    tally.failed += failures.len();
+                    tally.mistakes.extend(failures.iter().map(|check| format!("{}: {check}", scenario.name)));
+                }
+                Verdict::IsStale => tally
+                    .mistakes
+                    .push(format!("{}: passed; take it off the list of expected failures", scenario.name)),
+            }
+        }
+        tally
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { scenarios, passed, failed, expected, skipped, .. } = self;
+        write!(f, "{scenarios:9} {passed:6} {failed:6} {expected:8} {skipped:7}")
+    }
+}
+
+fn build(stop: &Stop) -> anyhow::Result<PathBuf> {
+    let root = repository();
+    let target = root.join("target");
+    let mut command = Command::new("cargo");
+    command
+        .current_dir(&root)
+        .args(["build", "--package", "thruway-conformance", "--target-dir"])
+        .arg(&target);
+    eprintln!("building `conformance-server`");
+    child::output_of("cargo build --package thruway-conformance", command, BUILD_LIMIT, stop)?;
+    Ok(target.join("debug/conformance-server"))
+}
+
+const BUILD_LIMIT: Duration = Duration::from_mins(15);
+const INSTALL_LIMIT: Duration = Duration::from_mins(5);
+const RUN_LIMIT: Duration = Duration::from_mins(5);

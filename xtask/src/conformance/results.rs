@@ -1,0 +1,124 @@
+//! What the suite writes down: a directory for each scenario, with its checks.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+/// A scenario that was run.
+pub(super) struct Scenario {
+    pub(super) name: String,
+    checks: Vec<Check>,
+}
+
+/// One check of a scenario.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Check {
+    id: String,
+    status: Status,
+    #[serde(default)]
+    error_message: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(super) enum Status {
+    Success,
+    Failure,
+    /// What should be so, and is not: as good as a failure.
+    Warning,
+    /// It does not apply.
+    Skipped,
+    /// No check at all.
+    Info,
+}
+
+/// Reads the results of all scenarios in `directory`.
+pub(super) fn read(directory: &Path) -> anyhow::Result<Vec<Scenario>> {
+    let mut scenarios = Vec::new();
+    for entry in fs::read_dir(directory).context("there are no results")? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let name = scenario_name(&name).with_context(|| format!("`{name}` is not named after a scenario"))?;
+        // Without a file, the scenario itself broke off.
+        let checks = match fs::read(entry.path().join("checks.json")) {
+            Ok(octets) => {
+                serde_json::from_slice(&octets).with_context(|| format!("the checks of `{name}`"))?
+            }
+            Err(_) => vec![Check::broke_off()],
+        };
+        scenarios.push(Scenario { name: name.to_owned(), checks });
+    }
+    ensure!(!scenarios.is_empty(), "no scenario was run");
+    scenarios.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(scenarios)
+}
+
+/// `server-NAME-2026-07-28T12-00-00-000Z`
+fn scenario_name(directory: &str) -> Option<&str> {
+    let name = directory.strip_prefix("server-")?;
+    let (name, time) = name.split_at_checked(name.len().checked_sub("-2026-07-28T12-00-00-000Z".len())?)?;
+    (time.starts_with('-') && time.ends_with('Z')).then_some(name)
+}
+
+impl Scenario {
+    pub(super) fn count(&self, status: Status) -> usize {
+        self.checks.iter().filter(|check| check.status == status).count()
+    }
+
+    pub(super) fn failures(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| matches!(check.status, Status::Failure | Status::Warning))
+    }
+}
+
+impl Check {
+    fn broke_off() -> Self {
+        Self { id: "run".to_owned(), status: Status::Failure, error_message: Some("broke off".to_owned()) }
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.id, self.error_message.as_deref().unwrap_or("failed"))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A scenario with one check.
+    pub(in super::super) fn scenario(name: &str, status: Status) -> Scenario {
+        let check = Check { id: "check".to_owned(), status, error_message: None };
+        Scenario { name: name.to_owned(), checks: vec![check] }
+    }
+
+    #[test]
+    fn a_directory_is_named_after_its_scenario_and_the_time() {
+        assert_eq!(
+            scenario_name("server-server-sse-polling-2026-11-21T21-30-32-683Z"),
+            Some("server-sse-polling")
+        );
+        assert_eq!(scenario_name("server-2026"), None);
+        assert_eq!(scenario_name("other"), None);
+    }
+
+    #[test]
+    fn results_are_read_and_what_is_missing_is_a_failure() {
+        let directory = tempfile::tempdir().unwrap();
+        let of = |name: &str| directory.path().join(format!("server-{name}-2026-11-21T21-30-32-683Z"));
+        fs::create_dir(of("broken")).unwrap();
+        fs::create_dir(of("ping")).unwrap();
+        let checks =
+            r#"[{"id":"a","status":"SUCCESS","name":""},{"id":"b","status":"WARNING","errorMessage":"why"}]"#;
+        fs::write(of("ping").join("checks.json"), checks).unwrap();
+        let scenarios = read(directory.path()).unwrap();
+        let [broken, ping] = &scenarios[..] else { panic!("two scenarios") };
+        assert_eq!((broken.name.as_str(), broken.failures().count()), ("broken", 1));
+        assert_eq!((ping.name.as_str(), ping.count(Status::Success)), ("ping", 1));
+        assert_eq!(ping.failures().map(ToString::to_string).collect::<Vec<_>>(), ["b: why"]);
+    }
+}
