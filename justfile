@@ -49,6 +49,10 @@ conformance *arguments:
 differential directory *arguments:
     cargo xtask differential {{ directory }} {{ arguments }}
 
+# Compare the types of the Model Context Protocol with its official schemas and examples
+schema directory:
+    cargo xtask schema {{ directory }}
+
 # Measure Thruway against its peers
 bench *arguments:
     cargo xtask bench {{ arguments }}

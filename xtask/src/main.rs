@@ -15,6 +15,7 @@ mod conformance;
 mod differential;
 mod fuzz;
 mod interop;
+mod schema;
 mod tidy;
 
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Let clients that others wrote talk to `thruway serve`.
     Interop(interop::Options),
+    /// Compare the types of `mcp` with the official schema and its examples.
+    Schema(schema::Options),
     /// Check the rules of the house that neither the compiler nor clippy knows.
     Tidy,
 }
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Task::Differential(options) => differential::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Interop(options) => interop::run(&options),
+        Task::Schema(options) => schema::run(&options),
         Task::Tidy => tidy::run(),
     };
     match done {

@@ -11,10 +11,21 @@ use super::{JsonObject, MetaObject};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ElicitRequestFormParams {
+    /// That it is a form, which is so as well where it is not said (from 2025-11-25 on).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<FormMode>,
     /// What the user is told.
     pub message: String,
     /// What the form asks for.
     pub requested_schema: RequestedSchema,
+}
+
+/// That the user is asked by a form.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FormMode {
+    /// It is.
+    Form,
 }
 
 /// A page for the user to visit (from 2025-11-25 on).
@@ -34,6 +45,9 @@ pub struct ElicitRequestURLParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "object")]
 pub struct RequestedSchema {
+    /// The dialect of JSON Schema it is in (from 2025-11-25 on).
+    #[serde(default, rename = "$schema", skip_serializing_if = "Option::is_none")]
+    pub dialect: Option<String>,
     /// The fields, each a [`PrimitiveSchemaDefinition`] as JSON, in their order.
     pub properties: JsonObject,
     /// Which must be filled in.
@@ -130,6 +144,23 @@ pub struct EnumSchemaItems {
     pub any_of: Vec<EnumOption>,
 }
 
+/// A question to the user.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ElicitRequestParams {
+    /// A form.
+    Form(ElicitRequestFormParams),
+    /// A page (from 2025-11-25 on).
+    Url(ElicitRequestURLParams),
+}
+
+/// A request to ask the user, without what its envelope has.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ElicitRequest {
+    /// The question.
+    pub params: ElicitRequestParams,
+}
+
 /// What the user did.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ElicitResult {
@@ -188,8 +219,9 @@ impl EnumOption {
 impl ElicitRequestFormParams {
     /// A form without fields.
     pub fn new(message: impl Into<String>) -> Self {
-        let requested_schema = RequestedSchema { properties: JsonObject::new(), required: Vec::new() };
-        Self { message: message.into(), requested_schema }
+        let requested_schema =
+            RequestedSchema { dialect: None, properties: JsonObject::new(), required: Vec::new() };
+        Self { mode: None, message: message.into(), requested_schema }
     }
 
     /// The same with a field that may be left empty.

@@ -20,14 +20,17 @@ mod completion;
 mod elicitation;
 mod sampling;
 mod roots;
+mod input;
 
 // what is said along the way
 mod logging;
 mod progress;
 mod subscriptions;
+mod tasks;
 
 // what either side can do
 mod capabilities;
+mod discover;
 mod initialize;
 mod caching;
 
@@ -46,24 +49,44 @@ pub use content::{
     Annotations, AudioContent, Base64Data, BlobResourceContents, ContentBlock, EmbeddedResource,
     ImageContent, InvalidBase64, ResourceContents, ResourceLink, Role, TextContent, TextResourceContents,
 };
+pub use discover::DiscoverResult;
 pub use elicitation::{
-    ElicitAction, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, EnumOption, EnumSchemaItems,
-    PrimitiveSchemaDefinition, RequestedSchema, StringFormat,
+    ElicitAction, ElicitRequest, ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams,
+    ElicitResult, EnumOption, EnumSchemaItems, FormMode, PrimitiveSchemaDefinition, RequestedSchema,
+    StringFormat,
 };
 pub use id::{ProgressToken, RequestId};
 pub use implementation::{Icon, IconTheme, Implementation};
 pub use initialize::{
     InitializeRequestParams, InitializeResult, SetLevelRequestParams, SubscribeRequestParams,
 };
+pub use input::{InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses};
 pub use logging::{LoggingLevel, LoggingMessageNotificationParams, UnknownLoggingLevel};
-pub use meta::{JsonObject, MetaObject};
+pub use meta::{JsonObject, MetaObject, NotificationParams, PaginatedRequestParams, RequestParams};
 pub use progress::{CancelledNotificationParams, ProgressNotificationParams};
-pub use prompts::{GetPromptResult, Prompt, PromptArgument, PromptMessage};
-pub use resources::{ReadResourceResult, Resource, ResourceTemplate};
-pub use roots::{ListRootsResult, Root};
-pub use sampling::{
-    CreateMessageRequestParams, CreateMessageResult, ModelHint, ModelPreferences, OneOrMany, SamplingMessage,
-    SamplingMessageContentBlock, ToolChoice, ToolChoiceMode, ToolResultContent, ToolUseContent,
+pub use prompts::{
+    GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage,
 };
-pub use subscriptions::{SubscriptionFilter, SubscriptionsListenRequestParams};
-pub use tools::{CallToolResult, StructuredContent, TaskSupport, Tool, ToolAnnotations, ToolExecution};
+pub use resources::{
+    ListResourceTemplatesResult, ListResourcesResult, ReadResourceRequestParams, ReadResourceResult,
+    Resource, ResourceTemplate, ResourceUpdatedNotificationParams,
+};
+pub use roots::{ListRootsRequest, ListRootsResult, Root};
+pub use sampling::{
+    CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ModelHint, ModelPreferences,
+    OneOrMany, SamplingMessage, SamplingMessageContentBlock, ToolChoice, ToolChoiceMode, ToolResultContent,
+    ToolUseContent,
+};
+pub use subscriptions::{
+    SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+};
+pub use tasks::{
+    CancelledTask, CompletedTask, CreateTaskResult, DetailedTask, FailedTask, GetTaskResult,
+    InputRequiredTask, Task, TaskStatus, TaskStatusNotificationParams,
+    TaskSubscriptionAcknowledgedNotifications, TaskSubscriptionNotifications, WorkingTask,
+};
+pub use tools::{
+    CallToolRequestParams, CallToolResult, ListToolsResult, StructuredContent, TaskSupport, Tool,
+    ToolAnnotations, ToolExecution,
+};

@@ -1,11 +1,12 @@
 //! Prompts.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ContentBlock, Icon, MetaObject, Role};
+use super::{ContentBlock, Icon, InputResponses, MetaObject, Role};
 
 /// A prompt.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
@@ -43,6 +44,40 @@ pub struct PromptArgument {
     /// Whether the prompt needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required: Option<bool>,
+}
+
+/// The prompts there are.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListPromptsResult {
+    /// One page of them.
+    pub prompts: Vec<Prompt>,
+    /// Where the list goes on; absent at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// What is said about it.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<MetaObject>,
+}
+
+/// Which prompt is wanted.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GetPromptRequestParams {
+    /// The prompt.
+    pub name: String,
+    /// What it is filled with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<BTreeMap<String, String>>,
+    /// The answers to what an earlier round asked (2026-07-28).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_responses: Option<InputResponses>,
+    /// What an earlier round gave the client to bring back (2026-07-28).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_state: Option<String>,
+    /// What is said about it.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<MetaObject>,
 }
 
 /// A prompt, filled.

@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Annotations, Base64Data, BlobResourceContents, Icon, MetaObject, ResourceContents, TextResourceContents,
+    Annotations, Base64Data, BlobResourceContents, Icon, InputResponses, MetaObject, ResourceContents,
+    TextResourceContents,
 };
 
 /// A resource.
@@ -65,6 +66,61 @@ pub struct ResourceTemplate {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub icons: Vec<Icon>,
     /// What is said about them.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<MetaObject>,
+}
+
+/// The resources there are.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListResourcesResult {
+    /// One page of them.
+    pub resources: Vec<Resource>,
+    /// Where the list goes on; absent at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// What is said about it.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<MetaObject>,
+}
+
+/// The templates of resources there are.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListResourceTemplatesResult {
+    /// One page of them.
+    pub resource_templates: Vec<ResourceTemplate>,
+    /// Where the list goes on; absent at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// What is said about it.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<MetaObject>,
+}
+
+/// Which resource is read.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadResourceRequestParams {
+    /// Where it is.
+    pub uri: String,
+    /// The answers to what an earlier round asked (2026-07-28).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_responses: Option<InputResponses>,
+    /// What an earlier round gave the client to bring back (2026-07-28).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_state: Option<String>,
+    /// What is said about it.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<MetaObject>,
+}
+
+/// Which resource has changed.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct ResourceUpdatedNotificationParams {
+    /// Where it is.
+    pub uri: String,
+    /// What is said about it.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::MetaObject;
+use super::{MetaObject, RequestParams};
 
 /// A directory that the client works in.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -28,4 +28,12 @@ pub struct ListRootsResult {
     /// What is said about it.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
+}
+
+/// A request for the directories, without what its envelope has.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct ListRootsRequest {
+    /// Nothing but what is said about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params: Option<RequestParams>,
 }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use super::tools::structured_content;
 use super::{
     AudioContent, ContentBlock, ImageContent, JsonObject, MetaObject, Role, StructuredContent, TextContent,
     Tool,
@@ -105,7 +106,7 @@ pub struct ToolResultContent {
     /// What a model is to read.
     pub content: Vec<ContentBlock>,
     /// What a program is to read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "structured_content", skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<StructuredContent>,
     /// Whether the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,6 +178,13 @@ pub struct CreateMessageResult {
     /// What is said about it.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaObject>,
+}
+
+/// A request to ask the client's model, without what its envelope has.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct CreateMessageRequest {
+    /// What the model is asked.
+    pub params: CreateMessageRequestParams,
 }
 
 impl CreateMessageRequestParams {

@@ -17,6 +17,17 @@ pub struct SubscriptionsListenRequestParams {
     pub meta: Option<MetaObject>,
 }
 
+/// What a subscription will be told.
+pub type SubscriptionsAcknowledgedNotificationParams = SubscriptionsListenRequestParams;
+
+/// The end of a subscription.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct SubscriptionsListenResult {
+    /// Which subscription.
+    #[serde(rename = "_meta")]
+    pub meta: MetaObject,
+}
+
 /// What a subscription is about.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -5,10 +5,12 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{ContentBlock, Icon, JsonObject, MetaObject};
+use super::{ContentBlock, Icon, InputResponses, JsonObject, MetaObject};
 
 /// A tool.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -81,6 +83,40 @@ pub enum TaskSupport {
     Optional,
     /// Always.
     Required,
+}
+
+/// The tools there are.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListToolsResult {
+    /// One page of them.
+    pub tools: Vec<Tool>,
+    /// Where the list goes on; absent at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// What is said about it.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<MetaObject>,
+}
+
+/// Which tool is called.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallToolRequestParams {
+    /// The tool.
+    pub name: String,
+    /// What it is called with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<JsonObject>,
+    /// The answers to what an earlier round asked (2026-07-28).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_responses: Option<InputResponses>,
+    /// What an earlier round gave the client to bring back (2026-07-28).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_state: Option<String>,
+    /// What is said about it.
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<MetaObject>,
 }
 
 /// What calling a tool came to.
@@ -185,6 +221,15 @@ impl StructuredContent {
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
+}
+
+/// Reads structured content where serde has taken the message apart before, as it does for enums whose variants are told
+/// by a member: the text of the value is gone by then.
+pub(super) fn structured_content<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<StructuredContent>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    StructuredContent::from_value(&value).map(Some).map_err(de::Error::custom)
 }
 
 impl PartialEq for StructuredContent {

@@ -1,0 +1,167 @@
+//! The definitions of one `schema.json`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow};
+use jsonschema::ValidatorMap;
+use serde_json::{Map, Value};
+
+/// The definitions of one `schema.json`, as they are and closed.
+pub(super) struct Definitions {
+    /// The folder that the file was in.
+    pub(super) name: String,
+    by_name: Map<String, Value>,
+    /// What comes before the name of a definition in a reference.
+    prefix: String,
+    open: ValidatorMap,
+    /// The same, where an object has no members but those that the schema names.
+    closed: ValidatorMap,
+}
+
+impl Definitions {
+    pub(super) fn load(directory: &Path, name: &str) -> Result<Self> {
+        let path = directory.join(name).join("schema.json");
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        Self::new(name, serde_json::from_str(&text)?)
+    }
+
+    fn new(name: &str, mut schema: Value) -> Result<Self> {
+        // Draft 7 has the one, 2020-12 the other.
+        let keyword = ["$defs", "definitions"].into_iter().find(|keyword| schema.get(keyword).is_some());
+        let keyword = keyword.context("the schema has no definitions")?;
+        let by_name = schema[keyword].as_object().context("the definitions are no object")?.clone();
+        let open = compile(&schema)?;
+        let prefix = format!("#/{keyword}/");
+        let mut completed = BTreeSet::new();
+        completed_elsewhere(&schema, &prefix, &mut completed);
+        for (name, definition) in schema[keyword].as_object_mut().into_iter().flatten() {
+            if !completed.contains(name) {
+                close(definition);
+            }
+        }
+        let closed = compile(&schema)?;
+        Ok(Self { name: name.to_owned(), by_name, prefix, open, closed })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub(super) fn has(&self, definition: &str) -> bool {
+        self.by_name.contains_key(definition)
+    }
+
+    /// The members that the schema names for `definition` itself.
+    pub(super) fn members(&self, definition: &str) -> impl Iterator<Item = &String> {
+        let properties = self.by_name.get(definition).and_then(|definition| definition.get("properties"));
+        properties.and_then(Value::as_object).into_iter().flat_map(Map::keys)
+    }
+
+    /// Why `value` is not as `definition` says, if it is not.
+    pub(super) fn complaint(&self, definition: &str, value: &Value) -> Option<String> {
+        complaint(&self.open, &self.prefix, definition, value)
+    }
+
+    /// The same, where members that the schema does not name are wrong.
+    pub(super) fn closed_complaint(&self, definition: &str, value: &Value) -> Option<String> {
+        complaint(&self.closed, &self.prefix, definition, value)
+    }
+}
+
+fn compile(schema: &Value) -> Result<ValidatorMap> {
+    jsonschema::options()
+        .should_validate_formats(true)
+        .build_map(schema)
+        .map_err(|error| anyhow!("the schema cannot be used: {error}"))
+}
+
+fn complaint(validators: &ValidatorMap, prefix: &str, definition: &str, value: &Value) -> Option<String> {
+    let Some(validator) = validators.get(&format!("{prefix}{definition}")) else {
+        return Some("there is no such definition".into());
+    };
+    let errors = validator.iter_errors(value).map(|error| format!("at `{}`: {error}", error.instance_path()));
+    let errors: Vec<_> = errors.collect();
+    (!errors.is_empty()).then(|| errors.join("; "))
+}
+
+/// The definitions that some `allOf` adds members to.
+fn completed_elsewhere(schema: &Value, prefix: &str, names: &mut BTreeSet<String>) {
+    let parts = schema.get("allOf").and_then(Value::as_array).into_iter().flatten();
+    let references = parts.filter_map(|part| part.get("$ref")?.as_str()?.strip_prefix(prefix));
+    names.extend(references.map(str::to_owned));
+    match schema {
+        Value::Object(object) => object.values().for_each(|value| completed_elsewhere(value, prefix, names)),
+        Value::Array(array) => array.iter().for_each(|value| completed_elsewhere(value, prefix, names)),
+        _ => {}
+    }
+}
+
+/// Forbids the members that the schema does not name, where it names any. What `_meta` may have is for others to say,
+/// and the parts of an `allOf` each name some only.
+fn close(schema: &mut Value) {
+    let Value::Object(object) = schema else {
+        if let Value::Array(schemas) = schema {
+            schemas.iter_mut().for_each(close);
+        }
+        return;
+    };
+    let is_meta = object.get("properties").and_then(Value::as_object).is_some_and(is_meta);
+    if object.contains_key("properties") && !object.contains_key("additionalProperties") && !is_meta {
+        object.insert("additionalProperties".into(), false.into());
+    }
+    for (keyword, value) in object.iter_mut() {
+        match keyword.as_str() {
+            "allOf" | "const" | "default" | "enum" | "examples" => {}
+            "properties" => value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(close),
+            _ => close(value),
+        }
+    }
+}
+
+fn is_meta(properties: &Map<String, Value>) -> bool {
+    properties.keys().all(|name| name.starts_with("io.modelcontextprotocol/") || name == "progressToken")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn definitions(keyword: &str) -> Definitions {
+        let schema = json!({keyword: {
+            "Boat": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "crew": {"$ref": format!("#/{keyword}/Crew")}},
+                "required": ["name"],
+            },
+            "Crew": {"properties": {"size": {"type": "integer"}}},
+        }});
+        Definitions::new("boats", schema).unwrap()
+    }
+
+    #[test]
+    fn a_value_is_judged_by_the_definition_of_its_name() {
+        for keyword in ["$defs", "definitions"] {
+            let definitions = definitions(keyword);
+            assert!(definitions.has("Boat") && !definitions.has("Oar"));
+            assert_eq!(definitions.members("Boat").collect::<Vec<_>>(), ["name", "crew"]);
+            assert_eq!(definitions.complaint("Boat", &json!({"name": "Ada", "crew": {"size": 2}})), None);
+            for wrong in [json!({}), json!({"name": "Ada", "crew": {"size": "two"}})] {
+                assert!(definitions.complaint("Boat", &wrong).is_some(), "{wrong}");
+            }
+            assert!(definitions.complaint("Oar", &json!({})).is_some());
+        }
+    }
+
+    #[test]
+    fn members_that_the_schema_does_not_name_are_found_at_any_depth() {
+        let definitions = definitions("$defs");
+        let misspelt = json!({"name": "Ada", "crew": {"sise": 2}});
+        assert_eq!(definitions.complaint("Boat", &misspelt), None);
+        assert!(definitions.closed_complaint("Boat", &misspelt).is_some());
+        assert_eq!(definitions.closed_complaint("Boat", &json!({"name": "Ada"})), None);
+    }
+}
