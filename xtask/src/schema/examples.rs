@@ -97,7 +97,7 @@ fn write_message(form: &Form, text: &str) -> Result<Vec<u8>> {
     match (form, message) {
         (Form::Request(method, rewrite), Message::Request(request)) => {
             ensure!(request.method == *method, "another method: {}", request.method);
-            modern::check_meta(&Params::parse(request.params)?.meta)?;
+            modern::check_meta(&Params::parse(request.params)?.meta, None)?;
             let params = rewritten(*rewrite, request.params.map_or("{}", |params| params.get()))?;
             write_request(&mut output, &request.id, method, &params);
         }
