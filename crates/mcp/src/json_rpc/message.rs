@@ -64,6 +64,7 @@ pub struct Invalid<'a> {
 /// # Errors
 /// [`ErrorCode::PARSE_ERROR`] for what is not JSON or not UTF-8; [`ErrorCode::INVALID_REQUEST`] for JSON that is no
 /// JSON-RPC 2.0 message, an object in which a member of the envelope stands twice among it.
+#[expect(clippy::result_large_err, reason = "made once for a message that is refused, and read at once")]
 pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
     let invalid = |id, reason| Invalid { id, error: Error::new(ErrorCode::INVALID_REQUEST, reason) };
     let envelope: Envelope<'_> = serde_json::from_slice(octets).map_err(|error| {
