@@ -64,9 +64,9 @@ impl Checked {
 /// enough of a check.
 pub(crate) fn says_more_than_its_type(schema: &JsonObject) -> bool {
     schema.iter().any(|(keyword, value)| match keyword.as_str() {
-        // What serde checks, or what checks nothing.
+        // What serde checks, what checks nothing, and what is looked at where it is defined.
         "$schema" | "title" | "description" | "type" | "required" | "format" | "default" | "examples"
-        | "enum" | "const" => false,
+        | "enum" | "const" | "$ref" => false,
         "minimum" | "maximum" => !is_range_of_integer_type(schema),
         "properties" | "$defs" => value.as_object().is_none_or(|schemas| {
             schemas.values().any(|schema| schema.as_object().is_some_and(says_more_than_its_type))
@@ -76,7 +76,6 @@ pub(crate) fn says_more_than_its_type(schema: &JsonObject) -> bool {
             Value::Bool(allowed) => !allowed,
             _ => true,
         },
-        "$ref" => false,
         "anyOf" | "oneOf" => value.as_array().is_none_or(|schemas| {
             schemas.iter().any(|schema| schema.as_object().is_some_and(says_more_than_its_type))
         }),

@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::sync::mpsc;
 
@@ -10,11 +10,14 @@ use super::Status;
 
 /// A request that is being handled. Dropping it gives the request up.
 pub(crate) struct Exchange {
-    answer: Option<Pin<Box<dyn Future<Output = (Vec<u8>, Status)> + Send>>>,
+    answer: Option<Pin<Box<dyn Future<Output = Answered> + Send>>>,
     /// What the answer was, while messages before it have not been taken.
-    answered: Option<(Vec<u8>, Status)>,
+    answered: Option<Answered>,
     messages: Option<mpsc::Receiver<Vec<u8>>>,
 }
+
+/// An answer, and what it means for bindings.
+type Answered = (Vec<u8>, Status);
 
 /// A message to the client.
 #[derive(Debug)]
@@ -27,7 +30,7 @@ pub(crate) enum Outgoing {
 
 impl Exchange {
     pub(crate) fn new(
-        answer: impl Future<Output = (Vec<u8>, Status)> + Send + 'static,
+        answer: impl Future<Output = Answered> + Send + 'static,
         messages: Option<mpsc::Receiver<Vec<u8>>>,
     ) -> Self {
         Self { answer: Some(Box::pin(answer)), answered: None, messages }
@@ -50,12 +53,15 @@ impl Exchange {
             self.answered = Some(answered);
         }
         if let Some(messages) = &mut self.messages {
-            match messages.poll_recv(cx) {
-                Poll::Ready(Some(message)) => return Poll::Ready(Some(Outgoing::Message(message))),
-                Poll::Ready(None) => self.messages = None,
-                // A clone of the context may live on elsewhere; after the answer nobody listens to it.
-                Poll::Pending if self.answered.is_some() => self.messages = None,
-                Poll::Pending => return Poll::Pending,
+            // After the answer, what was said before it is all there; that the task has had its share of time (of which
+            // `poll_recv` takes account) must not lose it. A clone of the context may live on elsewhere: nobody listens.
+            let message = match &self.answered {
+                Some(_) => messages.try_recv().ok(),
+                None => ready!(messages.poll_recv(cx)),
+            };
+            match message {
+                Some(message) => return Poll::Ready(Some(Outgoing::Message(message))),
+                None => self.messages = None,
             }
         }
         match (self.answered.take(), &self.answer) {

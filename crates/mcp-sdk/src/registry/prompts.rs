@@ -40,7 +40,11 @@ impl PromptEntry {
     }
 
     pub(crate) fn get(&self, arguments: Option<&RawValue>, call: &Call<'_>) -> Outcome<GetPromptResult> {
-        (self.handler)(arguments.map_or("{}", RawValue::get), call)
+        let arguments = arguments.map_or("{}", RawValue::get);
+        if !arguments.starts_with('{') {
+            return Outcome::Now(Err(Error::invalid_params("`arguments` must be an object").into()));
+        }
+        (self.handler)(arguments, call)
     }
 }
 
@@ -65,7 +69,7 @@ impl Named for PromptEntry {
     const MEMBER: &'static str = "prompts";
     type Definition = Prompt;
 
-    fn name(&self) -> &str {
+    fn key(&self) -> &str {
         &self.definition.name
     }
 
@@ -88,8 +92,10 @@ pub(crate) struct CompletionHandler {
     /// The name of the prompt, or the template.
     pub(crate) of: String,
     pub(crate) argument: String,
-    pub(crate) handler: Box<dyn Fn(CompletionInput, &Call<'_>) -> Outcome<Vec<String>> + Send + Sync>,
+    pub(crate) handler: Completing,
 }
+
+type Completing = Box<dyn Fn(CompletionInput, &Call<'_>) -> Outcome<Vec<String>> + Send + Sync>;
 
 impl<T: Into<String>> IntoAnswer<Vec<String>> for Vec<T> {
     fn into_answer(self) -> Result<Vec<String>, HandlerError> {

@@ -90,7 +90,7 @@ impl Named for ResourceEntry {
     const MEMBER: &'static str = "resources";
     type Definition = Resource;
 
-    fn name(&self) -> &str {
+    fn key(&self) -> &str {
         &self.definition.uri
     }
 
@@ -103,7 +103,7 @@ impl Named for TemplateEntry {
     const MEMBER: &'static str = "resourceTemplates";
     type Definition = ResourceTemplate;
 
-    fn name(&self) -> &str {
+    fn key(&self) -> &str {
         &self.definition.uri_template
     }
 

@@ -41,7 +41,7 @@ impl McpEndpoint {
     /// Allows requests to `host`, a name or an address without a port, and from pages of it.
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
-        Arc::make_mut(&mut self.endpoint).guard.allow(host.into());
+        Arc::make_mut(&mut self.endpoint).guard.allow(&host.into());
         self
     }
 
