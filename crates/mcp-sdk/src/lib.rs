@@ -20,11 +20,13 @@ mod session;
 // bindings
 mod streamable_http;
 mod stdio;
+mod in_memory;
 
 #[cfg(test)]
 mod testing;
 
 pub use handlers::{BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, Outcome, Structured};
+pub use in_memory::LocalClient;
 pub use registry::{CompletionInput, InvalidUriTemplate, ResourceAnswer, UriParameters};
 pub use server::{LegacySessions, McpServer, McpServerOptions, RegistrationError};
 pub use streamable_http::McpEndpoint;
