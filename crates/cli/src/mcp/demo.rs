@@ -30,7 +30,7 @@ pub(crate) fn server() -> McpServer {
 
 fn with_tools(server: McpServer) -> McpServer {
     let counter = Arc::new(AtomicU64::new(0));
-    let counted = server.clone();
+    let announcer = server.clone();
     let tool = |name: &str, description: &str| {
         let annotations = ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::default() };
         Tool::new(name).with_description(description).with_annotations(annotations)
@@ -53,7 +53,7 @@ fn with_tools(server: McpServer) -> McpServer {
         Tool::new("count").with_description("Changes the resource `example://counter`"),
         move |_: Nothing| {
             let count = counter.fetch_add(1, Ordering::Relaxed) + 1;
-            counted.resource_updated(COUNTER);
+            announcer.resource_updated(COUNTER);
             format!("counted to {count}")
         },
     )
@@ -153,8 +153,8 @@ async fn ask(_: Nothing, context: Context) -> Result<String, HandlerError> {
     let form = ElicitRequestFormParams::new("What is your name?").with_required_field("name", name);
     let answer = context.elicit("name", form).await?;
     Ok(match (answer.action, answer.content) {
-        (ElicitAction::Accept, Some(content)) => {
-            format!("Hello, {}!", content.get("name").and_then(|name| name.as_str()).unwrap_or("stranger"))
+        (ElicitAction::Accept, Some(fields)) => {
+            format!("Hello, {}!", fields.get("name").and_then(|name| name.as_str()).unwrap_or("stranger"))
         }
         _ => "Hello, whoever you are!".to_owned(),
     })
