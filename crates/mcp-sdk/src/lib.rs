@@ -23,6 +23,7 @@ mod authorization;
 // bindings
 mod streamable_http;
 mod stdio;
+mod in_memory;
 
 #[cfg(test)]
 mod testing;
@@ -31,6 +32,7 @@ pub use authorization::{Authorization, Identity, InvalidKeys, InvalidToken, JwtV
 pub use handlers::{
     BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, NoInput, Outcome, Structured,
 };
+pub use in_memory::LocalClient;
 pub use registry::{CompletionInput, InvalidUriTemplate, ResourceAnswer, UriParameters};
 pub use server::{LegacySessions, McpServer, McpServerOptions, RegistrationError};
 pub use streamable_http::McpEndpoint;

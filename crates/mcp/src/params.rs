@@ -138,15 +138,25 @@ impl<'de> Visitor<'de> for RequestMetaVisitor {
         let mut meta = RequestMeta::default();
         while let Some(Text(member)) = map.next_key()? {
             match &*member {
-                meta_keys::PROTOCOL_VERSION => meta.protocol_version = Some(map.next_value::<Text<'_>>()?.0),
-                meta_keys::CLIENT_CAPABILITIES => meta.client_capabilities = Some(object(&mut map)?),
-                meta_keys::CLIENT_INFO => meta.client_info = Some(object(&mut map)?),
-                meta_keys::LOG_LEVEL => meta.log_level = Some(map.next_value::<Text<'_>>()?.0),
-                meta_keys::PROGRESS_TOKEN => meta.progress_token = Some(map.next_value()?),
+                meta_keys::PROTOCOL_VERSION => {
+                    once(&mut meta.protocol_version, map.next_value::<Text<'_>>()?.0)?;
+                }
+                meta_keys::CLIENT_CAPABILITIES => once(&mut meta.client_capabilities, object(&mut map)?)?,
+                meta_keys::CLIENT_INFO => once(&mut meta.client_info, object(&mut map)?)?,
+                meta_keys::LOG_LEVEL => once(&mut meta.log_level, map.next_value::<Text<'_>>()?.0)?,
+                meta_keys::PROGRESS_TOKEN => once(&mut meta.progress_token, map.next_value()?)?,
                 _ => meta.others.push((member, map.next_value()?)),
             }
         }
         Ok(meta)
+    }
+}
+
+/// Two readers could each believe another one of two.
+fn once<T, E: de::Error>(place: &mut Option<T>, value: T) -> Result<(), E> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(E::custom("a member of `_meta` stands twice")),
     }
 }
 

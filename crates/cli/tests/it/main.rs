@@ -13,6 +13,7 @@ mod routes;
 mod access_log;
 mod limits;
 mod exhaustion;
+mod mcp;
 
 // where, and how it ends
 mod listening;

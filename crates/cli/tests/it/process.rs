@@ -26,7 +26,7 @@ pub(crate) struct Ended {
 }
 
 /// The lines of a pipe. What nobody takes stays in the pipe.
-struct Lines(Receiver<String>);
+pub(crate) struct Lines(Receiver<String>);
 
 impl Thruway {
     /// Starts it with these arguments, in the directory `directory`.
@@ -117,7 +117,7 @@ impl Drop for Thruway {
 }
 
 impl Lines {
-    fn of(pipe: impl Read + Send + 'static) -> Self {
+    pub(crate) fn of(pipe: impl Read + Send + 'static) -> Self {
         let (sender, receiver) = sync_channel(0);
         thread::spawn(move || {
             let mut pipe = BufReader::new(pipe);
@@ -131,7 +131,8 @@ impl Lines {
         Self(receiver)
     }
 
-    fn next(&self) -> Option<String> {
+    /// The next line; `None` at the end.
+    pub(crate) fn next(&self) -> Option<String> {
         match self.0.recv_timeout(PATIENCE) {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
@@ -139,7 +140,7 @@ impl Lines {
         }
     }
 
-    fn rest(&self) -> String {
+    pub(crate) fn rest(&self) -> String {
         std::iter::from_fn(|| self.next()).collect()
     }
 }

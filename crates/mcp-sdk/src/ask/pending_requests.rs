@@ -1,7 +1,6 @@
 //! Requests of the server to the client: the legacy way to ask.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -13,9 +12,14 @@ use crate::dispatch::Said;
 
 /// The requests of one session that its client has not answered yet.
 #[derive(Debug, Default)]
-pub(crate) struct PendingRequests {
-    last_id: AtomicI64,
-    waiting: Mutex<HashMap<i64, oneshot::Sender<Result<Value, Error>>>>,
+pub(crate) struct PendingRequests(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    last_id: i64,
+    waiting: HashMap<i64, oneshot::Sender<Result<Value, Error>>>,
+    /// No answer will come any more.
+    is_closed: bool,
 }
 
 impl PendingRequests {
@@ -23,7 +27,7 @@ impl PendingRequests {
     /// cancelled, or never made.
     pub(crate) fn handle_response(&self, response: &Response<'_>) {
         let Some(Id::Integer(id)) = response.id else { return };
-        let Some(waiting) = self.lock().remove(&id) else { return };
+        let Some(waiting) = self.lock().waiting.remove(&id) else { return };
         let outcome = match &response.outcome {
             Ok(result) => serde_json::from_str(result.get())
                 .map_err(|_| Error::internal("the client's result is too deep")),
@@ -31,6 +35,13 @@ impl PendingRequests {
         };
         // Whoever asked may have gone.
         let _ = waiting.send(outcome);
+    }
+
+    /// The client will not answer any more: whoever waits or asks is told so.
+    pub(crate) fn close(&self) {
+        let mut inner = self.lock();
+        inner.is_closed = true;
+        inner.waiting.clear();
     }
 
     /// Asks, on the stream of the request that is being handled, and waits for the answer.
@@ -41,19 +52,29 @@ impl PendingRequests {
     /// # Cancel safety
     /// An answer that comes after this was dropped is passed over.
     pub(crate) async fn ask(&self, question: &Question, outbox: &mpsc::Sender<Said>) -> Result<Value, Error> {
-        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let (answer, answered) = oneshot::channel();
+        let gone = || Error::internal("the client has gone");
+        let (id, answered) = self.begin().ok_or_else(gone)?;
         let _forget = Forget { pending: self, id };
-        self.lock().insert(id, answer);
         let mut request = Vec::new();
         write_request(&mut request, &Id::Integer(id), question.method, &question.params);
-        let gone = || Error::internal("the client has gone");
         outbox.send(Said::Message(request)).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<i64, oneshot::Sender<Result<Value, Error>>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn begin(&self) -> Option<(i64, oneshot::Receiver<Result<Value, Error>>)> {
+        let (answer, answered) = oneshot::channel();
+        let mut inner = self.lock();
+        if inner.is_closed {
+            return None;
+        }
+        inner.last_id += 1;
+        let id = inner.last_id;
+        inner.waiting.insert(id, answer);
+        Some((id, answered))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -65,6 +86,6 @@ struct Forget<'a> {
 
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
-        self.pending.lock().remove(&self.id);
+        self.pending.lock().waiting.remove(&self.id);
     }
 }

@@ -39,6 +39,7 @@ pub(crate) struct RequestBinding([u8; 32]);
 pub(crate) struct BoundRequest {
     method: String,
     name: String,
+    uri: String,
     arguments: Box<str>,
 }
 
@@ -46,23 +47,24 @@ impl BoundRequest {
     pub(crate) fn new(method: &str, params: &Params<'_>) -> Self {
         Self {
             method: method.to_owned(),
-            name: params.name.as_deref().or(params.uri.as_deref()).unwrap_or_default().to_owned(),
+            name: params.name.as_deref().unwrap_or_default().to_owned(),
+            uri: params.uri.as_deref().unwrap_or_default().to_owned(),
             arguments: params.arguments.map_or("{}", RawValue::get).into(),
         }
     }
 
     pub(crate) fn binding(&self) -> RequestBinding {
-        // What was accepted before is JSON.
-        let arguments = serde_json::from_str(&self.arguments).unwrap_or_default();
-        RequestBinding::new(None, &self.method, &self.name, &arguments)
+        // What was accepted before is JSON, but perhaps too deep to be compared as a value.
+        let arguments = serde_json::from_str(&self.arguments).unwrap_or_else(|_| (&*self.arguments).into());
+        RequestBinding::new(None, [&self.method, &self.name, &self.uri], &arguments)
     }
 }
 
 impl RequestBinding {
     /// `arguments` are compared as values: a client may write them in another order when it calls again.
-    fn new(caller: Option<&str>, method: &str, name: &str, arguments: &Value) -> Self {
+    fn new(caller: Option<&str>, request: [&str; 3], arguments: &Value) -> Self {
         let mut digest = Sha256::new();
-        for part in [caller.unwrap_or_default(), method, name] {
+        for part in [caller.unwrap_or_default()].into_iter().chain(request) {
             digest.update((part.len() as u64).to_le_bytes());
             digest.update(part);
         }
@@ -169,7 +171,7 @@ mod tests {
     use serde_json::json;
 
     fn binding(caller: Option<&str>, arguments: &Value) -> RequestBinding {
-        RequestBinding::new(caller, "tools/call", "ask", arguments)
+        RequestBinding::new(caller, ["tools/call", "ask", ""], arguments)
     }
 
     #[test]
@@ -186,7 +188,8 @@ mod tests {
             binding(None, &arguments),
             binding(Some(""), &arguments),
             binding(Some("ada"), &json!({"a": 2})),
-            RequestBinding::new(Some("ada"), "tools/call", "other", &arguments),
+            RequestBinding::new(Some("ada"), ["tools/call", "other", ""], &arguments),
+            RequestBinding::new(Some("ada"), ["tools/call", "ask", "other"], &arguments),
         ] {
             assert!(key.open(&sealed, &binding).is_err());
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -22,6 +22,8 @@ struct Inner {
     /// What the handler has asked in this round.
     asked: BTreeMap<String, Question>,
     round: u32,
+    /// Whoever drives the handler, to be told when a task of the handler's asks.
+    driver: Option<Waker>,
 }
 
 impl Rounds {
@@ -47,7 +49,7 @@ impl Rounds {
             return Err(Error::invalid_params("`inputResponses` has too many members"));
         }
         let State { answers, round, .. } = state;
-        Ok(Self(Mutex::new(Inner { answers, asked: BTreeMap::new(), round })))
+        Ok(Self(Mutex::new(Inner { answers, round, ..Inner::default() })))
     }
 
     /// The answer to the question `key`; if there is none yet, or one that is none, notes that it is asked.
@@ -59,12 +61,20 @@ impl Rounds {
             return Poll::Ready(answer);
         }
         inner.asked.insert(key.to_owned(), question.clone());
+        if let Some(driver) = &inner.driver {
+            driver.wake_by_ref();
+        }
         Poll::Pending
     }
 
-    /// Whether the handler waits for the client.
-    pub(crate) fn has_questions(&self) -> bool {
-        !self.lock().asked.is_empty()
+    /// Whether the handler, which has nothing else to do now, waits for the client.
+    pub(crate) fn poll_questions(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut inner = self.lock();
+        if !inner.asked.is_empty() {
+            return Poll::Ready(());
+        }
+        inner.driver = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     /// Whether earlier rounds came before.

@@ -134,8 +134,8 @@ impl Answering {
         match catch_unwind(AssertUnwindSafe(|| Pin::new(later).poll(cx))) {
             Ok(Poll::Ready(outcome)) => Poll::Ready(Progress::Done(outcome)),
             Ok(Poll::Pending) => match self {
-                Self::Modern { rounds, .. } if rounds.has_questions() => Poll::Ready(Progress::Asks),
-                _ => Poll::Pending,
+                Self::Modern { rounds, .. } => rounds.poll_questions(cx).map(|()| Progress::Asks),
+                Self::Legacy { .. } => Poll::Pending,
             },
             Err(_) => Poll::Ready(Progress::Done(Err(HandlerError::Protocol(panicked())))),
         }

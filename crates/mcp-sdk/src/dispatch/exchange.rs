@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -74,12 +74,15 @@ impl Exchange {
             self.answered = Some(answered);
         }
         if let Some(messages) = &mut self.messages {
-            match messages.poll_recv(cx) {
-                Poll::Ready(Some(message)) => return Poll::Ready(Some(Outgoing::Said(message))),
-                Poll::Ready(None) => self.messages = None,
-                // A clone of the context may live on elsewhere; after the answer nobody listens to it.
-                Poll::Pending if self.answered.is_some() => self.messages = None,
-                Poll::Pending => return Poll::Pending,
+            // After the answer, what was said before it is all there; that the task has had its share of time (of which
+            // `poll_recv` takes account) must not lose it. A clone of the context may live on elsewhere: nobody listens.
+            let said = match &self.answered {
+                Some(_) => messages.try_recv().ok(),
+                None => ready!(messages.poll_recv(cx)),
+            };
+            match said {
+                Some(said) => return Poll::Ready(Some(Outgoing::Said(said))),
+                None => self.messages = None,
             }
         }
         match (self.answered.take(), &self.answer) {

@@ -53,7 +53,7 @@ impl Answering {
         output: &mut Vec<u8>,
     ) -> Reply {
         let shared = self.shared();
-        let members = match list.page(params.cursor.as_deref(), shared.options.page_entries) {
+        let members = match list.page(params.cursor.as_deref(), shared.options.page_entries.max(1)) {
             Ok(members) => members,
             Err(error) => return Reply::error(output, id, &error),
         };

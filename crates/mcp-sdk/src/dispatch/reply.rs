@@ -6,8 +6,6 @@ use super::Exchange;
 
 /// What comes of a message.
 pub(crate) enum Reply {
-    /// Nothing is answered.
-    Accepted,
     /// The answer was appended to the output.
     Now(Status),
     /// The answer will come, perhaps after other messages.

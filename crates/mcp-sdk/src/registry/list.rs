@@ -13,7 +13,7 @@ pub(crate) trait Named {
     type Definition: Serialize;
 
     /// What tells entries apart.
-    fn name(&self) -> &str;
+    fn key(&self) -> &str;
     /// What clients are told.
     fn definition(&self) -> &Self::Definition;
 }
@@ -54,10 +54,10 @@ impl<T: Named> List<T> {
     /// Adds an entry, or puts it in the place of the one that has its name.
     pub(crate) fn insert(&mut self, entry: Arc<T>) {
         self.pages = OnceLock::new();
-        if let Some(place) = self.places.get(entry.name()) {
+        if let Some(place) = self.places.get(entry.key()) {
             self.entries[*place] = entry;
         } else {
-            self.places.insert(entry.name().to_owned(), self.entries.len());
+            self.places.insert(entry.key().to_owned(), self.entries.len());
             self.entries.push(entry);
         }
     }

@@ -42,7 +42,11 @@ impl PromptEntry {
     }
 
     pub(crate) fn get(&self, arguments: Option<&RawValue>, call: &Call<'_>) -> Outcome<GetPromptResult> {
-        (self.handler)(arguments.map_or("{}", RawValue::get), call)
+        let arguments = arguments.map_or("{}", RawValue::get);
+        if !arguments.starts_with('{') {
+            return Outcome::Now(Err(Error::invalid_params("`arguments` must be an object").into()));
+        }
+        (self.handler)(arguments, call)
     }
 }
 
@@ -67,7 +71,7 @@ impl Named for PromptEntry {
     const MEMBER: &'static str = "prompts";
     type Definition = Prompt;
 
-    fn name(&self) -> &str {
+    fn key(&self) -> &str {
         &self.definition.name
     }
 

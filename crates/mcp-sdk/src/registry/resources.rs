@@ -91,11 +91,7 @@ impl Named for ResourceEntry {
     const MEMBER: &'static str = "resources";
     type Definition = Resource;
 
-    #[expect(
-        clippy::misnamed_getters,
-        reason = "clients call resources by their URIs and templates by themselves"
-    )]
-    fn name(&self) -> &str {
+    fn key(&self) -> &str {
         &self.definition.uri
     }
 
@@ -108,11 +104,7 @@ impl Named for TemplateEntry {
     const MEMBER: &'static str = "resourceTemplates";
     type Definition = ResourceTemplate;
 
-    #[expect(
-        clippy::misnamed_getters,
-        reason = "clients call resources by their URIs and templates by themselves"
-    )]
-    fn name(&self) -> &str {
+    fn key(&self) -> &str {
         &self.definition.uri_template
     }
 

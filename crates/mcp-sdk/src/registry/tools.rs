@@ -66,10 +66,23 @@ impl ToolEntry {
         &self.param_headers
     }
 
+    /// What is wrong with arguments, as far as that is known before they are read as the handler's type: for which an array
+    /// could stand in the place of an object.
+    fn violations(&self, arguments: &str) -> Option<String> {
+        if !arguments.starts_with('{') {
+            return Some("they are no object".to_owned());
+        }
+        let checked = self.input.as_ref()?;
+        match serde_json::from_str(arguments) {
+            Ok(value) => checked.violations(&value),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
     /// Calls the tool. What goes wrong with the arguments or in the handler is a result that says so.
     pub(crate) fn call(&self, arguments: Option<&RawValue>, call: &Call<'_>) -> Outcome<CallToolResult> {
         let arguments = arguments.map_or("{}", RawValue::get);
-        let outcome = match self.input.as_ref().and_then(|checked| violations(checked, arguments)) {
+        let outcome = match self.violations(arguments) {
             Some(violations) => Outcome::Now(Err(invalid_arguments(&violations))),
             None => (self.handler)(arguments, call),
         };
@@ -83,14 +96,9 @@ impl ToolEntry {
     }
 }
 
-fn violations(checked: &Checked, arguments: &str) -> Option<String> {
-    match serde_json::from_str(arguments) {
-        Ok(value) => checked.violations(&value),
-        Err(error) => Some(error.to_string()),
-    }
-}
-
 fn invalid_arguments(reason: &str) -> HandlerError {
+    // It may quote what was sent.
+    let reason = &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)];
     HandlerError::Failed(format!("invalid arguments: {reason}"))
 }
 
@@ -118,11 +126,14 @@ fn settle(
     Ok(result)
 }
 
+/// How much of what is wrong is told.
+const REASON_BYTES_MAX: usize = 1000;
+
 impl Named for ToolEntry {
     const MEMBER: &'static str = "tools";
     type Definition = Tool;
 
-    fn name(&self) -> &str {
+    fn key(&self) -> &str {
         &self.definition.name
     }
 

@@ -136,7 +136,7 @@ impl McpServer {
             argument: argument.into(),
             handler: Box::new(move |input, call| handler.call(input, call)),
         });
-        self.shared.change(None, |registry| registry.completions.push(completion.clone()));
+        self.shared.change(|registry| registry.completions.push(completion.clone()));
         self
     }
 
@@ -153,13 +153,13 @@ impl McpServer {
         I: DeserializeOwned + JsonSchema + 'static,
     {
         let entry = Arc::new(ToolEntry::new(definition, handler)?);
-        self.shared.change(Some(Change::Tools), |registry| registry.tools.insert(entry.clone()));
+        self.shared.add(&Change::Tools, |registry| registry.tools.insert(entry.clone()));
         Ok(())
     }
 
     /// Offers a tool no longer. Whether there was such a one.
     pub fn remove_tool(&self, name: &str) -> bool {
-        self.shared.change(Some(Change::Tools), |registry| registry.tools.remove(name))
+        self.shared.remove(&Change::Tools, |registry| registry.tools.remove(name))
     }
 
     /// Offers a resource, or another in the place of one with the same URI.
@@ -169,12 +169,12 @@ impl McpServer {
         handler: impl Handler<I, ResourceAnswer, M>,
     ) {
         let entry = Arc::new(ResourceEntry::new(definition, handler));
-        self.shared.change(Some(Change::Resources), |registry| registry.resources.insert(entry.clone()));
+        self.shared.add(&Change::Resources, |registry| registry.resources.insert(entry.clone()));
     }
 
     /// Offers a resource no longer. Whether there was such a one.
     pub fn remove_resource(&self, uri: &str) -> bool {
-        self.shared.change(Some(Change::Resources), |registry| registry.resources.remove(uri))
+        self.shared.remove(&Change::Resources, |registry| registry.resources.remove(uri))
     }
 
     /// Offers resources whose URIs match a template.
@@ -187,7 +187,7 @@ impl McpServer {
         handler: impl Handler<I, ResourceAnswer, M>,
     ) -> Result<(), RegistrationError> {
         let entry = Arc::new(TemplateEntry::new(definition, handler)?);
-        self.shared.change(Some(Change::Resources), |registry| registry.templates.insert(entry.clone()));
+        self.shared.add(&Change::Resources, |registry| registry.templates.insert(entry.clone()));
         Ok(())
     }
 
@@ -197,12 +197,12 @@ impl McpServer {
         I: DeserializeOwned + JsonSchema + 'static,
     {
         let entry = Arc::new(PromptEntry::new(definition, handler));
-        self.shared.change(Some(Change::Prompts), |registry| registry.prompts.insert(entry.clone()));
+        self.shared.add(&Change::Prompts, |registry| registry.prompts.insert(entry.clone()));
     }
 
     /// Offers a prompt no longer. Whether there was such a one.
     pub fn remove_prompt(&self, name: &str) -> bool {
-        self.shared.change(Some(Change::Prompts), |registry| registry.prompts.remove(name))
+        self.shared.remove(&Change::Prompts, |registry| registry.prompts.remove(name))
     }
 
     /// Tells those who subscribed to a resource that its content is another now.
@@ -212,17 +212,28 @@ impl McpServer {
 }
 
 impl Shared {
-    /// Changes what is offered, and says so.
-    fn change<R>(&self, change: Option<Change>, mut edit: impl FnMut(&mut Registry) -> R) -> R {
+    /// Offers something more, and says so.
+    fn add(&self, change: &Change, edit: impl FnMut(&mut Registry)) {
+        self.change(edit);
+        self.changes.announce(change);
+    }
+
+    /// Offers something no longer, and says so; whether it was offered.
+    fn remove(&self, change: &Change, edit: impl FnMut(&mut Registry) -> bool) -> bool {
+        let is_removed = self.change(edit);
+        if is_removed {
+            self.changes.announce(change);
+        }
+        is_removed
+    }
+
+    fn change<R>(&self, mut edit: impl FnMut(&mut Registry) -> R) -> R {
         let mut outcome = None;
         self.registry.rcu(|registry| {
             let mut registry = Registry::clone(registry);
             outcome = Some(edit(&mut registry));
             registry
         });
-        if let Some(change) = change {
-            self.changes.announce(&change);
-        }
         outcome.expect("it was edited at least once")
     }
 

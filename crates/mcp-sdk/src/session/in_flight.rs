@@ -51,6 +51,13 @@ impl InFlight {
         }
     }
 
+    /// Gives all up.
+    pub(crate) fn cancel_all(&self) {
+        for request in self.lock().values() {
+            request.cancelled.notify_one();
+        }
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()

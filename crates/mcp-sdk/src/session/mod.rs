@@ -4,18 +4,20 @@ mod in_flight;
 mod streams;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thruway_mcp::Revision;
 use thruway_mcp::schema::{ClientCapabilities, Implementation, InitializeRequestParams, LoggingLevel};
 use thruway_net::Clock;
+use tokio::sync::Notify;
 
 use crate::ask::PendingRequests;
 use crate::server::Subscription;
 
-pub(crate) use in_flight::InFlight;
+pub(crate) use in_flight::{InFlight, InFlightGuard};
 pub(crate) use streams::{Event, EventId, EventKind, EventStream, Streams};
 
 /// What is remembered of a client between its requests.
@@ -34,8 +36,15 @@ pub(crate) struct Session {
     pub(crate) in_flight: InFlight,
     /// What was sent and may be asked for again.
     pub(crate) streams: Streams,
+    /// In seconds.
     last_used: AtomicU64,
+    is_ended: AtomicBool,
+    ended: Notify,
 }
+
+/// Somebody uses a session for as long as this is there: a stream is open.
+#[derive(Debug)]
+pub(crate) struct InUse(Arc<Session>);
 
 impl Session {
     pub(crate) fn new(
@@ -53,6 +62,8 @@ impl Session {
             in_flight: InFlight::default(),
             streams: Streams::default(),
             last_used: AtomicU64::new(now().as_secs()),
+            is_ended: AtomicBool::new(false),
+            ended: Notify::new(),
         }
     }
 
@@ -65,9 +76,25 @@ impl Session {
         self.log_level.store(level as u8, Ordering::Relaxed);
     }
 
+    /// Ends the session: what is being handled in it over HTTP is given up, and nobody waits for the client any more.
+    pub(crate) fn end(&self) {
+        self.is_ended.store(true, Ordering::Release);
+        self.ended.notify_waiters();
+        self.pending.close();
+        self.in_flight.cancel_all();
+    }
+
+    /// Ready when the session has ended.
+    pub(crate) async fn ended(&self) {
+        let ended = self.ended.notified();
+        if !self.is_ended.load(Ordering::Acquire) {
+            ended.await;
+        }
+    }
+
     /// Puts the end of the session off.
-    pub(crate) fn touch(&self) {
-        self.last_used.store(now().as_secs(), Ordering::Relaxed);
+    fn touch(&self, now: u64) {
+        self.last_used.store(now, Ordering::Relaxed);
     }
 
     fn last_used(&self) -> u64 {
@@ -75,23 +102,39 @@ impl Session {
     }
 }
 
+impl InUse {
+    pub(crate) const fn new(session: Arc<Session>) -> Self {
+        Self(session)
+    }
+}
+
+impl Deref for InUse {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.0
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.0.touch(now().as_secs());
+    }
+}
+
 /// The sessions of a server, by their ids.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_field_names,
-    reason = "`sessions_max` is called so wherever there is a most of something"
-)]
 pub(crate) struct Sessions {
-    sessions: Mutex<HashMap<Box<str>, Arc<Session>>>,
+    all: Mutex<HashMap<Box<str>, Arc<Session>>>,
     /// When the sessions whose time is over were forgotten last, in seconds.
     swept: AtomicU64,
     idle: Duration,
-    sessions_max: usize,
+    max: usize,
 }
 
 impl Sessions {
-    pub(crate) fn new(idle: Duration, sessions_max: usize) -> Self {
-        Self { sessions: Mutex::default(), swept: AtomicU64::new(0), idle, sessions_max }
+    pub(crate) fn new(idle: Duration, max: usize) -> Self {
+        Self { all: Mutex::default(), swept: AtomicU64::new(0), idle, max }
     }
 
     /// Keeps a session and returns the id by which it is found: nobody can guess it.
@@ -99,19 +142,23 @@ impl Sessions {
     /// # Panics
     /// The system has no random numbers.
     pub(crate) fn insert(&self, session: Session) -> Box<str> {
+        self.insert_at(now().as_secs(), session)
+    }
+
+    fn insert_at(&self, now: u64, session: Session) -> Box<str> {
         let mut id = [0; 16];
         getrandom::fill(&mut id).expect("the system has random numbers");
         let id: Box<str> = format!("{:032x}", u128::from_ne_bytes(id)).into();
         let mut sessions = self.lock();
-        let now = now().as_secs();
         if self.swept.swap(now, Ordering::Relaxed) != now {
-            sessions.retain(|_, session| session.last_used() + self.idle.as_secs() >= now);
+            let overdue = sessions.extract_if(|_, session| self.is_overdue(session, now));
+            overdue.for_each(|(_, session)| session.end());
         }
-        if sessions.len() >= self.sessions_max
-            && let Some(oldest) = sessions.iter().min_by_key(|(_, session)| session.last_used())
+        if sessions.len() >= self.max
+            && let Some((oldest, _)) = sessions.iter().min_by_key(|(_, session)| session.last_used())
         {
-            let oldest = oldest.0.clone();
-            sessions.remove(&oldest);
+            let oldest = oldest.clone();
+            end(sessions.remove(&oldest).as_ref());
         }
         sessions.insert(id.clone(), Arc::new(session));
         id
@@ -119,26 +166,103 @@ impl Sessions {
 
     /// The session, if it has not ended.
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Session>> {
+        self.find_at(now().as_secs(), id)
+    }
+
+    fn find_at(&self, now: u64, id: &str) -> Option<Arc<Session>> {
         let mut sessions = self.lock();
         let session = sessions.get(id)?;
-        if session.last_used() + self.idle.as_secs() < now().as_secs() {
-            sessions.remove(id);
+        if self.is_overdue(session, now) {
+            end(sessions.remove(id).as_ref());
             return None;
         }
-        session.touch();
+        session.touch(now);
         Some(session.clone())
     }
 
     /// Ends a session; whether there was such a one.
     pub(crate) fn remove(&self, id: &str) -> bool {
-        self.lock().remove(id).is_some()
+        end(self.lock().remove(id).as_ref())
+    }
+
+    /// Whether a session has not been used for too long. One that somebody else holds is in use: a stream is open, or a
+    /// request is being handled.
+    fn is_overdue(&self, session: &Arc<Session>, now: u64) -> bool {
+        session.last_used() + self.idle.as_secs() < now && Arc::strong_count(session) == 1
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Session>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether there was one.
+fn end(session: Option<&Arc<Session>>) -> bool {
+    session.inspect(|session| session.end()).is_some()
 }
 
 fn now() -> Duration {
     Clock::system().now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::Changes;
+    use thruway_mcp::schema::InitializeRequestParams;
+
+    fn session() -> Session {
+        let params: InitializeRequestParams = serde_json::from_str(
+            r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1"}}"#,
+        )
+        .unwrap();
+        let session = Session::new(Revision::R20250618, params, Changes::default().subscribe([]));
+        session.touch(0);
+        session
+    }
+
+    fn sessions(sessions_max: usize) -> Sessions {
+        Sessions::new(Duration::from_secs(10), sessions_max)
+    }
+
+    #[test]
+    fn a_session_ends_when_it_was_not_used_for_too_long() {
+        let sessions = sessions(10);
+        let id = sessions.insert_at(0, session());
+        for now in [10, 20, 25] {
+            assert!(sessions.find_at(now, &id).is_some(), "at {now}");
+        }
+        assert!(sessions.find_at(36, &id).is_none());
+        assert!(sessions.lock().is_empty());
+    }
+
+    #[test]
+    fn sessions_that_nobody_asks_for_are_forgotten_too() {
+        let sessions = sessions(10);
+        sessions.insert_at(0, session());
+        sessions.insert_at(11, session());
+        assert_eq!(sessions.lock().len(), 1);
+    }
+
+    #[test]
+    fn a_session_that_is_in_use_goes_on() {
+        let sessions = sessions(10);
+        let id = sessions.insert_at(0, session());
+        let stream = InUse::new(sessions.find_at(0, &id).unwrap());
+        sessions.insert_at(100, session());
+        assert!(sessions.find_at(100, &id).is_some());
+        drop(stream);
+        assert!(sessions.find_at(u64::MAX, &id).is_none());
+    }
+
+    #[test]
+    fn the_session_not_used_for_longest_makes_room() {
+        let sessions = sessions(2);
+        let (first, second) = (sessions.insert_at(0, session()), sessions.insert_at(1, session()));
+        let held = sessions.find_at(1, &second).unwrap();
+        sessions.find_at(2, &first).unwrap();
+        sessions.insert_at(3, session());
+        assert!(sessions.find_at(3, &first).is_some() && sessions.find_at(3, &second).is_none());
+        assert!(held.is_ended.load(Ordering::Relaxed));
+    }
 }

@@ -72,6 +72,11 @@ impl Streams {
         stream
     }
 
+    /// Forgets a stream that nobody can take up again, because no event of it was sent.
+    pub(crate) fn forget(&self, stream: &EventStream) {
+        self.lock().streams.retain(|other| other.number != stream.number);
+    }
+
     /// The stream, if it is remembered.
     pub(crate) fn find(&self, number: u64) -> Option<Arc<EventStream>> {
         self.lock().streams.iter().find(|stream| stream.number == number).cloned()

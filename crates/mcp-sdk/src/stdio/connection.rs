@@ -8,6 +8,7 @@ use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{CancelledNotificationParams, methods};
 use thruway_mcp::{Era, Revision, dual_era};
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 
 use super::input::Input;
 use super::lines::{LINE_BYTES_MAX, Line, Lines};
@@ -20,33 +21,45 @@ use crate::session::{InFlight, Session};
 struct Connection {
     server: McpServer,
     /// Begun by `initialize`, which makes the client one of the legacy era.
-    session: Option<Arc<Session>>,
+    session: Option<LocalSession>,
     in_flight: InFlight,
     /// Messages of requests that take their time, and of the session.
     outbox: mpsc::Sender<Vec<u8>>,
 }
 
+/// A session that ends with its connection.
+struct LocalSession {
+    session: Arc<Session>,
+    /// The task that tells the client of changes.
+    changes: AbortHandle,
+}
+
+/// Gives up what is being handled when the connection is over, however that comes about.
+struct CancelAtEnd(InFlight);
+
 /// Serves a client until it has closed the input and everything is answered.
-pub(super) async fn serve(server: McpServer, mut input: Input, mut output: Output) -> io::Result<()> {
+pub(crate) async fn serve(server: McpServer, mut input: Input, mut output: Output) -> io::Result<()> {
     let (outbox, mut messages) = mpsc::channel(MESSAGES_MAX);
     let mut connection = Connection { server, session: None, in_flight: InFlight::default(), outbox };
+    let _cancel = CancelAtEnd(connection.in_flight.clone());
     let mut lines = Lines::default();
     let mut answers = Vec::new();
     loop {
-        let has_room = connection.in_flight.len() < IN_FLIGHT_MAX;
         tokio::select! {
-            biased;
             message = messages.recv() => {
                 answers.extend(message.unwrap_or_default());
-                while let Ok(message) = messages.try_recv() {
+                while answers.len() <= IDLE_BYTES_MAX && let Ok(message) = messages.try_recv() {
                     answers.extend(message);
                 }
             }
-            read = input.read(lines.room()), if has_room => {
+            read = input.read(lines.room()) => {
                 if read? == 0 {
                     break;
                 }
-                connection.handle_lines(&mut lines, &mut answers);
+                while connection.handle_lines(&mut lines, &mut answers) {
+                    output.write(&answers).await?;
+                    answers.clear();
+                }
             }
         }
         output.write(&answers).await?;
@@ -60,7 +73,7 @@ pub(super) async fn serve(server: McpServer, mut input: Input, mut output: Outpu
     finish(connection, messages, &mut output).await
 }
 
-/// Answers what is being handled; subscriptions have no answer.
+/// Answers what is being handled; subscriptions have no answer, and what asks the client will get none.
 async fn finish(
     connection: Connection,
     mut messages: mpsc::Receiver<Vec<u8>>,
@@ -75,7 +88,8 @@ async fn finish(
 }
 
 impl Connection {
-    fn handle_lines(&mut self, lines: &mut Lines, answers: &mut Vec<u8>) {
+    /// Handles the lines that are there, until the answers are enough to be sent; whether there may be more.
+    fn handle_lines(&mut self, lines: &mut Lines, answers: &mut Vec<u8>) -> bool {
         while let Some(line) = lines.next() {
             match line {
                 Line::Whole(line) if line.trim_ascii().is_empty() => {}
@@ -86,7 +100,11 @@ impl Connection {
                     answers.push(b'\n');
                 }
             }
+            if answers.len() > IDLE_BYTES_MAX {
+                return true;
+            }
         }
+        false
     }
 
     /// Handles a message, or several that came as one array.
@@ -106,7 +124,7 @@ impl Connection {
         batch: Result<Vec<&serde_json::value::RawValue>, Error>,
         answers: &mut Vec<u8>,
     ) {
-        let has_batches = self.session.as_ref().is_some_and(|session| session.revision.has_batches());
+        let has_batches = self.session().is_some_and(|session| session.revision.has_batches());
         let messages = match batch {
             Ok(messages) if has_batches => messages,
             Ok(_) => {
@@ -135,7 +153,7 @@ impl Connection {
         match json_rpc::parse(message) {
             Ok(Message::Request(request)) => self.handle_request(&request, answers),
             Ok(Message::Response(response)) => {
-                if let Some(session) = &self.session {
+                if let Some(session) = self.session() {
                     session.pending.handle_response(&response);
                 }
             }
@@ -159,7 +177,7 @@ impl Connection {
             Era::Modern => modern::handle_request(&self.server, request, &params, None, answers),
             Era::Legacy if request.method == methods::INITIALIZE => return self.initialize(request, answers),
             Era::Legacy => {
-                let session = self.session.as_ref();
+                let session = self.session();
                 let revision = session.map_or(Revision::LATEST_LEGACY, |session| session.revision);
                 legacy::handle_request(&self.server, session, revision, request, &params, answers)
             }
@@ -176,21 +194,19 @@ impl Connection {
         }
         let Some(session) = legacy::initialize(&self.server, request, answers) else { return };
         let session = Arc::new(session);
-        self.session = Some(session.clone());
-        let outbox = self.outbox.downgrade();
-        tokio::spawn(async move {
-            loop {
-                let change = session.subscription.next().await;
-                let Some(outbox) = outbox.upgrade() else { return };
-                if outbox.send(line(modern::notification(&change, None))).await.is_err() {
-                    return;
-                }
-            }
-        });
+        let changes = tokio::spawn(tell_changes(session.clone(), self.outbox.downgrade())).abort_handle();
+        self.session = Some(LocalSession { session, changes });
     }
 
     /// Lets a request be handled while others are.
     fn spawn(&self, mut exchange: Exchange, request: &Request<'_>, answers: &mut Vec<u8>) {
+        if self.in_flight.len() >= IN_FLIGHT_MAX {
+            return write_error(
+                answers,
+                Some(&request.id),
+                &Error::internal("too many requests are being handled"),
+            );
+        }
         let is_subscription = request.method == methods::SUBSCRIPTIONS_LISTEN;
         let Some(in_flight) = self.in_flight.begin(request.id.to_owned(), is_subscription) else {
             let error = Error::new(ErrorCode::INVALID_REQUEST, "a request with this id is being handled");
@@ -214,6 +230,36 @@ impl Connection {
     }
 }
 
+impl Connection {
+    fn session(&self) -> Option<&Arc<Session>> {
+        self.session.as_ref().map(|session| &session.session)
+    }
+}
+
+/// Tells the client of a session what changes, until there is nobody to tell.
+async fn tell_changes(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
+    loop {
+        let change = session.subscription.next().await;
+        let Some(outbox) = outbox.upgrade() else { return };
+        if outbox.send(line(modern::notification(&change, None))).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Drop for LocalSession {
+    fn drop(&mut self) {
+        self.changes.abort();
+        self.session.end();
+    }
+}
+
+impl Drop for CancelAtEnd {
+    fn drop(&mut self) {
+        self.0.cancel_all();
+    }
+}
+
 fn line(mut message: Vec<u8>) -> Vec<u8> {
     message.push(b'\n');
     message
@@ -222,8 +268,10 @@ fn line(mut message: Vec<u8>) -> Vec<u8> {
 /// How many messages wait to be written before handlers do.
 const MESSAGES_MAX: usize = 64;
 
-/// How many requests are handled at a time; beyond, the client is not read.
-const IN_FLIGHT_MAX: usize = 1000;
+/// How many requests are handled at a time, subscriptions among them; more are refused. To read no further instead would
+/// lock those out that wait for the client: its answers come the same way.
+const IN_FLIGHT_MAX: usize = 20_000;
 
-/// A larger buffer is given back when there is nothing in it.
+/// More answers than this are sent before the next message is handled; a larger buffer is given back when there is nothing
+/// in it.
 const IDLE_BYTES_MAX: usize = 256 << 10;

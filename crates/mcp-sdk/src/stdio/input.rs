@@ -6,17 +6,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream as StdUnixStream;
 
-use tokio::io::{AsyncReadExt, ReadHalf};
+use tokio::io::{AsyncReadExt, DuplexStream, ReadHalf};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
 /// A source of octets.
-pub(super) enum Input {
+pub(crate) enum Input {
     /// A pipe, watched by the reactor.
     Pipe(pipe::Receiver),
     /// A socket, watched by the reactor.
     Socket(ReadHalf<UnixStream>),
+    /// The same process.
+    Memory(ReadHalf<DuplexStream>),
     /// Anything else, such as a terminal or a file, read by a thread.
     Thread(mpsc::Receiver<Vec<u8>>),
 }
@@ -50,6 +52,7 @@ impl Input {
         match self {
             Self::Pipe(pipe) => pipe.read_buf(octets).await,
             Self::Socket(socket) => socket.read_buf(octets).await,
+            Self::Memory(memory) => memory.read_buf(octets).await,
             Self::Thread(receiver) => Ok(receiver.recv().await.map_or(0, |read| {
                 octets.extend_from_slice(&read);
                 read.len()

@@ -8,7 +8,13 @@ mod output;
 
 use std::io;
 
+use tokio::net::UnixStream;
+
 use crate::server::McpServer;
+
+pub(crate) use connection::serve;
+pub(crate) use input::Input;
+pub(crate) use output::Output;
 
 impl McpServer {
     /// Serves the client at the other end of the standard input and output, until it closes the input and what it has asked
@@ -18,10 +24,22 @@ impl McpServer {
     /// The system refuses a reactor, or the client does not read any more.
     pub fn serve_stdio(&self) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let input = input::Input::stdin()?;
-            let output = output::Output::stdout()?;
-            connection::serve(self.clone(), input, output).await
-        })
+        runtime.block_on(async { serve(self.clone(), Input::stdin()?, Output::stdout()?).await })
+    }
+
+    /// Serves the client at the other end of a Unix domain socket in the same way, one message a line. Who may connect is
+    /// decided by the permissions of the socket's path.
+    ///
+    /// # Errors
+    /// The client does not read any more.
+    ///
+    /// # Panics
+    /// There is no tokio runtime around.
+    ///
+    /// # Cancel safety
+    /// What the client has asked for is given up when this is dropped.
+    pub async fn serve_unix_stream(&self, stream: UnixStream) -> io::Result<()> {
+        let (input, output) = tokio::io::split(stream);
+        serve(self.clone(), Input::Socket(input), Output::Socket(output)).await
     }
 }

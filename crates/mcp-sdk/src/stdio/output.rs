@@ -6,16 +6,18 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream as StdUnixStream;
 
-use tokio::io::{AsyncWriteExt, WriteHalf};
+use tokio::io::{AsyncWriteExt, DuplexStream, WriteHalf};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 /// A sink of octets.
-pub(super) enum Output {
+pub(crate) enum Output {
     /// A pipe, watched by the reactor.
     Pipe(pipe::Sender),
     /// A socket, watched by the reactor.
     Socket(WriteHalf<UnixStream>),
+    /// The same process.
+    Memory(WriteHalf<DuplexStream>),
     /// Anything else, such as a terminal or a file, which does not block for long.
     File(File),
 }
@@ -43,6 +45,7 @@ impl Output {
         match self {
             Self::Pipe(pipe) => pipe.write_all(octets).await,
             Self::Socket(socket) => socket.write_all(octets).await,
+            Self::Memory(memory) => memory.write_all(octets).await,
             Self::File(file) => file.write_all(octets),
         }
     }

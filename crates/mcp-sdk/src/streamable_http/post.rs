@@ -8,7 +8,7 @@ use thruway_message::FieldLines;
 use thruway_net::PooledBuffer;
 use thruway_server::{Answer, Response, StatusCode};
 
-use super::answer::{SILENCE_MAX, accepted, event, json, json_error, json_of};
+use super::answer::{SILENCE_MAX, event, json, json_error, json_of};
 use super::sessions;
 use crate::dispatch::{Exchange, Outgoing, Reply, Status, modern};
 use crate::server::McpServer;
@@ -45,7 +45,6 @@ fn handle_request(server: &McpServer, fields: FieldLines<'_>, request: &Request<
         Era::Modern => match modern::handle_request(server, request, &params, Some(fields), &mut output) {
             Reply::Now(status) => Answer::Now(json(status, output)),
             Reply::Later(exchange) => later(exchange, request.method == methods::SUBSCRIPTIONS_LISTEN),
-            Reply::Accepted => Answer::Now(accepted()),
         },
         Era::Legacy => sessions::handle_request(server, fields, version, request, &params, output),
     }

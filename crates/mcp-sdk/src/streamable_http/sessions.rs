@@ -1,12 +1,14 @@
 //! The legacy era over HTTP: sessions, and streams that can be taken up again.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use serde_json::value::RawValue;
-use thruway_mcp::Revision;
-use thruway_mcp::json_rpc::{self, Error, Message, Notification, Request, write_error};
+use thruway_mcp::json_rpc::{self, Error, ErrorCode, Message, Notification, Request, write_error};
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{CancelledNotificationParams, methods};
+use thruway_mcp::{Era, Revision};
 use thruway_message::FieldLines;
 use thruway_net::PooledBuffer;
 use thruway_server::{Answer, EventSender, Response, StatusCode};
@@ -15,7 +17,7 @@ use super::answer::{SILENCE_MAX, accepted, event, json, json_error, json_of, met
 use super::post::unexpected_batch;
 use crate::dispatch::{Exchange, Outgoing, Reply, Said, Status, legacy, modern};
 use crate::server::{LegacySessions, McpServer};
-use crate::session::{Event, EventId, EventKind, EventStream, Session};
+use crate::session::{Event, EventId, EventKind, EventStream, InFlightGuard, InUse, Session};
 
 /// A request by POST.
 pub(super) fn handle_request(
@@ -36,7 +38,6 @@ pub(super) fn handle_request(
     match legacy::handle_request(server, session.as_ref(), revision, request, params, &mut output) {
         Reply::Now(status) => Answer::Now(json(status, output)),
         Reply::Later(exchange) => later(exchange, session, request),
-        Reply::Accepted => Answer::Now(accepted()),
     }
 }
 
@@ -80,36 +81,26 @@ fn session_of(
 }
 
 /// A handler goes on when its client has gone: the client may come back for the answer.
-fn later(mut exchange: Exchange, session: Option<Arc<Session>>, request: &Request<'_>) -> Answer {
+fn later(exchange: Exchange, session: Option<Arc<Session>>, request: &Request<'_>) -> Answer {
     let Some(session) = session else {
         return Answer::later(async move {
-            loop {
-                match exchange.next().await {
-                    // There is no stream that it could go to without a session.
-                    Some(Outgoing::Said(_)) => {}
-                    Some(Outgoing::Answer(message, status)) => return json_of(status, message),
-                    None => {
-                        return json_error(StatusCode::INTERNAL_SERVER_ERROR, "there is no answer");
-                    }
-                }
-            }
+            // There is no stream that anything but the answer could go to without a session.
+            json_of(Status::Ok, answers_of(vec![exchange]).await.pop().unwrap_or_default())
         });
     };
     let Some(in_flight) = session.in_flight.begin(request.id.to_owned(), false) else {
-        return Answer::Now(json_error(StatusCode::BAD_REQUEST, "a request with this id is being handled"));
+        let mut output = PooledBuffer::take();
+        write_error(&mut output, Some(&request.id), &id_in_flight());
+        return Answer::Now(json(Status::BadRequest, output));
     };
     let stream = session.streams.begin();
-    let pumped = stream.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            () = in_flight.cancelled() => {}
-            () = pump(exchange, &pumped) => {}
-        }
-        pumped.end();
-    });
+    spawn(exchange, in_flight, EndsStream::new(&stream));
     Answer::later(async move {
         match stream.next_after(0).await {
-            Some(Event { kind: EventKind::Answer(answer), .. }) => json_of(Status::Ok, answer.to_vec()),
+            Some(Event { kind: EventKind::Answer(answer), .. }) => {
+                session.streams.forget(&stream);
+                json_of(Status::Ok, answer.to_vec())
+            }
             Some(_) => replay(stream, 0, session.revision.primes_event_streams()),
             // It was cancelled.
             None => accepted(),
@@ -117,14 +108,62 @@ fn later(mut exchange: Exchange, session: Option<Arc<Session>>, request: &Reques
     })
 }
 
-async fn pump(mut exchange: Exchange, stream: &EventStream) {
-    while let Some(outgoing) = exchange.next().await {
-        stream.push(match outgoing {
-            Outgoing::Said(Said::Message(message)) => EventKind::Message(message.into()),
-            Outgoing::Said(Said::Disconnect(retry)) => EventKind::Disconnect(retry),
-            Outgoing::Answer(message, _) => EventKind::Answer(message.into()),
-        });
+fn id_in_flight() -> Error {
+    Error::new(ErrorCode::INVALID_REQUEST, "a request with this id is being handled")
+}
+
+/// Drives a handler by itself; what it says goes into a stream.
+fn spawn(mut exchange: Exchange, in_flight: InFlightGuard, stream: Arc<EndsStream>) {
+    let pump = async move {
+        while let Some(outgoing) = exchange.next().await {
+            stream.0.push(match outgoing {
+                Outgoing::Said(Said::Message(message)) => EventKind::Message(message.into()),
+                Outgoing::Said(Said::Disconnect(retry)) => EventKind::Disconnect(retry),
+                Outgoing::Answer(message, _) => EventKind::Answer(message.into()),
+            });
+        }
+    };
+    tokio::spawn(async move {
+        tokio::select! {
+            () = in_flight.cancelled() => {}
+            () = pump => {}
+        }
+    });
+}
+
+/// A stream that ends when nothing is left that would put messages into it.
+struct EndsStream(Arc<EventStream>);
+
+impl EndsStream {
+    fn new(stream: &Arc<EventStream>) -> Arc<Self> {
+        Arc::new(Self(stream.clone()))
     }
+}
+
+impl Drop for EndsStream {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// The answers of several handlers, without what they say before.
+async fn answers_of(mut exchanges: Vec<Exchange>) -> Vec<Vec<u8>> {
+    let mut answers = Vec::new();
+    poll_fn(|cx| {
+        exchanges.retain_mut(|exchange| {
+            loop {
+                match exchange.poll_next(cx) {
+                    Poll::Ready(Some(Outgoing::Said(_))) => {}
+                    Poll::Ready(Some(Outgoing::Answer(answer, _))) => answers.push(answer),
+                    Poll::Ready(None) => return false,
+                    Poll::Pending => return true,
+                }
+            }
+        });
+        if exchanges.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    answers
 }
 
 /// Sends what comes after event `after` of a stream.
@@ -162,10 +201,7 @@ pub(super) fn handle_get(server: &McpServer, fields: FieldLines<'_>) -> Answer {
         return Answer::Now(method_not_allowed());
     }
     let version = fields.field("mcp-protocol-version").and_then(|value| value.as_str());
-    if version
-        .and_then(|version| version.parse().ok())
-        .is_some_and(|revision: Revision| revision.era() == thruway_mcp::Era::Modern)
-    {
+    if is_modern(version) {
         return Answer::Now(method_not_allowed());
     }
     let session = match session_of(server, fields, version) {
@@ -174,29 +210,41 @@ pub(super) fn handle_get(server: &McpServer, fields: FieldLines<'_>) -> Answer {
         Err(_) if fields.field(SESSION_ID).is_none() => return Answer::Now(method_not_allowed()),
         Err(refusal) => return Answer::Now(refusal),
     };
-    let last = fields.field("last-event-id").map(|value| value.as_str().unwrap_or_default());
-    if let Some(last) = last.filter(|last| *last != STANDALONE_EVENT_ID) {
-        let Some((stream, id)) =
-            last.parse().ok().and_then(|id: EventId| Some((session.streams.find(id.stream)?, id)))
-        else {
-            // Not 404: to clients that would mean that the session has ended.
-            return Answer::Now(json_error(
-                StatusCode::BAD_REQUEST,
-                "there is no such event in this session",
-            ));
-        };
-        return Answer::Now(replay(stream, id.event, false));
+    if let Some(last) = fields.field("last-event-id") {
+        match last.as_str().and_then(|last| last.parse().ok()) {
+            // The stream of what the server says by itself keeps nothing: it just goes on.
+            Some(EventId { stream: 0, .. }) => {}
+            Some(id) => return Answer::Now(take_up(&session, id)),
+            None => return Answer::Now(no_such_event()),
+        }
     }
+    let session = InUse::new(session);
     Answer::Now(Response::events(SILENCE_MAX, async move |mut events: EventSender| {
         if session.revision.primes_event_streams() {
             events.send(thruway_server::Event::data("").with_id(STANDALONE_EVENT_ID)).await;
         }
         loop {
-            let change = session.subscription.next().await;
-            session.touch();
-            events.send(event(&modern::notification(&change, None))).await;
+            tokio::select! {
+                () = session.ended() => return Ok(()),
+                change = session.subscription.next() => {
+                    events.send(event(&modern::notification(&change, None))).await;
+                }
+            }
         }
     }))
+}
+
+/// Goes on with a stream after an event of it.
+fn take_up(session: &Session, id: EventId) -> Response {
+    match session.streams.find(id.stream) {
+        Some(stream) => replay(stream, id.event, false),
+        None => no_such_event(),
+    }
+}
+
+/// Not 404, which would say that the session has ended.
+fn no_such_event() -> Response {
+    json_error(StatusCode::BAD_REQUEST, "`Last-Event-ID` is no event of this session, or it is forgotten")
 }
 
 /// The end of a session.
@@ -214,10 +262,7 @@ pub(super) fn handle_delete(server: &McpServer, fields: FieldLines<'_>) -> Respo
 /// A notification, or a response to a request of the server.
 pub(super) fn handle_other(server: &McpServer, fields: FieldLines<'_>, message: &Message<'_>) -> Response {
     let version = fields.field("mcp-protocol-version").and_then(|value| value.as_str());
-    let is_modern = version
-        .and_then(|version| version.parse().ok())
-        .is_some_and(|revision: Revision| revision.era() == thruway_mcp::Era::Modern);
-    if is_modern {
+    if is_modern(version) {
         return match message {
             Message::Notification(_) => accepted(),
             _ => json_error(StatusCode::BAD_REQUEST, "clients send no responses"),
@@ -233,7 +278,12 @@ pub(super) fn handle_other(server: &McpServer, fields: FieldLines<'_>, message: 
     }
 }
 
-pub(crate) fn deliver(session: &Session, message: &Message<'_>) {
+fn is_modern(version: Option<&str>) -> bool {
+    let revision = version.and_then(|version| version.parse().ok());
+    revision.is_some_and(|revision: Revision| revision.era() == Era::Modern)
+}
+
+fn deliver(session: &Session, message: &Message<'_>) {
     match message {
         Message::Response(response) => session.pending.handle_response(response),
         Message::Notification(notification) => handle_notification(session, notification),
@@ -256,6 +306,9 @@ pub(super) fn handle_batch(
     batch: Result<Vec<&RawValue>, Error>,
 ) -> Answer {
     let version = fields.field("mcp-protocol-version").and_then(|value| value.as_str());
+    if is_modern(version) {
+        return Answer::Now(unexpected_batch());
+    }
     let (session, revision) = match session_of(server, fields, version) {
         Ok(found) => found,
         Err(refusal) => return Answer::Now(refusal),
@@ -275,28 +328,47 @@ pub(super) fn handle_batch(
     let mut exchanges = Vec::new();
     for message in messages {
         match answer_one(server, session.as_ref(), revision, message.get().as_bytes()) {
-            (Reply::Now(_), answer) => answers.push(answer),
-            (Reply::Later(exchange), _) => exchanges.push(exchange),
-            (Reply::Accepted, _) => {}
+            (Handled::Accepted, _) => {}
+            (Handled::Now, answer) => answers.push(answer),
+            (Handled::Later(exchange, in_flight), _) => exchanges.push((exchange, in_flight)),
         }
     }
-    if answers.is_empty() && exchanges.is_empty() {
-        return Answer::Now(accepted());
+    match session {
+        _ if answers.is_empty() && exchanges.is_empty() => Answer::Now(accepted()),
+        _ if exchanges.is_empty() => Answer::Now(json_of(Status::Ok, as_array(&answers))),
+        Some(session) => Answer::Now(batch_as_events(&session, &answers, exchanges)),
+        None => Answer::later(async move {
+            answers.extend(answers_of(exchanges.into_iter().map(|(exchange, _)| exchange).collect()).await);
+            json_of(Status::Ok, as_array(&answers))
+        }),
     }
-    if exchanges.is_empty() {
-        return Answer::Now(json_of(Status::Ok, as_array(&answers)));
+}
+
+/// Handlers may say something before they answer, so their answers come one by one; what is there already comes first.
+fn batch_as_events(
+    session: &Session,
+    answers: &[Vec<u8>],
+    exchanges: Vec<(Exchange, Option<InFlightGuard>)>,
+) -> Response {
+    let stream = session.streams.begin();
+    let ends = EndsStream::new(&stream);
+    if !answers.is_empty() {
+        stream.push(EventKind::Message(as_array(answers).into()));
     }
-    Answer::later(async move {
-        for mut exchange in exchanges {
-            // What a handler says before its answer has no place in an array.
-            while let Some(outgoing) = exchange.next().await {
-                if let Outgoing::Answer(answer, _) = outgoing {
-                    answers.push(answer);
-                }
-            }
+    for (exchange, in_flight) in exchanges {
+        if let Some(in_flight) = in_flight {
+            spawn(exchange, in_flight, ends.clone());
         }
-        json_of(Status::Ok, as_array(&answers))
-    })
+    }
+    replay(stream, 0, session.revision.primes_event_streams())
+}
+
+/// What comes of one message of a batch.
+enum Handled {
+    Accepted,
+    Now,
+    /// It can be cancelled in a session.
+    Later(Exchange, Option<InFlightGuard>),
 }
 
 fn answer_one(
@@ -304,26 +376,51 @@ fn answer_one(
     session: Option<&Arc<Session>>,
     revision: Revision,
     message: &[u8],
-) -> (Reply, Vec<u8>) {
+) -> (Handled, Vec<u8>) {
     let mut output = Vec::new();
-    let reply = match json_rpc::parse(message) {
-        Ok(Message::Request(request)) => match Params::parse(request.params) {
-            Ok(_) if request.method == methods::INITIALIZE => {
-                let error = Error::invalid_params("`initialize` cannot be part of a batch");
-                Reply::error(&mut output, &request.id, &error)
-            }
-            Ok(params) => legacy::handle_request(server, session, revision, &request, &params, &mut output),
-            Err(error) => Reply::error(&mut output, &request.id, &error),
-        },
+    let handled = match json_rpc::parse(message) {
+        Ok(Message::Request(request)) => answer_request(server, session, revision, &request, &mut output),
         Ok(message) => {
             if let Some(session) = session {
                 deliver(session, &message);
             }
-            Reply::Accepted
+            Handled::Accepted
         }
-        Err(invalid) => Reply::bad_request(&mut output, invalid.id.as_ref(), &invalid.error),
+        Err(invalid) => {
+            write_error(&mut output, invalid.id.as_ref(), &invalid.error);
+            Handled::Now
+        }
     };
-    (reply, output)
+    (handled, output)
+}
+
+fn answer_request(
+    server: &McpServer,
+    session: Option<&Arc<Session>>,
+    revision: Revision,
+    request: &Request<'_>,
+    output: &mut Vec<u8>,
+) -> Handled {
+    let reply = match Params::parse(request.params) {
+        Ok(_) if request.method == methods::INITIALIZE => {
+            Err(Error::invalid_params("`initialize` cannot be part of a batch"))
+        }
+        Ok(params) => Ok(legacy::handle_request(server, session, revision, request, &params, output)),
+        Err(error) => Err(error),
+    };
+    let error = match (reply, session) {
+        (Err(error), _) => error,
+        (Ok(Reply::Now(_)), _) => return Handled::Now,
+        (Ok(Reply::Later(exchange)), None) => return Handled::Later(exchange, None),
+        (Ok(Reply::Later(exchange)), Some(session)) => {
+            match session.in_flight.begin(request.id.to_owned(), false) {
+                Some(in_flight) => return Handled::Later(exchange, Some(in_flight)),
+                None => id_in_flight(),
+            }
+        }
+    };
+    write_error(output, Some(&request.id), &error);
+    Handled::Now
 }
 
 fn as_array(answers: &[Vec<u8>]) -> Vec<u8> {

@@ -4,7 +4,7 @@ use alloc::borrow::Cow;
 use alloc::format;
 
 use serde_json::Value;
-use thruway_message::FieldLines;
+use thruway_message::{FieldLines, FieldValue};
 
 use crate::header_value;
 use crate::json_rpc::{Error, ErrorCode};
@@ -15,7 +15,7 @@ use crate::schema::methods;
 /// Checks that a POST says in its header in which revision it is, as its body does. What the other headers must say
 /// depends on it.
 pub(super) fn check_version_header(fields: FieldLines<'_>, version: &str) -> Result<(), Error> {
-    check_one(fields, "MCP-Protocol-Version", version)
+    check_one("MCP-Protocol-Version", plain(fields, "MCP-Protocol-Version")?, version)
 }
 
 /// Checks that the headers of a POST say what its body says: intermediaries decide by the headers. That of the revision
@@ -24,9 +24,9 @@ pub(super) fn check_version_header(fields: FieldLines<'_>, version: &str) -> Res
 /// # Errors
 /// [`ErrorCode::HEADER_MISMATCH`]: one is missing, malformed, there twice, or says something else.
 pub fn check_headers(fields: FieldLines<'_>, method: &str, params: &Params<'_>) -> Result<(), Error> {
-    check_one(fields, "Mcp-Method", method)?;
+    check_one("Mcp-Method", plain(fields, "Mcp-Method")?, method)?;
     match mirrored_name(method, params) {
-        Some(name) => check_one(fields, "Mcp-Name", name),
+        Some(name) => check_one("Mcp-Name", single(fields, "Mcp-Name")?.as_deref(), name),
         None => Ok(()),
     }
 }
@@ -62,8 +62,8 @@ fn mirrored_name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
     member.as_deref()
 }
 
-fn check_one(fields: FieldLines<'_>, name: &'static str, expected: &str) -> Result<(), Error> {
-    match single(fields, name)? {
+fn check_one(name: &str, value: Option<&str>, expected: &str) -> Result<(), Error> {
+    match value {
         Some(value) if value == expected => Ok(()),
         Some(_) => Err(mismatch(format!("the header `{name}` does not match the body"))),
         None => Err(mismatch(format!("the header `{name}` is missing"))),
@@ -72,14 +72,27 @@ fn check_one(fields: FieldLines<'_>, name: &'static str, expected: &str) -> Resu
 
 /// The decoded value of a field that may stand there once.
 fn single<'a>(fields: FieldLines<'a>, name: &str) -> Result<Option<Cow<'a, str>>, Error> {
+    let Some(value) = once(fields, name)? else { return Ok(None) };
+    header_value::decode(value.as_bytes()).map(Some).map_err(|_| malformed(name))
+}
+
+/// The value of a field that may stand there once and is never encoded: an intermediary that does not decode it must see
+/// what we see.
+fn plain<'a>(fields: FieldLines<'a>, name: &str) -> Result<Option<&'a str>, Error> {
+    let Some(value) = once(fields, name)? else { return Ok(None) };
+    value.as_str().map(Some).ok_or_else(|| malformed(name))
+}
+
+fn once<'a>(fields: FieldLines<'a>, name: &str) -> Result<Option<FieldValue<'a>>, Error> {
     let mut values = fields.all(name);
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return Err(mismatch(format!("the header `{name}` is there twice")));
+    match (values.next(), values.next()) {
+        (_, Some(_)) => Err(mismatch(format!("the header `{name}` is there twice"))),
+        (value, None) => Ok(value),
     }
-    header_value::decode(value.as_bytes())
-        .map(Some)
-        .map_err(|_| mismatch(format!("the header `{name}` is malformed")))
+}
+
+fn malformed(name: &str) -> Error {
+    mismatch(format!("the header `{name}` is malformed"))
 }
 
 fn mismatch(reason: alloc::string::String) -> Error {

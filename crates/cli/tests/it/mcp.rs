@@ -1,0 +1,236 @@
+//! `thruway mcp serve`, over pipes, sockets, files and HTTP.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Response};
+use crate::process::{Lines, Thruway};
+
+/// A client that has started the server itself.
+struct Parent {
+    child: Child,
+    input: Option<Box<dyn Write>>,
+    output: Lines,
+}
+
+fn stdio() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thruway"));
+    command.args(["mcp", "serve", "--stdio"]).stderr(Stdio::null());
+    command
+}
+
+impl Parent {
+    fn with_pipes() -> Self {
+        let mut child = stdio().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = Lines::of(child.stdout.take().unwrap());
+        Self { child, input: Some(Box::new(input)), output }
+    }
+
+    /// One socket for both directions.
+    fn with_socket() -> Self {
+        let (near, far) = UnixStream::pair().unwrap();
+        let input = OwnedFd::from(far.try_clone().unwrap());
+        let child = stdio().stdin(input).stdout(OwnedFd::from(far)).spawn().unwrap();
+        let output = Lines::of(near.try_clone().unwrap());
+        Self { child, input: Some(Box::new(HalfClosing(near))), output }
+    }
+
+    fn send(&mut self, message: &Value) {
+        self.send_octets(format!("{message}\n").as_bytes());
+    }
+
+    fn send_octets(&mut self, octets: &[u8]) {
+        self.input.as_mut().unwrap().write_all(octets).unwrap();
+    }
+
+    fn next(&self) -> Value {
+        serde_json::from_str(&self.output.next().expect("the output has ended")).unwrap()
+    }
+
+    /// Closes the input and waits until the process has ended; what it has written in the meantime.
+    fn end(mut self) -> (Option<i32>, String) {
+        self.input = None;
+        let rest = self.output.rest();
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for Parent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A socket that is closed in one direction when it is dropped.
+struct HalfClosing(UnixStream);
+
+impl Write for HalfClosing {
+    fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
+        self.0.write(octets)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for HalfClosing {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(std::net::Shutdown::Write);
+    }
+}
+
+fn request(id: i64, method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+fn modern(mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    });
+    params
+}
+
+fn initialize(revision: &str) -> Value {
+    let params = json!({
+        "protocolVersion": revision,
+        "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    request(0, "initialize", &params)
+}
+
+fn echo(message: &str) -> Value {
+    json!({"name": "echo", "arguments": {"message": message}})
+}
+
+fn ask() -> Value {
+    json!({"name": "ask", "arguments": {}})
+}
+
+/// What every client does, in both eras, and then one of both closes its end.
+fn converse(mut server: Parent) {
+    server.send(&request(1, "server/discover", &modern(json!({}))));
+    assert_eq!(server.next()["result"]["resultType"], "complete");
+    server.send(&initialize("2025-06-18"));
+    assert_eq!(server.next()["result"]["protocolVersion"], "2025-06-18");
+    server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let long = "0123456789".repeat(100_000);
+    server.send(&request(2, "tools/call", &echo(&long)));
+    assert_eq!(server.next()["result"]["structuredContent"]["length"], 1_000_000);
+
+    server.send(&request(3, "tools/call", &ask()));
+    let question = server.next();
+    assert_eq!(question["method"], "elicitation/create");
+    let answer = json!({"action": "accept", "content": {"name": "Ada"}});
+    server.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": answer}));
+    assert_eq!(server.next()["result"]["content"][0]["text"], "Hello, Ada!");
+
+    let listen = json!({"notifications": {"resourceSubscriptions": ["example://counter"]}});
+    server.send(&request(4, "subscriptions/listen", &modern(listen)));
+    assert_eq!(server.next()["method"], "notifications/subscriptions/acknowledged");
+    server.send(&request(5, "tools/call", &json!({"name": "count"})));
+    let mut messages = [server.next(), server.next()];
+    messages.sort_by_key(|message| message.get("id").is_none());
+    assert_eq!(messages[0]["id"], 5);
+    assert_eq!(messages[1]["method"], "notifications/resources/updated");
+    server.send_octets(b"nonsense\n");
+    assert_eq!(server.next()["error"]["code"], -32700);
+    assert_eq!(server.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn a_client_may_use_pipes() {
+    converse(Parent::with_pipes());
+}
+
+#[test]
+fn a_client_may_use_a_socket() {
+    converse(Parent::with_socket());
+}
+
+#[test]
+fn input_and_output_may_be_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let (input, output) = (directory.path().join("input"), directory.path().join("output"));
+    let requests = [
+        request(1, "tools/call", &modern(echo("one"))),
+        request(2, "tools/call", &modern(json!({"name": "slow", "arguments": {"steps": 1}}))),
+    ];
+    std::fs::write(&input, requests.map(|request| request.to_string()).join("\n")).unwrap();
+    let mut command = stdio();
+    command.stdin(File::open(&input).unwrap()).stdout(File::create(&output).unwrap());
+    assert!(command.status().unwrap().success());
+    let answers = std::fs::read_to_string(&output).unwrap();
+    let ids: Vec<_> = answers
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].as_i64().unwrap())
+        .collect();
+    assert_eq!(ids, [1, 2]);
+}
+
+#[test]
+fn the_process_ends_with_its_input_though_a_handler_waits_for_the_client() {
+    // It lived on until the time of the handler was over.
+    for mut server in [Parent::with_pipes(), Parent::with_socket()] {
+        server.send(&initialize("2025-06-18"));
+        server.next();
+        server.send(&request(1, "tools/call", &ask()));
+        assert_eq!(server.next()["method"], "elicitation/create");
+        let (code, rest) = server.end();
+        let answer: Value = serde_json::from_str(&rest).unwrap();
+        assert_eq!((code, &answer["id"], &answer["error"]["code"]), (Some(0), &json!(1), &json!(-32603)));
+    }
+}
+
+#[test]
+fn the_process_ends_when_nobody_reads_its_output() {
+    let mut child = stdio().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(format!("{}\n", request(1, "ping", &json!({}))).as_bytes()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+}
+
+fn post(client: &mut Client, fields: &str, message: &Value) -> Response {
+    let content = message.to_string();
+    client.send(&format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{fields}\r\n{content}",
+        content.len(),
+    ));
+    client.response(false)
+}
+
+fn message(response: &Response) -> Value {
+    assert_eq!(response.status(), "200", "{}", response.text());
+    serde_json::from_slice(&response.content).unwrap()
+}
+
+#[test]
+fn the_endpoint_is_at_its_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = Thruway::start_in(directory.path(), &["mcp", "serve", "--listen", "127.0.0.1:0"]);
+    let address = thruway.address();
+    let mut client = Client::connect(&address);
+    let mirrored = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\n";
+    let answered = post(&mut client, mirrored, &request(1, "tools/call", &modern(echo("hi"))));
+    assert_eq!(message(&answered)["result"]["structuredContent"], json!({"echo": "hi", "length": 2}));
+    let contradicted = post(&mut client, mirrored, &request(1, "tools/call", &modern(ask())));
+    assert_eq!(contradicted.status(), "400");
+
+    let initialized = post(&mut client, "", &initialize("2025-06-18"));
+    let session = initialized.head.lines().find(|line| line.starts_with("mcp-session-id: ")).unwrap();
+    let fields = format!("{session}\r\nMCP-Protocol-Version: 2025-06-18\r\n");
+    let pong = post(&mut client, &fields, &request(1, "ping", &json!({})));
+    assert_eq!(message(&pong)["result"], json!({}));
+    assert_eq!(client.request("GET /", "").status(), "404");
+    assert_eq!(thruway.terminate().code, Some(0));
+}

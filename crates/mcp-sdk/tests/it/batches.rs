@@ -1,0 +1,105 @@
+//! Batches, which 2025-03-26 alone has.
+
+use serde_json::{Value, json};
+
+use crate::fixtures::{answer, server, text, tool, with_hanging};
+use crate::http::{Message, Session, Site, request};
+
+async fn start() -> (Site, Session) {
+    let site = Site::new(&server());
+    let session = site.initialize("2025-03-26").await;
+    (site, session)
+}
+
+fn ids(messages: &[Value]) -> Vec<i64> {
+    messages.iter().map(|message| message["id"].as_i64().unwrap_or_default()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_can_be_answered_at_once_is_one_array() {
+    let (site, session) = start().await;
+    let batch = json!([
+        request(1, "ping", &json!({})),
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        request(2, "tools/call", &json!({"name": "echo", "arguments": {"message": "m"}})),
+        request(3, "nothing", &json!({})),
+        request(4, "initialize", &json!({})),
+        {"jsonrpc": "1.0", "id": 5, "method": "ping"},
+        7,
+    ]);
+    let answers = site.send(&session.post(&batch)).await.message();
+    let answers = answers.as_array().unwrap();
+    assert_eq!(ids(answers), [1, 2, 3, 4, 5, 0]);
+    let codes: Vec<_> =
+        answers.iter().map(|answer| answer["error"]["code"].as_i64().unwrap_or_default()).collect();
+    assert_eq!(codes, [0, 0, -32601, -32602, -32600, -32600]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_takes_time_is_answered_one_by_one() {
+    let (site, session) = start().await;
+    let batch = json!([
+        request(1, "ping", &json!({})),
+        request(2, "tools/call", &tool("progress")),
+        request(3, "tools/call", &tool("panic_later")),
+    ]);
+    let messages = site.send(&session.post(&batch)).await.messages();
+    assert_eq!(ids(messages[0].as_array().unwrap()), [1]);
+    let mut rest = ids(&messages[1..]);
+    rest.sort_unstable();
+    assert_eq!(rest, [2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn handlers_of_a_batch_may_ask() {
+    // Their questions were thrown away, and they waited until their time was over.
+    let (site, session) = start().await;
+    let batch = json!([request(1, "tools/call", &tool("ask_roots")), request(2, "tools/call", &tool("ask"))]);
+    let mut exchange = site.open(&session.post(&batch));
+    let errors = exchange.next_message().await;
+    assert_eq!(errors[0]["error"]["code"], -32602, "{errors}");
+    let question = exchange.next_message().await;
+    let response = session.respond(&question["id"], &answer("elicitation/create", &json!({})));
+    assert_eq!(site.send(&response).await.status, 202);
+    assert_eq!(text(&exchange.next_message().await["result"]), "Ada");
+    assert_eq!(exchange.next_event().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_of_a_batch_can_be_cancelled_and_ids_are_used_once() {
+    let (server, running) = with_hanging(server());
+    let site = Site::new(&server);
+    let session = site.initialize("2025-03-26").await;
+    let batch = json!([request(1, "tools/call", &tool("hang")), request(1, "tools/call", &tool("hang"))]);
+    let mut exchange = site.open(&session.post(&batch));
+    assert_eq!(exchange.next_message().await[0]["error"]["code"], -32600);
+    assert_eq!(running.count(), 1);
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    assert_eq!(site.send(&session.post(&json!([cancelled]))).await.status, 202);
+    assert_eq!(exchange.next_event().await, None);
+    assert_eq!(running.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn batches_that_are_none_are_refused() {
+    let (site, session) = start().await;
+    let many: Vec<_> = (0..101).map(|id| request(id, "ping", &json!({}))).collect();
+    for (content, code) in [("[]", -32600), ("[", -32700), (&*Value::from(many).to_string(), -32600)] {
+        let message = Message { content: content.into(), ..session.post(&json!([])) };
+        assert_eq!(site.refused(&message).await, (400, code));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_revisions_have_no_batches() {
+    let site = Site::new(&server());
+    let batch = json!([request(1, "ping", &json!({}))]);
+    for revision in ["2024-11-05", "2025-06-18", "2025-11-25"] {
+        let session = site.initialize(revision).await;
+        assert_eq!(site.refused(&session.post(&batch)).await, (400, -32600), "{revision}");
+    }
+    let modern = Message::post(&batch).with_field("MCP-Protocol-Version", "2026-07-28");
+    let response = site.send(&modern).await;
+    assert!(response.status == 400 && response.text().contains("batches"), "{}", response.text());
+}

@@ -1,0 +1,124 @@
+//! Handlers that take their time, fail, or never return.
+
+use std::time::Duration;
+
+use serde_json::json;
+use thruway_mcp_sdk::schema::Tool;
+use thruway_mcp_sdk::{Context, McpServer, McpServerOptions};
+
+use crate::fixtures::{Nothing, server, server_with, text, tool, with_hanging, with_waiting};
+use crate::http::{Message, Site};
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_takes_its_handler_with_it() {
+    let (server, running) = with_hanging(server());
+    let site = Site::new(&server);
+    let mut quiet = site.open(&Message::modern("tools/call", tool("hang")));
+    Site::settle().await;
+    assert!(quiet.is_pending() && running.count() == 1);
+    quiet.leave();
+    assert_eq!(running.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_a_stream_takes_its_handler_with_it() {
+    let (server, gate) = with_waiting(server());
+    let site = Site::new(&server);
+    let mut params = tool("wait");
+    params["_meta"] = json!({"progressToken": 1});
+    let mut exchange = site.open(&Message::modern("tools/call", params.clone()));
+    assert_eq!(exchange.next_message().await["method"], "notifications/progress");
+    exchange.leave();
+    // Nobody has taken what the gate lets through, so the next one does.
+    gate.notify_one();
+    let messages = site.send(&Message::modern("tools/call", params)).await.messages();
+    assert_eq!(text(&messages[1]["result"]), "waited");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_is_an_internal_error_and_the_server_goes_on() {
+    let site = Site::new(&server());
+    for name in ["panic", "panic_later"] {
+        let refused = site.refused(&Message::modern("tools/call", tool(name))).await;
+        assert_eq!(refused, (200, -32603), "{name}");
+    }
+    assert_eq!(text(&site.call("tools/call", tool("progress")).await), "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_never_returns_is_given_up() {
+    let options = McpServerOptions { handler_timeout: Duration::from_secs(5), ..McpServerOptions::default() };
+    let (server, running) = with_hanging(server_with(options));
+    let site = Site::new(&server);
+    let began = tokio::time::Instant::now();
+    let refused = site.refused(&Message::modern("tools/call", tool("hang"))).await;
+    assert_eq!(refused, (200, -32603));
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(5) && took < Duration::from_secs(6), "{took:?}");
+    assert_eq!(running.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_said_before_the_answer_is_never_lost() {
+    // A task may only do so much at a time; a handler that had used that up lost what it said last.
+    let server =
+        McpServer::new("busy", "1").tool(Tool::new("busy"), |_: Nothing, context: Context| async move {
+            let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+            for step in 0..300 {
+                sender.send(step).unwrap();
+                receiver.recv().await.unwrap();
+            }
+            for step in 0..10 {
+                context.progress(f64::from(step), None, None).await;
+            }
+            "done"
+        });
+    let site = Site::new(&server);
+    let mut params = tool("busy");
+    params["_meta"] = json!({"progressToken": 1});
+    assert_eq!(site.send(&Message::modern("tools/call", params)).await.messages().len(), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_after_the_answer_goes_nowhere() {
+    let server =
+        McpServer::new("late", "1").tool(Tool::new("late"), |_: Nothing, context: Context| async move {
+            tokio::spawn(async move {
+                context.cancelled().await;
+                assert!(context.is_cancelled());
+                context.progress(1.0, None, None).await;
+            });
+            "done"
+        });
+    let site = Site::new(&server);
+    let mut params = tool("late");
+    params["_meta"] = json!({"progressToken": 1});
+    let response = site.send(&Message::modern("tools/call", params)).await;
+    assert_eq!(text(&response.message()["result"]), "done");
+    Site::settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_makes_the_handler_wait() {
+    let server =
+        McpServer::new("talks", "1").tool(Tool::new("talk"), |_: Nothing, context: Context| async move {
+            let mut step = 0;
+            loop {
+                step += 1;
+                context.progress(f64::from(step), None, Some(&"x".repeat(1000))).await;
+                assert!(step < 10_000, "nobody reads");
+            }
+            #[expect(unreachable_code, reason = "what the tool would answer")]
+            ""
+        });
+    let site = Site::new(&server);
+    let mut params = tool("talk");
+    params["_meta"] = json!({"progressToken": 1});
+    let mut exchange = site.open(&Message::modern("tools/call", params));
+    exchange.client().take_only(1 << 20);
+    for _ in 0..100 {
+        Site::settle().await;
+        exchange.client().run();
+    }
+    exchange.leave();
+}

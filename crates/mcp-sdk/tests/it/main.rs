@@ -1,0 +1,33 @@
+//! Servers as their clients see them: over HTTP, with connections in memory and virtual time, and on streams.
+//!
+//! Time stands still while there is something to do; where a test waits, it goes on by itself, at once.
+
+// tools
+mod fixtures;
+mod http;
+mod stream;
+
+// the modern era over HTTP
+mod modern;
+mod refusals;
+mod mirroring;
+mod handlers;
+mod rounds;
+mod subscriptions;
+
+// what servers offer, in both eras
+mod lists;
+mod tools;
+
+// the legacy era over HTTP
+mod legacy;
+mod sessions;
+mod resumption;
+mod batches;
+
+// streams
+mod stdio;
+mod in_memory;
+
+// anything at all
+mod mutations;

@@ -1,0 +1,168 @@
+//! Headers that mirror the body, and those that do not.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use thruway_mcp_sdk::McpServer;
+use thruway_mcp_sdk::schema::Tool;
+use thruway_testkit::Random;
+
+use crate::fixtures::{server, text, tool};
+use crate::http::{Message, Site};
+
+#[derive(Deserialize, JsonSchema)]
+struct Query {
+    #[serde(default)]
+    #[schemars(with = "String", extend("x-mcp-header" = "Region"))]
+    region: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "i64", extend("x-mcp-header" = "Limit"))]
+    limit: Option<i64>,
+}
+
+fn mirroring() -> McpServer {
+    server().tool(Tool::new("query"), |Query { region, limit }: Query| format!("{region:?} {limit:?}"))
+}
+
+fn query(arguments: &Value) -> Message {
+    Message::modern("tools/call", json!({"name": "query", "arguments": arguments}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_must_be_mirrored_where_the_schema_says_so() {
+    let site = Site::new(&mirroring());
+    let message = query(&json!({"region": "eu", "limit": 5}));
+    let both = message.clone().with_field("Mcp-Param-Region", "eu").with_field("Mcp-Param-Limit", "5");
+    let result = site.send(&both).await.message();
+    assert_eq!(text(&result["result"]), r#"Some("eu") Some(5)"#);
+    for (message, why) in [
+        (message, "both are missing"),
+        (both.clone().without_field("mcp-param-limit"), "one is missing"),
+        (both.clone().with_field("Mcp-Param-Region", "EU"), "values are case-sensitive"),
+        (both.clone().with_field("Mcp-Param-Limit", "6"), "another number"),
+        (both.clone().with_field("Mcp-Param-Limit", "5x"), "not a number"),
+        (both.clone().with_field("Mcp-Param-Region", "=?base64?!?="), "malformed"),
+        (
+            query(&json!({"limit": 5}))
+                .with_field("Mcp-Param-Limit", "5")
+                .with_field("Mcp-Param-Region", "eu"),
+            "no such argument",
+        ),
+    ] {
+        assert_eq!(site.refused(&message).await, (400, -32020), "{why}");
+    }
+    for message in [
+        both.clone().with_field("Mcp-Param-Region", "=?base64?ZXU=?="),
+        both.clone().with_field("Mcp-Param-Limit", "05"),
+        both.with_field("Mcp-Param-Other", "whatever"),
+        query(&json!({"region": null})),
+        query(&json!({"region": "grün"})).with_field("Mcp-Param-Region", "=?base64?Z3LDvG4=?="),
+    ] {
+        assert_eq!(site.send(&message).await.status, 200, "{message:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn header_names_have_no_case_and_values_do() {
+    let site = Site::new(&server());
+    let message = Message::modern("tools/call", tool("progress"));
+    let lower = message.clone().without_field("Mcp-Name").with_field("mcp-name", "progress");
+    assert_eq!(site.send(&lower).await.status, 200);
+    assert_eq!(site.refused(&message.with_field("Mcp-Name", "Progress")).await, (400, -32020));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_names_and_arguments_are_ever_encoded() {
+    // An intermediary decides by `Mcp-Method` as it stands; had we decoded it, it would have let anything through.
+    let site = Site::new(&server());
+    let message = Message::modern("tools/call", tool("progress"));
+    let encoded = message.clone().with_field("Mcp-Method", "=?base64?dG9vbHMvY2FsbA==?=");
+    assert_eq!(site.refused(&encoded).await, (400, -32020));
+    let encoded = message.clone().with_field("MCP-Protocol-Version", "=?base64?MjAyNi0wNy0yOA==?=");
+    assert_eq!(site.refused(&encoded).await, (400, -32020));
+    let encoded = message.with_field("Mcp-Name", "=?base64?cHJvZ3Jlc3M=?=");
+    assert_eq!(site.send(&encoded).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_header_that_stands_twice_is_refused() {
+    let site = Site::new(&server());
+    for name in ["Mcp-Name", "Mcp-Method", "MCP-Protocol-Version"] {
+        let mut message = Message::modern("tools/call", tool("progress"));
+        let value = message.fields.iter().find(|(other, _)| other == name).unwrap().1.clone();
+        message.fields.push((name.to_lowercase(), value));
+        assert_eq!(site.refused(&message).await, (400, -32020), "{name}");
+    }
+}
+
+/// Requests in which everything that can be mirrored is.
+fn mirrored() -> Vec<Message> {
+    vec![
+        Message::modern("server/discover", json!({})),
+        Message::modern("tools/list", json!({})),
+        Message::modern("resources/read", json!({"uri": "test://text"})),
+        Message::modern("prompts/get", json!({"name": "greeting", "arguments": {"message": "a"}})),
+        query(&json!({"region": "eu", "limit": 12}))
+            .with_field("Mcp-Param-Region", "eu")
+            .with_field("Mcp-Param-Limit", "12"),
+    ]
+}
+
+/// Another text: an octet changed, dropped or added.
+fn changed(text: &str, random: &mut Random) -> String {
+    let mut octets = text.as_bytes().to_vec();
+    let place = random.below(octets.len());
+    match random.below(3) {
+        0 => octets[place] = if octets[place] == b'~' { b'!' } else { b'~' },
+        1 if octets.len() > 1 => drop(octets.remove(place)),
+        _ => octets.insert(place, b'~'),
+    }
+    String::from_utf8(octets).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_header_is_changed_the_request_is_refused() {
+    let site = Site::new(&mirroring());
+    let mut random = Random::new(3);
+    for round in 0..400 {
+        let messages = mirrored();
+        let mut message = messages[round % messages.len()].clone();
+        let places: Vec<_> = (0..message.fields.len())
+            .filter(|place| message.fields[*place].0.to_lowercase().starts_with("mcp-"))
+            .collect();
+        let place = places[random.below(places.len())];
+        let (name, value) = message.fields[place].clone();
+        if random.below(8) == 0 {
+            message.fields.remove(place);
+        } else {
+            message.fields[place].1 = changed(&value, &mut random);
+        }
+        let response = site.send(&message).await;
+        // To change the revision in the header alone is a mismatch all the same.
+        assert_eq!((response.status, response.error_code()), (400, -32020), "{name} {message:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_the_body_says_instead_the_request_is_refused() {
+    let site = Site::new(&mirroring());
+    let mut random = Random::new(4);
+    for round in 0..400 {
+        let messages = mirrored();
+        let mut message = messages[round % messages.len()].clone();
+        let mut body: Value = serde_json::from_slice(&message.content).unwrap();
+        let pointers =
+            ["/method", "/params/name", "/params/uri", "/params/arguments/region", "/params/arguments/limit"];
+        let pointers: Vec<_> =
+            pointers.into_iter().filter(|pointer| body.pointer(pointer).is_some()).collect();
+        let pointer = pointers[random.below(pointers.len())];
+        // Arguments are mirrored only where the name is that of the tool that says so.
+        let value = body.pointer_mut(pointer).unwrap();
+        *value = match &*value {
+            Value::String(text) => changed(text, &mut random).into(),
+            other => json!(other.as_i64().unwrap() + 1 + i64::try_from(random.below(100)).unwrap()),
+        };
+        message.content = body.to_string().into();
+        assert_eq!(site.refused(&message).await, (400, -32020), "{pointer} {message:?}");
+    }
+}

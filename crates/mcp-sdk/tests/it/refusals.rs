@@ -1,0 +1,220 @@
+//! Messages that are refused, over HTTP.
+
+use serde_json::{Value, json};
+
+use crate::fixtures::server;
+use crate::http::{Message, Site, with_meta};
+
+/// A request of the modern era with another content.
+fn with_content(content: impl Into<Vec<u8>>) -> Message {
+    Message { content: content.into(), ..Message::modern("server/discover", json!({})) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_message_is_answered_400() {
+    let site = Site::new(&server());
+    let depth = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{}1{}}}"#,
+        "[".repeat(5000),
+        "]".repeat(5000)
+    );
+    for (content, code) in [
+        (&b""[..], -32700),
+        (b"{", -32700),
+        (b"nonsense", -32700),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", -32700),
+        (depth.as_bytes(), -32600),
+        (b"[]", -32600),
+        (b"5", -32600),
+        (b"{}", -32600),
+        (br#"{"id":1,"method":"ping"}"#, -32600),
+        (br#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, -32600),
+        (br#"{"jsonrpc":"2.0","id":1}"#, -32600),
+        (br#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, -32600),
+        (br#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}"#, -32600),
+        (br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600),
+        (br#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, -32600),
+        (br#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, -32600),
+        (br#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#, -32600),
+        (br#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#, -32600),
+        (br#"{"jsonrpc":"2.0","id":9223372036854775808,"method":"ping"}"#, -32600),
+        (br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, -32600),
+        (br#"{"jsonrpc":"2.0","id":1,"method":5}"#, -32600),
+    ] {
+        let refused = site.refused(&with_content(content)).await;
+        let text = String::from_utf8_lossy(content);
+        assert_eq!(refused, (400, code), "{}", &text[..text.len().min(100)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_that_can_be_read_is_in_the_error() {
+    let site = Site::new(&server());
+    let response = site.send(&with_content(r#"{"jsonrpc":"1.0","id":"a","method":"x"}"#)).await;
+    assert_eq!(response.message()["id"], "a");
+    let response = site.send(&with_content("{")).await;
+    assert!(response.message().get("id").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn batches_and_responses_have_no_place_in_the_modern_era() {
+    let site = Site::new(&server());
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": with_meta(json!({}), &json!({}))});
+    assert_eq!(site.refused(&with_content(json!([request]).to_string())).await, (400, -32600));
+    let response = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
+    assert_eq!(site.refused(&with_content(response.to_string())).await, (400, -32600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_meta_must_have_is_missed() {
+    let site = Site::new(&server());
+    let meta = with_meta(json!({}), &json!({}))["_meta"].clone();
+    for member in ["protocolVersion", "clientCapabilities"] {
+        let mut meta = meta.clone();
+        meta.as_object_mut().unwrap().remove(&format!("io.modelcontextprotocol/{member}"));
+        assert_eq!(site.refused(&discover(&json!({"_meta": meta}))).await, (400, -32602), "{member}");
+    }
+    for params in [json!({}), json!({"_meta": null}), json!({"_meta": []}), json!({"_meta": {}})] {
+        assert_eq!(site.refused(&discover(&params)).await, (400, -32602), "{params}");
+    }
+    for (member, value) in [
+        ("io.modelcontextprotocol/protocolVersion", json!(5)),
+        ("io.modelcontextprotocol/clientCapabilities", json!([])),
+        ("io.modelcontextprotocol/clientCapabilities", json!(null)),
+        ("progressToken", json!(1.5)),
+        ("progressToken", json!({})),
+    ] {
+        let mut meta = meta.clone();
+        meta[member] = value;
+        assert_eq!(site.refused(&discover(&json!({"_meta": meta}))).await, (400, -32602), "{meta}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_of_meta_that_stands_twice_is_refused() {
+    let site = Site::new(&server());
+    let meta = with_meta(json!({}), &json!({}))["_meta"].to_string();
+    let twice = meta.replacen('{', r#"{"io.modelcontextprotocol/protocolVersion":"2025-06-18","#, 1);
+    let content =
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{{"_meta":{twice}}}}}"#);
+    assert_eq!(site.refused(&with_content(content)).await, (400, -32602));
+}
+
+fn discover(params: &Value) -> Message {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": params});
+    with_content(message.to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_revisions_are_told_which_there_are() {
+    let site = Site::new(&server());
+    for revision in ["2027-01-01", "2025-11-25", "", "x"] {
+        let mut params = with_meta(json!({}), &json!({}));
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = revision.into();
+        let message = discover(&params).with_field("MCP-Protocol-Version", revision);
+        let response = site.send(&message).await;
+        assert_eq!((response.status, response.error_code()), (400, -32022), "{revision}");
+        let data = response.message()["error"]["data"].clone();
+        assert_eq!((&data["requested"], &data["supported"][0]), (&json!(revision), &json!("2026-07-28")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_methods_are_answered_404_those_of_the_other_era_among_them() {
+    let site = Site::new(&server());
+    for method in [
+        "nothing",
+        "",
+        "ping",
+        "initialize",
+        "logging/setLevel",
+        "resources/subscribe",
+        "tasks/list",
+        "roots/list",
+    ] {
+        let refused = site.refused(&Message::modern(method, json!({}))).await;
+        assert_eq!(refused, (404, -32601), "{method}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_http_methods_are_answered_405() {
+    let site = Site::new(&server());
+    for method in ["GET", "DELETE", "PUT", "PATCH", "OPTIONS"] {
+        let message = Message::without_content(method).with_field("MCP-Protocol-Version", "2026-07-28");
+        let response = site.send(&message).await;
+        assert_eq!(response.status, 405, "{method}");
+        assert_eq!(response.field("allow"), Some("POST, GET, DELETE"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn content_types_are_checked() {
+    let site = Site::new(&server());
+    let message = Message::modern("server/discover", json!({}));
+    for content_type in ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""] {
+        let refused = site.send(&message.clone().with_field("Content-Type", content_type)).await;
+        assert_eq!(refused.status, 415, "{content_type}");
+    }
+    assert_eq!(site.send(&message.clone().without_field("Content-Type")).await.status, 415);
+    for accepted in ["text/html", "application/jsonx", "image/*"] {
+        let refused = site.send(&message.clone().with_field("Accept", accepted)).await;
+        assert_eq!(refused.status, 406, "{accepted}");
+    }
+    for (name, value) in [
+        ("Content-Type", "application/json; charset=utf-8"),
+        ("Content-Type", "Application/JSON"),
+        ("Accept", "*/*"),
+        ("Accept", "text/event-stream;q=0.5 , application/json"),
+    ] {
+        assert_eq!(site.send(&message.clone().with_field(name, value)).await.status, 200, "{value}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_hosts_and_pages_are_refused() {
+    let site = Site::new(&server());
+    let message = Message::modern("server/discover", json!({}));
+    for (name, value, status) in [
+        ("Host", "evil.example", 403),
+        ("Host", "localhost.evil.example:80", 403),
+        ("Host", "[::2]:80", 403),
+        ("Origin", "http://evil.example", 403),
+        ("Origin", "null", 403),
+        ("Origin", "http://localhost@evil.example", 403),
+        ("Host", "[::1]", 200),
+        ("Host", "[::1]:8080", 200),
+        ("Host", "127.0.0.1:1", 200),
+        ("Origin", "http://localhost:6274", 200),
+        ("Origin", "https://[::1]:6274", 200),
+    ] {
+        let response = site.send(&message.clone().with_field(name, value)).await;
+        assert_eq!(response.status, status, "{name}: {value}");
+        assert!(response.message().get("id").is_none() || status == 200);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn notifications_are_accepted_without_an_answer() {
+    let site = Site::new(&server());
+    let message = json!({"jsonrpc": "2.0", "method": "notifications/whatever"});
+    let response = site.send(&with_content(message.to_string())).await;
+    assert_eq!((response.status, response.text()), (202, ""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn content_that_is_too_long_is_refused() {
+    let site = Site::new(&server());
+    let content = vec![b' '; (4 << 20) + 1];
+    let response = site.send(&with_content(content)).await;
+    assert_eq!(response.status, 413);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_identifies_sessions_means_nothing_in_the_modern_era() {
+    let site = Site::new(&server());
+    let message = Message::modern("server/discover", json!({}));
+    let response =
+        site.send(&message.with_field("Mcp-Session-Id", "abc").with_field("Last-Event-ID", "1-1")).await;
+    assert_eq!((response.status, response.field("mcp-session-id")), (200, None));
+}

@@ -1,0 +1,161 @@
+//! Sessions of the legacy era.
+
+use serde_json::json;
+use thruway_mcp_sdk::{LegacySessions, McpServerOptions};
+
+use crate::fixtures::{answer, server, server_with, text, tool, with_hanging, with_waiting};
+use crate::http::{Message, Session, Site, request};
+
+#[tokio::test(start_paused = true)]
+async fn a_session_must_be_named_and_exist() {
+    let site = Site::new(&server());
+    let session = site.initialize("2025-06-18").await;
+    let ping = session.request(1, "ping", &json!({}));
+    assert_eq!(site.send(&ping).await.status, 200);
+    assert_eq!(site.send(&ping.clone().without_field("Mcp-Session-Id")).await.status, 400);
+    for unknown in
+        ["x", "", "0", &session.id.clone().unwrap().to_uppercase().replace(|c: char| c.is_numeric(), "0")]
+    {
+        let response = site.send(&ping.clone().with_field("Mcp-Session-Id", unknown)).await;
+        assert_eq!(response.status, 404, "{unknown}");
+    }
+    let notification = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(site.send(&Message::post(&notification)).await.status, 400);
+    assert_eq!(site.send(&session.post(&notification).with_field("Mcp-Session-Id", "x")).await.status, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn revisions_that_are_none_are_refused() {
+    let site = Site::new(&server());
+    let session = site.initialize("2025-06-18").await;
+    let ping = session.request(1, "ping", &json!({}));
+    for version in ["1999-01-01", "", "x"] {
+        let response = site.send(&ping.clone().with_field("MCP-Protocol-Version", version)).await;
+        assert_eq!(response.status, 400, "{version}");
+    }
+    assert_eq!(site.send(&ping.without_field("MCP-Protocol-Version")).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_ends_a_session_and_everything_in_it() {
+    let (server, running) = with_hanging(server());
+    let site = Site::new(&server);
+    let session = site.initialize("2025-06-18").await;
+    let mut stream = site.open(&session.get());
+    stream.head().await;
+    let hanging = site.open(&session.request(7, "tools/call", &tool("hang")));
+    let mut asking = site.open(&session.request(8, "tools/call", &tool("ask")));
+    assert_eq!(asking.next_message().await["method"], "elicitation/create");
+    assert_eq!(running.count(), 1);
+
+    assert_eq!(site.send(&session.delete()).await.status, 204);
+    assert_eq!(site.send(&session.delete()).await.status, 404);
+    assert_eq!(site.send(&session.request(1, "ping", &json!({}))).await.status, 404);
+    assert_eq!(stream.next_event().await, None, "the stream of a session ends with it");
+    assert_eq!(hanging.response().await.status, 202);
+    assert_eq!(running.count(), 0);
+    while asking.next_event().await.is_some() {}
+    assert_eq!(site.send(&Message::without_content("DELETE")).await.status, 405);
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_limit_the_session_not_used_for_longest_ends() {
+    let site = Site::new(&server_with(McpServerOptions { sessions_max: 3, ..McpServerOptions::default() }));
+    let mut sessions = Vec::new();
+    for _ in 0..10 {
+        sessions.push(site.initialize("2025-06-18").await);
+    }
+    let mut alive = 0;
+    for session in &sessions {
+        let status = site.send(&session.request(1, "ping", &json!({}))).await.status;
+        alive += usize::from(status == 200);
+        assert!(status == 200 || status == 404);
+    }
+    assert_eq!(alive, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_session_cannot_answer() {
+    let site = Site::new(&server());
+    let (session, thief) = (site.initialize("2025-06-18").await, site.initialize("2025-06-18").await);
+    let mut exchange = site.open(&session.request(1, "tools/call", &tool("ask")));
+    let question = exchange.next_message().await;
+    let stolen = json!({"action": "accept", "content": {"name": "Mallory"}});
+    assert_eq!(site.send(&thief.respond(&question["id"], &stolen)).await.status, 202);
+    Site::settle().await;
+    exchange.advance();
+    assert_eq!(exchange.take_event(), None);
+    let ours = session.respond(&question["id"], &answer("elicitation/create", &json!({})));
+    assert_eq!(site.send(&ours).await.status, 202);
+    assert_eq!(text(&exchange.next_message().await["result"]), "Ada");
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_nobody_waits_for_are_passed_over() {
+    let site = Site::new(&server());
+    let session = site.initialize("2025-06-18").await;
+    for id in [json!(1), json!(-1), json!("1"), json!(i64::MAX)] {
+        assert_eq!(site.send(&session.respond(&id, &json!({}))).await.status, 202);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_given_up_when_its_client_says_so() {
+    let (server, running) = with_hanging(server());
+    let site = Site::new(&server);
+    let (session, other) = (site.initialize("2025-06-18").await, site.initialize("2025-06-18").await);
+    let mut exchange = site.open(&session.request("r", "tools/call", &tool("hang")));
+    let cancelled = |id: &str| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+    for message in [session.post(&cancelled("other")), other.post(&cancelled("r"))] {
+        assert_eq!(site.send(&message).await.status, 202);
+    }
+    Site::settle().await;
+    assert!(exchange.is_pending() && running.count() == 1);
+    assert_eq!(site.send(&session.post(&cancelled("r"))).await.status, 202);
+    assert_eq!(exchange.response().await.status, 202);
+    assert_eq!(running.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_that_is_in_flight_cannot_be_used_again_until_it_is_answered() {
+    let (server, gate) = with_waiting(server());
+    let site = Site::new(&server);
+    let (session, other) = (site.initialize("2025-06-18").await, site.initialize("2025-06-18").await);
+    let call = session.request(5, "tools/call", &tool("wait"));
+    let first = site.open(&call);
+    Site::settle().await;
+    let refused = site.send(&call).await;
+    assert_eq!((refused.status, refused.error_code()), (400, -32600));
+    assert_eq!(refused.message()["id"], 5);
+    let elsewhere = site.open(&other.request(5, "tools/call", &tool("wait")));
+    Site::settle().await;
+    gate.notify_waiters();
+    assert_eq!(text(&first.response().await.message()["result"]), "waited");
+    assert_eq!(text(&elsewhere.response().await.message()["result"]), "waited");
+    assert_eq!(site.open(&call).response_after(|| gate.notify_one()).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_sessions_each_request_stands_for_itself() {
+    let options =
+        McpServerOptions { legacy_sessions: LegacySessions::Stateless, ..McpServerOptions::default() };
+    let site = Site::new(&server_with(options));
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let session = site.initialize(revision).await;
+        assert_eq!(session.id, None);
+        assert_eq!(text(&session.call(&site, "tools/call", tool("progress")).await), "done");
+        let refused = site.refused(&session.request(1, "tools/call", &tool("ask"))).await;
+        assert_eq!(refused, (200, -32600));
+        let subscribe = session.request(1, "resources/subscribe", &json!({"uri": "test://text"}));
+        assert_eq!(site.refused(&subscribe).await, (200, -32600));
+        assert_eq!(site.send(&session.get()).await.status, 405);
+    }
+    // What is said before the answer has nowhere to go.
+    let mut params = tool("progress");
+    params["_meta"] = json!({"progressToken": 1});
+    let session = Session { id: None, revision: "2025-06-18".to_owned() };
+    assert_eq!(text(&session.call(&site, "tools/call", params).await), "done");
+    let batch = json!([request(1, "ping", &json!({})), request(2, "tools/call", &tool("progress"))]);
+    let response = site.send(&Message::post(&batch)).await.message();
+    assert_eq!((&response[0]["id"], text(&response[1]["result"])), (&json!(1), "done"));
+}

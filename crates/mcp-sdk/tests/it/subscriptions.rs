@@ -1,0 +1,142 @@
+//! Subscriptions of the modern era.
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::McpServer;
+use thruway_mcp_sdk::schema::{Prompt, Resource, Tool};
+
+use crate::fixtures::{Nothing, server, tool};
+use crate::http::{Exchange, Message, Site, with_meta};
+
+fn listen_as(id: &Value, filter: &Value) -> Message {
+    let params = with_meta(json!({"notifications": filter}), &json!({}));
+    let message = json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": params});
+    Message { content: message.to_string().into(), ..Message::modern("subscriptions/listen", json!({})) }
+}
+
+/// A subscription whose acknowledgement has come.
+async fn listen(site: &Site, filter: &Value) -> Exchange {
+    let mut exchange = site.open(&listen_as(&json!(1), filter));
+    let first = exchange.next_message().await;
+    assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(first["params"]["notifications"], *filter);
+    exchange
+}
+
+/// Changes everything that can change.
+fn change_everything(server: &McpServer) {
+    server.add_tool(Tool::new("new"), |_: Nothing| "new").unwrap();
+    server.add_prompt(Prompt::new("new"), |_: Nothing| "new".to_owned());
+    server.add_resource(Resource::new("test://new", "new"), || "new");
+    server.resource_updated("test://text");
+    server.resource_updated("test://blob");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_was_asked_for_is_told() {
+    let server = server();
+    let site = Site::new(&server);
+    for (filter, expected) in [
+        (json!({"toolsListChanged": true}), "notifications/tools/list_changed"),
+        (json!({"promptsListChanged": true}), "notifications/prompts/list_changed"),
+        (json!({"resourcesListChanged": true}), "notifications/resources/list_changed"),
+        (json!({"resourceSubscriptions": ["test://text"]}), "notifications/resources/updated"),
+    ] {
+        let mut exchange = listen(&site, &filter).await;
+        assert!(exchange.head().await.contains("Content-Type: text/event-stream"));
+        change_everything(&server);
+        let message = exchange.next_message().await;
+        assert_eq!(message["method"], expected);
+        assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1);
+        if expected.ends_with("updated") {
+            assert_eq!(message["params"]["uri"], "test://text");
+        }
+        Site::settle().await;
+        exchange.advance();
+        assert_eq!(exchange.take_event(), None, "{filter}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_is_known_by_the_id_of_its_request() {
+    let server = server();
+    let site = Site::new(&server);
+    for id in [json!(7), json!("7"), json!("a\"b"), json!(i64::MIN)] {
+        let mut exchange = site.open(&listen_as(&id, &json!({"toolsListChanged": true})));
+        let acknowledged = exchange.next_message().await;
+        assert_eq!(acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
+        change_everything(&server);
+        let message = exchange.next_message().await;
+        assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_tool_is_a_change_and_one_that_was_not_there_is_none() {
+    let server = server();
+    let site = Site::new(&server);
+    let mut exchange = listen(&site, &json!({"toolsListChanged": true})).await;
+    assert!(!server.remove_tool("nothing"));
+    Site::settle().await;
+    exchange.advance();
+    assert_eq!(exchange.take_event(), None);
+    assert!(server.remove_tool("echo"));
+    assert_eq!(exchange.next_message().await["method"], "notifications/tools/list_changed");
+    assert_eq!(site.refused(&Message::modern("tools/call", tool("echo"))).await, (200, -32602));
+}
+
+#[tokio::test(start_paused = true)]
+async fn filters_that_are_none_are_refused() {
+    let site = Site::new(&server());
+    for params in [
+        json!({}),
+        json!({"notifications": null}),
+        json!({"notifications": {"toolsListChanged": 1}}),
+        json!({"notifications": {"resourceSubscriptions": "test://text"}}),
+        json!({"notifications": {"resourceSubscriptions": vec!["test://text"; 1001]}}),
+    ] {
+        let refused = site.refused(&Message::modern("subscriptions/listen", params)).await;
+        assert_eq!(refused, (200, -32602));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_subscriptions_are_told_of_one_change() {
+    let server = server();
+    let site = Site::new(&server);
+    let message = listen_as(&json!("s"), &json!({"toolsListChanged": true}));
+    let mut exchanges: Vec<_> = (0..10_000).map(|_| site.open(&message)).collect();
+    for exchange in &mut exchanges {
+        exchange.next_message().await;
+    }
+    server.remove_tool("echo");
+    for exchange in &mut exchanges {
+        let message = exchange.next_message().await;
+        assert_eq!(message["method"], "notifications/tools/list_changed");
+    }
+    for exchange in exchanges {
+        exchange.leave();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_does_not_read_is_told_the_latest_only() {
+    let server = server();
+    let site = Site::new(&server);
+    let uris: Vec<_> = (0..10).map(|n| format!("test://item/{n}")).collect();
+    let mut exchange = listen(&site, &json!({"resourceSubscriptions": uris})).await;
+    exchange.client().take_only(0);
+    // Only some of these fit into what is on its way; of the rest, each resource is remembered once.
+    for round in 0..10_000 {
+        server.resource_updated(&uris[round % uris.len()]);
+        exchange.client().run();
+    }
+    exchange.client().take_more(usize::MAX);
+    let mut count = 0;
+    Site::settle().await;
+    exchange.advance();
+    while exchange.take_event().is_some() {
+        count += 1;
+        exchange.advance();
+    }
+    assert!((10..2000).contains(&count), "{count}");
+}

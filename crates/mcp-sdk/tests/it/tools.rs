@@ -1,0 +1,150 @@
+//! Arguments and results of tools, and their schemas.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use thruway_mcp_sdk::schema::{CallToolResult, JsonObject, StructuredContent, Tool};
+use thruway_mcp_sdk::{HandlerError, McpServer, Structured};
+
+use crate::fixtures::{Echo, Nothing, text, tool};
+use crate::http::{Message, Site};
+
+fn object(schema: Value) -> JsonObject {
+    match schema {
+        Value::Object(object) => object,
+        other => panic!("{other} is no object"),
+    }
+}
+
+fn weather() -> JsonObject {
+    object(json!({
+        "type": "object",
+        "properties": {"celsius": {"type": "number", "minimum": -273}},
+        "required": ["celsius"],
+    }))
+}
+
+/// A tool whose output schema was written by hand, and whose result is what it is told.
+fn server() -> McpServer {
+    let definition = Tool::new("weather").with_output_schema(weather());
+    McpServer::new("tools", "1").tool(definition, |result: Value| {
+        let Some(structured) = result.get("structured") else { return Ok(CallToolResult::text("nothing")) };
+        if structured == "error" {
+            return Err(HandlerError::failed("no weather today"));
+        }
+        let structured = StructuredContent::from_value(structured).unwrap();
+        Ok(CallToolResult { structured_content: Some(structured), ..CallToolResult::text("weather") })
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn structured_content_must_match_a_schema_given_by_hand() {
+    let site = Site::new(&server());
+    let call = |structured: Value| json!({"name": "weather", "arguments": {"structured": structured}});
+    let result = site.call("tools/call", call(json!({"celsius": 21.5}))).await;
+    assert_eq!(result["structuredContent"], json!({"celsius": 21.5}));
+    for wrong in [json!({}), json!({"celsius": "warm"}), json!({"celsius": -300}), json!(5), json!(null)] {
+        let refused = site.refused(&Message::modern("tools/call", call(wrong.clone()))).await;
+        assert_eq!(refused, (200, -32603), "{wrong}");
+    }
+    assert_eq!(site.refused(&Message::modern("tools/call", tool("weather"))).await, (200, -32603));
+    let failed = site.call("tools/call", call(json!("error"))).await;
+    assert_eq!((&failed["isError"], text(&failed)), (&json!(true), "no weather today"));
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Booking {
+    #[schemars(range(min = 1, max = 9))]
+    guests: u8,
+    #[schemars(length(max = 5))]
+    name: String,
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_are_checked_against_everything_the_schema_says() {
+    let server = McpServer::new("tools", "1")
+        .tool(Tool::new("book"), |Booking { guests, name }: Booking| format!("{name} {guests}"));
+    let site = Site::new(&server);
+    let call = |arguments: Value| json!({"name": "book", "arguments": arguments});
+    assert_eq!(text(&site.call("tools/call", call(json!({"guests": 9, "name": "Ada"}))).await), "Ada 9");
+    for wrong in [
+        json!({"guests": 0, "name": "Ada"}),
+        json!({"guests": 10, "name": "Ada"}),
+        json!({"guests": 1, "name": "Augusta"}),
+        json!({"guests": 1.5, "name": "Ada"}),
+        json!({"guests": 1}),
+        json!([]),
+        json!("x"),
+    ] {
+        let result = site.call("tools/call", call(wrong.clone())).await;
+        assert!(
+            result["isError"] == true && text(&result).contains("invalid arguments"),
+            "{wrong}: {result}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_are_an_object_whatever_they_are_read_as() {
+    // Types that serde reads from objects it reads from arrays too.
+    let site = Site::new(&crate::fixtures::server());
+    for wrong in [json!(["m"]), json!("m"), json!(5)] {
+        let params = json!({"name": "echo", "arguments": wrong});
+        assert_eq!(site.call("tools/call", params).await["isError"], true, "{wrong}");
+        let params = json!({"name": "greeting", "arguments": wrong});
+        assert_eq!(site.refused(&Message::modern("prompts/get", params)).await, (200, -32602), "{wrong}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_that_are_too_deep_or_say_something_twice_are_refused() {
+    let site = Site::new(&crate::fixtures::server());
+    let deep = format!(r#"{{"message":"m","x":{}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    for arguments in [r#"{"message":"m","message":"n"}"#, &deep.replace("\"x\"", "\"message\"")] {
+        let message = Message::modern("tools/call", json!({"name": "echo", "arguments": "here"}));
+        let content = String::from_utf8(message.content.clone()).unwrap().replace("\"here\"", arguments);
+        let response = site.send(&Message { content: content.into(), ..message }).await;
+        assert_eq!((response.status, &response.message()["result"]["isError"]), (200, &json!(true)));
+    }
+    // What no type has is passed over, however deep it is.
+    let message = Message::modern("tools/call", json!({"name": "echo", "arguments": "here"}));
+    let content = String::from_utf8(message.content.clone()).unwrap().replace("\"here\"", &deep);
+    let response = site.send(&Message { content: content.into(), ..message }).await;
+    assert_eq!(response.message()["result"]["structuredContent"], json!({"message": "m"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_violation_quotes_is_bounded() {
+    let server = McpServer::new("tools", "1")
+        .tool(Tool::new("book"), |Booking { guests, name }: Booking| format!("{name} {guests}"))
+        .tool(Tool::new("echo"), |echo: Echo| echo.message);
+    let site = Site::new(&server);
+    let long = "ü".repeat(100_000);
+    let params = json!({"name": "book", "arguments": {"guests": long, "name": long}});
+    assert!(text(&site.call("tools/call", params).await).len() < 2000);
+    let params = json!({"name": "echo", "arguments": {"message": [long]}});
+    assert!(text(&site.call("tools/call", params).await).len() < 2000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_fetched_for_a_schema() {
+    let schema = object(json!({"type": "object", "$ref": "https://localhost:1/schema.json"}));
+    let server = McpServer::new("tools", "1");
+    let refused = server.add_tool(Tool::new("remote").with_input_schema(schema.clone()), |_: Value| "");
+    assert!(refused.unwrap_err().to_string().contains("remote"));
+    let refused = server.add_tool(Tool::new("remote").with_output_schema(schema), |_: Nothing| "");
+    assert!(refused.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn schemas_are_those_of_the_types() {
+    let server = McpServer::new("tools", "1").tool(Tool::new("echo"), |echo: Echo| Structured(echo));
+    let site = Site::new(&server);
+    let tools = site.call("tools/list", json!({})).await;
+    let tool = &tools["tools"][0];
+    for schema in [&tool["inputSchema"], &tool["outputSchema"]] {
+        assert_eq!(schema["type"], "object");
+        assert_eq!(schema["properties"]["message"]["type"], "string");
+        assert_eq!(schema["required"], json!(["message"]));
+    }
+}
