@@ -15,6 +15,8 @@ use thruway_mcp::json_rpc::Error;
 use thruway_mcp::params::Params;
 use thruway_net::Clock;
 
+use crate::authorization::Caller;
+
 /// What is remembered from earlier rounds.
 #[derive(Default, Debug, Serialize, Deserialize)]
 pub(crate) struct State {
@@ -37,6 +39,7 @@ pub(crate) struct RequestBinding([u8; 32]);
 /// What a state is bound to, kept until it is known whether there will be one.
 #[derive(Clone, Debug)]
 pub(crate) struct BoundRequest {
+    caller: Option<String>,
     method: String,
     name: String,
     uri: String,
@@ -44,8 +47,9 @@ pub(crate) struct BoundRequest {
 }
 
 impl BoundRequest {
-    pub(crate) fn new(method: &str, params: &Params<'_>) -> Self {
+    pub(crate) fn new(caller: &Caller, method: &str, params: &Params<'_>) -> Self {
         Self {
+            caller: caller.principal(),
             method: method.to_owned(),
             name: params.name.as_deref().unwrap_or_default().to_owned(),
             uri: params.uri.as_deref().unwrap_or_default().to_owned(),
@@ -56,7 +60,7 @@ impl BoundRequest {
     pub(crate) fn binding(&self) -> RequestBinding {
         // What was accepted before is JSON, but perhaps too deep to be compared as a value.
         let arguments = serde_json::from_str(&self.arguments).unwrap_or_else(|_| (&*self.arguments).into());
-        RequestBinding::new(None, [&self.method, &self.name, &self.uri], &arguments)
+        RequestBinding::new(self.caller.as_deref(), [&self.method, &self.name, &self.uri], &arguments)
     }
 }
 

@@ -28,6 +28,11 @@ impl Challenge {
             Some("invalid_request") => StatusCode::BAD_REQUEST,
             _ => StatusCode::UNAUTHORIZED,
         };
+        self.onto(Response::new(status))
+    }
+
+    /// `response` with what would help.
+    pub(crate) fn onto(self, response: Response) -> Response {
         let mut value = format!("Bearer resource_metadata=\"{}\"", self.metadata);
         // Writing to a string cannot fail.
         if let Some(error) = self.error {
@@ -36,6 +41,6 @@ impl Challenge {
         if !self.scopes.is_empty() {
             let _ = write!(value, ", scope=\"{}\"", self.scopes);
         }
-        Response::new(status).with_field("WWW-Authenticate", value)
+        response.with_field("WWW-Authenticate", value)
     }
 }

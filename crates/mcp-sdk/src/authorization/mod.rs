@@ -2,6 +2,7 @@
 
 mod identity;
 mod jwt;
+mod caller;
 mod challenge;
 
 #[cfg(test)]
@@ -17,6 +18,7 @@ use thruway_server::{FieldLinesBuf, Response};
 pub use identity::Identity;
 pub use jwt::{InvalidKeys, JwtVerifier};
 
+pub(crate) use caller::Caller;
 pub(crate) use challenge::Challenge;
 
 /// Who may use an endpoint: callers with a token that was issued for it (RFC 6750, RFC 9728).
@@ -110,19 +112,15 @@ impl Authorization {
         let Ok(identity) = self.shared.verifier.verify(token) else {
             return Err(self.challenge(Some("invalid_token")));
         };
-        self.require(&identity, &self.shared.scopes)?;
+        if !self.shared.scopes.iter().all(|scope| identity.has_scope(scope)) {
+            return Err(self.insufficient(&self.shared.scopes));
+        }
         Ok(Arc::new(identity))
     }
 
-    /// Whether the caller has been given `scopes`.
-    ///
-    /// # Errors
-    /// What to tell them if not.
-    pub(crate) fn require(&self, identity: &Identity, scopes: &[String]) -> Result<(), Challenge> {
-        if scopes.iter().all(|scope| identity.has_scope(scope)) {
-            return Ok(());
-        }
-        Err(self.challenge(Some("insufficient_scope")).with_scopes(scopes))
+    /// What those are told who have not been given all of `scopes`.
+    pub(crate) fn insufficient(&self, scopes: &[String]) -> Challenge {
+        self.challenge(Some("insufficient_scope")).with_scopes(scopes)
     }
 
     fn challenge(&self, error: Option<&'static str>) -> Challenge {

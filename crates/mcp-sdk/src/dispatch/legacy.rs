@@ -11,6 +11,7 @@ use thruway_mcp::schema::{
 use thruway_mcp::{Revision, legacy};
 
 use super::{Answering, Reply, Status};
+use crate::authorization::Caller;
 use crate::handlers::{Call, ClientSide};
 use crate::server::{Change, McpServer};
 use crate::session::Session;
@@ -45,6 +46,7 @@ pub(crate) fn handle_request(
     revision: Revision,
     request: &Request<'_>,
     params: &Params<'_>,
+    caller: &Caller,
     output: &mut Vec<u8>,
 ) -> Reply {
     let id = &request.id;
@@ -55,7 +57,7 @@ pub(crate) fn handle_request(
         methods::RESOURCES_UNSUBSCRIBE => unsubscribe(session, request),
         _ => {
             let client = session.map_or(ClientSide::Unknown, ClientSide::Legacy);
-            let call = Call::new(revision, &request.method, params, client);
+            let call = Call::new(revision, &request.method, params, client, caller);
             let answering = Answering::Legacy { shared: server.shared.clone(), revision };
             if let Some(reply) = answering.handle(request, params, &call, output) {
                 return reply;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_result};
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_error, write_result};
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{
     CompleteRequestParams, CompleteResult, Completion, CompletionReference, ReadResourceResult, methods,
@@ -31,10 +31,7 @@ impl Answering {
             methods::RESOURCES_LIST => self.list(&registry.resources, id, params, output),
             methods::RESOURCES_TEMPLATES_LIST => self.list(&registry.templates, id, params, output),
             methods::PROMPTS_LIST => self.list(&registry.prompts, id, params, output),
-            methods::TOOLS_CALL => match find(&registry.tools, "tool", params) {
-                Ok(tool) => self.answer(id, call, output, |call| tool.call(params.arguments, call)),
-                Err(error) => Reply::error(output, id, &error),
-            },
+            methods::TOOLS_CALL => self.call_tool(&registry, id, params, call, output),
             methods::PROMPTS_GET => match find(&registry.prompts, "prompt", params) {
                 Ok(prompt) => self.answer(id, call, output, |call| prompt.get(params.arguments, call)),
                 Err(error) => Reply::error(output, id, &error),
@@ -67,6 +64,27 @@ impl Answering {
             }
         });
         Reply::Now(Status::Ok)
+    }
+
+    fn call_tool(
+        self,
+        registry: &Registry,
+        id: &Id<'_>,
+        params: &Params<'_>,
+        call: &Call<'_>,
+        output: &mut Vec<u8>,
+    ) -> Reply {
+        let tool = match find(&registry.tools, "tool", params) {
+            Ok(tool) => tool,
+            Err(error) => return Reply::error(output, id, &error),
+        };
+        let scopes = registry.tool_scopes.get(tool.key()).map_or(&[][..], Vec::as_slice);
+        if !call.caller().may(scopes) {
+            let error = Error::new(ErrorCode::INVALID_REQUEST, "the caller may not call this tool");
+            write_error(output, Some(id), &error);
+            return Reply::Forbidden(scopes.to_vec());
+        }
+        self.answer(id, call, output, |call| tool.call(params.arguments, call))
     }
 
     fn read(

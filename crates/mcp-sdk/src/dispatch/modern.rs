@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{Answering, Exchange, Reply, Said, Status};
 use crate::ask::{BoundRequest, Rounds};
+use crate::authorization::Caller;
 use crate::handlers::{Call, ClientSide};
 use crate::server::{Change, McpServer, Shared, Subscription};
 
@@ -21,6 +22,7 @@ pub(crate) fn handle_request(
     request: &Request<'_>,
     params: &Params<'_>,
     headers: Option<FieldLines<'_>>,
+    caller: &Caller,
     output: &mut Vec<u8>,
 ) -> Reply {
     let id = &request.id;
@@ -37,10 +39,10 @@ pub(crate) fn handle_request(
     let handled = match &*request.method {
         methods::SERVER_DISCOVER => Some(discover(shared, id, output)),
         methods::SUBSCRIPTIONS_LISTEN => Some(listen(shared, request, output)),
-        _ => match begin(shared, &request.method, params) {
+        _ => match begin(shared, caller, &request.method, params) {
             Err(error) => Some(Reply::error(output, id, &error)),
             Ok(rounds) => {
-                let call = Call::new(revision, &request.method, params, ClientSide::Modern(&rounds));
+                let call = Call::new(revision, &request.method, params, ClientSide::Modern(&rounds), caller);
                 let answering = Answering::Modern { shared: shared.clone(), rounds: rounds.clone() };
                 answering.handle(request, params, &call, output)
             }
@@ -72,12 +74,12 @@ fn check_headers(
 }
 
 /// What earlier rounds have brought, for methods whose handlers may ask.
-fn begin(shared: &Shared, method: &str, params: &Params<'_>) -> Result<Arc<Rounds>, Error> {
+fn begin(shared: &Shared, caller: &Caller, method: &str, params: &Params<'_>) -> Result<Arc<Rounds>, Error> {
     let may_ask = matches!(method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ);
     if !may_ask {
         return Ok(Arc::default());
     }
-    Rounds::resume(params, &shared.state_key, || BoundRequest::new(method, params)).map(Arc::new)
+    Rounds::resume(params, &shared.state_key, || BoundRequest::new(caller, method, params)).map(Arc::new)
 }
 
 fn arguments(params: &Params<'_>) -> Value {
@@ -182,7 +184,14 @@ mod tests {
         let lines = [("MCP-Protocol-Version", header), ("Mcp-Method", methods::SERVER_DISCOVER)];
         let headers = field_lines(&lines, &mut octets, &mut spans);
         let mut output = Vec::new();
-        handle_request(&McpServer::new("test", "1"), &request, &params, Some(headers), &mut output);
+        handle_request(
+            &McpServer::new("test", "1"),
+            &request,
+            &params,
+            Some(headers),
+            &Caller::Anonymous,
+            &mut output,
+        );
         let answer: Value = serde_json::from_slice(&output).unwrap();
         ErrorCode(answer["error"]["code"].as_i64().unwrap_or_default())
     }

@@ -8,6 +8,8 @@ use super::Exchange;
 pub(crate) enum Reply {
     /// The answer was appended to the output.
     Now(Status),
+    /// The answer, an error, was appended to the output: the caller would have to be given these scopes first.
+    Forbidden(Vec<String>),
     /// The answer will come, perhaps after other messages.
     Later(Exchange),
 }

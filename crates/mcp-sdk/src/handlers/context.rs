@@ -20,7 +20,9 @@ use thruway_mcp::{Revision, modern};
 use tokio::sync::mpsc;
 
 use super::HandlerError;
+use crate::Identity;
 use crate::ask::{BoundRequest, Question, Rounds};
+use crate::authorization::Caller;
 use crate::dispatch::Said;
 use crate::session::Session;
 
@@ -30,6 +32,7 @@ pub struct Call<'a> {
     method: &'a str,
     params: &'a Params<'a>,
     client: ClientSide<'a>,
+    caller: &'a Caller,
     /// What the handler says before its answer, once it has asked for a context.
     pub(crate) messages: RefCell<Option<(Context, mpsc::Receiver<Said>)>>,
 }
@@ -50,13 +53,23 @@ impl<'a> Call<'a> {
         method: &'a str,
         params: &'a Params<'a>,
         client: ClientSide<'a>,
+        caller: &'a Caller,
     ) -> Self {
-        Self { revision, method, params, client, messages: RefCell::new(None) }
+        Self { revision, method, params, client, caller, messages: RefCell::new(None) }
+    }
+
+    pub(crate) const fn caller(&self) -> &'a Caller {
+        self.caller
+    }
+
+    /// Who calls, if the endpoint asks for tokens.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.caller.identity().map(|identity| &**identity)
     }
 
     /// What the answers to questions of the handler will be bound to.
     pub(crate) fn bound(&self) -> BoundRequest {
-        BoundRequest::new(self.method, self.params)
+        BoundRequest::new(self.caller, self.method, self.params)
     }
 
     /// The revision of the protocol that the request is in.
@@ -107,6 +120,7 @@ impl<'a> Call<'a> {
         };
         let context = Context(Arc::new(Inner {
             revision: self.revision,
+            identity: self.caller.identity().cloned(),
             client_info: self.client_info(),
             client_capabilities: self.client_capabilities(),
             meta: meta.others.iter().map(|(name, value)| (name.to_string(), value.get().into())).collect(),
@@ -127,6 +141,7 @@ pub struct Context(Arc<Inner>);
 
 struct Inner {
     revision: Revision,
+    identity: Option<Arc<Identity>>,
     client_info: Option<Implementation>,
     client_capabilities: Result<ClientCapabilities, Error>,
     meta: Vec<(String, Box<str>)>,
@@ -148,6 +163,11 @@ impl Context {
     /// The revision of the protocol that the request is in.
     pub fn revision(&self) -> Revision {
         self.0.revision
+    }
+
+    /// Who calls, if the endpoint asks for tokens.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.0.identity.as_deref()
     }
 
     /// A member of the request's `_meta` that the protocol does not define, such as `traceparent`.

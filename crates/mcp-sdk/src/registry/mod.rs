@@ -6,6 +6,8 @@ mod uri_template;
 mod tools;
 mod prompts;
 
+use std::collections::HashMap;
+
 pub(crate) use list::{List, Named};
 pub use prompts::CompletionInput;
 pub(crate) use prompts::{CompletionHandler, PromptEntry};
@@ -18,6 +20,8 @@ pub use uri_template::{InvalidUriTemplate, UriParameters};
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     pub(crate) tools: List<ToolEntry>,
+    /// What callers must have been given before they may call some tools.
+    pub(crate) tool_scopes: HashMap<String, Vec<String>>,
     pub(crate) resources: List<ResourceEntry>,
     pub(crate) templates: List<TemplateEntry>,
     pub(crate) prompts: List<PromptEntry>,

@@ -88,6 +88,23 @@ impl McpServer {
         self
     }
 
+    /// Lets only callers call `tool` whose tokens have all of `scopes`. Over Streamable HTTP that takes an endpoint that
+    /// [asks who they are](crate::McpEndpoint::authorize): otherwise nobody has any. Those on the standard input and
+    /// output, or in this process, may do everything.
+    #[must_use]
+    pub fn require_scopes<T: Into<String>>(
+        self,
+        tool: impl Into<String>,
+        scopes: impl IntoIterator<Item = T>,
+    ) -> Self {
+        let tool = tool.into();
+        let scopes: Vec<String> = scopes.into_iter().map(Into::into).collect();
+        self.shared.change(|registry| {
+            registry.tool_scopes.insert(tool.clone(), scopes.clone());
+        });
+        self
+    }
+
     /// Offers a resource. What the handler returns becomes its content, with its URI and type.
     #[must_use]
     pub fn resource<I: From<UriParameters>, M>(

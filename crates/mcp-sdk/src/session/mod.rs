@@ -24,6 +24,8 @@ pub(crate) use streams::{Event, EventId, EventKind, EventStream, Streams};
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) revision: Revision,
+    /// Whose it is, where callers are known: others do not find it.
+    owner: Option<String>,
     pub(crate) client_info: Implementation,
     pub(crate) client_capabilities: ClientCapabilities,
     /// The place of the level in [`LoggingLevel::ALL`].
@@ -54,6 +56,7 @@ impl Session {
     ) -> Self {
         Self {
             revision,
+            owner: None,
             client_info: params.client_info,
             client_capabilities: params.capabilities,
             log_level: AtomicU8::new(LoggingLevel::Info as u8),
@@ -65,6 +68,11 @@ impl Session {
             is_ended: AtomicBool::new(false),
             ended: Notify::new(),
         }
+    }
+
+    /// The same, for nobody but `owner`.
+    pub(crate) fn owned_by(self, owner: Option<String>) -> Self {
+        Self { owner, ..self }
     }
 
     /// From which level on the client wants log messages.
@@ -164,9 +172,9 @@ impl Sessions {
         id
     }
 
-    /// The session, if it has not ended.
-    pub(crate) fn find(&self, id: &str) -> Option<Arc<Session>> {
-        self.find_at(now().as_secs(), id)
+    /// The session, if it is `owner`'s and has not ended.
+    pub(crate) fn find(&self, id: &str, owner: Option<&str>) -> Option<Arc<Session>> {
+        self.find_at(now().as_secs(), id).filter(|session| session.owner.as_deref() == owner)
     }
 
     fn find_at(&self, now: u64, id: &str) -> Option<Arc<Session>> {
@@ -180,9 +188,9 @@ impl Sessions {
         Some(session.clone())
     }
 
-    /// Ends a session; whether there was such a one.
-    pub(crate) fn remove(&self, id: &str) -> bool {
-        end(self.lock().remove(id).as_ref())
+    /// Ends a session; whether there was such a one of `owner`'s.
+    pub(crate) fn remove(&self, id: &str, owner: Option<&str>) -> bool {
+        self.find(id, owner).is_some() && end(self.lock().remove(id).as_ref())
     }
 
     /// Whether a session has not been used for too long. One that somebody else holds is in use: a stream is open, or a

@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 use super::input::Input;
 use super::lines::{LINE_BYTES_MAX, Line, Lines};
 use super::output::Output;
+use crate::authorization::Caller;
 use crate::dispatch::{Exchange, Reply, legacy, modern};
 use crate::server::McpServer;
 use crate::session::{InFlight, Session};
@@ -174,12 +175,22 @@ impl Connection {
             Err(error) => return write_error(answers, Some(&request.id), &error),
         };
         let reply = match dual_era::era_of(&request.method, &params, None) {
-            Era::Modern => modern::handle_request(&self.server, request, &params, None, answers),
+            Era::Modern => {
+                modern::handle_request(&self.server, request, &params, None, &Caller::Local, answers)
+            }
             Era::Legacy if request.method == methods::INITIALIZE => return self.initialize(request, answers),
             Era::Legacy => {
                 let session = self.session();
                 let revision = session.map_or(Revision::LATEST_LEGACY, |session| session.revision);
-                legacy::handle_request(&self.server, session, revision, request, &params, answers)
+                legacy::handle_request(
+                    &self.server,
+                    session,
+                    revision,
+                    request,
+                    &params,
+                    &Caller::Local,
+                    answers,
+                )
             }
         };
         if let Reply::Later(exchange) = reply {

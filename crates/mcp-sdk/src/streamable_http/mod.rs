@@ -9,10 +9,13 @@ mod answer;
 use std::sync::Arc;
 
 use thruway_message::{FieldLines, Method};
-use thruway_server::{Answer, Handler, IntoResponse, Rejection, Request, StatusCode};
+use thruway_net::PooledBuffer;
+use thruway_server::{Answer, Handler, IntoResponse, Rejection, Request, Response, StatusCode};
 
+use crate::authorization::{Authorization, Caller, Challenge};
+use crate::dispatch::Status;
 use crate::server::McpServer;
-use answer::{json_error, method_not_allowed};
+use answer::{json, json_error, method_not_allowed};
 use guard::Guard;
 
 /// The MCP endpoint of a server: mount it in a router at `/mcp` or wherever you like.
@@ -28,12 +31,21 @@ pub struct McpEndpoint {
 struct Endpoint {
     server: McpServer,
     guard: Guard,
+    authorization: Option<Authorization>,
+}
+
+/// A request to the endpoint, and on whose behalf it came.
+struct Incoming<'a> {
+    server: &'a McpServer,
+    fields: FieldLines<'a>,
+    caller: Caller,
 }
 
 impl McpServer {
     /// The endpoint that serves this over Streamable HTTP.
     pub fn endpoint(&self) -> McpEndpoint {
-        McpEndpoint { endpoint: Arc::new(Endpoint { server: self.clone(), guard: Guard::default() }) }
+        let endpoint = Endpoint { server: self.clone(), guard: Guard::default(), authorization: None };
+        McpEndpoint { endpoint: Arc::new(endpoint) }
     }
 }
 
@@ -42,6 +54,13 @@ impl McpEndpoint {
     #[must_use]
     pub fn allow_host(mut self, host: impl AsRef<str>) -> Self {
         Arc::make_mut(&mut self.endpoint).guard.allow(host.as_ref());
+        self
+    }
+
+    /// Asks every caller for a token.
+    #[must_use]
+    pub fn authorize(mut self, authorization: Authorization) -> Self {
+        Arc::make_mut(&mut self.endpoint).authorization = Some(authorization);
         self
     }
 
@@ -82,12 +101,34 @@ impl Endpoint {
                 "requests to this host or from this page are not allowed",
             ));
         }
+        let caller = match self.identify(fields) {
+            Ok(caller) => caller,
+            Err(challenge) => return Answer::Now(challenge.into_response()),
+        };
+        let incoming = Incoming { server: &self.server, fields, caller };
         match method {
-            Method::Post => post::handle(&self.server, fields, content),
-            Method::Get => sessions::handle_get(&self.server, fields),
-            Method::Delete => Answer::Now(sessions::handle_delete(&self.server, fields)),
+            Method::Post => post::handle(&incoming, content),
+            Method::Get => sessions::handle_get(&incoming),
+            Method::Delete => Answer::Now(sessions::handle_delete(&incoming)),
             _ => Answer::Now(method_not_allowed()),
         }
+    }
+
+    fn identify(&self, fields: FieldLines<'_>) -> Result<Caller, Challenge> {
+        match &self.authorization {
+            None => Ok(Caller::Anonymous),
+            Some(authorization) => {
+                let identity = authorization.identify(fields)?;
+                Ok(Caller::Identified(identity, authorization.clone()))
+            }
+        }
+    }
+}
+
+impl Incoming<'_> {
+    /// A refusal for want of `scopes`, with the error that says so.
+    fn forbid(&self, error: PooledBuffer, scopes: &[String]) -> Response {
+        self.caller.forbid(json(Status::Ok, error), scopes)
     }
 }
 

@@ -9,20 +9,19 @@ use thruway_net::PooledBuffer;
 use thruway_server::{Answer, Response, StatusCode};
 
 use super::answer::{SILENCE_MAX, event, json, json_error, json_of};
-use super::sessions;
+use super::{Incoming, sessions};
 use crate::dispatch::{Exchange, Outgoing, Reply, Status, modern};
-use crate::server::McpServer;
 
-pub(super) fn handle(server: &McpServer, fields: FieldLines<'_>, content: &[u8]) -> Answer {
-    if let Some(refusal) = refusal(fields) {
+pub(super) fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
+    if let Some(refusal) = refusal(incoming.fields) {
         return Answer::Now(refusal);
     }
     if let Some(batch) = json_rpc::split_batch(content) {
-        return sessions::handle_batch(server, fields, batch);
+        return sessions::handle_batch(incoming, batch);
     }
     match json_rpc::parse(content) {
-        Ok(Message::Request(request)) => handle_request(server, fields, &request),
-        Ok(message) => Answer::Now(sessions::handle_other(server, fields, &message)),
+        Ok(Message::Request(request)) => handle_request(incoming, &request),
+        Ok(message) => Answer::Now(sessions::handle_other(incoming, &message)),
         Err(invalid) => {
             let mut output = PooledBuffer::take();
             write_error(&mut output, invalid.id.as_ref(), &invalid.error);
@@ -31,7 +30,7 @@ pub(super) fn handle(server: &McpServer, fields: FieldLines<'_>, content: &[u8])
     }
 }
 
-fn handle_request(server: &McpServer, fields: FieldLines<'_>, request: &Request<'_>) -> Answer {
+fn handle_request(incoming: &Incoming<'_>, request: &Request<'_>) -> Answer {
     let mut output = PooledBuffer::take();
     let params = match Params::parse(request.params) {
         Ok(params) => params,
@@ -40,13 +39,21 @@ fn handle_request(server: &McpServer, fields: FieldLines<'_>, request: &Request<
             return Answer::Now(json(Status::BadRequest, output));
         }
     };
-    let version = fields.field("mcp-protocol-version").and_then(|value| value.as_str());
+    let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     match dual_era::era_of(&request.method, &params, version) {
-        Era::Modern => match modern::handle_request(server, request, &params, Some(fields), &mut output) {
+        Era::Modern => match modern::handle_request(
+            incoming.server,
+            request,
+            &params,
+            Some(incoming.fields),
+            &incoming.caller,
+            &mut output,
+        ) {
             Reply::Now(status) => Answer::Now(json(status, output)),
+            Reply::Forbidden(scopes) => Answer::Now(incoming.forbid(output, &scopes)),
             Reply::Later(exchange) => later(exchange, request.method == methods::SUBSCRIPTIONS_LISTEN),
         },
-        Era::Legacy => sessions::handle_request(server, fields, version, request, &params, output),
+        Era::Legacy => sessions::handle_request(incoming, version, request, &params, output),
     }
 }
 

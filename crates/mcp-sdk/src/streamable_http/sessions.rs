@@ -9,44 +9,53 @@ use thruway_mcp::json_rpc::{self, Error, ErrorCode, Message, Notification, Reque
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{CancelledNotificationParams, methods};
 use thruway_mcp::{Era, Revision};
-use thruway_message::FieldLines;
 use thruway_net::PooledBuffer;
 use thruway_server::{Answer, EventSender, Response, StatusCode};
 
+use super::Incoming;
 use super::answer::{SILENCE_MAX, accepted, event, json, json_error, json_of, method_not_allowed};
 use super::post::unexpected_batch;
 use crate::dispatch::{Exchange, Outgoing, Reply, Said, Status, legacy, modern};
-use crate::server::{LegacySessions, McpServer};
+use crate::server::LegacySessions;
 use crate::session::{Event, EventId, EventKind, EventStream, InFlightGuard, InUse, Session};
 
 /// A request by POST.
 pub(super) fn handle_request(
-    server: &McpServer,
-    fields: FieldLines<'_>,
+    incoming: &Incoming<'_>,
     version: Option<&str>,
     request: &Request<'_>,
     params: &Params<'_>,
     mut output: PooledBuffer,
 ) -> Answer {
     if request.method == methods::INITIALIZE {
-        return Answer::Now(initialize(server, request, output));
+        return Answer::Now(initialize(incoming, request, output));
     }
-    let (session, revision) = match session_of(server, fields, version) {
+    let (session, revision) = match session_of(incoming, version) {
         Ok(found) => found,
         Err(refusal) => return Answer::Now(refusal),
     };
-    match legacy::handle_request(server, session.as_ref(), revision, request, params, &mut output) {
+    match legacy::handle_request(
+        incoming.server,
+        session.as_ref(),
+        revision,
+        request,
+        params,
+        &incoming.caller,
+        &mut output,
+    ) {
         Reply::Now(status) => Answer::Now(json(status, output)),
+        Reply::Forbidden(scopes) => Answer::Now(incoming.forbid(output, &scopes)),
         Reply::Later(exchange) => later(exchange, session, request),
     }
 }
 
-fn initialize(server: &McpServer, request: &Request<'_>, mut output: PooledBuffer) -> Response {
-    let session = legacy::initialize(server, request, &mut output);
+fn initialize(incoming: &Incoming<'_>, request: &Request<'_>, mut output: PooledBuffer) -> Response {
+    let session = legacy::initialize(incoming.server, request, &mut output);
     let response = json(Status::Ok, output);
-    match (session, server.shared.options.legacy_sessions) {
+    match (session, incoming.server.shared.options.legacy_sessions) {
         (Some(session), LegacySessions::Stateful) => {
-            response.with_field(SESSION_ID, &*server.shared.sessions.insert(session))
+            let session = session.owned_by(incoming.caller.principal());
+            response.with_field(SESSION_ID, &*incoming.server.shared.sessions.insert(session))
         }
         _ => response,
     }
@@ -54,8 +63,7 @@ fn initialize(server: &McpServer, request: &Request<'_>, mut output: PooledBuffe
 
 /// The session that a request belongs to, and the revision it is in.
 fn session_of(
-    server: &McpServer,
-    fields: FieldLines<'_>,
+    incoming: &Incoming<'_>,
     version: Option<&str>,
 ) -> Result<(Option<Arc<Session>>, Revision), Response> {
     let version = match version.map(str::parse::<Revision>) {
@@ -63,15 +71,15 @@ fn session_of(
         Some(Ok(revision)) => Some(revision),
         Some(Err(_)) => return Err(json_error(StatusCode::BAD_REQUEST, "unsupported protocol version")),
     };
-    if server.shared.options.legacy_sessions == LegacySessions::Stateless {
+    if incoming.server.shared.options.legacy_sessions == LegacySessions::Stateless {
         // What clients of 2025-03-26 do not say.
         return Ok((None, version.unwrap_or(Revision::R20250326)));
     }
-    let id = fields.field(SESSION_ID).and_then(|value| value.as_str());
+    let id = incoming.fields.field(SESSION_ID).and_then(|value| value.as_str());
     let Some(id) = id else {
         return Err(json_error(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is missing"));
     };
-    match server.shared.sessions.find(id) {
+    match incoming.server.shared.sessions.find(id, incoming.caller.principal().as_deref()) {
         Some(session) => {
             let revision = session.revision;
             Ok((Some(session), revision))
@@ -196,21 +204,21 @@ fn only_id(id: EventId) -> thruway_server::Event {
 }
 
 /// A stream of what the server has to say by itself, or of what a client has missed.
-pub(super) fn handle_get(server: &McpServer, fields: FieldLines<'_>) -> Answer {
-    if server.shared.options.legacy_sessions == LegacySessions::Stateless {
+pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
+    if incoming.server.shared.options.legacy_sessions == LegacySessions::Stateless {
         return Answer::Now(method_not_allowed());
     }
-    let version = fields.field("mcp-protocol-version").and_then(|value| value.as_str());
+    let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     if is_modern(version) {
         return Answer::Now(method_not_allowed());
     }
-    let session = match session_of(server, fields, version) {
+    let session = match session_of(incoming, version) {
         Ok((Some(session), _)) => session,
         Ok((None, _)) => return Answer::Now(method_not_allowed()),
-        Err(_) if fields.field(SESSION_ID).is_none() => return Answer::Now(method_not_allowed()),
+        Err(_) if incoming.fields.field(SESSION_ID).is_none() => return Answer::Now(method_not_allowed()),
         Err(refusal) => return Answer::Now(refusal),
     };
-    if let Some(last) = fields.field("last-event-id") {
+    if let Some(last) = incoming.fields.field("last-event-id") {
         match last.as_str().and_then(|last| last.parse().ok()) {
             // The stream of what the server says by itself keeps nothing: it just goes on.
             Some(EventId { stream: 0, .. }) => {}
@@ -248,11 +256,11 @@ fn no_such_event() -> Response {
 }
 
 /// The end of a session.
-pub(super) fn handle_delete(server: &McpServer, fields: FieldLines<'_>) -> Response {
-    let Some(id) = fields.field(SESSION_ID).and_then(|value| value.as_str()) else {
+pub(super) fn handle_delete(incoming: &Incoming<'_>) -> Response {
+    let Some(id) = incoming.fields.field(SESSION_ID).and_then(|value| value.as_str()) else {
         return method_not_allowed();
     };
-    if server.shared.sessions.remove(id) {
+    if incoming.server.shared.sessions.remove(id, incoming.caller.principal().as_deref()) {
         Response::new(StatusCode::NO_CONTENT)
     } else {
         json_error(StatusCode::NOT_FOUND, "there is no such session, or it has ended")
@@ -260,15 +268,15 @@ pub(super) fn handle_delete(server: &McpServer, fields: FieldLines<'_>) -> Respo
 }
 
 /// A notification, or a response to a request of the server.
-pub(super) fn handle_other(server: &McpServer, fields: FieldLines<'_>, message: &Message<'_>) -> Response {
-    let version = fields.field("mcp-protocol-version").and_then(|value| value.as_str());
+pub(super) fn handle_other(incoming: &Incoming<'_>, message: &Message<'_>) -> Response {
+    let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     if is_modern(version) {
         return match message {
             Message::Notification(_) => accepted(),
             _ => json_error(StatusCode::BAD_REQUEST, "clients send no responses"),
         };
     }
-    match session_of(server, fields, version) {
+    match session_of(incoming, version) {
         Ok((Some(session), _)) => {
             deliver(&session, message);
             accepted()
@@ -300,16 +308,12 @@ fn handle_notification(session: &Session, notification: &Notification<'_>) {
 }
 
 /// Several messages at once, which one revision has: each request is answered, and the answers are one array.
-pub(super) fn handle_batch(
-    server: &McpServer,
-    fields: FieldLines<'_>,
-    batch: Result<Vec<&RawValue>, Error>,
-) -> Answer {
-    let version = fields.field("mcp-protocol-version").and_then(|value| value.as_str());
+pub(super) fn handle_batch(incoming: &Incoming<'_>, batch: Result<Vec<&RawValue>, Error>) -> Answer {
+    let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     if is_modern(version) {
         return Answer::Now(unexpected_batch());
     }
-    let (session, revision) = match session_of(server, fields, version) {
+    let (session, revision) = match session_of(incoming, version) {
         Ok(found) => found,
         Err(refusal) => return Answer::Now(refusal),
     };
@@ -327,7 +331,7 @@ pub(super) fn handle_batch(
     let mut answers = Vec::new();
     let mut exchanges = Vec::new();
     for message in messages {
-        match answer_one(server, session.as_ref(), revision, message.get().as_bytes()) {
+        match answer_one(incoming, session.as_ref(), revision, message.get().as_bytes()) {
             (Handled::Accepted, _) => {}
             (Handled::Now, answer) => answers.push(answer),
             (Handled::Later(exchange, in_flight), _) => exchanges.push((exchange, in_flight)),
@@ -372,14 +376,14 @@ enum Handled {
 }
 
 fn answer_one(
-    server: &McpServer,
+    incoming: &Incoming<'_>,
     session: Option<&Arc<Session>>,
     revision: Revision,
     message: &[u8],
 ) -> (Handled, Vec<u8>) {
     let mut output = Vec::new();
     let handled = match json_rpc::parse(message) {
-        Ok(Message::Request(request)) => answer_request(server, session, revision, &request, &mut output),
+        Ok(Message::Request(request)) => answer_request(incoming, session, revision, &request, &mut output),
         Ok(message) => {
             if let Some(session) = session {
                 deliver(session, &message);
@@ -395,7 +399,7 @@ fn answer_one(
 }
 
 fn answer_request(
-    server: &McpServer,
+    incoming: &Incoming<'_>,
     session: Option<&Arc<Session>>,
     revision: Revision,
     request: &Request<'_>,
@@ -405,12 +409,20 @@ fn answer_request(
         Ok(_) if request.method == methods::INITIALIZE => {
             Err(Error::invalid_params("`initialize` cannot be part of a batch"))
         }
-        Ok(params) => Ok(legacy::handle_request(server, session, revision, request, &params, output)),
+        Ok(params) => Ok(legacy::handle_request(
+            incoming.server,
+            session,
+            revision,
+            request,
+            &params,
+            &incoming.caller,
+            output,
+        )),
         Err(error) => Err(error),
     };
     let error = match (reply, session) {
         (Err(error), _) => error,
-        (Ok(Reply::Now(_)), _) => return Handled::Now,
+        (Ok(Reply::Now(_) | Reply::Forbidden(_)), _) => return Handled::Now,
         (Ok(Reply::Later(exchange)), None) => return Handled::Later(exchange, None),
         (Ok(Reply::Later(exchange)), Some(session)) => {
             match session.in_flight.begin(request.id.to_owned(), false) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use thruway_mcp_sdk::{McpServer, Revision};
+use thruway_mcp_sdk::{McpEndpoint, McpServer, Revision};
 use thruway_testkit::scene::{Client, Scene};
 
 /// A server and its endpoint.
@@ -49,6 +49,11 @@ pub(crate) struct Event {
 impl Site {
     pub(crate) fn new(server: &McpServer) -> Self {
         Self { scene: Scene::new(server.endpoint()) }
+    }
+
+    /// The same with an endpoint that is set up already.
+    pub(crate) fn of(endpoint: McpEndpoint) -> Self {
+        Self { scene: Scene::new(endpoint) }
     }
 
     /// Sends a message on a connection of its own.

@@ -13,6 +13,7 @@ mod refusals;
 mod mirroring;
 mod handlers;
 mod rounds;
+mod authorization;
 mod subscriptions;
 
 // what servers offer, in both eras
