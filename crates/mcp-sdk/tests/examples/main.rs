@@ -1,0 +1,70 @@
+//! The examples, used as their users' clients use them, in both eras.
+
+#[expect(dead_code, reason = "`main` is called by those who run an example")]
+mod programs;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::schema::ClientCapabilities;
+use thruway_mcp_sdk::{LocalClient, McpServer, Revision};
+
+use programs::{booking, calculator, notes};
+
+/// A client of each era, with a user who says yes to everything.
+async fn clients(server: &McpServer) -> [LocalClient; 2] {
+    let client = || {
+        let yes = json!({"action": "accept", "content": {"sure": true}});
+        let capabilities = ClientCapabilities::default().with_elicitation();
+        server.connect().with_capabilities(&capabilities).with_answers(move |_, _| yes.clone())
+    };
+    let mut legacy = client();
+    legacy.initialize(Revision::R20251125).await.unwrap();
+    [client(), legacy]
+}
+
+async fn call(client: &mut LocalClient, tool: &str, arguments: Value) -> Value {
+    client.request("tools/call", json!({"name": tool, "arguments": arguments})).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_calculator_adds() {
+    for mut client in clients(&calculator::server()).await {
+        let result = call(&mut client, "add", json!({"a": 1, "b": 2.5})).await;
+        assert_eq!(result["structuredContent"], json!({"sum": 3.5}));
+        let refused = call(&mut client, "add", json!({"a": "one", "b": 2})).await;
+        assert_eq!(refused["isError"], true);
+    }
+}
+
+#[tokio::test]
+async fn a_hotel_is_booked_when_the_user_agrees() {
+    for mut client in clients(&booking::server()).await {
+        let result = call(&mut client, "book", json!({"destination": "Oslo", "nights": 2})).await;
+        assert_eq!(result["content"][0]["text"], "booked 2 nights in Oslo");
+    }
+    let refusal = json!({"action": "decline"});
+    let capabilities = ClientCapabilities::default().with_elicitation();
+    let mut client = booking::server()
+        .connect()
+        .with_capabilities(&capabilities)
+        .with_answers(move |_, _| refusal.clone());
+    let result = call(&mut client, "book", json!({"destination": "Oslo", "nights": 2})).await;
+    assert_eq!(
+        (&result["isError"], &result["content"][0]["text"]),
+        (&json!(true), &json!("nothing was booked"))
+    );
+}
+
+#[tokio::test]
+async fn notes_become_resources() {
+    let server = notes::server();
+    for mut client in clients(&server).await {
+        call(&mut client, "write", json!({"name": "milk", "text": "two bottles"})).await;
+        call(&mut client, "write", json!({"name": "milk", "text": "three bottles"})).await;
+        let list = client.request("resources/list", json!({})).await.unwrap();
+        assert_eq!(list["resources"].as_array().map(Vec::len), Some(1));
+        let note = client.request("resources/read", json!({"uri": "note://milk"})).await.unwrap();
+        assert_eq!(note["contents"][0]["text"], "three bottles");
+        let refused = call(&mut client, "write", json!({"name": "../etc", "text": ""})).await;
+        assert_eq!(refused["isError"], true);
+    }
+}
