@@ -1,7 +1,11 @@
 //! Event streams that are taken up again.
 
+use std::time::Duration;
+
 use serde_json::json;
+use thruway_mcp_sdk::Context;
 use thruway_mcp_sdk::schema::Tool;
+use tokio::time::sleep;
 
 use crate::fixtures::{Nothing, answer, server, text, tool, with_waiting};
 use crate::http::{Message, Session, Site};
@@ -70,6 +74,32 @@ async fn a_question_can_be_answered_after_coming_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_that_is_let_go_comes_back_for_the_answer() {
+    let site = Site::new(&server().tool(Tool::new("let_go"), let_go));
+    let session = site.initialize("2025-11-25").await;
+    let mut exchange = site.open(&session.request(1, "tools/call", &tool("let_go")));
+    let [primed, last] = [exchange.next_event().await.unwrap(), exchange.next_event().await.unwrap()];
+    assert_eq!((primed.message, last.message), (None, None));
+    assert!(exchange.next_event().await.is_none(), "the connection is not kept open");
+    let messages = site.open(&after(&session, &last.id.unwrap())).response().await.messages();
+    assert_eq!((text(&messages[0]["result"]), messages.len()), ("done", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_would_not_come_back_is_not_let_go() {
+    let site = Site::new(&server().tool(Tool::new("let_go"), let_go));
+    let session = site.initialize("2025-06-18").await;
+    let response = site.send(&session.request(1, "tools/call", &tool("let_go"))).await;
+    assert_eq!(text(&response.message()["result"]), "done");
+}
+
+async fn let_go(context: Context) -> &'static str {
+    context.disconnect(Duration::from_millis(50)).await;
+    sleep(Duration::from_secs(1)).await;
+    "done"
+}
+
+#[tokio::test(start_paused = true)]
 async fn events_of_other_sessions_and_of_none_are_refused() {
     let site = Site::new(&server());
     let (session, thief) = (site.initialize("2025-06-18").await, site.initialize("2025-06-18").await);
@@ -99,13 +129,12 @@ async fn the_stream_of_the_session_is_taken_up_too() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_remembered_of_a_stream_is_bounded() {
-    let server =
-        server().tool(Tool::new("talk"), |_: Nothing, context: thruway_mcp_sdk::Context| async move {
-            for step in 0..2000 {
-                context.progress(f64::from(step), None, None).await;
-            }
-            "done"
-        });
+    let server = server().tool(Tool::new("talk"), |_: Nothing, context: Context| async move {
+        for step in 0..2000 {
+            context.progress(f64::from(step), None, None).await;
+        }
+        "done"
+    });
     let site = Site::new(&server);
     let session = site.initialize("2025-06-18").await;
     let mut exchange = site.open(&session.request(1, "tools/call", &with_progress("talk")));
