@@ -1,7 +1,6 @@
 //! What every request of the modern era must say about itself.
 
 use alloc::format;
-use alloc::string::ToString;
 
 use serde_json::json;
 
@@ -43,9 +42,8 @@ pub fn unsupported_version(requested: &str) -> Error {
 /// [`ErrorCode::INVALID_PARAMS`]: what it says of it is malformed.
 pub fn client_capabilities(meta: &RequestMeta<'_>) -> Result<ClientCapabilities, Error> {
     let raw = meta.client_capabilities.map_or("{}", |raw| raw.get());
-    serde_json::from_str(raw).map_err(|error| {
-        Error::invalid_params(format!("the capabilities are invalid: {}", error.to_string()))
-    })
+    serde_json::from_str(raw)
+        .map_err(|error| Error::invalid_params(format!("the capabilities are invalid: {error}")))
 }
 
 /// The error for a request that cannot be answered without `required`.

@@ -60,7 +60,7 @@ impl ResultWriter {
         members: &impl Serialize,
         meta: Option<&MetaObject>,
     ) -> Result<(), Error> {
-        self.write_start(output, kind, cache);
+        write_start(output, kind, cache);
         append_members(output, members)?;
         self.write_end(output, meta)
     }
@@ -75,20 +75,10 @@ impl ResultWriter {
         cache: Option<CacheHint>,
         members: &[u8],
     ) -> Result<(), Error> {
-        self.write_start(output, ResultType::Complete, cache);
+        write_start(output, ResultType::Complete, cache);
         output.push(b',');
         output.extend_from_slice(members);
         self.write_end(output, None)
-    }
-
-    fn write_start(&self, output: &mut Vec<u8>, kind: ResultType, cache: Option<CacheHint>) {
-        output.extend_from_slice(br#"{"resultType":""#);
-        output.extend_from_slice(kind.as_str().as_bytes());
-        output.push(b'"');
-        if let Some(cache) = cache {
-            // A number and one of two words.
-            let _ = append_members(output, &cache);
-        }
     }
 
     fn write_end(&self, output: &mut Vec<u8>, meta: Option<&MetaObject>) -> Result<(), Error> {
@@ -99,6 +89,16 @@ impl ResultWriter {
         }
         output.extend_from_slice(b"}}");
         Ok(())
+    }
+}
+
+fn write_start(output: &mut Vec<u8>, kind: ResultType, cache: Option<CacheHint>) {
+    output.extend_from_slice(br#"{"resultType":""#);
+    output.extend_from_slice(kind.as_str().as_bytes());
+    output.push(b'"');
+    if let Some(cache) = cache {
+        // A number and one of two words.
+        let _ = append_members(output, &cache);
     }
 }
 
