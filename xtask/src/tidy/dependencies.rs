@@ -28,13 +28,17 @@ const TABLE: &[Row] = &[
     // protocol
     row("thruway-message", &[], Others::Only(&["memchr"])),
     row("thruway-http1", &["thruway-message"], Others::Only(&["itoa", "memchr"])),
-    row("thruway-mcp", &["thruway-message"], Others::Only(&["itoa", "memchr", "serde", "serde_json"])),
+    row("thruway-mcp", &["thruway-message"], Others::Only(&["base64", "serde", "serde_json"])),
     // engine
     row("thruway-net", &[], Others::Any),
     row("thruway-server", &["thruway-message", "thruway-http1", "thruway-net"], Others::Any),
     row("thruway-client", &["thruway-message", "thruway-http1", "thruway-net"], Others::Any),
     // products
-    row("thruway-mcp-sdk", &["thruway-mcp", "thruway-server", "thruway-client", "thruway-net"], Others::Any),
+    row(
+        "thruway-mcp-sdk",
+        &["thruway-message", "thruway-mcp", "thruway-server", "thruway-client", "thruway-net"],
+        Others::Any,
+    ),
     row("thruway-gateway", &["thruway-mcp", "thruway-server", "thruway-client", "thruway-net"], Others::Any),
     row("thruway-load", &["thruway-mcp-sdk", "thruway-client", "thruway-net"], Others::Any),
     row("thruway", ALL, Others::Any),
