@@ -115,6 +115,14 @@ fn what_a_tool_answers_is_any_json_value_to_the_letter() {
     );
 }
 
+// A message is one line: an answer that was read from elsewhere would have ended it early.
+#[test]
+fn structured_content_is_on_one_line() {
+    let message = "{\"content\":[],\"structuredContent\":{\r\n\"a\":\t\"\\n\"\n}}";
+    let result: CallToolResult = serde_json::from_str(message).unwrap();
+    assert_eq!(result.structured_content.unwrap().as_str(), "{  \"a\":\t\"\\n\" }");
+}
+
 // The text of a value is gone when serde has taken the message apart to find out its type.
 #[test]
 fn structured_content_in_what_a_model_is_told_is_read() {
