@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use serde_json::{Map, Value};
 use thruway_message::token::is_token;
@@ -94,19 +95,34 @@ fn is_annotated_below(value: &Value) -> bool {
 impl ParamHeader {
     /// What the header must say for `arguments`; `None` if it must be absent.
     pub fn expected(&self, arguments: &Value) -> Option<String> {
-        let argument = self.path.iter().try_fold(arguments, |value, name| value.get(name))?;
-        match argument {
+        match self.argument(arguments)? {
             Value::String(string) => Some(string.clone()),
-            Value::Bool(_) | Value::Number(_) => Some(argument.to_string()),
+            argument @ (Value::Bool(_) | Value::Number(_)) => Some(argument.to_string()),
             // Null is as absent; other types are refused when the arguments are validated.
             Value::Null | Value::Array(_) | Value::Object(_) => None,
         }
     }
 
-    /// Whether `value`, which is decoded, says the same as `expected`: integers are compared as numbers.
-    pub fn is_same(value: &str, expected: &str) -> bool {
+    /// Whether a header with `value`, which is decoded, may stand beside `arguments`.
+    pub fn mirrors(&self, value: &str, arguments: &Value) -> bool {
+        let Some(expected) = self.expected(arguments) else { return false };
+        // `05` is the number 5, but not the string.
         value == expected
-            || matches!((value.parse::<i64>(), expected.parse::<i64>()), (Ok(value), Ok(expected)) if value == expected)
+            || self.argument(arguments).is_some_and(Value::is_number) && Self::is_same(value, &expected)
+    }
+
+    /// Whether `value` is the same number as `expected`.
+    pub fn is_same(value: &str, expected: &str) -> bool {
+        match (value.parse::<i64>(), expected.parse::<i64>()) {
+            (Ok(value), Ok(expected)) => value == expected,
+            // `5.0` is an integer too.
+            _ => matches!((value.parse::<f64>(), expected.parse::<f64>()),
+                (Ok(value), Ok(expected)) if value.is_finite() && value.partial_cmp(&expected) == Some(Ordering::Equal)),
+        }
+    }
+
+    fn argument<'v>(&self, arguments: &'v Value) -> Option<&'v Value> {
+        self.path.iter().try_fold(arguments, |value, name| value.get(name))
     }
 }
 
@@ -139,7 +155,13 @@ mod tests {
         assert_eq!(headers[0].expected(&arguments).as_deref(), Some("eu"));
         assert_eq!(headers[1].expected(&arguments).as_deref(), Some("5"));
         assert_eq!(headers[1].expected(&json!({"nested": {"n": null}})), None);
-        assert!(ParamHeader::is_same("05", "5") && !ParamHeader::is_same("6", "5"));
+        assert!(headers[1].mirrors("5", &arguments) && headers[1].mirrors("05", &arguments));
+        assert!(headers[1].mirrors("5", &json!({"nested": {"n": 5.0}})), "the same number");
+        for value in ["6", "", "five", "inf", "NaN", "5.5"] {
+            assert!(!headers[1].mirrors(value, &arguments), "{value}");
+        }
+        assert!(!headers[0].mirrors("05", &json!({"region": "5"})), "strings are no numbers");
+        assert!(!headers[1].mirrors("5", &json!({})), "no argument, no header");
     }
 
     #[test]

@@ -21,25 +21,25 @@ pub struct Params<'a> {
     #[serde(borrow, rename = "_meta", default)]
     pub meta: RequestMeta<'a>,
     /// The tool or prompt.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "borrowed")]
     pub name: Option<Cow<'a, str>>,
     /// The resource.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "borrowed")]
     pub uri: Option<Cow<'a, str>>,
     /// The task.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "borrowed")]
     pub task_id: Option<Cow<'a, str>>,
     /// What the tool or prompt is called with.
     #[serde(borrow, default)]
     pub arguments: Option<&'a RawValue>,
     /// Where a list is to go on.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "borrowed")]
     pub cursor: Option<Cow<'a, str>>,
     /// The answers to what an earlier round asked.
     #[serde(borrow, default)]
     pub input_responses: Option<&'a RawValue>,
     /// What an earlier round gave the client to bring back.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "borrowed")]
     pub request_state: Option<Cow<'a, str>>,
 }
 
@@ -138,12 +138,10 @@ impl<'de> Visitor<'de> for RequestMetaVisitor {
         let mut meta = RequestMeta::default();
         while let Some(Text(member)) = map.next_key()? {
             match &*member {
-                meta_keys::PROTOCOL_VERSION => {
-                    once(&mut meta.protocol_version, map.next_value::<Text<'_>>()?.0)?;
-                }
+                meta_keys::PROTOCOL_VERSION => once(&mut meta.protocol_version, text(&mut map)?)?,
                 meta_keys::CLIENT_CAPABILITIES => once(&mut meta.client_capabilities, object(&mut map)?)?,
                 meta_keys::CLIENT_INFO => once(&mut meta.client_info, object(&mut map)?)?,
-                meta_keys::LOG_LEVEL => once(&mut meta.log_level, map.next_value::<Text<'_>>()?.0)?,
+                meta_keys::LOG_LEVEL => once(&mut meta.log_level, text(&mut map)?)?,
                 meta_keys::PROGRESS_TOKEN => once(&mut meta.progress_token, map.next_value()?)?,
                 _ => meta.others.push((member, map.next_value()?)),
             }
@@ -152,12 +150,16 @@ impl<'de> Visitor<'de> for RequestMetaVisitor {
     }
 }
 
-/// Two readers could each believe another one of two.
+/// Puts a value where none may stand yet: two readers could each believe another one of two.
 fn once<T, E: de::Error>(place: &mut Option<T>, value: T) -> Result<(), E> {
     match place.replace(value) {
+        Some(_) => Err(E::custom("duplicate member of `_meta`")),
         None => Ok(()),
-        Some(_) => Err(E::custom("a member of `_meta` stands twice")),
     }
+}
+
+fn text<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Cow<'de, str>, A::Error> {
+    map.next_value().map(|Text(text)| text)
 }
 
 fn object<'de, A: MapAccess<'de>>(map: &mut A) -> Result<&'de RawValue, A::Error> {
@@ -169,6 +171,141 @@ fn object<'de, A: MapAccess<'de>>(map: &mut A) -> Result<&'de RawValue, A::Error
     }
 }
 
+/// Within an `Option`, serde would copy every string.
+fn borrowed<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'a, str>>, D::Error> {
+    let text = Option::<Text<'a>>::deserialize(deserializer)?;
+    Ok(text.map(|Text(text)| text))
+}
+
 /// A string, borrowed unless it was written with escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json_rpc::ErrorCode;
+    use crate::schema::CompleteRequestParams;
+    use alloc::string::String;
+
+    fn raw(text: &str) -> &RawValue {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn reason(text: &str) -> String {
+        let error = Params::parse(Some(raw(text))).unwrap_err();
+        assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
+        error.message.into_owned()
+    }
+
+    #[test]
+    fn what_requests_have_in_common_is_read() {
+        let params = Params::parse(Some(raw(
+            r#"{"name":"n","uri":"u","taskId":"t","arguments":{ "a":[1]},"cursor":"","inputResponses":{},
+                "requestState":"s","other":{"name":1}}"#,
+        )))
+        .unwrap();
+        assert_eq!(params.name.as_deref(), Some("n"));
+        assert_eq!(params.uri.as_deref(), Some("u"));
+        assert_eq!(params.task_id.as_deref(), Some("t"));
+        assert_eq!(params.arguments.map(RawValue::get), Some(r#"{ "a":[1]}"#), "as they were sent");
+        assert_eq!(params.cursor.as_deref(), Some(""), "a cursor like any other");
+        assert_eq!(params.input_responses.map(RawValue::get), Some("{}"));
+        assert_eq!(params.request_state.as_deref(), Some("s"));
+    }
+
+    #[test]
+    fn absent_parameters_are_as_an_empty_object() {
+        for text in [None, Some(raw("{}")), Some(raw(r#"{"name":null,"arguments":null,"cursor":null}"#))] {
+            let params = Params::parse(text).unwrap();
+            assert!(params.name.is_none() && params.arguments.is_none() && params.cursor.is_none());
+            assert!(params.meta.protocol_version.is_none() && params.meta.others.is_empty());
+        }
+        let error = Params::required("name", None).unwrap_err();
+        assert_eq!((error.code, &*error.message), (ErrorCode::INVALID_PARAMS, "`name` is missing"));
+        assert_eq!(Params::required("name", Some(&Cow::Borrowed("n"))), Ok("n"));
+    }
+
+    #[test]
+    fn strings_are_borrowed_unless_they_have_escapes() {
+        let params = Params::parse(Some(raw(r#"{"name":"plain","uri":"\u0061\"é"}"#))).unwrap();
+        assert!(matches!(params.name, Some(Cow::Borrowed("plain"))));
+        assert_eq!(params.uri.as_deref(), Some("a\"é"));
+    }
+
+    #[test]
+    fn members_of_the_meta_are_told_apart_and_unknown_ones_are_kept() {
+        let params = Params::parse(Some(raw(
+            r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"v","traceparent":"00-1",
+                "io.modelcontextprotocol/clientCapabilities":{"a":1},"io.modelcontextprotocol/clientInfo":{},
+                "io.modelcontextprotocol/logLevel":"info","progressToken":-1,"x.example/y":{"z": null},
+                "progress\u0054oken2":[]}}"#,
+        )))
+        .unwrap();
+        let meta = &params.meta;
+        assert_eq!(meta.protocol_version.as_deref(), Some("v"));
+        assert_eq!(meta.client_capabilities.map(RawValue::get), Some(r#"{"a":1}"#));
+        assert_eq!(meta.client_info.map(RawValue::get), Some("{}"));
+        assert_eq!(meta.log_level.as_deref(), Some("info"));
+        assert_eq!(meta.progress_token, Some(Id::Integer(-1)));
+        assert_eq!(meta.other("traceparent").map(RawValue::get), Some(r#""00-1""#));
+        assert_eq!(meta.other("x.example/y").map(RawValue::get), Some(r#"{"z": null}"#));
+        assert_eq!(meta.other("progressToken2").map(RawValue::get), Some("[]"));
+        assert!(meta.other("tracestate").is_none() && meta.other("progressToken").is_none());
+        assert_eq!(meta.others.len(), 3);
+    }
+
+    #[test]
+    fn a_member_of_the_wrong_type_is_refused() {
+        for text in [
+            r#"{"_meta":[]}"#,
+            r#"{"_meta":"x"}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":20260728}}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/clientCapabilities":[]}}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/clientCapabilities":null}}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/clientInfo":"me"}}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/logLevel":3}}"#,
+            r#"{"_meta":{"progressToken":1.5}}"#,
+            r#"{"_meta":{"progressToken":null}}"#,
+            r#"{"_meta":{"progressToken":{}}}"#,
+            r#"{"name":1}"#,
+            r#"{"uri":["x"]}"#,
+            r#"{"cursor":2}"#,
+            r#"{"requestState":{}}"#,
+            r#"{"name":"\ud800"}"#,
+        ] {
+            assert!(reason(text).starts_with("invalid parameters: "), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_member_that_stands_twice_is_refused() {
+        for text in [
+            r#"{"name":"a","name":"b"}"#,
+            r#"{"name":"a","n\u0061me":"a"}"#,
+            r#"{"_meta":{},"_meta":{}}"#,
+            r#"{"arguments":{},"arguments":{}}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"a","io.modelcontextprotocol/protocolVersion":"b"}}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientCapabilities":{}}}"#,
+            r#"{"_meta":{"progressToken":1,"progressToken":2}}"#,
+        ] {
+            assert!(reason(text).contains("duplicate"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_at_no_great_length() {
+        let long = "é".repeat(10_000);
+        let text = alloc::format!(r#"{{"ref":{{"type":"{long}"}},"argument":{{"name":"","value":""}}}}"#);
+        let error = parse::<CompleteRequestParams>(Some(raw(&text))).unwrap_err();
+        assert!(error.message.len() <= "invalid parameters: ".len() + REASON_BYTES_MAX, "{error}");
+    }
+
+    #[test]
+    fn the_parameters_of_one_method_are_read_by_its_type() {
+        let text = r#"{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"v"}}"#;
+        let params: CompleteRequestParams = parse(Some(raw(text))).unwrap();
+        assert_eq!(params.argument.value, "v");
+        assert_eq!(parse::<CompleteRequestParams>(None).unwrap_err().code, ErrorCode::INVALID_PARAMS);
+    }
+}

@@ -108,3 +108,39 @@ impl fmt::Display for UnknownRevision {
 }
 
 impl core::error::Error for UnknownRevision {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_revision_is_named_by_its_date() {
+        for revision in Revision::ALL {
+            assert_eq!(revision.as_str().parse(), Ok(revision));
+            assert_eq!(revision.to_string(), revision.as_str());
+        }
+        for name in ["", "2026-07-28 ", "2026-7-28", "2024-10-07", "draft", "DRAFT-2026-v1"] {
+            assert_eq!(name.parse::<Revision>(), Err(UnknownRevision), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn the_latest_is_first_and_greatest() {
+        assert!(Revision::ALL.is_sorted_by(|one, next| one > next));
+        assert_eq!(Revision::ALL[0], Revision::LATEST);
+        assert!(Revision::ALL.is_sorted_by_key(|revision| core::cmp::Reverse(revision.as_str())));
+        let latest_legacy = Revision::ALL.into_iter().find(|revision| revision.era() == Era::Legacy);
+        assert_eq!(latest_legacy, Some(Revision::LATEST_LEGACY));
+    }
+
+    #[test]
+    fn each_revision_has_what_came_with_it() {
+        let having = |has: fn(Revision) -> bool| Revision::ALL.map(has);
+        assert_eq!(having(Revision::has_batches), [false, false, false, true, false]);
+        assert_eq!(having(Revision::has_audio), [true, true, true, true, false]);
+        assert_eq!(having(Revision::has_structured_output), [true, true, true, false, false]);
+        assert_eq!(having(Revision::has_elicitation), [true, true, true, false, false]);
+        assert_eq!(having(Revision::primes_event_streams), [false, true, false, false, false]);
+    }
+}

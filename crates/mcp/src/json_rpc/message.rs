@@ -66,14 +66,9 @@ pub struct Invalid<'a> {
 /// JSON-RPC 2.0 message, an object in which a member of the envelope stands twice among it.
 #[expect(clippy::result_large_err, reason = "no larger than a message, which is what it is returned beside")]
 pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
-    let invalid = |id, reason| Invalid { id, error: Error::new(ErrorCode::INVALID_REQUEST, reason) };
-    let envelope: Envelope<'_> = serde_json::from_slice(octets).map_err(|error| {
-        if error.is_data() {
-            invalid(None, "the message is no JSON-RPC request, notification or response")
-        } else {
-            Invalid { id: None, error: Error::new(ErrorCode::PARSE_ERROR, "the message is not JSON") }
-        }
-    })?;
+    let text = core::str::from_utf8(octets).map_err(|_| not_json())?;
+    let envelope: Envelope<'_> = serde_json::from_str(text)
+        .map_err(|error| if error.is_data() { no_envelope(text) } else { not_json() })?;
     let id = match &envelope.id {
         None => None,
         Some(raw) => match serde_json::from_str(raw.get()) {
@@ -85,7 +80,7 @@ pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
     if envelope.jsonrpc.as_deref() != Some("2.0") {
         return Err(invalid(id, "`jsonrpc` must be \"2.0\""));
     }
-    if envelope.params.is_some_and(|params| !params.get().starts_with('{')) {
+    if envelope.params.is_some_and(|params| !is_object(params)) {
         return Err(invalid(id, "`params` must be an object"));
     }
     match (envelope.method, id, envelope.result, envelope.error) {
@@ -99,11 +94,40 @@ pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
             Ok(Message::Response(Response { id: Some(id), outcome: Ok(result) }))
         }
         (None, id, None, Some(error)) => match serde_json::from_str(error.get()) {
-            Ok(error) => Ok(Message::Response(Response { id, outcome: Err(error) })),
-            Err(_) => Err(invalid(id, "`error` must have an integer `code` and a string `message`")),
+            Ok(parsed) if is_object(error) => Ok(Message::Response(Response { id, outcome: Err(parsed) })),
+            _ => Err(invalid(id, "`error` must have an integer `code` and a string `message`")),
         },
         (_, id, ..) => Err(invalid(id, "there must be one of `method`, `result` and `error`")),
     }
+}
+
+fn is_object(raw: &RawValue) -> bool {
+    raw.get().starts_with('{')
+}
+
+fn invalid<'a>(id: Option<Id<'a>>, reason: &'static str) -> Invalid<'a> {
+    Invalid { id, error: Error::new(ErrorCode::INVALID_REQUEST, reason) }
+}
+
+fn not_json<'a>() -> Invalid<'a> {
+    Invalid { id: None, error: Error::new(ErrorCode::PARSE_ERROR, "the message is not JSON") }
+}
+
+/// What to tell who sent something that is no envelope, with the id if there is one; it was not read to its end.
+fn no_envelope(text: &str) -> Invalid<'_> {
+    if serde_json::from_str::<IgnoredAny>(text).is_err() {
+        return not_json();
+    }
+    // An array would be taken for the members in their order.
+    let identified = text.trim_start().starts_with('{').then(|| serde_json::from_str(text));
+    let id = identified.and_then(Result::ok).and_then(|Identified { id }| id);
+    invalid(id, "the message is no JSON-RPC request, notification or response")
+}
+
+#[derive(Deserialize)]
+struct Identified<'a> {
+    #[serde(borrow, default)]
+    id: Option<Id<'a>>,
 }
 
 /// The members of all kinds of messages. Others are passed over.

@@ -1,1 +1,298 @@
+extern crate std;
 
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use std::string::ToString;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::schema::RequestId;
+
+fn request(text: &str) -> Request<'_> {
+    match parse(text.as_bytes()) {
+        Ok(Message::Request(request)) => request,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+fn response(text: &str) -> Response<'_> {
+    match parse(text.as_bytes()) {
+        Ok(Message::Response(response)) => response,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+/// The code of the answer to `octets`, and the id it carries.
+fn refused(octets: &[u8]) -> (ErrorCode, Option<RequestId>) {
+    match parse(octets) {
+        Err(invalid) => (invalid.error.code, invalid.id.map(|id| id.to_owned())),
+        Ok(message) => panic!("{}: {message:?}", octets.escape_ascii()),
+    }
+}
+
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut output = Vec::new();
+    write(&mut output);
+    String::from_utf8(output).unwrap()
+}
+
+#[test]
+fn the_kinds_of_messages_are_told_by_their_members() {
+    let request = request(r#" {"params": {"a": [1]}, "method": "x/y", "id": 7, "jsonrpc": "2.0"} "#);
+    assert_eq!((request.id, &*request.method), (Id::Integer(7), "x/y"));
+    assert_eq!(request.params.unwrap().get(), r#"{"a": [1]}"#, "as it was sent");
+    let Ok(Message::Notification(notification)) = parse(br#"{"jsonrpc":"2.0","method":"n"}"#) else {
+        panic!("a notification")
+    };
+    assert!(notification.method == "n" && notification.params.is_none());
+    let result = response(r#"{"jsonrpc":"2.0","id":"a","result":null}"#);
+    assert_eq!(result.id, Some(Id::String("a".into())));
+    assert_eq!(result.outcome.unwrap().get(), "null");
+    let error = response(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-5,"message":"no","data":[],"more":1}}"#);
+    assert_eq!(error.outcome.unwrap_err(), Error::new(ErrorCode(-5), "no").with_data(json!([])));
+}
+
+#[test]
+fn an_error_may_answer_nobody_knows_what() {
+    for text in [
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"no"}}"#,
+    ] {
+        assert_eq!(response(text).id, None);
+    }
+}
+
+#[test]
+fn members_that_json_rpc_does_not_know_are_passed_over() {
+    let request = request(r#"{"jsonrpc":"2.0","x":{"id":1},"id":2,"method":"m","x":[null,1e9],"":0}"#);
+    assert_eq!(request.id, Id::Integer(2));
+}
+
+#[test]
+fn a_method_and_an_id_are_borrowed_unless_they_have_escapes() {
+    let plain = request(r#"{"jsonrpc":"2.0","id":"a","method":"m"}"#);
+    assert!(matches!(plain.method, Cow::Borrowed("m")));
+    assert!(matches!(plain.id, Id::String(Cow::Borrowed("a"))));
+    let escaped = request(
+        r#"{"\u006asonrpc":"2.\u0030","\u0069d":"\u0061\"\ud83d\ude00","m\u0065thod":"tools\/call"}"#,
+    );
+    assert_eq!(escaped.method, "tools/call");
+    assert_eq!(escaped.id, Id::String("a\"😀".into()));
+}
+
+#[test]
+fn what_is_not_json_or_not_utf8_is_a_parse_error_without_an_id() {
+    let cases: &[&[u8]] = &[
+        b"",
+        b" ",
+        b"{",
+        b"nul",
+        br#"{"jsonrpc":"2.0","id":1,"method":"m""#,
+        br#"{"jsonrpc":"2.0","id":1,"method":"m"}}"#,
+        br#"{"jsonrpc":"2.0","id":1,"method":"m",}"#,
+        br#"{"jsonrpc":"2.0","id":01,"method":"m"}"#,
+        br#"{"jsonrpc":"2.0","id":1,"method":"m"} {}"#,
+        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\nb\"}",
+        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}",
+        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"a\":\"\xc3\x28\"}}",
+        br#"{"jsonrpc":"2.0","id":1,"method":"\ud800"}"#,
+        b"\xef\xbb\xbf{}",
+        b"\xff\xfe{\0}\0",
+        // What is wrong at first sight may be broken further on.
+        br#"{"id":1,"id":1"#,
+        br#"[{"jsonrpc":"2.0""#,
+        br#"{"method":5,"id"}"#,
+    ];
+    for octets in cases {
+        assert_eq!(refused(octets), (ErrorCode::PARSE_ERROR, None), "{}", octets.escape_ascii());
+    }
+}
+
+// A member that is passed over was not looked at: octets that are not UTF-8 got through in it.
+#[test]
+fn what_is_not_utf8_is_refused_wherever_it_stands() {
+    let octets = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"other\":\"\xff\"}";
+    assert_eq!(refused(octets).0, ErrorCode::PARSE_ERROR);
+}
+
+#[test]
+fn json_that_is_no_message_is_an_invalid_request() {
+    for text in
+        ["1", "null", "\"{}\"", "[]", "[1]", r#"[5,"2.0"]"#, "{}", r#"{"a":1}"#, r#"{"jsonrpc":"2.0"}"#]
+    {
+        assert_eq!(refused(text.as_bytes()), (ErrorCode::INVALID_REQUEST, None), "{text}");
+    }
+}
+
+// Members of a wrong type or that stand twice made the id unreadable, though there was one.
+#[test]
+fn a_refusal_carries_the_id_if_one_can_be_read() {
+    for text in [
+        r#"{"id":3,"method":"m"}"#,
+        r#"{"jsonrpc":"1.0","id":3,"method":"m"}"#,
+        r#"{"jsonrpc":"2.00","id":3,"method":"m"}"#,
+        r#"{"jsonrpc":2.0,"id":3,"method":"m"}"#,
+        r#"{"jsonrpc":"2.0","jsonrpc":"2.0","id":3,"method":"m"}"#,
+        r#"{"jsonrpc":"2.0","id":3,"method":"m","m\u0065thod":"n"}"#,
+        r#"{"jsonrpc":"2.0","id":3,"method":"m","params":{},"params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":3,"method":5}"#,
+        r#"{"jsonrpc":"2.0","id":3,"method":null}"#,
+        r#"{"jsonrpc":"2.0","id":3,"method":"m","params":[]}"#,
+        r#"{"jsonrpc":"2.0","id":3,"method":"m","params":null}"#,
+        r#"{"jsonrpc":"2.0","id":3,"method":"m","params":"{}"}"#,
+        r#"{"jsonrpc":"2.0","id":3,"method":"m","result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":3,"result":{},"error":{"code":1,"message":""}}"#,
+        r#"{"jsonrpc":"2.0","id":3,"error":{"code":1}}"#,
+        r#"{"jsonrpc":"2.0","id":3,"error":{"code":1.5,"message":""}}"#,
+        r#"{"jsonrpc":"2.0","id":3,"error":{"code":1,"code":1,"message":""}}"#,
+        r#"{"jsonrpc":"2.0","id":3,"error":[1,"an array of what the members are"]}"#,
+        r#"{"jsonrpc":"2.0","id":3,"error":null}"#,
+        r#"{"jsonrpc":"2.0","id":3}"#,
+    ] {
+        let expected = (ErrorCode::INVALID_REQUEST, Some(RequestId::Integer(3)));
+        assert_eq!(refused(text.as_bytes()), expected, "{text}");
+    }
+}
+
+#[test]
+fn an_id_is_a_string_or_an_integer_of_64_bits() {
+    for (id, expected) in [
+        ("0", RequestId::Integer(0)),
+        ("-7", RequestId::Integer(-7)),
+        ("9223372036854775807", RequestId::Integer(i64::MAX)),
+        ("-9223372036854775808", RequestId::Integer(i64::MIN)),
+        (r#""""#, RequestId::String(String::new())),
+        (r#""7""#, RequestId::String("7".into())),
+        (r#""\u0000\n""#, RequestId::String("\0\n".into())),
+    ] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
+        assert_eq!(request(&text).id.to_owned(), expected, "{id}");
+        assert_eq!(Id::from(&expected), request(&text).id);
+    }
+    for id in [
+        "null",
+        "true",
+        "-0",
+        "1.5",
+        "1.0",
+        "1e3",
+        "9223372036854775808",
+        "-9223372036854775809",
+        "1e999",
+        "[]",
+        "[1]",
+        "{}",
+    ] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
+        assert_eq!(refused(text.as_bytes()), (ErrorCode::INVALID_REQUEST, None), "{id}");
+    }
+    let twice = br#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#;
+    assert_eq!(refused(twice), (ErrorCode::INVALID_REQUEST, None), "nobody knows which");
+    let result = br#"{"jsonrpc":"2.0","id":null,"result":{}}"#;
+    assert_eq!(refused(result), (ErrorCode::INVALID_REQUEST, None), "only an error may answer nobody");
+}
+
+#[test]
+fn nesting_costs_no_stack() {
+    const DEPTH: usize = 10_000;
+    let (open, close) = ("[".repeat(DEPTH), "]".repeat(DEPTH));
+    let nested = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"m","other":{open}{close},"params":{{"a":{open}{close}}}}}"#
+    );
+    assert_eq!(request(&nested).params.unwrap().get().len(), 2 * DEPTH + 6);
+    let objects = format!("{}1{}", r#"{"id":"#.repeat(DEPTH), "}".repeat(DEPTH));
+    assert_eq!(refused(objects.as_bytes()), (ErrorCode::INVALID_REQUEST, None));
+    assert_eq!(refused(format!("{open}{close}").as_bytes()).0, ErrorCode::INVALID_REQUEST);
+    assert_eq!(refused(open.as_bytes()).0, ErrorCode::PARSE_ERROR);
+    let error =
+        format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":1,"message":"","data":{open}{close}}}}}"#);
+    assert_eq!(refused(error.as_bytes()).0, ErrorCode::INVALID_REQUEST, "data is a tree, which has a bound");
+}
+
+#[test]
+fn a_batch_is_split_into_its_messages() {
+    let messages = split_batch(b" \n[1, {\"a\":[2]} ,[3]]").unwrap().unwrap();
+    let messages: Vec<_> = messages.iter().map(|message| message.get()).collect();
+    assert_eq!(messages, ["1", r#"{"a":[2]}"#, "[3]"]);
+    assert_eq!(refused(messages[2].as_bytes()).0, ErrorCode::INVALID_REQUEST, "no batches in batches");
+    assert!(split_batch(b"{}").is_none() && split_batch(b"").is_none() && split_batch(b"\"[\"").is_none());
+}
+
+#[test]
+fn a_batch_has_1_to_100_messages() {
+    let code = |text: &str| {
+        split_batch(text.as_bytes()).unwrap().map(|messages| messages.len()).map_err(|error| error.code)
+    };
+    let of = |count| format!("[{}]", vec!["{}"; count].join(","));
+    assert_eq!(code("[]"), Err(ErrorCode::INVALID_REQUEST));
+    assert_eq!(code(&of(1)), Ok(1));
+    assert_eq!(code(&of(BATCH_MESSAGES_MAX)), Ok(100));
+    assert_eq!(code(&of(BATCH_MESSAGES_MAX + 1)), Err(ErrorCode::INVALID_REQUEST));
+    for broken in ["[", "[1", "[1,]", "[1]]", "[1 2]", "[nul]"] {
+        assert_eq!(code(broken), Err(ErrorCode::PARSE_ERROR), "{broken}");
+    }
+    assert!(split_batch(b"[\"\xff\"]").unwrap().is_err(), "not UTF-8");
+    let nested = format!("[{}{}]", "[".repeat(10_000), "]".repeat(10_000));
+    assert_eq!(code(&nested), Ok(1));
+}
+
+#[test]
+fn what_is_written_is_one_line_that_is_read_as_the_same() {
+    let id = Id::String("a\"\n\u{7f}é".into());
+    let params = json!({"text": "a\nb"});
+    let text = written(|output| write_request(output, &id, "m\"", &params));
+    assert!(!text.contains('\n'), "{text}");
+    let read = request(&text);
+    assert_eq!((read.id, &*read.method), (id.clone(), "m\""));
+    assert_eq!(serde_json::from_str::<Value>(read.params.unwrap().get()).unwrap(), params);
+    let text = written(|output| write_notification(output, "n", &json!({})));
+    assert_eq!(text, r#"{"jsonrpc":"2.0","method":"n","params":{}}"#);
+    let error = Error::invalid_params("no \"such\"\nthing").with_data(json!({"a": null}));
+    let text = written(|output| write_error(output, Some(&id), &error));
+    assert_eq!(response(&text).outcome.unwrap_err(), error);
+    assert_eq!(response(&text).id, Some(id));
+    let text = written(|output| write_error(output, None, &Error::internal("x")));
+    assert_eq!(text, r#"{"jsonrpc":"2.0","error":{"code":-32603,"message":"x"}}"#);
+}
+
+#[test]
+fn a_result_that_fails_becomes_an_error_and_leaves_nothing_behind() {
+    let id = Id::Integer(i64::MIN);
+    let text = written(|output| {
+        output.extend_from_slice(b"before ");
+        write_result(output, &id, |output| {
+            output.extend_from_slice(b"{}");
+            Ok(())
+        });
+    });
+    assert_eq!(text, r#"before {"jsonrpc":"2.0","id":-9223372036854775808,"result":{}}"#);
+    let text = written(|output| {
+        output.extend_from_slice(b"before ");
+        write_result(output, &id, |output| {
+            output.extend_from_slice(b"{\"half");
+            Err(Error::internal("broken"))
+        });
+    });
+    let expected =
+        r#"before {"jsonrpc":"2.0","id":-9223372036854775808,"error":{"code":-32603,"message":"broken"}}"#;
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn what_json_cannot_say_is_null() {
+    let by_pairs = alloc::collections::BTreeMap::from([((1, 2), 3)]);
+    let text = written(|output| write_notification(output, "n", &by_pairs));
+    assert_eq!(text, r#"{"jsonrpc":"2.0","method":"n","params":null}"#);
+}
+
+#[test]
+fn an_error_says_its_message_and_code() {
+    assert_eq!(
+        Error::new(ErrorCode::METHOD_NOT_FOUND, "no such method").to_string(),
+        "no such method (-32601)"
+    );
+}

@@ -2,6 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::format;
+use alloc::string::String;
 
 use serde_json::Value;
 use thruway_message::{FieldLines, FieldValue};
@@ -42,11 +43,11 @@ pub fn check_param_headers(
 ) -> Result<(), Error> {
     headers.iter().try_for_each(|header| {
         let name = &header.field_name;
-        match (single(fields, name)?, header.expected(arguments)) {
-            (None, None) => Ok(()),
-            (Some(value), Some(expected)) if ParamHeader::is_same(&value, &expected) => Ok(()),
-            (None, Some(_)) => Err(mismatch(format!("the header `{name}` is missing"))),
-            (Some(_), _) => Err(mismatch(format!("the header `{name}` does not match the argument"))),
+        match single(fields, name)? {
+            Some(value) if header.mirrors(&value, arguments) => Ok(()),
+            Some(_) => Err(mismatch(format!("the header `{name}` does not match the argument"))),
+            None if header.expected(arguments).is_none() => Ok(()),
+            None => Err(mismatch(format!("the header `{name}` is missing"))),
         }
     })
 }
@@ -95,6 +96,6 @@ fn malformed(name: &str) -> Error {
     mismatch(format!("the header `{name}` is malformed"))
 }
 
-fn mismatch(reason: alloc::string::String) -> Error {
+fn mismatch(reason: String) -> Error {
     Error::new(ErrorCode::HEADER_MISMATCH, reason)
 }

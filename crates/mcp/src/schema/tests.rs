@@ -1,1 +1,364 @@
+extern crate std;
 
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt::Debug;
+use std::string::ToString;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Reads `message` as a `T`, which must be written as it was.
+fn round_trip<T: DeserializeOwned + Serialize + PartialEq + Debug>(message: &Value) -> T {
+    let text = message.to_string();
+    let read: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let written = serde_json::to_string(&read).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), *message);
+    // Within enums that are told by a member, serde reads from memory.
+    assert_eq!(serde_json::from_value::<T>(message.clone()).unwrap(), read);
+    read
+}
+
+/// All of `messages` are refused as a `T`.
+fn refuses<T: DeserializeOwned + Debug>(messages: impl IntoIterator<Item = Value>) {
+    for message in messages {
+        let read = serde_json::from_str::<T>(&message.to_string());
+        assert!(read.is_err(), "{message}: {read:?}");
+    }
+}
+
+#[test]
+fn content_is_written_as_it_was_read() {
+    let blocks = json!([
+        {"type": "text", "text": "high tide", "annotations": {"audience": ["user"], "priority": 0.5}},
+        {"type": "image", "data": "AAEC", "mimeType": "image/png", "_meta": {"a/b": [1]}},
+        {"type": "audio", "data": "", "mimeType": "audio/ogg"},
+        {"type": "resource_link", "uri": "x:y", "name": "y", "title": "Y", "size": 3, "mimeType": "text/plain",
+            "icons": [{"src": "x:i", "sizes": ["any"], "theme": "light", "mimeType": "image/png"}]},
+        {"type": "resource", "resource": {"uri": "x:z", "text": "z"}},
+        {"type": "resource", "resource": {"uri": "x:z", "blob": "eg==", "mimeType": "a/b", "_meta": {}}},
+    ]);
+    let read: Vec<ContentBlock> = round_trip(&blocks);
+    assert!(matches!(&read[5], ContentBlock::Resource(EmbeddedResource {
+        resource: ResourceContents::Blob(blob), ..
+    }) if blob.blob.to_bytes().as_deref() == Ok(b"z")));
+}
+
+#[test]
+fn what_is_no_content_is_refused() {
+    refuses::<ContentBlock>([
+        json!({"type": "video", "data": "AAEC", "mimeType": "video/ogg"}),
+        json!({"type": "tool_use", "id": "1", "name": "t", "input": {}}),
+        json!({"text": "without a type"}),
+        json!({"type": "text"}),
+        json!({"type": "text", "text": null}),
+        json!({"type": "image", "data": "AAEC"}),
+        json!({"type": "resource", "resource": {"uri": "x:z"}}),
+        json!({"type": "text", "text": "", "annotations": {"audience": ["everybody"]}}),
+        json!("text"),
+    ]);
+    refuses::<PromptMessage>([
+        json!({"role": "system", "content": {"type": "text", "text": ""}}),
+        json!({"role": "User", "content": {"type": "text", "text": ""}}),
+        json!({"content": {"type": "text", "text": ""}}),
+    ]);
+}
+
+#[test]
+fn octets_are_base64_with_padding_and_nothing_else() {
+    for octets in [&b""[..], b"a", b"ab", b"abc", b"\0\xff"] {
+        assert_eq!(Base64Data::from_bytes(octets).to_bytes().as_deref(), Ok(octets));
+    }
+    for text in ["a", "ab", "YQ", "YQ=", "Y Q==", "YQ==\n", "_-8=", "YR==", "YQ==YQ==", "é"] {
+        assert_eq!(Base64Data(text.into()).to_bytes(), Err(InvalidBase64), "{text:?}");
+    }
+}
+
+#[test]
+fn an_id_is_an_integer_or_a_string() {
+    for id in [json!(0), json!(-1), json!(i64::MAX), json!(i64::MIN), json!(""), json!("7")] {
+        round_trip::<RequestId>(&id);
+    }
+    refuses::<RequestId>([
+        json!(null),
+        json!(1.5),
+        json!(1.0),
+        json!(i64::MAX.cast_unsigned() + 1),
+        json!(u64::MAX),
+        json!(true),
+        json!([1]),
+        json!({}),
+    ]);
+}
+
+#[test]
+fn what_a_tool_answers_is_any_json_value_to_the_letter() {
+    for text in ["{\"a\": 1.0}", "[1e2]", "\"x\\u0041\"", "12345678901234567890123", "false"] {
+        let message = std::format!("{{\"content\":[],\"structuredContent\":{text}}}");
+        let result: CallToolResult = serde_json::from_str(&message).unwrap();
+        assert_eq!(result.structured_content.as_ref().unwrap().as_str(), text);
+        assert_eq!(serde_json::to_string(&result).unwrap(), message);
+    }
+    let result: CallToolResult = serde_json::from_value(json!({"isError": true})).unwrap();
+    assert_eq!(
+        result,
+        CallToolResult { is_error: Some(true), ..CallToolResult::default() },
+        "content may be absent"
+    );
+    assert_eq!(
+        serde_json::to_value(result).unwrap(),
+        json!({"content": [], "isError": true}),
+        "and is written"
+    );
+}
+
+// A message is one line: an answer that was read from elsewhere would have ended it early.
+#[test]
+fn structured_content_is_on_one_line() {
+    let message = "{\"content\":[],\"structuredContent\":{\r\n\"a\":\t\"\\n\"\n}}";
+    let result: CallToolResult = serde_json::from_str(message).unwrap();
+    assert_eq!(result.structured_content.unwrap().as_str(), "{  \"a\":\t\"\\n\" }");
+}
+
+// The text of a value is gone when serde has taken the message apart to find out its type.
+#[test]
+fn structured_content_in_what_a_model_is_told_is_read() {
+    let message = json!({"role": "user", "content": [
+        {"type": "tool_use", "id": "1", "name": "t", "input": {"a": {}}},
+        {"type": "tool_result", "toolUseId": "1", "content": [], "structuredContent": {"at": [6, 12]}, "isError": false},
+    ]});
+    let read: SamplingMessage = round_trip(&message);
+    let OneOrMany::Many(blocks) = read.content else { panic!("several") };
+    let SamplingMessageContentBlock::ToolResult(result) = &blocks[1] else { panic!("a result") };
+    assert_eq!(result.structured_content.as_ref().unwrap().as_str(), r#"{"at":[6,12]}"#);
+}
+
+#[test]
+fn one_piece_is_not_an_array_of_one() {
+    let text = json!({"type": "text", "text": "yes"});
+    let one = json!({"role": "assistant", "content": text, "model": "m", "stopReason": "endTurn"});
+    let many = json!({"role": "assistant", "content": [text, text], "model": "m"});
+    for message in [one, many] {
+        assert_eq!(round_trip::<CreateMessageResult>(&message).text(), "yes");
+    }
+    let none = json!({"role": "assistant", "content": [], "model": "m"});
+    assert_eq!(round_trip::<CreateMessageResult>(&none).text(), "");
+    refuses::<CreateMessageResult>([
+        json!({"role": "assistant", "content": {"type": "resource_link", "uri": "x:y", "name": "y"}, "model": "m"}),
+        json!({"role": "assistant", "content": "yes", "model": "m"}),
+    ]);
+}
+
+#[test]
+fn definitions_are_written_as_they_were_read() {
+    round_trip::<Tool>(&json!({
+        "name": "t", "inputSchema": {"type": "object", "$defs": {"a": true}}, "outputSchema": {"type": "array"},
+        "annotations": {"readOnlyHint": true, "destructiveHint": false}, "execution": {"taskSupport": "forbidden"},
+    }));
+    refuses::<Tool>([
+        json!({"name": "t"}),
+        json!({"name": "t", "inputSchema": true}),
+        json!({"name": "t", "inputSchema": {}, "execution": {"taskSupport": "perhaps"}}),
+    ]);
+    round_trip::<Prompt>(&json!({"name": "p", "arguments": [{"name": "a", "required": false}]}));
+    round_trip::<ResourceTemplate>(
+        &json!({"uriTemplate": "x:{y}", "name": "y", "annotations": {"lastModified": "now"}}),
+    );
+    round_trip::<ListToolsResult>(&json!({"tools": [], "nextCursor": ""}));
+    refuses::<ListToolsResult>([json!({}), json!({"tools": {}}), json!({"tools": [], "nextCursor": 2})]);
+}
+
+#[test]
+fn capabilities_keep_their_settings() {
+    let client: ClientCapabilities = round_trip(
+        &json!({"sampling": {"tools": {}}, "elicitation": {"url": {}}, "extensions": {"a/b": {"c": 1}}}),
+    );
+    assert!(client.has_url_elicitation() && !client.has_form_elicitation());
+    let client: ClientCapabilities = round_trip(&json!({"elicitation": {}, "roots": {"listChanged": true}}));
+    assert!(client.has_form_elicitation() && !client.has_url_elicitation(), "neither is the form");
+    let client: ClientCapabilities = round_trip(&json!({}));
+    assert!(!client.has_form_elicitation() && !client.has_url_elicitation());
+    round_trip::<ServerCapabilities>(&json!({"tools": {}, "resources": {"subscribe": false}, "logging": {}}));
+    refuses::<ClientCapabilities>([json!({"roots": true}), json!({"elicitation": 1}), json!(null)]);
+}
+
+#[test]
+fn what_is_completed_is_of_a_prompt_or_a_template() {
+    let message = json!({
+        "ref": {"type": "ref/resource", "uri": "x:{y}"}, "argument": {"name": "y", "value": ""},
+        "context": {"arguments": {"z": "1"}}, "_meta": {"progressToken": 1},
+    });
+    let read: CompleteRequestParams = round_trip(&message);
+    assert!(matches!(read.reference, CompletionReference::Resource(template) if template.uri == "x:{y}"));
+    refuses::<CompleteRequestParams>([
+        json!({"ref": {"type": "ref/tool", "name": "t"}, "argument": {"name": "y", "value": ""}}),
+        json!({"ref": {"type": "ref/prompt", "uri": "x:{y}"}, "argument": {"name": "y", "value": ""}}),
+        json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "y"}}),
+        json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "y", "value": ""}, "context": {"arguments": {"z": 1}}}),
+    ]);
+}
+
+#[test]
+fn a_form_keeps_its_fields_in_their_order() {
+    let form = ElicitRequestFormParams::new("Who?")
+        .with_required_field("name", PrimitiveSchemaDefinition::string().with_title("Name"))
+        .with_field("age", PrimitiveSchemaDefinition::integer().with_default(7))
+        .with_field("boat", PrimitiveSchemaDefinition::one_of(["ada", "eva"]))
+        .with_field("agrees", PrimitiveSchemaDefinition::boolean());
+    let expected = json!({"message": "Who?", "requestedSchema": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "title": "Name"},
+            "age": {"type": "integer", "default": 7},
+            "boat": {"type": "string", "enum": ["ada", "eva"]},
+            "agrees": {"type": "boolean"},
+        },
+        "required": ["name"],
+    }});
+    assert_eq!(serde_json::to_string(&form).unwrap(), expected.to_string());
+    assert_eq!(round_trip::<ElicitRequestFormParams>(&expected), form);
+}
+
+#[test]
+fn a_question_to_the_user_is_a_form_or_a_page() {
+    let form = json!({"mode": "form", "message": "m", "requestedSchema": {
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "properties": {},
+    }});
+    assert!(matches!(round_trip(&form), ElicitRequestParams::Form(_)));
+    let page = json!({"mode": "url", "message": "m", "url": "https://x.example/", "elicitationId": "e"});
+    assert!(matches!(round_trip(&page), ElicitRequestParams::Url(_)));
+    refuses::<ElicitRequestParams>([
+        json!({"mode": "url", "message": "m", "requestedSchema": {"type": "object", "properties": {}}}),
+        json!({"mode": "voice", "message": "m", "requestedSchema": {"type": "object", "properties": {}}}),
+        json!({"message": "m"}),
+    ]);
+    round_trip::<ElicitResult>(&json!({"action": "accept", "content": {"a": ["b"], "n": 1.5}}));
+    refuses::<ElicitResult>([
+        json!({"action": "ignore"}),
+        json!({}),
+        json!({"action": "accept", "content": []}),
+    ]);
+}
+
+#[test]
+fn questions_and_their_answers_are_told_apart() {
+    let questions: InputRequests = round_trip(&json!({
+        "a": {"method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": "x:y"}},
+        "b": {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}},
+        "c": {"method": "roots/list"},
+        "d": {"method": "roots/list", "params": {"_meta": {"a/b": 1}}},
+    }));
+    assert!(matches!(questions["b"], InputRequest::CreateMessage(_)));
+    assert!(matches!(&questions["c"], InputRequest::ListRoots(request) if request.params.is_none()));
+    refuses::<InputRequest>([
+        json!({"method": "tools/call", "params": {}}),
+        json!({"method": "elicitation/create"}),
+        json!({"params": {"messages": [], "maxTokens": 1}}),
+    ]);
+    let answers: InputResponses = round_trip(&json!({
+        "a": {"action": "cancel"},
+        "b": {"role": "assistant", "content": {"type": "text", "text": "x"}, "model": "m"},
+        "c": {"roots": [{"uri": "file:///x"}]},
+    }));
+    assert!(matches!(answers["a"], InputResponse::Elicit(_)));
+    assert!(matches!(answers["b"], InputResponse::CreateMessage(_)));
+    assert!(matches!(answers["c"], InputResponse::ListRoots(_)));
+    refuses::<InputResponse>([json!({}), json!({"action": "x"}), json!({"roots": {}})]);
+    round_trip::<InputRequiredResult>(&json!({"requestState": "s"}));
+    round_trip::<InputRequiredResult>(&json!({"inputRequests": {}, "requestState": ""}));
+}
+
+#[test]
+fn a_task_stands_in_one_of_five_ways() {
+    let task = |status: &str| json!({"status": status, "taskId": "t", "createdAt": "then", "lastUpdatedAt": "now", "ttlMs": null});
+    for status in ["working", "input_required", "completed", "failed", "cancelled"] {
+        let read: Task = round_trip(&task(status));
+        assert_eq!((&*read.state.task_id, read.state.ttl_ms), ("t", None));
+    }
+    refuses::<Task>([task("Working"), task("submitted"), json!({"status": "working", "taskId": "t"})]);
+    assert!(matches!(round_trip(&task("cancelled")), DetailedTask::Cancelled(_)));
+    let with = |status, member: &str, value: Value| {
+        let mut detailed = task(status);
+        detailed[member] = value;
+        detailed["ttlMs"] = json!(5);
+        detailed
+    };
+    let failed = with("failed", "error", json!({"code": -32603, "message": "no"}));
+    assert!(matches!(round_trip(&failed), DetailedTask::Failed(task) if task.error.message == "no"));
+    round_trip::<DetailedTask>(&with("completed", "result", json!({"content": []})));
+    round_trip::<GetTaskResult>(&with(
+        "input_required",
+        "inputRequests",
+        json!({"r": {"method": "roots/list"}}),
+    ));
+    round_trip::<CreateTaskResult>(&with("working", "_meta", json!({"a/b": 1})));
+    refuses::<DetailedTask>([task("completed"), task("failed"), task("input_required")]);
+}
+
+#[test]
+fn notifications_are_written_as_they_were_read() {
+    round_trip::<ProgressNotificationParams>(
+        &json!({"progressToken": "p", "progress": 0.5, "total": 2.5, "message": "m"}),
+    );
+    refuses::<ProgressNotificationParams>([
+        json!({"progress": 1}),
+        json!({"progressToken": null, "progress": 1}),
+        json!({"progressToken": 1, "progress": "1"}),
+    ]);
+    round_trip::<CancelledNotificationParams>(&json!({"requestId": -1, "reason": ""}));
+    refuses::<CancelledNotificationParams>([json!({}), json!({"requestId": 1.5})]);
+    round_trip::<SubscriptionsListenRequestParams>(&json!({"notifications": {"toolsListChanged": false}}));
+    round_trip::<LoggingMessageNotificationParams>(&json!({"level": "notice", "data": [null]}));
+    refuses::<LoggingMessageNotificationParams>([
+        json!({"level": "trace", "data": 1}),
+        json!({"level": 1, "data": 1}),
+    ]);
+}
+
+#[test]
+fn levels_of_logging_are_in_order_and_named_as_they_are_written() {
+    assert!(LoggingLevel::ALL.is_sorted());
+    for level in LoggingLevel::ALL {
+        assert_eq!(json!(level), level.as_str());
+        assert_eq!(level.as_str().parse(), Ok(level));
+    }
+    for name in ["", "Debug", "warn", "info "] {
+        assert_eq!(name.parse::<LoggingLevel>(), Err(UnknownLoggingLevel));
+    }
+}
+
+#[test]
+fn the_handshake_is_written_as_it_was_read() {
+    round_trip::<InitializeRequestParams>(&json!({
+        "protocolVersion": "1999-01-01", "capabilities": {}, "clientInfo": {"name": "n", "version": ""},
+    }));
+    refuses::<InitializeRequestParams>([
+        json!({"protocolVersion": "1999-01-01", "capabilities": {}}),
+        json!({"protocolVersion": 1999, "capabilities": {}, "clientInfo": {"name": "n", "version": ""}}),
+        json!({"protocolVersion": "", "capabilities": {}, "clientInfo": {"name": "n"}}),
+    ]);
+    round_trip::<DiscoverResult>(
+        &json!({"supportedVersions": ["2026-07-28"], "capabilities": {"prompts": {}}}),
+    );
+}
+
+#[test]
+fn what_results_have_by_default_is_valid() {
+    assert_eq!(
+        serde_json::to_value(CallToolResult::text("x")).unwrap(),
+        json!({"content": [{"type": "text", "text": "x"}]})
+    );
+    let read = ReadResourceResult::blob("x:y".into(), None, Base64Data::from_bytes(b"z"));
+    assert_eq!(serde_json::to_value(read).unwrap(), json!({"contents": [{"uri": "x:y", "blob": "eg=="}]}));
+    assert_eq!(
+        serde_json::to_value(CacheHint::default()).unwrap(),
+        json!({"ttlMs": 0, "cacheScope": "private"})
+    );
+    let messages = vec![PromptMessage::user(ContentBlock::text("x"))];
+    round_trip::<GetPromptResult>(
+        &serde_json::to_value(GetPromptResult { messages, ..GetPromptResult::default() }).unwrap(),
+    );
+}

@@ -137,8 +137,8 @@ pub struct CallToolResult {
     pub meta: Option<MetaObject>,
 }
 
-/// A JSON value, as it is written.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A JSON value on one line, as it is written.
+#[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct StructuredContent(Box<RawValue>);
 
@@ -231,6 +231,19 @@ pub(super) fn structured_content<'de, D: Deserializer<'de>>(
     let value = Value::deserialize(deserializer)?;
     StructuredContent::from_value(&value).map(Some).map_err(de::Error::custom)
 }
+
+impl<'de> Deserialize<'de> for StructuredContent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        if !raw.get().contains(LINE_ENDS) {
+            return Ok(Self(raw));
+        }
+        // Between stdio's lines there must be none within a message; strings have them as escapes only.
+        RawValue::from_string(raw.get().replace(LINE_ENDS, " ")).map(Self).map_err(de::Error::custom)
+    }
+}
+
+const LINE_ENDS: [char; 2] = ['\n', '\r'];
 
 impl PartialEq for StructuredContent {
     fn eq(&self, other: &Self) -> bool {

@@ -38,7 +38,7 @@ fn capabilities(samples: &Samples) -> ClientCapabilities {
 }
 
 /// What a request says about itself: much in the modern era.
-fn request_meta(samples: &Samples) -> Option<MetaObject> {
+fn request_meta(samples: &Samples) -> MetaObject {
     let mut meta = parts::meta();
     meta.insert(meta_keys::PROGRESS_TOKEN.into(), json!(parts::progress_token()));
     if samples.is_modern() {
@@ -47,7 +47,7 @@ fn request_meta(samples: &Samples) -> Option<MetaObject> {
         meta.insert(meta_keys::CLIENT_INFO.into(), json!(parts::implementation()));
         meta.insert(meta_keys::LOG_LEVEL.into(), json!(LoggingLevel::Notice));
     }
-    Some(meta)
+    meta
 }
 
 fn sampling(samples: &mut Samples) -> Result<()> {
@@ -145,7 +145,7 @@ fn responses(samples: &mut Samples) -> Result<InputResponses> {
 }
 
 fn lists(samples: &mut Samples) -> Result<()> {
-    let params = PaginatedRequestParams { cursor: Some(String::new()), meta: request_meta(samples) };
+    let params = PaginatedRequestParams { cursor: Some(String::new()), meta: Some(request_meta(samples)) };
     samples.value("PaginatedRequestParams", &params)?;
     for (definition, method) in [
         ("ListToolsRequest", methods::TOOLS_LIST),
@@ -159,7 +159,7 @@ fn lists(samples: &mut Samples) -> Result<()> {
 }
 
 fn calls(samples: &mut Samples, responses: Option<&InputResponses>) -> Result<()> {
-    let (input_responses, meta) = (responses.cloned(), request_meta(samples));
+    let (input_responses, meta) = (responses.cloned(), Some(request_meta(samples)));
     let request_state = responses.map(|_| "sealed".to_owned());
     let params = CallToolRequestParams {
         name: "next_high_water".into(),
@@ -196,7 +196,7 @@ fn complete(samples: &mut Samples) -> Result<()> {
             reference,
             argument: parts::complete_argument(),
             context: Some(CompleteContext { arguments }),
-            meta: request_meta(samples),
+            meta: Some(request_meta(samples)),
         };
         samples.value("CompleteRequestParams", &params)?;
         samples.request("CompleteRequest", methods::COMPLETION_COMPLETE, &params)?;
@@ -205,11 +205,13 @@ fn complete(samples: &mut Samples) -> Result<()> {
 }
 
 fn modern(samples: &mut Samples) -> Result<()> {
-    let params = RequestParams { meta: request_meta(samples) };
+    let params = RequestParams { meta: Some(request_meta(samples)) };
     samples.value("RequestParams", &params)?;
     samples.request("DiscoverRequest", methods::SERVER_DISCOVER, &params)?;
-    let params =
-        SubscriptionsListenRequestParams { notifications: server::filter(), meta: request_meta(samples) };
+    let params = SubscriptionsListenRequestParams {
+        notifications: server::filter(),
+        meta: Some(request_meta(samples)),
+    };
     samples.value("SubscriptionsListenRequestParams", &params)?;
     samples.request("SubscriptionsListenRequest", methods::SUBSCRIPTIONS_LISTEN, &params)
 }
@@ -219,14 +221,15 @@ fn legacy(samples: &mut Samples) -> Result<()> {
         protocol_version: samples.revision.to_string(),
         capabilities: capabilities(samples),
         client_info: parts::implementation(),
-        meta: request_meta(samples),
+        meta: Some(request_meta(samples)),
     };
     samples.value("InitializeRequestParams", &params)?;
     samples.request("InitializeRequest", methods::INITIALIZE, &params)?;
-    let params = SetLevelRequestParams { level: LoggingLevel::Notice, meta: request_meta(samples) };
+    let params = SetLevelRequestParams { level: LoggingLevel::Notice, meta: Some(request_meta(samples)) };
     samples.value("SetLevelRequestParams", &params)?;
     samples.request("SetLevelRequest", methods::LOGGING_SET_LEVEL, &params)?;
-    let params = SubscribeRequestParams { uri: "tides://harbour/today".into(), meta: request_meta(samples) };
+    let params =
+        SubscribeRequestParams { uri: "tides://harbour/today".into(), meta: Some(request_meta(samples)) };
     for definition in ["SubscribeRequestParams", "UnsubscribeRequestParams"] {
         samples.value(definition, &params)?;
     }

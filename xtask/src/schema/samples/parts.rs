@@ -2,8 +2,6 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use thruway_mcp::Revision;
-use thruway_mcp::legacy;
 use thruway_mcp::schema::{
     Annotations, CompleteArgument, CompletionReference, ContentBlock, EmbeddedResource, EnumOption,
     EnumSchemaItems, Icon, IconTheme, ImageContent, Implementation, JsonObject, LoggingLevel, MetaObject,
@@ -12,6 +10,7 @@ use thruway_mcp::schema::{
     ResourceTemplateReference, Role, Root, StringFormat, TaskSupport, TextContent, Tool, ToolAnnotations,
     ToolExecution,
 };
+use thruway_mcp::{Era, Revision, legacy};
 
 use super::Samples;
 
@@ -31,6 +30,7 @@ pub(super) fn write(samples: &mut Samples) -> Result<()> {
     }
     samples.value("Tool", &tool())?;
     samples.value("Tool", &Tool::new("horn"))?;
+    samples.value("Tool", &lister(samples.revision))?;
     samples.value("Tool", &Tool { execution: Some(execution()), ..Tool::new("horn") })?;
     samples.value("ToolExecution", &execution())?;
     samples.value("ToolAnnotations", &tool_annotations())?;
@@ -174,6 +174,15 @@ pub(super) fn tool() -> Tool {
             .with_output_schema(object(&json!({"type": "object", "properties": {"at": {"type": "string"}}})))
             .with_annotations(tool_annotations())
     }
+}
+
+/// A tool whose output is no object.
+fn lister(revision: Revision) -> Tool {
+    let mut tool = Tool::new("harbours").with_output_schema(object(&json!({"type": "array"})));
+    if revision.era() == Era::Legacy {
+        legacy::downgrade_tool(&mut tool);
+    }
+    tool
 }
 
 fn tool_annotations() -> ToolAnnotations {

@@ -17,7 +17,7 @@ use thruway_mcp::schema::{
     StructuredContent, SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenResult, Tool, ToolChoice, ToolChoiceMode, methods,
 };
-use thruway_mcp::{Era, Revision};
+use thruway_mcp::{Era, Revision, legacy};
 
 use super::{Names, Samples, client, parts};
 
@@ -144,25 +144,23 @@ fn answers(samples: &mut Samples) -> Result<()> {
 
 fn tool_results(samples: &Samples) -> Result<Vec<CallToolResult>> {
     let mut results = vec![
+        CallToolResult::text("done"),
+        CallToolResult::error("no such harbour"),
+        CallToolResult::default(),
         CallToolResult {
-            content: parts::content(samples.revision),
+            content: parts::content(Revision::LATEST),
             is_error: Some(false),
             meta: Some(parts::meta()),
             ..CallToolResult::default()
         },
-        CallToolResult::text("done"),
-        CallToolResult::error("no such harbour"),
-        CallToolResult::default(),
     ];
-    if samples.revision.has_structured_output() {
-        results[0].structured_content = Some(StructuredContent::from_value(&json!({"at": "6:12"}))?);
+    for value in [json!({"at": "6:12"}), json!([1, 2]), json!("6:12"), json!(null), json!(2.5)] {
+        let structured_content = Some(StructuredContent::from_value(&value)?);
+        results.push(CallToolResult { structured_content, ..CallToolResult::text("6:12") });
     }
-    if samples.is_modern() {
-        for value in [json!([1, 2]), json!("6:12"), json!(null), json!(2.5)] {
-            results.push(CallToolResult {
-                structured_content: Some(StructuredContent::from_value(&value)?),
-                ..CallToolResult::default()
-            });
+    if !samples.is_modern() {
+        for result in &mut results {
+            legacy::downgrade_result(result, samples.revision);
         }
     }
     Ok(results)

@@ -1,0 +1,80 @@
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::Revision;
+use crate::schema::{CallToolResult, ContentBlock, Resource, ResourceContents, StructuredContent, Tool};
+
+#[test]
+fn a_session_is_in_the_revision_that_the_client_wants_if_it_is_of_this_era() {
+    for revision in Revision::ALL.into_iter().filter(|revision| *revision != Revision::R20260728) {
+        assert_eq!(negotiate(revision.as_str()), revision);
+    }
+    for other in ["2026-07-28", "2024-10-07", "", "2025-06-18 ", "DRAFT"] {
+        assert_eq!(negotiate(other), Revision::R20251125, "{other:?}");
+    }
+}
+
+#[test]
+fn content_that_a_revision_does_not_know_becomes_text() {
+    let content = vec![
+        ContentBlock::text("text"),
+        ContentBlock::image(b"1", "image/png"),
+        ContentBlock::audio(b"2", "audio/ogg"),
+        ContentBlock::ResourceLink(Resource::new("x:y", "y")),
+        ContentBlock::resource(ResourceContents::text("x:z", "text/plain", "z")),
+    ];
+    let replaced = |revision| {
+        let mut downgraded = content.clone();
+        downgrade(&mut downgraded, revision);
+        let changed = downgraded.into_iter().zip(&content).filter(|(after, before)| after != *before);
+        changed
+            .map(|(after, _)| match after {
+                ContentBlock::Text(text) => text.text,
+                other => panic!("{other:?}"),
+            })
+            .collect::<Vec<String>>()
+    };
+    assert_eq!(replaced(Revision::R20241105), ["[audio, audio/ogg]", "[resource x:y]"]);
+    assert_eq!(replaced(Revision::R20250326), ["[resource x:y]"]);
+    for revision in [Revision::R20250618, Revision::R20251125, Revision::R20260728] {
+        assert!(replaced(revision).is_empty(), "{revision}");
+    }
+}
+
+#[test]
+fn an_output_schema_is_that_of_an_object_or_none() {
+    for (schema, stays) in [
+        (json!({"type": "object", "properties": {}}), true),
+        (json!({"type": "array"}), false),
+        (json!({"anyOf": []}), false),
+        (json!({"type": ["object", "null"]}), false),
+    ] {
+        let mut tool = Tool::new("t").with_output_schema(schema.as_object().unwrap().clone());
+        downgrade_tool(&mut tool);
+        assert_eq!(tool.output_schema.is_some(), stays, "{schema}");
+    }
+}
+
+#[test]
+fn structured_content_is_an_object_that_the_revision_knows_or_none() {
+    let stays = |value: Value, revision| {
+        let mut result = CallToolResult {
+            structured_content: Some(StructuredContent::from_value(&value).unwrap()),
+            content: vec![ContentBlock::audio(b"2", "audio/ogg")],
+            ..CallToolResult::default()
+        };
+        downgrade_result(&mut result, revision);
+        assert_eq!(matches!(result.content[0], ContentBlock::Audio(_)), revision.has_audio());
+        result.structured_content.is_some()
+    };
+    assert!(stays(json!({"n": 1}), Revision::R20250618));
+    assert!(!stays(json!({"n": 1}), Revision::R20250326));
+    assert!(!stays(json!({"n": 1}), Revision::R20241105));
+    for value in [json!([1]), json!(1), json!("{"), json!(null)] {
+        assert!(!stays(value, Revision::R20251125));
+    }
+}

@@ -1,0 +1,267 @@
+extern crate std;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use std::format;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use thruway_message::{FieldLineSpan, FieldLines};
+
+use super::*;
+use crate::json_rpc::{Error, ErrorCode};
+use crate::param_headers::{self, ParamHeader};
+use crate::params::Params;
+use crate::schema::{CacheHint, CacheScope, ClientCapabilities, Implementation, JsonObject};
+use crate::{Revision, header_value};
+
+fn raw(value: &Value) -> std::boxed::Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap()
+}
+
+/// Runs `check` on fields and parameters.
+fn with<R>(
+    lines: &[(&str, &str)],
+    params: &Value,
+    check: impl FnOnce(FieldLines<'_>, &Params<'_>) -> R,
+) -> R {
+    let (mut octets, mut spans) = (Vec::new(), Vec::new());
+    let mut put = |text: &str| {
+        octets.extend_from_slice(text.as_bytes());
+        u32::try_from(octets.len()).unwrap()
+    };
+    for (name, value) in lines {
+        let (name_start, name_end) = (put(""), put(name));
+        let (value_start, value_end) = (put(": "), put(value));
+        spans.push(FieldLineSpan { name_start, name_end, value_start, value_end });
+        put("\r\n");
+    }
+    let params = raw(params);
+    check(FieldLines::from_parsed(&octets, &spans), &Params::parse(Some(&params)).unwrap())
+}
+
+fn meta(members: &Value) -> Result<Revision, Error> {
+    with(&[], &json!({"_meta": members}), |_, params| check_meta(&params.meta, None))
+}
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
+#[test]
+fn a_request_says_its_revision_and_what_its_client_can_do() {
+    assert_eq!(meta(&json!({VERSION: "2026-07-28", CAPABILITIES: {}})), Ok(Revision::R20260728));
+    for (members, missing) in [
+        (json!({}), VERSION),
+        (json!({CAPABILITIES: {}}), VERSION),
+        (json!({VERSION: "2026-07-28"}), CAPABILITIES),
+    ] {
+        let error = meta(&members).unwrap_err();
+        assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
+        assert!(error.message.contains(missing), "{error}");
+    }
+    let error = with(&[], &json!({}), |_, params| check_meta(&params.meta, None)).unwrap_err();
+    assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
+}
+
+#[test]
+fn a_revision_that_is_unknown_or_of_the_other_era_is_refused_with_those_that_are_spoken() {
+    for requested in ["2025-11-25", "2026-07-29", "", "latest"] {
+        let error = meta(&json!({VERSION: requested, CAPABILITIES: {}})).unwrap_err();
+        assert_eq!(error.code, ErrorCode::UNSUPPORTED_PROTOCOL_VERSION);
+        let data = error.data.unwrap();
+        assert_eq!(data["requested"], requested);
+        assert!(data["supported"].as_array().unwrap().contains(&json!("2026-07-28")));
+    }
+}
+
+#[test]
+fn the_capabilities_of_a_client_are_an_object() {
+    let capabilities = |value: Value| {
+        with(&[], &json!({"_meta": {CAPABILITIES: value}}), |_, params| client_capabilities(&params.meta))
+    };
+    assert!(capabilities(json!({"elicitation": {}})).unwrap().has_form_elicitation());
+    assert_eq!(capabilities(json!({"sampling": 1})).unwrap_err().code, ErrorCode::INVALID_PARAMS);
+    let none = with(&[], &json!({}), |_, params| client_capabilities(&params.meta));
+    assert_eq!(none, Ok(ClientCapabilities::default()));
+    let error = missing_capability(&ClientCapabilities::default().with_roots());
+    assert_eq!(error.code, ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY);
+    assert_eq!(error.data, Some(json!({"requiredCapabilities": {"roots": {}}})));
+}
+
+fn headers(lines: &[(&str, &str)], method: &str, params: &Value) -> Result<(), Error> {
+    let result = with(lines, params, |fields, params| {
+        check_meta(&params.meta, Some(fields))?;
+        check_headers(fields, method, params)
+    });
+    if let Err(error) = &result {
+        assert_eq!(error.code, ErrorCode::HEADER_MISMATCH);
+    }
+    result
+}
+
+/// Methods whose name is mirrored, and where it stands.
+const MIRRORED: [(&str, &str); 6] = [
+    ("tools/call", "name"),
+    ("prompts/get", "name"),
+    ("resources/read", "uri"),
+    ("tasks/get", "taskId"),
+    ("tasks/update", "taskId"),
+    ("tasks/cancel", "taskId"),
+];
+
+#[test]
+fn headers_say_what_the_body_says() {
+    for (method, member) in MIRRORED {
+        let params = json!({"_meta": {VERSION: "2026-07-28", CAPABILITIES: {}}, member: "one"});
+        let lines = [("mcp-PROTOCOL-version", "2026-07-28"), ("Mcp-Method", method), ("Mcp-Name", "one")];
+        assert_eq!(headers(&lines, method, &params), Ok(()));
+        for missing in 0..lines.len() {
+            let mut fewer = lines.to_vec();
+            fewer.remove(missing);
+            let reason = headers(&fewer, method, &params).unwrap_err().message;
+            assert!(reason.ends_with("is missing"), "{reason}");
+        }
+        for twice in 0..lines.len() {
+            let mut more = lines.to_vec();
+            more.push(lines[twice]);
+            let reason = headers(&more, method, &params).unwrap_err().message;
+            assert!(reason.ends_with("is there twice"), "{reason}");
+        }
+        for (other, value) in ["2026-07-29", "Tools/call", "One"].into_iter().enumerate() {
+            let mut different = lines;
+            different[other].1 = value;
+            let reason = headers(&different, method, &params).unwrap_err().message;
+            assert!(reason.ends_with("does not match the body"), "{reason}");
+        }
+    }
+}
+
+#[test]
+fn other_methods_have_no_name() {
+    let params = json!({"name": "one", "uri": "two", "taskId": "three"});
+    for method in ["tools/list", "server/discover", "x"] {
+        assert_eq!(headers(&[("Mcp-Method", method)], method, &params), Ok(()));
+    }
+    assert_eq!(headers(&[("Mcp-Method", "tools/call")], "tools/call", &json!({})), Ok(()), "refused later");
+}
+
+#[test]
+fn a_name_may_be_encoded() {
+    let check = |value: &str, name: &str| {
+        let lines = [("Mcp-Method", "tools/call"), ("Mcp-Name", value)];
+        headers(&lines, "tools/call", &json!({"name": name}))
+    };
+    for name in ["echo", "Grüße", " padded", "=?base64?eA==?=", "a\nb", ""] {
+        assert_eq!(check(&header_value::encode(name), name), Ok(()), "{name:?}");
+    }
+    assert_eq!(check("=?base64?ZWNobw==?=", "echo"), Ok(()), "where it need not be as well");
+    for malformed in ["=?base64?ZWNobw?=", "=?base64?/w==?=", "gr\u{fc}n"] {
+        let reason = check(malformed, "echo").unwrap_err().message;
+        assert!(reason.ends_with("is malformed"), "{reason}");
+    }
+    assert!(check("=?base64?ZWNobw==?=", "=?base64?ZWNobw==?=").is_err(), "it says `echo`");
+}
+
+// An intermediary that decides by the method compares it as it is.
+#[test]
+fn only_names_and_arguments_may_be_encoded() {
+    let method = format!("=?base64?{}?=", "dG9vbHMvbGlzdA==");
+    assert_eq!(header_value::decode(method.as_bytes()).as_deref(), Ok("tools/list"));
+    assert!(headers(&[("Mcp-Method", &method)], "tools/list", &json!({})).is_err());
+    assert!(headers(&[("Mcp-Method", "tools/l\u{fc}st")], "tools/list", &json!({})).is_err());
+}
+
+#[test]
+fn arguments_are_mirrored_where_the_tool_says_so() {
+    let schema = json!({"type": "object", "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "depth": {"type": "integer", "x-mcp-header": "Depth"},
+        "is_dry": {"type": "boolean", "x-mcp-header": "Dry"},
+    }});
+    let found: Vec<ParamHeader> = param_headers::find(schema.as_object().unwrap()).unwrap();
+    let check = |lines: &[(&str, &str)], arguments: Value| -> Result<(), String> {
+        with(lines, &json!({}), |fields, _| check_param_headers(fields, &found, &arguments)).map_err(
+            |error| {
+                assert_eq!(error.code, ErrorCode::HEADER_MISMATCH);
+                error.message.into_owned()
+            },
+        )
+    };
+    let all = [("Mcp-Param-Region", "=?base64?w7w=?="), ("mcp-param-depth", "-5"), ("Mcp-Param-Dry", "true")];
+    assert_eq!(check(&all, json!({"region": "ü", "depth": -5, "is_dry": true, "other": 1})), Ok(()));
+    assert_eq!(check(&[], json!({})), Ok(()));
+    assert_eq!(check(&[], json!({"region": null})), Ok(()), "null is as absent");
+    assert_eq!(check(&[], json!(null)), Ok(()), "no arguments at all");
+    assert_eq!(check(&[("Mcp-Param-Other", "1")], json!({})), Ok(()), "for others to know");
+    assert_eq!(
+        check(&[("Mcp-Param-Depth", "05")], json!({"depth": 5})),
+        Ok(()),
+        "numbers are compared as such"
+    );
+    for (lines, arguments, reason) in [
+        (&[][..], json!({"region": "eu"}), "is missing"),
+        (&[("Mcp-Param-Region", "eu")], json!({}), "does not match the argument"),
+        (&[("Mcp-Param-Region", "EU")], json!({"region": "eu"}), "does not match the argument"),
+        (&[("Mcp-Param-Region", "05")], json!({"region": "5"}), "does not match the argument"),
+        (&[("Mcp-Param-Dry", "True")], json!({"is_dry": true}), "does not match the argument"),
+        (&[("Mcp-Param-Depth", "")], json!({"depth": 0}), "does not match the argument"),
+        (&[("Mcp-Param-Region", "=?base64?!?=")], json!({"region": "eu"}), "is malformed"),
+        (
+            &[("Mcp-Param-Region", "eu"), ("Mcp-Param-Region", "eu")],
+            json!({"region": "eu"}),
+            "is there twice",
+        ),
+    ] {
+        let message = check(lines, arguments).unwrap_err();
+        assert!(message.ends_with(reason), "{message}");
+    }
+}
+
+fn object(value: Value) -> JsonObject {
+    match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+#[test]
+fn a_result_has_around_it_what_the_era_wants() {
+    let writer = ResultWriter::new(&Implementation::new("n\"", "1")).unwrap();
+    let info = json!({"name": "n\"", "version": "1"});
+    let cache = CacheHint { ttl_ms: 7, cache_scope: CacheScope::Public };
+    let written = |kind, cache, members: &Value, meta: Option<&JsonObject>| -> Value {
+        let mut output = b"[".to_vec();
+        writer.write(&mut output, kind, cache, members, meta).unwrap();
+        serde_json::from_slice(&output[1..]).unwrap()
+    };
+    assert_eq!(
+        written(ResultType::Complete, Some(cache), &json!({"a": 1}), Some(&object(json!({"b/c": 2})))),
+        json!({
+            "resultType": "complete", "ttlMs": 7, "cacheScope": "public", "a": 1,
+            "_meta": {"io.modelcontextprotocol/serverInfo": info, "b/c": 2},
+        })
+    );
+    assert_eq!(
+        written(ResultType::InputRequired, None, &json!({}), Some(&Map::new())),
+        json!({"resultType": "input_required", "_meta": {"io.modelcontextprotocol/serverInfo": info}})
+    );
+    assert_eq!(written(ResultType::Task, None, &json!({}), None)["resultType"], "task");
+    let mut output = Vec::new();
+    writer.write_members(&mut output, Some(CacheHint::default()), br#""tools":[]"#).unwrap();
+    assert_eq!(
+        serde_json::from_slice::<Value>(&output).unwrap(),
+        json!({
+            "resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [],
+            "_meta": {"io.modelcontextprotocol/serverInfo": info},
+        })
+    );
+}
+
+#[test]
+fn what_is_no_object_is_no_result() {
+    let writer = ResultWriter::new(&Implementation::new("n", "1")).unwrap();
+    for members in [json!([]), json!(null), json!("{}"), json!(1)] {
+        let error = writer.write(&mut Vec::new(), ResultType::Complete, None, &members, None).unwrap_err();
+        assert_eq!(error.code, ErrorCode::INTERNAL_ERROR);
+    }
+}

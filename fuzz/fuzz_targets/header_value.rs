@@ -1,0 +1,22 @@
+//! Names in headers: what is encoded fits in a field value, and is decoded to the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use thruway_mcp::header_value::{decode, encode};
+use thruway_message::FieldLinesBuf;
+
+fuzz_target!(|octets: &[u8]| {
+    if let Ok(text) = str::from_utf8(octets) {
+        check(text);
+    }
+    if let Ok(text) = decode(octets) {
+        check(&text);
+    }
+});
+
+fn check(text: &str) {
+    let encoded = encode(text);
+    assert_eq!(encoded.trim(), encoded, "white space around it would be gone");
+    assert!(FieldLinesBuf::default().append("mcp-name", encoded.as_bytes()).is_ok(), "{encoded:?}");
+    assert_eq!(decode(encoded.as_bytes()).as_deref(), Ok(text));
+}
