@@ -98,6 +98,26 @@ async fn an_idle_subscription_takes_less_than_four_kilobytes() {
     assert!(each < 4 << 10, "{each} octets");
 }
 
+#[tokio::test(start_paused = true)]
+async fn over_http_that_includes_the_connection() {
+    let site = Site::new(&server());
+    let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://text"]});
+    let message = Message::modern("subscriptions/listen", json!({"notifications": filter}));
+    let mut exchanges = Vec::with_capacity(2001);
+    let mut before = 0;
+    for _ in 0..2001 {
+        let mut exchange = site.open(&message);
+        exchange.next_message().await;
+        exchanges.push(exchange);
+        if exchanges.len() == 1 {
+            before = bytes_in_use();
+        }
+    }
+    // What the test's client keeps is counted too.
+    let each = bytes_each(before, 2000);
+    assert!(each < 4 << 10, "{each} octets");
+}
+
 /// Calls everything once.
 async fn call_everything(site: &Site, session: &crate::http::Session) {
     let mut with_progress = tool("progress");
