@@ -8,9 +8,18 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::Status;
+use super::telling::Telling;
 
 /// A request that is being handled. Dropping it gives the request up.
-pub(crate) struct Exchange {
+pub(crate) struct Exchange(Source);
+
+enum Source {
+    Handler(Handling),
+    Subscription(Telling),
+}
+
+/// A handler, and what it says.
+struct Handling {
     answer: Option<Pin<Box<dyn Future<Output = Answered> + Send>>>,
     /// What the answer was, while what was said before it has not been taken.
     answered: Option<Answered>,
@@ -54,7 +63,12 @@ impl Exchange {
         answer: impl Future<Output = Answered> + Send + 'static,
         messages: Option<mpsc::Receiver<Said>>,
     ) -> Self {
-        Self { answer: Some(Box::pin(answer)), answered: None, messages }
+        Self(Source::Handler(Handling { answer: Some(Box::pin(answer)), answered: None, messages }))
+    }
+
+    /// A subscription, which has no answer.
+    pub(super) const fn subscription(telling: Telling) -> Self {
+        Self(Source::Subscription(telling))
     }
 
     /// What goes to the client next; `None` after the answer.
@@ -66,6 +80,17 @@ impl Exchange {
     }
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
+        match &mut self.0 {
+            Source::Handler(handling) => handling.poll_next(cx),
+            Source::Subscription(telling) => {
+                telling.poll_next(cx).map(|message| Some(Outgoing::Said(Said::Message(message))))
+            }
+        }
+    }
+}
+
+impl Handling {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
         if let Some(answer) = &mut self.answer
             && let Poll::Ready(answered) = answer.as_mut().poll(cx)
         {

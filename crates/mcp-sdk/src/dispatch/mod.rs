@@ -2,6 +2,7 @@
 //! here.
 
 // what comes of a message
+mod telling;
 mod exchange;
 mod reply;
 

@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_notification, write_result};
 use thruway_mcp::modern::{self, ResultType};
 use thruway_mcp::params::{self, Params, meta_keys};
-use thruway_mcp::schema::{MetaObject, SubscriptionFilter, SubscriptionsListenRequestParams, methods};
+use thruway_mcp::schema::{RequestId, SubscriptionFilter, SubscriptionsListenRequestParams, methods};
 use thruway_message::FieldLines;
-use tokio::sync::mpsc;
 
-use super::{Answering, Exchange, Reply, Said, Status};
+use super::telling::Telling;
+use super::{Answering, Exchange, Reply, Status};
 use crate::ask::{BoundRequest, Rounds};
 use crate::authorization::Caller;
 use crate::handlers::{Call, ClientSide};
-use crate::server::{Change, McpServer, Shared, Subscription};
+use crate::server::{Change, McpServer, Shared};
 
 /// Answers a request. `headers` are those of the HTTP request that it came in, if it came in one.
 pub(crate) fn handle_request(
@@ -112,10 +112,14 @@ fn listen(shared: &Arc<Shared>, request: &Request<'_>, output: &mut Vec<u8>) -> 
         return Reply::error(output, &request.id, &error);
     }
     let subscription = shared.changes.subscribe(wanted(&filter));
-    let mut meta = MetaObject::new();
-    meta.insert(meta_keys::SUBSCRIPTION_ID.into(), json!(request.id));
-    let (outbox, messages) = mpsc::channel(1);
-    Reply::Later(Exchange::new(tell_changes(subscription, filter, meta, outbox), Some(messages)))
+    let acknowledged = json!({
+        "notifications": filter,
+        "_meta": {meta_keys::SUBSCRIPTION_ID: request.id},
+    });
+    let mut message = Vec::new();
+    write_notification(&mut message, methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED, &acknowledged);
+    let telling = Telling::new(message, subscription, request.id.to_owned());
+    Reply::Later(Exchange::subscription(telling))
 }
 
 fn wanted(filter: &SubscriptionFilter) -> Vec<Change> {
@@ -129,32 +133,16 @@ fn wanted(filter: &SubscriptionFilter) -> Vec<Change> {
     lists.chain(resources).collect()
 }
 
-/// Ends only by being dropped.
-async fn tell_changes(
-    subscription: Subscription,
-    filter: SubscriptionFilter,
-    meta: MetaObject,
-    outbox: mpsc::Sender<Said>,
-) -> (Vec<u8>, Status) {
-    let acknowledged = json!({"notifications": filter, "_meta": meta});
-    let mut message = Vec::new();
-    write_notification(&mut message, methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED, &acknowledged);
-    while outbox.send(Said::Message(message)).await.is_ok() {
-        message = notification(&subscription.next().await, Some(&meta));
-    }
-    (Vec::new(), Status::Ok)
-}
-
-/// The notification that tells of a change.
-pub(crate) fn notification(change: &Change, meta: Option<&MetaObject>) -> Vec<u8> {
+/// The notification that tells of a change, to a subscription if there is one.
+pub(crate) fn notification(change: &Change, subscription: Option<&RequestId>) -> Vec<u8> {
     let (method, mut params) = match change {
         Change::Tools => (methods::NOTIFICATIONS_TOOLS_LIST_CHANGED, json!({})),
         Change::Prompts => (methods::NOTIFICATIONS_PROMPTS_LIST_CHANGED, json!({})),
         Change::Resources => (methods::NOTIFICATIONS_RESOURCES_LIST_CHANGED, json!({})),
         Change::Resource(uri) => (methods::NOTIFICATIONS_RESOURCES_UPDATED, json!({"uri": &**uri})),
     };
-    if let Some(meta) = meta {
-        params["_meta"] = Value::Object(meta.clone());
+    if let Some(id) = subscription {
+        params["_meta"] = json!({meta_keys::SUBSCRIPTION_ID: id});
     }
     let mut message = Vec::new();
     write_notification(&mut message, method, &params);

@@ -322,7 +322,12 @@ impl Context {
             .map_err(|_| Error::internal("a question cannot be written as JSON"))?;
         let question = Question { method, params };
         match &self.0.asks {
-            Asks::Modern(rounds) => Ok(poll_fn(|_| rounds.poll_answer(key, &question)).await),
+            Asks::Modern(rounds) => tokio::select! {
+                biased;
+                answer = poll_fn(|_| rounds.poll_answer(key, &question)) => Ok(answer),
+                // The handler has been dropped by then; a task that it has started would wait for ever.
+                () = self.0.outbox.closed() => Err(Error::internal("the request has ended").into()),
+            },
             Asks::Nobody => Err(Error::internal("there is no session in which to ask").into()),
             Asks::Legacy(session) => {
                 let answer = session.pending.ask(&question, &self.0.outbox).await?;

@@ -65,8 +65,10 @@ impl Streams {
         let mut inner = self.lock();
         inner.last += 1;
         let stream = Arc::new(EventStream::new(inner.last));
-        if inner.streams.len() == STREAMS_MAX {
-            inner.streams.pop_front();
+        let mut bytes: usize = inner.streams.iter().map(|stream| stream.lock().bytes).sum();
+        while inner.streams.len() >= STREAMS_MAX || bytes > STREAMS_BYTES_MAX {
+            let Some(oldest) = inner.streams.pop_front() else { break };
+            bytes -= oldest.lock().bytes.min(bytes);
         }
         inner.streams.push_back(stream.clone());
         stream
@@ -170,6 +172,9 @@ impl FromStr for EventId {
 /// How many streams of a session are remembered.
 const STREAMS_MAX: usize = 16;
 
+/// How many octets of all streams are remembered when another begins.
+const STREAMS_BYTES_MAX: usize = 1 << 20;
+
 /// How many events of a stream are remembered.
 const EVENTS_MAX: usize = 256;
 
@@ -199,5 +204,31 @@ mod tests {
         stream.end();
         assert_eq!((next_after(&stream, 0), next_after(&stream, 1)), (Some(1), Some(2)));
         assert_eq!((next_after(&stream, 2), next_after(&stream, 3)), (Some(3), None));
+    }
+
+    #[test]
+    fn what_all_streams_of_a_session_remember_is_bounded() {
+        let streams = Streams::default();
+        for _ in 0..100 {
+            let stream = streams.begin();
+            stream.push(EventKind::Answer(vec![b'x'; 600 << 10].into()));
+            stream.end();
+        }
+        let inner = streams.lock();
+        let bytes: usize = inner.streams.iter().map(|stream| stream.lock().bytes).sum();
+        assert!(bytes <= STREAMS_BYTES_MAX + (600 << 10), "{bytes}");
+        assert_eq!(inner.streams.back().map(|stream| stream.number), Some(100));
+    }
+
+    #[test]
+    fn the_oldest_streams_are_forgotten() {
+        let streams = Streams::default();
+        for _ in 0..=STREAMS_MAX {
+            streams.begin();
+        }
+        assert!(streams.find(1).is_none() && streams.find(2).is_some());
+        let second = streams.find(2).unwrap();
+        streams.forget(&second);
+        assert!(streams.find(2).is_none() && streams.find(3).is_some());
     }
 }

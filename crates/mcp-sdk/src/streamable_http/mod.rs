@@ -75,6 +75,12 @@ impl McpEndpoint {
 
 impl Handler for McpEndpoint {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        if !self.endpoint.guard.allows(request.field_lines()) {
+            return Answer::Now(json_error(
+                StatusCode::FORBIDDEN,
+                "requests to this host or from this page are not allowed",
+            ));
+        }
         if request.has_whole_content() {
             return self.endpoint.handle(request.method(), request.field_lines(), request.content());
         }
@@ -95,12 +101,6 @@ impl Handler for McpEndpoint {
 
 impl Endpoint {
     fn handle(&self, method: Method<'_>, fields: FieldLines<'_>, content: &[u8]) -> Answer {
-        if !self.guard.allows(fields) {
-            return Answer::Now(json_error(
-                StatusCode::FORBIDDEN,
-                "requests to this host or from this page are not allowed",
-            ));
-        }
         let caller = match self.identify(fields) {
             Ok(caller) => caller,
             Err(challenge) => return Answer::Now(challenge.into_response()),

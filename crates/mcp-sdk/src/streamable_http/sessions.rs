@@ -96,10 +96,13 @@ fn later(exchange: Exchange, session: Option<Arc<Session>>, request: &Request<'_
             json_of(Status::Ok, answers_of(vec![exchange]).await.pop().unwrap_or_default())
         });
     };
-    let Some(in_flight) = session.in_flight.begin(request.id.to_owned(), false) else {
-        let mut output = PooledBuffer::take();
-        write_error(&mut output, Some(&request.id), &id_in_flight());
-        return Answer::Now(json(Status::BadRequest, output));
+    let in_flight = match begin(&session, request) {
+        Ok(in_flight) => in_flight,
+        Err(error) => {
+            let mut output = PooledBuffer::take();
+            write_error(&mut output, Some(&request.id), &error);
+            return Answer::Now(json(Status::BadRequest, output));
+        }
     };
     let stream = session.streams.begin();
     spawn(exchange, in_flight, EndsStream::new(&stream));
@@ -116,8 +119,13 @@ fn later(exchange: Exchange, session: Option<Arc<Session>>, request: &Request<'_
     })
 }
 
-fn id_in_flight() -> Error {
-    Error::new(ErrorCode::INVALID_REQUEST, "a request with this id is being handled")
+/// Notes that a request is being handled. Clients that leave leave their handlers behind, so there is a limit.
+fn begin(session: &Session, request: &Request<'_>) -> Result<InFlightGuard, Error> {
+    if session.in_flight.len() >= IN_FLIGHT_MAX {
+        return Err(Error::internal("too many requests of this session are being handled"));
+    }
+    let repeated = || Error::new(ErrorCode::INVALID_REQUEST, "a request with this id is being handled");
+    session.in_flight.begin(request.id.to_owned(), false).ok_or_else(repeated)
 }
 
 /// Drives a handler by itself; what it says goes into a stream.
@@ -424,12 +432,10 @@ fn answer_request(
         (Err(error), _) => error,
         (Ok(Reply::Now(_) | Reply::Forbidden(_)), _) => return Handled::Now,
         (Ok(Reply::Later(exchange)), None) => return Handled::Later(exchange, None),
-        (Ok(Reply::Later(exchange)), Some(session)) => {
-            match session.in_flight.begin(request.id.to_owned(), false) {
-                Some(in_flight) => return Handled::Later(exchange, Some(in_flight)),
-                None => id_in_flight(),
-            }
-        }
+        (Ok(Reply::Later(exchange)), Some(session)) => match begin(session, request) {
+            Ok(in_flight) => return Handled::Later(exchange, Some(in_flight)),
+            Err(error) => error,
+        },
     };
     write_error(output, Some(&request.id), &error);
     Handled::Now
@@ -445,5 +451,8 @@ fn as_array(answers: &[Vec<u8>]) -> Vec<u8> {
 /// The id that the standalone stream begins with. What is told there is noted with the session until it is sent, so a
 /// client that comes back with it just listens again.
 const STANDALONE_EVENT_ID: &str = "0-0";
+
+/// How many requests of one session are handled at a time.
+const IN_FLIGHT_MAX: usize = 1000;
 
 const SESSION_ID: &str = "Mcp-Session-Id";

@@ -63,13 +63,13 @@ async fn what_was_said_before_the_answer_is_never_lost() {
     // A task may only do so much at a time; a handler that had used that up lost what it said last.
     let server =
         McpServer::new("busy", "1").tool(Tool::new("busy"), |_: Nothing, context: Context| async move {
-            let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
-            for step in 0..300 {
-                sender.send(step).unwrap();
-                receiver.recv().await.unwrap();
-            }
             for step in 0..10 {
                 context.progress(f64::from(step), None, None).await;
+            }
+            let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+            while tokio::task::coop::has_budget_remaining() {
+                sender.send(()).unwrap();
+                receiver.recv().await.unwrap();
             }
             "done"
         });

@@ -58,8 +58,13 @@ impl Site {
 
     /// Sends a message on a connection of its own.
     pub(crate) fn open(&self, message: &Message) -> Exchange {
+        self.open_with(&message.to_octets())
+    }
+
+    /// The same for octets, to which others may be added.
+    pub(crate) fn open_with(&self, octets: &[u8]) -> Exchange {
         let mut client = self.scene.connect();
-        client.send(message.to_octets());
+        client.send(octets);
         Exchange { client, received: Vec::new(), content: Vec::new(), head: None, is_complete: false }
     }
 
@@ -143,12 +148,16 @@ impl Message {
         self
     }
 
-    fn to_octets(&self) -> Vec<u8> {
+    /// The request. The length is told unless a transfer coding is.
+    pub(crate) fn to_octets(&self) -> Vec<u8> {
         let mut octets = format!("{} /mcp HTTP/1.1\r\n", self.method).into_bytes();
         for (name, value) in &self.fields {
             octets.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
         }
-        octets.extend_from_slice(format!("Content-Length: {}\r\n\r\n", self.content.len()).as_bytes());
+        if !self.fields.iter().any(|(name, _)| name == "Transfer-Encoding") {
+            octets.extend_from_slice(format!("Content-Length: {}\r\n", self.content.len()).as_bytes());
+        }
+        octets.extend_from_slice(b"\r\n");
         octets.extend_from_slice(&self.content);
         octets
     }

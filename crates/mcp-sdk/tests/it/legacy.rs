@@ -202,3 +202,33 @@ async fn changes_are_told_on_the_stream_of_the_session() {
     assert!(server.remove_prompt("greeting"));
     assert_eq!(stream.next_message().await["method"], "notifications/prompts/list_changed");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_told_on_one_stream_only() {
+    let server = server();
+    let site = Site::new(&server);
+    let session = site.initialize("2025-06-18").await;
+    let mut streams = [site.open(&session.get()), site.open(&session.get())];
+    for stream in &mut streams {
+        stream.head().await;
+    }
+    for round in 0..10 {
+        assert!(if round % 2 == 0 { server.remove_tool("echo") } else { add_echo(&server) });
+        Site::settle().await;
+        let mut told = 0;
+        for stream in &mut streams {
+            stream.advance();
+            told += usize::from(stream.take_event().is_some());
+        }
+        assert_eq!(told, 1, "round {round}");
+    }
+    // What the one that is left is told is everything.
+    let [mut left, gone] = streams;
+    gone.leave();
+    assert!(server.remove_tool("echo"));
+    assert_eq!(left.next_message().await["method"], "notifications/tools/list_changed");
+}
+
+fn add_echo(server: &thruway_mcp_sdk::McpServer) -> bool {
+    server.add_tool(Tool::new("echo"), |_: Nothing| "").is_ok()
+}

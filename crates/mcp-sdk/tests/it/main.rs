@@ -30,5 +30,6 @@ mod batches;
 mod stdio;
 mod in_memory;
 
-// anything at all
+// anything at all, and what it costs
 mod mutations;
+mod memory;

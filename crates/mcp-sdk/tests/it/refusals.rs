@@ -195,6 +195,38 @@ async fn other_hosts_and_pages_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_is_read_for_other_hosts() {
+    let site = Site::new(&server());
+    let mut message = Message::modern("server/discover", json!({})).with_field("Host", "evil.example");
+    message.content.clear();
+    let message = message.with_field("Transfer-Encoding", "chunked");
+    assert_eq!(site.send(&message).await.status, 403);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_may_come_in_pieces() {
+    let site = Site::new(&server());
+    let message = Message::modern("server/discover", json!({}));
+    let octets = message.to_octets();
+    for pieces in [1, 7, octets.len() - 1] {
+        let mut exchange = site.open_with(&[]);
+        for piece in octets.chunks(pieces) {
+            exchange.client().send(piece);
+        }
+        assert_eq!(exchange.response().await.status, 200);
+    }
+    let chunks: Vec<_> = message.content.chunks(10).map(<[u8]>::to_vec).collect();
+    let mut chunked = message.with_field("Transfer-Encoding", "chunked");
+    chunked.content.clear();
+    let mut exchange = site.open(&chunked);
+    for chunk in chunks.iter().map(Vec::as_slice).chain([&b""[..]]) {
+        let length = format!("{:x}\r\n", chunk.len());
+        exchange.client().send([length.as_bytes(), chunk, b"\r\n"].concat());
+    }
+    assert_eq!(exchange.response().await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
 async fn notifications_are_accepted_without_an_answer() {
     let site = Site::new(&server());
     let message = json!({"jsonrpc": "2.0", "method": "notifications/whatever"});

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::Tool;
 use thruway_mcp_sdk::{Context, McpServer, McpServerOptions};
 
-use crate::fixtures::{Nothing, answer, ask, capabilities, server, server_with, text, tool};
+use crate::fixtures::{Nothing, Running, answer, ask, capabilities, server, server_with, text, tool};
 use crate::http::{Message, Site};
 
 /// Calls a tool of a client that can be asked everything.
@@ -105,14 +105,21 @@ async fn one_question_after_the_other_takes_a_round_each() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_of_the_handler_may_ask() {
-    let server =
-        McpServer::new("tasks", "1").tool(Tool::new("ask"), |_: Nothing, context: Context| async move {
-            tokio::spawn(async move { ask(&context, "name").await }).await.unwrap()
+    let running = Running::default();
+    let ours = running.clone();
+    let server = McpServer::new("tasks", "1").tool(Tool::new("ask"), move |_: Nothing, context: Context| {
+        let guard = ours.begin();
+        let task = tokio::spawn(async move {
+            let _guard = guard;
+            ask(&context, "name").await
         });
+        async move { task.await.unwrap() }
+    });
     let site = Site::new(&server);
     let asked = call(&site, tool("ask")).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
-    // The task of the first round is still there, and waits in vain.
+    Site::settle().await;
+    assert_eq!(running.count(), 0, "the task of this round has nothing to wait for");
     let params = next_round(tool("ask"), &asked);
     assert_eq!(text(&call(&site, params).await["result"]), "Ada");
 }

@@ -136,6 +136,22 @@ async fn an_id_that_is_in_flight_cannot_be_used_again_until_it_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn handlers_whose_clients_have_left_are_not_without_number() {
+    let (server, running) = with_hanging(server());
+    let site = Site::new(&server);
+    let session = site.initialize("2025-06-18").await;
+    for id in 0..1000 {
+        site.open(&session.request(id, "tools/call", &tool("hang"))).leave();
+    }
+    let refused = site.refused(&session.request(1000, "tools/call", &tool("hang"))).await;
+    assert_eq!((refused, running.count()), ((400, -32603), 1000));
+    assert_eq!(site.send(&session.request(1, "ping", &json!({}))).await.status, 200);
+    assert_eq!(site.send(&session.delete()).await.status, 204);
+    Site::settle().await;
+    assert_eq!(running.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_sessions_each_request_stands_for_itself() {
     let options =
         McpServerOptions { legacy_sessions: LegacySessions::Stateless, ..McpServerOptions::default() };

@@ -1,0 +1,181 @@
+//! What clients cost the heap while they are idle, and that requests leave nothing behind.
+//!
+//! Each thread counts for itself, and each test has one, so that tests do not count each other.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use serde_json::{Value, json};
+
+use crate::fixtures::{server, tool};
+use crate::http::{Message, Site, request, with_meta};
+use crate::stream::next;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The system's allocator, with a count of the octets that each thread has and has not given back.
+struct Counting;
+
+thread_local! {
+    /// Has no destructor and needs no initialisation, so that it can be counted at any time in a thread's life.
+    static BYTES: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(bytes: usize) {
+    BYTES.set(BYTES.get().wrapping_add_unsigned(bytes));
+}
+
+fn discount(bytes: usize) {
+    BYTES.set(BYTES.get().wrapping_sub_unsigned(bytes));
+}
+
+#[expect(unsafe_code, reason = "an allocator cannot be written without; this one passes everything on")]
+// SAFETY: all memory is that of `System`, which is given exactly the arguments of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller's promises are those of `System`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller's promises are those of `System`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        discount(layout.size());
+        count(size);
+        // SAFETY: `block` came from `System`; the caller's other promises are those of `System`.
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        discount(layout.size());
+        // SAFETY: `block` came from `System`.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+fn bytes_in_use() -> usize {
+    usize::try_from(BYTES.get()).unwrap()
+}
+
+/// How much more is in use for each of `count` than before.
+fn bytes_each(before: usize, count: usize) -> usize {
+    bytes_in_use().saturating_sub(before) / count
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_session_takes_less_than_two_kilobytes() {
+    let site = Site::new(&server());
+    site.initialize("2025-06-18").await;
+    let before = bytes_in_use();
+    for _ in 0..4000 {
+        site.initialize("2025-06-18").await;
+    }
+    let each = bytes_each(before, 4000);
+    assert!(each < 2 << 10, "{each} octets");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_subscription_takes_less_than_four_kilobytes() {
+    let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://text"]});
+    let params = with_meta(json!({"notifications": filter}), &json!({}));
+    let server = server();
+    let mut client = server.connect();
+    let mut before = 0;
+    for id in 0..4001 {
+        client.send(&request(id, "subscriptions/listen", &params)).await;
+        assert_eq!(next(&mut client).await["method"], "notifications/subscriptions/acknowledged");
+        if id == 0 {
+            before = bytes_in_use();
+        }
+    }
+    let each = bytes_each(before, 4000);
+    assert!(each < 4 << 10, "{each} octets");
+}
+
+#[tokio::test(start_paused = true)]
+async fn over_http_that_includes_the_connection() {
+    let site = Site::new(&server());
+    let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://text"]});
+    let message = Message::modern("subscriptions/listen", json!({"notifications": filter}));
+    let mut exchanges = Vec::with_capacity(2001);
+    let mut before = 0;
+    for _ in 0..2001 {
+        let mut exchange = site.open(&message);
+        exchange.next_message().await;
+        exchanges.push(exchange);
+        if exchanges.len() == 1 {
+            before = bytes_in_use();
+        }
+    }
+    // What the test's client keeps is counted too.
+    let each = bytes_each(before, 2000);
+    assert!(each < 4 << 10, "{each} octets");
+}
+
+/// Calls everything once.
+async fn call_everything(site: &Site, session: &crate::http::Session) {
+    let mut with_progress = tool("progress");
+    with_progress["_meta"] = json!({"progressToken": 1});
+    let ask = Message::modern_with("tools/call", tool("ask"), &json!({"elicitation": {}}));
+    let cursor = json!({"cursor": "x"});
+    let calls: [(&str, &Value); 7] = [
+        ("tools/call", &tool("fail")),
+        ("tools/call", &tool("progress")),
+        ("tools/call", &with_progress),
+        ("tools/list", &json!({})),
+        ("tools/list", &cursor),
+        ("resources/read", &json!({"uri": "test://item/5"})),
+        ("nothing", &json!({})),
+    ];
+    for (method, params) in calls {
+        site.send(&Message::modern(method, params.clone())).await;
+        site.send(&session.request(1, method, params)).await;
+    }
+    site.send(&ask).await;
+    let mut asking = site.open(&session.request(2, "tools/call", &tool("ask")));
+    let question = asking.next_message().await;
+    let refused = json!({"action": "decline"});
+    site.send(&session.respond(&question["id"], &refused)).await;
+    asking.response().await;
+    site.open(&Message::modern("subscriptions/listen", json!({"notifications": {}}))).leave();
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_leave_nothing_behind() {
+    let site = Site::new(&server());
+    let session = site.initialize("2025-11-25").await;
+    // Until as many streams are remembered as there may be.
+    for _ in 0..50 {
+        call_everything(&site, &session).await;
+    }
+    let before = bytes_in_use();
+    for _ in 0..300 {
+        call_everything(&site, &session).await;
+    }
+    let more = bytes_in_use().saturating_sub(before);
+    assert!(more < 16 << 10, "{more} octets");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_of_a_stream_leave_nothing_behind() {
+    let server = server();
+    let mut client = server.connect();
+    let mut before = 0;
+    for round in 0..2000 {
+        for name in ["progress", "fail", "nothing", "panic_later"].iter().take(if round == 0 { 4 } else { 3 })
+        {
+            let _ = client.request("tools/call", tool(name)).await;
+        }
+        if round == 100 {
+            before = bytes_in_use();
+        }
+    }
+    let more = bytes_in_use().saturating_sub(before);
+    assert!(more < 16 << 10, "{more} octets");
+}
