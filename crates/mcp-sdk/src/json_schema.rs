@@ -9,6 +9,32 @@ use thruway_mcp::schema::JsonObject;
 
 /// The schema of `T` in the dialect of 2020-12, which is that of MCP.
 pub(crate) fn of<T: JsonSchema + ?Sized>() -> JsonObject {
+    let mut schema = generated::<T>();
+    forget_formats_of_numbers(&mut schema);
+    schema
+}
+
+/// `uint32` and the like are formats of nothing but Rust's types; some clients complain of them.
+fn forget_formats_of_numbers(schema: &mut JsonObject) {
+    let is_of_number =
+        |format: &Value| format.as_str().is_some_and(|format| NUMBER_FORMATS.contains(&format));
+    if schema.get("format").is_some_and(is_of_number) {
+        schema.shift_remove("format");
+    }
+    for value in schema.values_mut() {
+        forget_formats_below(value);
+    }
+}
+
+fn forget_formats_below(value: &mut Value) {
+    match value {
+        Value::Object(object) => forget_formats_of_numbers(object),
+        Value::Array(array) => array.iter_mut().for_each(forget_formats_below),
+        _ => {}
+    }
+}
+
+fn generated<T: JsonSchema + ?Sized>() -> JsonObject {
     let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
     match Value::from(schema) {
         Value::Object(object) => object,
@@ -113,20 +139,19 @@ pub(crate) fn says_more_than_its_type(schema: &JsonObject) -> bool {
     })
 }
 
-/// Integer types have their range in the schema, with their name as the format.
+/// Integer types have their range in the schema.
 fn is_range_of_integer_type(schema: &JsonObject) -> bool {
-    let format = schema.get("format").and_then(Value::as_str);
     let number = |keyword| schema.get(keyword).and_then(Value::as_i64);
-    let (minimum, maximum) = (number("minimum"), number("maximum"));
-    match format {
-        Some("uint8") => (minimum, maximum) == (Some(0), Some(255)),
-        Some("uint16") => (minimum, maximum) == (Some(0), Some(65_535)),
-        Some("int8") => (minimum, maximum) == (Some(-128), Some(127)),
-        Some("int16") => (minimum, maximum) == (Some(-32_768), Some(32_767)),
-        Some("uint32" | "uint64" | "uint") => (minimum, maximum) == (Some(0), None),
-        _ => false,
-    }
+    let range = (number("minimum"), number("maximum"));
+    schema.get("type").and_then(Value::as_str) == Some("integer")
+        && [(Some(0), None), (Some(0), Some(255)), (Some(0), Some(65_535))].contains(&range)
 }
+
+/// What schemas call Rust's types of numbers.
+const NUMBER_FORMATS: [&str; 14] = [
+    "double", "float", "int", "int128", "int16", "int32", "int64", "int8", "uint", "uint128", "uint16",
+    "uint32", "uint64", "uint8",
+];
 
 const VIOLATIONS_MAX: usize = 5;
 const VIOLATION_BYTES_MAX: usize = 300;

@@ -12,7 +12,7 @@ use thruway_mcp::modern::ResultType;
 use thruway_mcp::schema::{
     CacheHint, CallToolResult, CompleteResult, GetPromptResult, MetaObject, ReadResourceResult, RequestId,
 };
-use thruway_mcp::{Revision, legacy};
+use thruway_mcp::{Era, Revision, legacy};
 
 use super::{Exchange, Reply, Status};
 use crate::ask::{BoundRequest, Rounds, input_required};
@@ -42,6 +42,13 @@ impl Answering {
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         match self {
             Self::Modern { shared, .. } | Self::Legacy { shared, .. } => shared,
+        }
+    }
+
+    pub(crate) const fn era(&self) -> Era {
+        match self {
+            Self::Modern { .. } => Era::Modern,
+            Self::Legacy { .. } => Era::Legacy,
         }
     }
 
@@ -174,10 +181,7 @@ impl HandlerResult for CallToolResult {
     }
 
     fn downgrade(&mut self, revision: Revision) {
-        legacy::downgrade(&mut self.content, revision);
-        if !revision.has_structured_output() {
-            self.structured_content = None;
-        }
+        legacy::downgrade_result(self, revision);
     }
 }
 

@@ -50,10 +50,11 @@ impl Answering {
         output: &mut Vec<u8>,
     ) -> Reply {
         let shared = self.shared();
-        let members = match list.page(params.cursor.as_deref(), shared.options.page_entries.max(1)) {
-            Ok(members) => members,
-            Err(error) => return Reply::error(output, id, &error),
-        };
+        let members =
+            match list.page(params.cursor.as_deref(), self.era(), shared.options.page_entries.max(1)) {
+                Ok(members) => members,
+                Err(error) => return Reply::error(output, id, &error),
+            };
         write_result(output, id, |output| match self {
             Self::Modern { .. } => shared.results.write_members(output, Some(shared.options.cache), members),
             Self::Legacy { .. } => {

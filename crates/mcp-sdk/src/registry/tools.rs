@@ -1,5 +1,6 @@
 //! Tools.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -7,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::Error;
+use thruway_mcp::legacy;
 use thruway_mcp::param_headers::{self, ParamHeader};
 use thruway_mcp::schema::{CallToolResult, Tool};
 
@@ -139,5 +141,11 @@ impl Named for ToolEntry {
 
     fn definition(&self) -> &Tool {
         &self.definition
+    }
+
+    fn legacy_definition(&self) -> Cow<'_, Tool> {
+        let mut tool = self.definition.clone();
+        legacy::downgrade_tool(&mut tool);
+        Cow::Owned(tool)
     }
 }
