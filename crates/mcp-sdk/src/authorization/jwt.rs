@@ -24,7 +24,7 @@ pub struct JwtVerifier {
 struct Key {
     id: Option<String>,
     algorithms: Vec<Algorithm>,
-    key: DecodingKey,
+    decoding: DecodingKey,
 }
 
 /// The keys are not a JSON Web Key Set, or none of them can verify a signature.
@@ -75,7 +75,7 @@ impl VerifyToken for JwtVerifier {
         let validation = self.validation(header.alg);
         let mut candidates = keys.iter().filter(may_fit);
         candidates
-            .find_map(|key| decode::<JsonObject>(token, &key.key, &validation).ok())
+            .find_map(|key| decode::<JsonObject>(token, &key.decoding, &validation).ok())
             .map(|token| identity(token.claims))
             .ok_or(InvalidToken)
     }
@@ -123,8 +123,8 @@ fn parse_key(jwk: &Jwk) -> Option<Key> {
     if let Some(only) = jwk.common.key_algorithm {
         algorithms.retain(|algorithm| format!("{algorithm:?}") == only.to_string());
     }
-    let key = DecodingKey::from_jwk(jwk).ok()?;
-    (!algorithms.is_empty()).then(|| Key { id: jwk.common.key_id.clone(), algorithms, key })
+    let decoding = DecodingKey::from_jwk(jwk).ok()?;
+    (!algorithms.is_empty()).then(|| Key { id: jwk.common.key_id.clone(), algorithms, decoding })
 }
 
 /// How far the clocks of issuer and server may be apart.
