@@ -24,6 +24,8 @@ pub(super) struct Scene<'s> {
     pub(super) url: String,
     /// Its process.
     pub(super) server: u32,
+    /// Its program.
+    pub(super) program: &'s Path,
     /// Holds the file `content`, and whatever a check leaves behind.
     pub(super) directory: &'s Path,
     pub(super) is_full: bool,

@@ -9,6 +9,7 @@ mod curl;
 mod load;
 mod slow;
 mod scripts;
+mod mcp;
 
 use std::fs;
 use std::path::Path;
@@ -29,6 +30,9 @@ pub(crate) struct Options {
     /// More requests, more connections, for longer.
     #[arg(long)]
     full: bool,
+    /// Clients of MCP too, which are installed from npm and `PyPI` when they are not there.
+    #[arg(long)]
+    mcp: bool,
 }
 
 /// Builds the server, runs every check that there is a client for, and prints a table.
@@ -40,15 +44,15 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let directory = tempfile::Builder::new().prefix("thruway-interop-").tempdir()?;
     fs::write(directory.path().join("content"), content())?;
     fs::write(directory.path().join("config.toml"), CONFIG)?;
-    let stop = Stop::new(if options.full { FULL_LIMIT } else { QUICK_LIMIT })?;
-    let rows = run_all(&program, directory.path(), options.full, &stop)?;
+    let stop = Stop::new(if options.full || options.mcp { FULL_LIMIT } else { QUICK_LIMIT })?;
+    let rows = run_all(&program, directory.path(), options, &stop)?;
     print(&rows);
     let failed = rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count();
     ensure!(failed == 0, "{failed} checks failed");
     Ok(())
 }
 
-fn run_all(program: &Path, directory: &Path, is_full: bool, stop: &Stop) -> anyhow::Result<Vec<Row>> {
+fn run_all(program: &Path, directory: &Path, options: &Options, stop: &Stop) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     let config = directory.join("config.toml");
     let config = config.to_string_lossy();
@@ -56,13 +60,15 @@ fn run_all(program: &Path, directory: &Path, is_full: bool, stop: &Stop) -> anyh
         (
             "with the demo",
             &["serve", "--listen", "127.0.0.1:0"],
-            [curl::CHECKS, load::CHECKS, scripts::CHECKS].concat(),
+            [curl::CHECKS, load::CHECKS, scripts::CHECKS, if options.mcp { mcp::CHECKS } else { &[] }]
+                .concat(),
         ),
         ("with a config", &["serve", &config], [curl::FILE_CHECKS, slow::CHECKS].concat()),
     ];
     for (name, arguments, checks) in servers {
         let server = Server::start(program, arguments, &directory.join("server.log"), stop)?;
-        let scene = Scene { url: server.url(), server: server.id(), directory, is_full, stop };
+        let scene =
+            Scene { url: server.url(), server: server.id(), program, directory, is_full: options.full, stop };
         for check in checks {
             rows.push(run_one(check, &scene));
             stop.check()?;
