@@ -90,7 +90,7 @@ fn response_is_kept(response: Response<'_>) {
 fn look_into(method: &str, raw: Option<&RawValue>) {
     if let Ok(params) = Params::parse(raw) {
         let _ = dual_era::era_of(method, &params, None);
-        let _ = modern::check_meta(&params.meta);
+        let _ = modern::check_meta(&params.meta, None);
         let _ = modern::client_capabilities(&params.meta);
     } else if let Err(error) = params::parse::<CallToolRequestParams>(raw) {
         assert!(error.message.len() < 400, "{error}");

@@ -31,9 +31,7 @@ const EXEMPT: &[(&str, &str, &str)] = &[
         "keep_alive",
         "server-sent events: a comment against idle timeouts, HTML §9.2.7",
     ),
-    ("crates/mcp-sdk/src/streamable_http/", "keep_alive", "as in `Response::events`"),
     ("crates/cli/src/demo.rs", "keep_alive", "as in `Response::events`"),
-    ("crates/mcp-sdk/src/streamable_http/", "keep_alive", "as in `Response::events`"),
     ("xtask/src/bench/", "keep_alive", "the workload that `ab` calls so"),
     ("bench/rmcp/", "get", "the name of a method of a trait of that peer"),
 ];
