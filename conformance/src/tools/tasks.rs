@@ -38,14 +38,14 @@ struct Greet {
 #[derive(Deserialize, JsonSchema)]
 struct Compute {
     /// How long it takes
-    seconds: u64,
+    seconds: u32,
     /// What the result is called
     label: Option<String>,
 }
 
 async fn compute(Compute { seconds, label }: Compute, context: Context) -> String {
     for second in 0..seconds {
-        context.progress(second as f64, Some(seconds as f64), None).await;
+        context.progress(f64::from(second), Some(f64::from(seconds)), None).await;
         sleep(Duration::from_secs(1)).await;
     }
     format!("{} took {seconds} s", label.as_deref().unwrap_or("it"))

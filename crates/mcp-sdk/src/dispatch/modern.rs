@@ -1,5 +1,6 @@
 //! The modern era: each request stands for itself.
 
+use std::future::pending;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -139,7 +140,8 @@ fn listen(
         Err(error) => return Reply::error(output, &request.id, &error),
     };
     let subscription = shared.changes.subscribe(changes(&wanted.filter));
-    let of_tasks = shared.tasks.subscribe(&mut wanted.tasks.task_ids, caller);
+    let task_ids = &mut wanted.tasks.task_ids;
+    let of_tasks = (!task_ids.is_empty()).then(|| shared.tasks.subscribe(task_ids, caller));
     let mut meta = MetaObject::new();
     meta.insert(meta_keys::SUBSCRIPTION_ID.into(), json!(request.id));
     let (outbox, messages) = mpsc::channel(1);
@@ -176,7 +178,7 @@ fn changes(filter: &SubscriptionFilter) -> Vec<Change> {
 struct Told {
     shared: Arc<Shared>,
     subscription: Subscription,
-    of_tasks: Subscription<Arc<str>>,
+    of_tasks: Option<Subscription<Arc<str>>>,
     meta: MetaObject,
 }
 
@@ -192,11 +194,19 @@ impl Told {
         (Vec::new(), Status::Ok)
     }
 
+    /// The next task that stands otherwise; never, if there is none to be told of.
+    async fn next_task(&self) -> Arc<str> {
+        match &self.of_tasks {
+            Some(tasks) => tasks.next().await,
+            None => pending().await,
+        }
+    }
+
     async fn next(&self) -> Vec<u8> {
         loop {
             tokio::select! {
                 change = self.subscription.next() => return notification(&change, Some(&self.meta)),
-                id = self.of_tasks.next() => {
+                id = self.next_task() => {
                     if let Some(message) = tasks::notification(&self.shared, &id, &self.meta) {
                         return message;
                     }

@@ -40,7 +40,7 @@ impl Answering {
         match (begin(|| handle(&call)), support.start()) {
             (Outcome::Now(outcome), _) => Reply::Now(self.write(output, id, outcome)),
             (Outcome::Later(later), Start::AtOnce) => {
-                Reply::Now(begin_task(self.shared(), id, task.clone(), later, output))
+                Reply::Now(begin_task(self.shared(), id, &task, later, output))
             }
             (Outcome::Later(later), Start::WhenHandlerSays) => {
                 let messages = call.messages.take().map(|(_, messages)| messages);
@@ -90,14 +90,13 @@ impl Answering {
             }
         };
         let limit = self.shared().options.handler_timeout;
-        match timeout(limit, progress).await.unwrap_or_else(|_| Some(Progress::late())) {
-            Some(progress) => self.conclude(&id, &request, progress),
-            None => {
-                let mut output = Vec::new();
-                let status = begin_task(self.shared(), &Id::from(&id), task, later, &mut output);
-                (output, status)
-            }
+        let progress = timeout(limit, progress).await.unwrap_or_else(|_| Some(Progress::late()));
+        if let Some(progress) = progress {
+            return self.conclude(&id, &request, progress);
         }
+        let mut output = Vec::new();
+        let status = begin_task(self.shared(), &Id::from(&id), &task, later, &mut output);
+        (output, status)
     }
 }
 
@@ -105,7 +104,7 @@ impl Answering {
 fn begin_task(
     shared: &Shared,
     id: &Id<'_>,
-    task: Arc<Task>,
+    task: &Arc<Task>,
     later: Later<CallToolResult>,
     output: &mut Vec<u8>,
 ) -> Status {

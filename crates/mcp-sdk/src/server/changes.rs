@@ -90,7 +90,8 @@ impl<C: Clone + Ord> Subscription<C> {
     /// Tells of everything that is wanted, as if it had just changed.
     pub(crate) fn note_everything(&self) {
         let mut state = self.subscriber.lock();
-        state.noted = state.wanted.clone();
+        let State { wanted, noted } = &mut *state;
+        noted.clone_from(wanted);
         drop(state);
         self.subscriber.notify.notify_one();
     }

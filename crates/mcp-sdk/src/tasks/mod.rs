@@ -24,6 +24,8 @@ mod view;
 // all of them
 mod store;
 
+#[cfg(test)]
+mod tests;
 
 pub(crate) use options::Start;
 pub use options::{TaskOptions, TaskSupport};
