@@ -101,6 +101,18 @@ impl McpServer {
     ///
     /// Tasks are an extension of revision 2026-07-28 (SEP-2663). Clients that do not know it are treated as `support` says.
     ///
+    /// ```
+    /// use thruway_mcp_sdk::{Context, McpServer, TaskSupport, schema::Tool};
+    ///
+    /// async fn report(context: Context) -> &'static str {
+    ///     context.progress(1.0, Some(2.0), Some("reading")).await;
+    ///     "a long report"
+    /// }
+    ///
+    /// let server =
+    ///     McpServer::new("reports", "1.0.0").task_tool(Tool::new("report"), TaskSupport::OPTIONAL, report);
+    /// ```
+    ///
     /// # Panics
     /// A schema is invalid.
     #[must_use]
