@@ -9,6 +9,9 @@ mod messages;
 mod questions;
 mod rounds;
 
+// what they do when they are answered
+mod tasks;
+
 // what they do to the server
 mod changes;
 
@@ -22,6 +25,7 @@ pub(crate) fn offer(server: McpServer) -> McpServer {
     let server = messages::offer(server);
     let server = questions::offer(server);
     let server = rounds::offer(server);
+    let server = tasks::offer(server);
     changes::offer(server)
 }
 

@@ -16,6 +16,7 @@ mod server;
 mod dispatch;
 mod ask;
 mod session;
+mod tasks;
 
 // who may
 mod authorization;
@@ -36,6 +37,7 @@ pub use in_memory::LocalClient;
 pub use registry::{CompletionInput, InvalidUriTemplate, ResourceAnswer, UriParameters};
 pub use server::{LegacySessions, McpServer, McpServerOptions, RegistrationError};
 pub use streamable_http::McpEndpoint;
+pub use tasks::{TaskOptions, TaskSupport};
 
 pub use thruway_mcp::{Revision, json_rpc, schema};
 

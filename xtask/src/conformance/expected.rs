@@ -26,6 +26,7 @@ pub(super) enum Verdict {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    #[serde(default)]
     failure: Vec<Group>,
 }
 
@@ -75,7 +76,7 @@ mod tests {
 
     #[test]
     fn every_listed_failure_has_a_reason() {
-        assert!(ExpectedFailures::load().unwrap().names().count() > 0);
+        assert!(ExpectedFailures::load().is_ok());
     }
 
     #[test]

@@ -12,10 +12,11 @@ pub(crate) use pending_requests::PendingRequests;
 pub(crate) use request_state::{BoundRequest, StateKey};
 pub(crate) use rounds::{Rounds, input_required};
 
+use serde::Serialize;
 use serde_json::Value;
 
 /// A request of the server, embedded or sent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Question {
     pub(crate) method: &'static str,
     pub(crate) params: Value,

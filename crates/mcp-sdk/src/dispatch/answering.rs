@@ -60,9 +60,7 @@ impl Answering {
         output: &mut Vec<u8>,
         handle: impl FnOnce(&Call<'_>) -> Outcome<O>,
     ) -> Reply {
-        let outcome = catch_unwind(AssertUnwindSafe(|| handle(call)))
-            .unwrap_or_else(|_| Outcome::Now(Err(HandlerError::Protocol(panicked()))));
-        match outcome {
+        match begin(|| handle(call)) {
             Outcome::Now(outcome) => Reply::Now(self.write(output, id, outcome)),
             Outcome::Later(later) => {
                 let messages = call.messages.take().map(|(_, messages)| messages);
@@ -72,7 +70,7 @@ impl Answering {
     }
 
     /// Appends a response.
-    fn write<O: HandlerResult>(
+    pub(super) fn write<O: HandlerResult>(
         &self,
         output: &mut Vec<u8>,
         id: &Id<'_>,
@@ -92,7 +90,7 @@ impl Answering {
     }
 
     /// The legacy era tells errors by their code only.
-    fn status(&self, error: &Error) -> Status {
+    pub(super) fn status(&self, error: &Error) -> Status {
         match self {
             Self::Modern { .. } => Status::of(error),
             Self::Legacy { .. } => Status::Ok,
@@ -121,30 +119,37 @@ impl Answering {
         request: BoundRequest,
         mut later: Later<O>,
     ) -> (Vec<u8>, Status) {
-        let id = Id::from(&id);
-        let mut output = Vec::new();
         let progress = poll_fn(|cx| self.poll_handler(&mut later, cx));
         let timeout = self.shared().options.handler_timeout;
-        let status = match tokio::time::timeout(timeout, progress).await {
-            Ok(Progress::Done(outcome)) => self.write(&mut output, &id, outcome),
-            Ok(Progress::Asks) => self.write_questions(&mut output, &id, &request),
-            Err(_) => {
-                let error = HandlerError::Protocol(Error::internal("the handler has taken too long"));
-                self.write(&mut output, &id, Err::<O, _>(error))
-            }
-        };
+        let progress = tokio::time::timeout(timeout, progress).await.unwrap_or_else(|_| Progress::late());
+        let answered = self.conclude(&id, &request, progress);
         drop(later);
+        answered
+    }
+
+    /// The answer to a request whose handler has come to its end, or asks.
+    pub(super) fn conclude<O: HandlerResult>(
+        &self,
+        id: &RequestId,
+        request: &BoundRequest,
+        progress: Progress<O>,
+    ) -> (Vec<u8>, Status) {
+        let id = Id::from(id);
+        let mut output = Vec::new();
+        let status = match progress {
+            Progress::Done(outcome) => self.write(&mut output, &id, outcome),
+            Progress::Asks => self.write_questions(&mut output, &id, request),
+        };
         (output, status)
     }
 
-    fn poll_handler<O>(&self, later: &mut Later<O>, cx: &mut Context<'_>) -> Poll<Progress<O>> {
-        match catch_unwind(AssertUnwindSafe(|| Pin::new(later).poll(cx))) {
-            Ok(Poll::Ready(outcome)) => Poll::Ready(Progress::Done(outcome)),
-            Ok(Poll::Pending) => match self {
-                Self::Modern { rounds, .. } => rounds.poll_questions(cx).map(|()| Progress::Asks),
-                Self::Legacy { .. } => Poll::Pending,
-            },
-            Err(_) => Poll::Ready(Progress::Done(Err(HandlerError::Protocol(panicked())))),
+    pub(super) fn poll_handler<O>(&self, later: &mut Later<O>, cx: &mut Context<'_>) -> Poll<Progress<O>> {
+        match (poll_caught(later, cx), self) {
+            (Poll::Ready(outcome), _) => Poll::Ready(Progress::Done(outcome)),
+            (Poll::Pending, Self::Modern { rounds, .. }) => {
+                rounds.poll_questions(cx).map(|()| Progress::Asks)
+            }
+            (Poll::Pending, Self::Legacy { .. }) => Poll::Pending,
         }
     }
 
@@ -160,9 +165,33 @@ impl Answering {
 }
 
 /// How far a handler has come.
-enum Progress<O> {
+pub(super) enum Progress<O> {
     Done(Result<O, HandlerError>),
     Asks,
+}
+
+impl<O> Progress<O> {
+    /// Not far enough in its time.
+    pub(super) fn late() -> Self {
+        Self::Done(Err(too_late()))
+    }
+}
+
+/// Calls a handler. One that panics has failed.
+pub(super) fn begin<O>(handle: impl FnOnce() -> Outcome<O>) -> Outcome<O> {
+    catch_unwind(AssertUnwindSafe(handle))
+        .unwrap_or_else(|_| Outcome::Now(Err(HandlerError::Protocol(panicked()))))
+}
+
+/// Polls a handler. One that panics has failed.
+pub(crate) fn poll_caught<O>(later: &mut Later<O>, cx: &mut Context<'_>) -> Poll<Result<O, HandlerError>> {
+    catch_unwind(AssertUnwindSafe(|| Pin::new(later).poll(cx)))
+        .unwrap_or_else(|_| Poll::Ready(Err(HandlerError::Protocol(panicked()))))
+}
+
+/// The end of a handler that has had its time.
+pub(crate) fn too_late() -> HandlerError {
+    HandlerError::Protocol(Error::internal("the handler has taken too long"))
 }
 
 /// What needed the client's answers is for this client and this time.

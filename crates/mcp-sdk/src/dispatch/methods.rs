@@ -85,7 +85,12 @@ impl Answering {
             write_error(output, Some(id), &error);
             return Reply::Forbidden(scopes.to_vec());
         }
-        self.answer(id, call, output, |call| tool.call(params.arguments, call))
+        match tool.task_support() {
+            None => self.answer(id, call, output, |call| tool.call(params.arguments, call)),
+            Some(support) => {
+                self.call_task_tool(support, id, call, output, |call| tool.call(params.arguments, call))
+            }
+        }
     }
 
     fn read(

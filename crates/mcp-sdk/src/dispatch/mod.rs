@@ -10,10 +10,13 @@ mod reply;
 mod answering;
 mod methods;
 
+// calls that go on when they are answered
+mod tasks;
+
 // the eras
 pub(crate) mod legacy;
 pub(crate) mod modern;
 
-pub(crate) use answering::Answering;
+pub(crate) use answering::{Answering, poll_caught, too_late};
 pub(crate) use exchange::{Exchange, Outgoing, Said};
 pub(crate) use reply::{Reply, Status};

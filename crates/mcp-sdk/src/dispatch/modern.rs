@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_notification, write_result};
 use thruway_mcp::modern::{self, ResultType};
 use thruway_mcp::params::{self, Params, meta_keys};
-use thruway_mcp::schema::{RequestId, SubscriptionFilter, SubscriptionsListenRequestParams, methods};
+use thruway_mcp::schema::{
+    JsonObject, RequestId, SubscriptionFilter, TASKS_EXTENSION, TaskSubscriptionNotifications, methods,
+};
 use thruway_message::FieldLines;
 
-use super::telling::Telling;
-use super::{Answering, Exchange, Reply, Status};
+use super::telling::{TasksTold, Telling, Told};
+use super::{Answering, Exchange, Reply, Status, tasks};
 use crate::ask::{BoundRequest, Rounds};
 use crate::authorization::Caller;
 use crate::handlers::{Call, ClientSide};
@@ -38,7 +41,10 @@ pub(crate) fn handle_request(
     let shared = &server.shared;
     let handled = match &*request.method {
         methods::SERVER_DISCOVER => Some(discover(shared, id, output)),
-        methods::SUBSCRIPTIONS_LISTEN => Some(listen(shared, request, output)),
+        methods::SUBSCRIPTIONS_LISTEN => Some(listen(shared, request, params, caller, output)),
+        methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL => {
+            shared.has_tasks().then(|| tasks::handle_request(shared, request, params, caller, output))
+        }
         _ => match begin(shared, caller, &request.method, params) {
             Err(error) => Some(Reply::error(output, id, &error)),
             Ok(rounds) => {
@@ -87,9 +93,14 @@ fn arguments(params: &Params<'_>) -> Value {
 }
 
 fn discover(shared: &Shared, id: &Id<'_>, output: &mut Vec<u8>) -> Reply {
+    let mut capabilities = shared.capabilities();
+    if shared.has_tasks() {
+        let extensions = capabilities.extensions.get_or_insert_default();
+        extensions.insert(TASKS_EXTENSION.into(), JsonObject::new().into());
+    }
     let mut result = json!({
         "supportedVersions": thruway_mcp::Revision::ALL.map(thruway_mcp::Revision::as_str),
-        "capabilities": shared.capabilities(),
+        "capabilities": capabilities,
     });
     if let Some(instructions) = &shared.options.instructions {
         result["instructions"] = instructions.as_str().into();
@@ -100,29 +111,64 @@ fn discover(shared: &Shared, id: &Id<'_>, output: &mut Vec<u8>) -> Reply {
     Reply::Now(Status::Ok)
 }
 
+/// What a client wants to be told, of the server and of tasks.
+#[derive(Deserialize, Serialize)]
+struct Wanted {
+    #[serde(flatten)]
+    filter: SubscriptionFilter,
+    #[serde(flatten)]
+    tasks: TaskSubscriptionNotifications,
+}
+
+/// Parameters of `subscriptions/listen`.
+#[derive(Deserialize)]
+struct ListenParams {
+    notifications: Wanted,
+}
+
 /// Opens a subscription: what was accepted is said first, then what changes, until the client goes.
-fn listen(shared: &Arc<Shared>, request: &Request<'_>, output: &mut Vec<u8>) -> Reply {
-    let params: SubscriptionsListenRequestParams = match params::parse(request.params) {
-        Ok(params) => params,
+fn listen(
+    shared: &Arc<Shared>,
+    request: &Request<'_>,
+    params: &Params<'_>,
+    caller: &Caller,
+    output: &mut Vec<u8>,
+) -> Reply {
+    let mut wanted = match read_wanted(request, params) {
+        Ok(wanted) => wanted,
         Err(error) => return Reply::error(output, &request.id, &error),
     };
-    let filter = params.notifications;
-    if filter.resource_subscriptions.len() > SUBSCRIBED_RESOURCES_MAX {
-        let error = Error::invalid_params("too many resources in one subscription");
-        return Reply::error(output, &request.id, &error);
-    }
-    let subscription = shared.changes.subscribe(wanted(&filter));
+    let subscription = shared.changes.subscribe(changes(&wanted.filter));
+    let task_ids = &mut wanted.tasks.task_ids;
+    let tasks = (!task_ids.is_empty()).then(|| {
+        let subscription = shared.tasks.subscribe(task_ids, caller);
+        Box::new(TasksTold { shared: shared.clone(), subscription })
+    });
     let acknowledged = json!({
-        "notifications": filter,
+        "notifications": wanted,
         "_meta": {meta_keys::SUBSCRIPTION_ID: request.id},
     });
     let mut message = Vec::new();
     write_notification(&mut message, methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED, &acknowledged);
-    let telling = Telling::new(message, subscription, request.id.to_owned());
-    Reply::Later(Exchange::subscription(telling))
+    let told = Told { subscription, tasks, id: request.id.to_owned() };
+    Reply::Later(Exchange::subscription(Telling::new(message, told)))
 }
 
-fn wanted(filter: &SubscriptionFilter) -> Vec<Change> {
+fn read_wanted(request: &Request<'_>, params: &Params<'_>) -> Result<Wanted, Error> {
+    let ListenParams { notifications: wanted } = params::parse(request.params)?;
+    if wanted.filter.resource_subscriptions.len() > SUBSCRIBED_RESOURCES_MAX {
+        return Err(Error::invalid_params("too many resources in one subscription"));
+    }
+    if wanted.tasks.task_ids.len() > SUBSCRIBED_TASKS_MAX {
+        return Err(Error::invalid_params("too many tasks in one subscription"));
+    }
+    if !wanted.tasks.task_ids.is_empty() {
+        tasks::require_tasks(params)?;
+    }
+    Ok(wanted)
+}
+
+fn changes(filter: &SubscriptionFilter) -> Vec<Change> {
     let lists = [
         (filter.tools_list_changed, Change::Tools),
         (filter.prompts_list_changed, Change::Prompts),
@@ -151,6 +197,9 @@ pub(crate) fn notification(change: &Change, subscription: Option<&RequestId>) ->
 
 /// How many resources one subscription may be about.
 const SUBSCRIBED_RESOURCES_MAX: usize = 1000;
+
+/// How many tasks one subscription may be about.
+const SUBSCRIBED_TASKS_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -3,12 +3,15 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use thruway_mcp::schema::RequestId;
+use serde_json::json;
+use thruway_mcp::params::meta_keys;
+use thruway_mcp::schema::{MetaObject, RequestId};
 
-use super::modern;
-use crate::server::Subscription;
+use super::{modern, tasks};
+use crate::server::{Shared, Subscription};
 
 /// The messages of a subscription, which end only by being dropped.
 pub(crate) struct Telling {
@@ -18,27 +21,65 @@ pub(crate) struct Telling {
 }
 
 /// The next message, and what those after it are made of.
-type Next = Pin<Box<dyn Future<Output = (Vec<u8>, Subscription, RequestId)> + Send>>;
+type Next = Pin<Box<dyn Future<Output = (Vec<u8>, Told)> + Send>>;
+
+/// What a subscription tells of.
+pub(super) struct Told {
+    pub(super) subscription: Subscription,
+    pub(super) tasks: Option<Box<TasksTold>>,
+    /// That of the request, by which the subscription is known.
+    pub(super) id: RequestId,
+}
+
+/// The tasks that a subscription tells of, if there are any.
+pub(super) struct TasksTold {
+    pub(super) shared: Arc<Shared>,
+    pub(super) subscription: Subscription<Arc<str>>,
+}
 
 impl Telling {
-    /// `id` is that of the request, by which the subscription is known.
-    pub(super) fn new(acknowledgement: Vec<u8>, subscription: Subscription, id: RequestId) -> Self {
-        Self { acknowledgement: Some(acknowledgement), next: next(subscription, id) }
+    pub(super) fn new(acknowledgement: Vec<u8>, told: Told) -> Self {
+        Self { acknowledgement: Some(acknowledgement), next: next(told) }
     }
 
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
         if let Some(acknowledgement) = self.acknowledgement.take() {
             return Poll::Ready(acknowledgement);
         }
-        let (message, subscription, id) = ready!(self.next.as_mut().poll(cx));
-        self.next = next(subscription, id);
+        let (message, told) = ready!(self.next.as_mut().poll(cx));
+        self.next = next(told);
         Poll::Ready(message)
     }
 }
 
-fn next(subscription: Subscription, id: RequestId) -> Next {
+fn next(told: Told) -> Next {
+    if told.tasks.is_some() {
+        return Box::pin(next_with_tasks(told));
+    }
     Box::pin(async move {
-        let change = subscription.next().await;
-        (modern::notification(&change, Some(&id)), subscription, id)
+        let change = told.subscription.next().await;
+        (modern::notification(&change, Some(&told.id)), told)
     })
+}
+
+async fn next_with_tasks(told: Told) -> (Vec<u8>, Told) {
+    let message = loop {
+        tokio::select! {
+            change = told.subscription.next() => break modern::notification(&change, Some(&told.id)),
+            message = told.next_of_tasks() => if let Some(message) = message {
+                break message;
+            },
+        }
+    };
+    (message, told)
+}
+
+impl Told {
+    /// How the next task that stands otherwise stands, unless it has been forgotten; never, if there is none to tell of.
+    async fn next_of_tasks(&self) -> Option<Vec<u8>> {
+        let Some(tasks) = &self.tasks else { return std::future::pending().await };
+        let task = tasks.subscription.next().await;
+        let meta = MetaObject::from_iter([(meta_keys::SUBSCRIPTION_ID.to_owned(), json!(self.id))]);
+        tasks::notification(&tasks.shared, &task, &meta)
+    }
 }

@@ -25,6 +25,7 @@ use crate::ask::{BoundRequest, Question, Rounds};
 use crate::authorization::Caller;
 use crate::dispatch::Said;
 use crate::session::Session;
+use crate::tasks::Task;
 
 /// A request, while it is being handled. Borrows from the message.
 pub struct Call<'a> {
@@ -33,11 +34,14 @@ pub struct Call<'a> {
     params: &'a Params<'a>,
     client: ClientSide<'a>,
     caller: &'a Caller,
+    /// What the call may become.
+    task: Option<&'a Arc<Task>>,
     /// What the handler says before its answer, once it has asked for a context.
     pub(crate) messages: RefCell<Option<(Context, mpsc::Receiver<Said>)>>,
 }
 
 /// What is known of the client, in the manner of its era.
+#[derive(Clone, Copy)]
 pub(crate) enum ClientSide<'a> {
     /// Everything is in the request.
     Modern(&'a Arc<Rounds>),
@@ -55,7 +59,13 @@ impl<'a> Call<'a> {
         client: ClientSide<'a>,
         caller: &'a Caller,
     ) -> Self {
-        Self { revision, method, params, client, caller, messages: RefCell::new(None) }
+        Self { revision, method, params, client, caller, task: None, messages: RefCell::new(None) }
+    }
+
+    /// The same call, which may become `task`.
+    pub(crate) const fn of_task<'b>(&'b self, task: &'b Arc<Task>) -> Call<'b> {
+        let Self { revision, method, params, client, caller, .. } = *self;
+        Call { revision, method, params, client, caller, task: Some(task), messages: RefCell::new(None) }
     }
 
     pub(crate) const fn caller(&self) -> &'a Caller {
@@ -128,6 +138,7 @@ impl<'a> Call<'a> {
             progress: Mutex::new(None),
             log_level,
             asks,
+            task: self.task.cloned(),
             outbox,
         }));
         *self.messages.borrow_mut() = Some((context.clone(), messages));
@@ -150,6 +161,8 @@ struct Inner {
     progress: Mutex<Option<f64>>,
     log_level: Option<LoggingLevel>,
     asks: Asks,
+    /// What the request may become, or is.
+    task: Option<Arc<Task>>,
     outbox: mpsc::Sender<Said>,
 }
 
@@ -190,15 +203,17 @@ impl Context {
     }
 
     /// Reports how far the handler is, if the client wants to know. What is not more than was reported before is passed
-    /// over. Waits while the client is slow.
+    /// over. Waits while the client is slow. Of a task, it becomes the message.
     pub async fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
-        let Some(token) = &self.0.progress_token else { return };
-        {
-            let mut last = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
-            if last.is_some_and(|last| progress <= last) {
-                return;
+        if let Some(task) = self.task() {
+            if self.is_further(progress) {
+                task.report(progress, total, message);
             }
-            *last = Some(progress);
+            return;
+        }
+        let Some(token) = &self.0.progress_token else { return };
+        if !self.is_further(progress) {
+            return;
         }
         let params = ProgressNotificationParams {
             progress_token: token.clone(),
@@ -210,9 +225,19 @@ impl Context {
         self.notify(methods::NOTIFICATIONS_PROGRESS, &params).await;
     }
 
-    /// Sends a log message, if the client wants such of this level.
+    /// Whether `progress` is more than what was reported before.
+    fn is_further(&self, progress: f64) -> bool {
+        let mut last = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| progress <= last) {
+            return false;
+        }
+        *last = Some(progress);
+        true
+    }
+
+    /// Sends a log message, if the client wants such of this level. Tasks have no way to.
     pub async fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) {
-        if self.0.log_level.is_none_or(|wanted| level < wanted) {
+        if self.0.log_level.is_none_or(|wanted| level < wanted) || self.task().is_some() {
             return;
         }
         let Ok(data) = serde_json::to_value(data) else { return };
@@ -232,15 +257,43 @@ impl Context {
         }
     }
 
-    /// Whether nobody waits for the answer any more.
+    /// Makes the call a task from here on, if the tool is one of those whose handlers
+    /// [say when](crate::TaskSupport::begun_by_handler) and the client knows of tasks; otherwise, nothing happens. What was
+    /// asked before has been asked in rounds, before there was a task.
+    ///
+    /// # Cancel safety
+    /// The call may become a task all the same.
+    pub async fn begin_task(&self) {
+        if let Some(task) = &self.0.task {
+            task.wait_to_begin().await;
+        }
+    }
+
+    /// The task that the request has become.
+    fn task(&self) -> Option<&Task> {
+        self.0.task.as_deref().filter(|task| task.has_begun())
+    }
+
+    /// Whether nobody waits for the answer any more; of a task, whether it is over.
     pub fn is_cancelled(&self) -> bool {
-        self.0.outbox.is_closed()
+        self.task().map_or_else(|| self.0.outbox.is_closed(), Task::is_over)
     }
 
     /// Ready when nobody waits for the answer any more. The handler itself is dropped then; this is for what it has started
     /// elsewhere.
     pub async fn cancelled(&self) {
-        self.0.outbox.closed().await;
+        match &self.0.task {
+            None => self.0.outbox.closed().await,
+            Some(task) => {
+                tokio::select! {
+                    () = task.over() => return,
+                    () = self.0.outbox.closed() => {}
+                }
+                if task.has_begun() {
+                    task.over().await;
+                }
+            }
+        }
     }
 
     /// Asks the user to fill in a form. `key` tells the questions of one request apart, and must be the same each time the
@@ -321,6 +374,10 @@ impl Context {
         let params = serde_json::to_value(params)
             .map_err(|_| Error::internal("a question cannot be written as JSON"))?;
         let question = Question { method, params };
+        let malformed = || Error::internal("the client's answer is malformed");
+        if let Some(task) = self.task() {
+            return Ok(R::deserialize(task.ask(key, question).await?).map_err(|_| malformed())?);
+        }
         match &self.0.asks {
             Asks::Modern(rounds) => tokio::select! {
                 biased;
@@ -331,7 +388,7 @@ impl Context {
             Asks::Nobody => Err(Error::internal("there is no session in which to ask").into()),
             Asks::Legacy(session) => {
                 let answer = session.pending.ask(&question, &self.0.outbox).await?;
-                Ok(R::deserialize(answer).map_err(|_| Error::internal("the client's answer is malformed"))?)
+                Ok(R::deserialize(answer).map_err(|_| malformed())?)
             }
         }
     }

@@ -16,6 +16,7 @@ use super::Named;
 use crate::handlers::{Call, Handler, HandlerError, Outcome};
 use crate::json_schema::{self, Checked};
 use crate::server::RegistrationError;
+use crate::tasks::TaskSupport;
 
 /// Calls a tool with arguments as they were sent.
 pub(crate) type ToolHandler = Box<dyn Fn(&str, &Call<'_>) -> Outcome<CallToolResult> + Send + Sync>;
@@ -29,6 +30,7 @@ pub(crate) struct ToolEntry {
     /// What structured content is checked against, unless it is made of the type that the schema is.
     output: Option<Arc<Checked>>,
     param_headers: Vec<ParamHeader>,
+    task_support: Option<TaskSupport>,
 }
 
 impl ToolEntry {
@@ -60,7 +62,17 @@ impl ToolEntry {
             Ok(input) => handler.call(input, call),
             Err(error) => Outcome::Now(Err(invalid_arguments(&error.to_string()))),
         });
-        Ok(Self { definition, handler, input, output, param_headers })
+        Ok(Self { definition, handler, input, output, param_headers, task_support: None })
+    }
+
+    /// The same tool, whose calls become tasks.
+    pub(crate) fn with_task_support(self, support: TaskSupport) -> Self {
+        Self { task_support: Some(support), ..self }
+    }
+
+    /// How calls become tasks, if they do.
+    pub(crate) const fn task_support(&self) -> Option<TaskSupport> {
+        self.task_support
     }
 
     /// The headers that must mirror arguments.

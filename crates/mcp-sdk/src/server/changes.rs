@@ -22,37 +22,43 @@ pub(crate) enum Change {
 }
 
 /// All subscriptions of a server.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct Changes(Arc<Mutex<Subscribers>>);
+#[derive(Clone, Debug)]
+pub(crate) struct Changes<C = Change>(Arc<Mutex<Subscribers<C>>>);
 
-#[derive(Default, Debug)]
-struct Subscribers {
+#[derive(Debug)]
+struct Subscribers<C> {
     next: u64,
-    all: HashMap<u64, Arc<Subscriber>>,
+    all: HashMap<u64, Arc<Subscriber<C>>>,
 }
 
 /// Somebody who wants to know of some changes, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Subscription {
-    changes: Changes,
+pub(crate) struct Subscription<C = Change> {
+    changes: Changes<C>,
     key: u64,
-    subscriber: Arc<Subscriber>,
+    subscriber: Arc<Subscriber<C>>,
 }
 
 #[derive(Debug)]
-struct Subscriber {
-    state: Mutex<State>,
+struct Subscriber<C> {
+    state: Mutex<State<C>>,
     notify: Notify,
 }
 
 #[derive(Debug)]
-struct State {
-    wanted: BTreeSet<Change>,
-    noted: BTreeSet<Change>,
+struct State<C> {
+    wanted: BTreeSet<C>,
+    noted: BTreeSet<C>,
 }
 
-impl Changes {
-    pub(crate) fn subscribe(&self, wanted: impl IntoIterator<Item = Change>) -> Subscription {
+impl<C> Default for Changes<C> {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Subscribers { next: 0, all: HashMap::new() })))
+    }
+}
+
+impl<C: Clone + Ord> Changes<C> {
+    pub(crate) fn subscribe(&self, wanted: impl IntoIterator<Item = C>) -> Subscription<C> {
         let state = State { wanted: wanted.into_iter().collect(), noted: BTreeSet::new() };
         let subscriber = Arc::new(Subscriber { state: Mutex::new(state), notify: Notify::new() });
         let mut subscribers = self.lock();
@@ -63,7 +69,7 @@ impl Changes {
         Subscription { changes: self.clone(), key, subscriber }
     }
 
-    pub(crate) fn announce(&self, change: &Change) {
+    pub(crate) fn announce(&self, change: &C) {
         for subscriber in self.lock().all.values() {
             let mut state = subscriber.lock();
             if state.wanted.contains(change) && state.noted.insert(change.clone()) {
@@ -72,18 +78,29 @@ impl Changes {
             }
         }
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Subscribers> {
+impl<C> Changes<C> {
+    fn lock(&self) -> MutexGuard<'_, Subscribers<C>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Subscription {
+impl<C: Clone + Ord> Subscription<C> {
+    /// Tells of everything that is wanted, as if it had just changed.
+    pub(crate) fn note_everything(&self) {
+        let mut state = self.subscriber.lock();
+        let State { wanted, noted } = &mut *state;
+        noted.clone_from(wanted);
+        drop(state);
+        self.subscriber.notify.notify_one();
+    }
+
     /// The next change.
     ///
     /// # Cancel safety
     /// No change is lost.
-    pub(crate) async fn next(&self) -> Change {
+    pub(crate) async fn next(&self) -> C {
         loop {
             if let Some(change) = self.subscriber.lock().noted.pop_first() {
                 return change;
@@ -93,12 +110,12 @@ impl Subscription {
     }
 
     /// Wants to know of `change` too; whether that is new.
-    pub(crate) fn add(&self, change: Change) -> bool {
+    pub(crate) fn add(&self, change: C) -> bool {
         self.subscriber.lock().wanted.insert(change)
     }
 
     /// Wants to know of `change` no more; whether it did.
-    pub(crate) fn remove(&self, change: &Change) -> bool {
+    pub(crate) fn remove(&self, change: &C) -> bool {
         let mut state = self.subscriber.lock();
         state.noted.remove(change);
         state.wanted.remove(change)
@@ -110,13 +127,13 @@ impl Subscription {
     }
 }
 
-impl Subscriber {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl<C> Subscriber<C> {
+    fn lock(&self) -> MutexGuard<'_, State<C>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Subscription {
+impl<C> Drop for Subscription<C> {
     fn drop(&mut self) {
         self.changes.lock().all.remove(&self.key);
     }

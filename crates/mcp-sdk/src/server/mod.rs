@@ -22,6 +22,7 @@ use crate::registry::{
     ToolEntry, UriParameters,
 };
 use crate::session::Sessions;
+use crate::tasks::{TaskSupport, Tasks};
 
 pub(crate) use changes::{Change, Changes, Subscription};
 pub use options::{LegacySessions, McpServerOptions};
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) changes: Changes,
     pub(crate) state_key: StateKey,
     pub(crate) sessions: Sessions,
+    pub(crate) tasks: Tasks,
 }
 
 impl McpServer {
@@ -59,6 +61,7 @@ impl McpServer {
         let results = ResultWriter::new(&info).expect("plain data can be written");
         let state_key = options.state_key.map_or_else(StateKey::random, StateKey::new);
         let sessions = Sessions::new(options.session_idle, options.sessions_max);
+        let tasks = Tasks::new(options.tasks.clone());
         let shared = Shared {
             info,
             options,
@@ -67,6 +70,7 @@ impl McpServer {
             changes: Changes::default(),
             state_key,
             sessions,
+            tasks,
         };
         Self { shared: Arc::new(shared) }
     }
@@ -85,6 +89,43 @@ impl McpServer {
         I: DeserializeOwned + JsonSchema + 'static,
     {
         expect(self.add_tool(definition, handler));
+        self
+    }
+
+    /// Offers a tool whose calls become tasks: the client is answered at once that there is one, may go, and comes back for
+    /// the result. The handler is the same as that of any other [tool](Self::tool), in four things:
+    /// - what it asks with its [`Context`](crate::Context) is asked while it goes on; it is not run again;
+    /// - what it reports as progress becomes the task's message, and its log messages are not sent;
+    /// - it is dropped when the task is cancelled, or has had its [time](McpServerOptions::tasks), not when the client goes;
+    /// - one that is not `async` is answered at once all the same.
+    ///
+    /// Tasks are an extension of revision 2026-07-28 (SEP-2663). Clients that do not know it are treated as `support` says.
+    ///
+    /// ```
+    /// use thruway_mcp_sdk::{Context, McpServer, TaskSupport, schema::Tool};
+    ///
+    /// async fn report(context: Context) -> &'static str {
+    ///     context.progress(1.0, Some(2.0), Some("reading")).await;
+    ///     "a long report"
+    /// }
+    ///
+    /// let server =
+    ///     McpServer::new("reports", "1.0.0").task_tool(Tool::new("report"), TaskSupport::OPTIONAL, report);
+    /// ```
+    ///
+    /// # Panics
+    /// A schema is invalid.
+    #[must_use]
+    pub fn task_tool<I, M>(
+        self,
+        definition: Tool,
+        support: TaskSupport,
+        handler: impl Handler<I, CallToolResult, M>,
+    ) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + 'static,
+    {
+        expect(self.add_task_tool(definition, support, handler));
         self
     }
 
@@ -174,6 +215,24 @@ impl McpServer {
         Ok(())
     }
 
+    /// Offers a tool whose calls become [tasks](Self::task_tool), or another in the place of one with the same name.
+    ///
+    /// # Errors
+    /// A schema is invalid.
+    pub fn add_task_tool<I, M>(
+        &self,
+        definition: Tool,
+        support: TaskSupport,
+        handler: impl Handler<I, CallToolResult, M>,
+    ) -> Result<(), RegistrationError>
+    where
+        I: DeserializeOwned + JsonSchema + 'static,
+    {
+        let entry = Arc::new(ToolEntry::new(definition, handler)?.with_task_support(support));
+        self.shared.add(&Change::Tools, |registry| registry.tools.insert(entry.clone()));
+        Ok(())
+    }
+
     /// Offers a tool no longer. Whether there was such a one.
     pub fn remove_tool(&self, name: &str) -> bool {
         self.shared.remove(&Change::Tools, |registry| registry.tools.remove(name))
@@ -252,6 +311,12 @@ impl Shared {
             registry
         });
         outcome.expect("it was edited at least once")
+    }
+
+    /// Whether there are tasks, or tools whose calls become such.
+    pub(crate) fn has_tasks(&self) -> bool {
+        let registry = self.registry.load();
+        registry.tools.entries().iter().any(|tool| tool.task_support().is_some()) || !self.tasks.is_empty()
     }
 
     /// What the server can do: what it has something of.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use thruway_mcp::schema::{CacheHint, CacheScope};
 
+use crate::tasks::TaskOptions;
+
 /// Options of a server, with defaults that suit most.
 #[derive(Clone, Debug)]
 pub struct McpServerOptions {
@@ -16,6 +18,8 @@ pub struct McpServerOptions {
     pub cache: CacheHint,
     /// The longest time a handler may take. Default: 5 minutes; then the call ends with an internal error.
     pub handler_timeout: Duration,
+    /// How long tasks may take and are kept, and how many.
+    pub tasks: TaskOptions,
     /// The key that authenticates what clients keep between the rounds of a request. Default: a random one. Servers that
     /// stand in for each other need the same.
     pub state_key: Option<[u8; 32]>,
@@ -49,6 +53,7 @@ impl Default for McpServerOptions {
             page_entries: 1000,
             cache: CacheHint { ttl_ms: 0, cache_scope: CacheScope::Private },
             handler_timeout: Duration::from_mins(5),
+            tasks: TaskOptions::default(),
             state_key: None,
             legacy_sessions: LegacySessions::Stateful,
             session_idle: Duration::from_mins(30),

@@ -15,6 +15,7 @@ mod handlers;
 mod rounds;
 mod authorization;
 mod subscriptions;
+mod tasks;
 
 // what servers offer, in both eras
 mod lists;

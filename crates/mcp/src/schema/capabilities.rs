@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::JsonObject;
+use super::{JsonObject, TASKS_EXTENSION};
 
 /// What a client can do. What is absent it cannot.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
@@ -95,6 +95,11 @@ impl ClientCapabilities {
         self.elicitation.as_ref().is_some_and(|elicitation| elicitation.url.is_some())
     }
 
+    /// Whether the client takes a task for an answer.
+    pub fn has_tasks(&self) -> bool {
+        self.extensions.as_ref().is_some_and(|extensions| extensions.contains_key(TASKS_EXTENSION))
+    }
+
     /// The same, able to ask its user by a form.
     #[must_use]
     pub fn with_elicitation(mut self) -> Self {
@@ -120,6 +125,14 @@ impl ClientCapabilities {
     #[must_use]
     pub fn with_roots(mut self) -> Self {
         self.roots = Some(JsonObject::new());
+        self
+    }
+
+    /// The same, taking tasks for answers.
+    #[must_use]
+    pub fn with_tasks(mut self) -> Self {
+        let settings = JsonObject::new().into();
+        self.extensions.get_or_insert_default().insert(TASKS_EXTENSION.into(), settings);
         self
     }
 }

@@ -83,7 +83,7 @@ pub use subscriptions::{
 };
 pub use tasks::{
     CancelledTask, CompletedTask, CreateTaskResult, DetailedTask, FailedTask, GetTaskResult,
-    InputRequiredTask, Task, TaskStatus, TaskStatusNotificationParams,
+    InputRequiredTask, TASKS_EXTENSION, Task, TaskStatus, TaskStatusNotificationParams,
     TaskSubscriptionAcknowledgedNotifications, TaskSubscriptionNotifications, WorkingTask,
 };
 pub use tools::{

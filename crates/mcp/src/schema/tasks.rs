@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::{InputRequests, JsonObject, MetaObject};
 use crate::json_rpc::Error;
 
+/// The name of the extension, among the capabilities of either side. It has no settings.
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
 /// How a task stands, in short.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Task {

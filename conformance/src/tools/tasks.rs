@@ -1,0 +1,93 @@
+//! Tools whose calls become tasks, and one beside them whose calls do not.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use thruway_mcp_sdk::json_rpc::Error;
+use thruway_mcp_sdk::schema::{ElicitRequestFormParams, ElicitResult, PrimitiveSchemaDefinition};
+use thruway_mcp_sdk::{Context, HandlerError, McpServer, TaskSupport};
+use tokio::time::sleep;
+use tokio::try_join;
+
+use super::tool;
+
+pub(super) fn offer(server: McpServer) -> McpServer {
+    let optional = TaskSupport::OPTIONAL;
+    let required = TaskSupport::REQUIRED;
+    server
+        .tool(tool("greet", "Greets at once"), |Greet { name }: Greet| format!("Hello, {name}!"))
+        .task_tool(tool("slow_compute", "Takes its time"), optional, compute)
+        .task_tool(tool("confirm_delete", "Asks before it acts"), optional, confirm)
+        .task_tool(tool("multi_input", "Asks two things at once"), optional, ask_both)
+        .task_tool(tool("failing_job", "Fails after a while"), required, fail)
+        .task_tool(tool("protocol_error_job", "Ends in an error of the protocol"), required, break_off)
+        .task_tool(
+            tool("test_tool_with_task", "Asks, then goes on as a task"),
+            required.begun_by_handler(),
+            ask_then_work,
+        )
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Greet {
+    /// Who is greeted
+    name: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Compute {
+    /// How long it takes
+    seconds: u32,
+    /// What the result is called
+    label: Option<String>,
+}
+
+async fn compute(Compute { seconds, label }: Compute, context: Context) -> String {
+    for second in 0..seconds {
+        context.progress(f64::from(second), Some(f64::from(seconds)), None).await;
+        sleep(Duration::from_secs(1)).await;
+    }
+    format!("{} took {seconds} s", label.as_deref().unwrap_or("it"))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Delete {
+    /// What would be deleted
+    filename: String,
+}
+
+async fn confirm(Delete { filename }: Delete, context: Context) -> Result<String, HandlerError> {
+    let form = ElicitRequestFormParams::new(format!("Delete {filename}?"))
+        .with_required_field("confirm", PrimitiveSchemaDefinition::boolean());
+    let answer = context.elicit("confirm", form).await?;
+    Ok(format!("{filename}: {}", answer.action.as_str()))
+}
+
+async fn ask_both(context: Context) -> Result<String, HandlerError> {
+    let (name, again) = try_join!(ask_name(&context, "name"), ask_name(&context, "other_name"))?;
+    Ok(format!("{} and {}", name.text("name"), again.text("name")))
+}
+
+async fn fail(_: Context) -> Result<(), HandlerError> {
+    sleep(Duration::from_secs(1)).await;
+    Err("this job fails".into())
+}
+
+async fn break_off(_: Context) -> Result<(), HandlerError> {
+    sleep(Duration::from_millis(100)).await;
+    Err(Error::internal("this job breaks off").into())
+}
+
+async fn ask_then_work(context: Context) -> Result<String, HandlerError> {
+    let answer = ask_name(&context, "user_name").await?;
+    context.begin_task().await;
+    sleep(Duration::from_millis(100)).await;
+    Ok(format!("Hello, {}!", answer.text("name")))
+}
+
+async fn ask_name(context: &Context, key: &str) -> Result<ElicitResult, HandlerError> {
+    let form = ElicitRequestFormParams::new("What is your name?")
+        .with_required_field("name", PrimitiveSchemaDefinition::string());
+    context.elicit(key, form).await
+}

@@ -1,0 +1,137 @@
+//! All tasks of a server: found by their ids, driven, and forgotten.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thruway_mcp::json_rpc::Error;
+use thruway_mcp::schema::CallToolResult;
+use tokio::time::{sleep, timeout};
+
+use super::{Task, TaskOptions};
+use crate::authorization::Caller;
+use crate::dispatch::{poll_caught, too_late};
+use crate::handlers::{HandlerError, Later};
+use crate::server::{Changes, Subscription};
+
+/// All tasks of a server. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Tasks(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    options: Arc<TaskOptions>,
+    kept: Mutex<HashMap<Arc<str>, Arc<Task>>>,
+    changes: Changes<Arc<str>>,
+}
+
+impl Tasks {
+    pub(crate) fn new(options: TaskOptions) -> Self {
+        Self(Arc::new(Inner {
+            options: Arc::new(options),
+            kept: Mutex::default(),
+            changes: Changes::default(),
+        }))
+    }
+
+    /// A call that may become a task; it is not kept yet.
+    pub(crate) fn prepare(&self, caller: &Caller) -> Arc<Task> {
+        Arc::new(Task::new(caller.principal(), self.0.options.clone(), self.0.changes.clone()))
+    }
+
+    /// Makes a call a task: keeps it, and drives its handler from here on.
+    ///
+    /// # Errors
+    /// There are too many.
+    ///
+    /// # Panics
+    /// There is no tokio runtime around.
+    pub(crate) fn begin(&self, task: Arc<Task>, later: Later<CallToolResult>) -> Result<(), Error> {
+        let kept = self.keep(&task)?;
+        task.begin();
+        tokio::spawn(run(task, later, kept));
+        Ok(())
+    }
+
+    fn keep(&self, task: &Arc<Task>) -> Result<Kept, Error> {
+        let options = &self.0.options;
+        let mut kept = self.lock();
+        let is_full = kept.len() >= options.tasks_max
+            || task.owner.is_some()
+                && kept.values().filter(|other| other.owner == task.owner).count()
+                    >= options.tasks_per_caller_max;
+        if is_full {
+            return Err(Error::internal("there are too many tasks"));
+        }
+        kept.insert(task.id.clone(), task.clone());
+        Ok(Kept { tasks: self.clone(), id: task.id.clone() })
+    }
+
+    /// The task of this caller.
+    ///
+    /// # Errors
+    /// There is none: it was never there, is forgotten, or somebody else's.
+    pub(crate) fn find(&self, id: &str, caller: &Caller) -> Result<Arc<Task>, Error> {
+        let owner = caller.principal();
+        let task = self.lock().get(id).filter(|task| task.owner == owner).cloned();
+        task.ok_or_else(|| Error::invalid_params("there is no such task"))
+    }
+
+    /// The task with this id, for those who have been found to be its callers.
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<Task>> {
+        self.lock().get(id).cloned()
+    }
+
+    /// A subscription to those of `ids` that are tasks of this caller. It begins with how they stand.
+    pub(crate) fn subscribe(&self, ids: &mut Vec<String>, caller: &Caller) -> Subscription<Arc<str>> {
+        ids.retain(|id| self.find(id, caller).is_ok());
+        let subscription = self.0.changes.subscribe(ids.iter().map(|id| id.as_str().into()));
+        subscription.note_everything();
+        subscription
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Task>>> {
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Drives a task to its end, and keeps it for the rest of its time.
+async fn run(task: Arc<Task>, later: Later<CallToolResult>, kept: Kept) {
+    let rest = sleep(task.options.ttl);
+    if let Some(outcome) = drive(&task, later).await {
+        task.settle(outcome);
+    }
+    rest.await;
+    drop(kept);
+}
+
+/// Drives the handler to its end, until its time is over, or until the task is cancelled.
+async fn drive(
+    task: &Task,
+    mut later: Later<CallToolResult>,
+) -> Option<Result<CallToolResult, HandlerError>> {
+    let limit = task.options.timeout.min(task.options.ttl);
+    tokio::select! {
+        biased;
+        () = task.over() => None,
+        outcome = timeout(limit, poll_fn(|cx| poll_caught(&mut later, cx))) => {
+            Some(outcome.unwrap_or_else(|_| Err(too_late())))
+        }
+    }
+}
+
+/// That a task is kept.
+struct Kept {
+    tasks: Tasks,
+    id: Arc<str>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.tasks.lock().remove(&self.id);
+    }
+}

@@ -1,0 +1,325 @@
+//! One task: its states, and what moves it from one to another.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use thruway_mcp::json_rpc::Error;
+use thruway_mcp::schema::{CallToolResult, TaskStatus};
+use thruway_net::Clock;
+use tokio::sync::{oneshot, watch};
+
+use super::TaskOptions;
+use crate::ask::Question;
+use crate::handlers::HandlerError;
+use crate::server::Changes;
+
+/// A call that may become a task, or has.
+#[derive(Debug)]
+pub(crate) struct Task {
+    /// What clients ask for it by; nobody can guess it.
+    pub(super) id: Arc<str>,
+    /// Whose it is, where callers are known: others do not find it.
+    pub(super) owner: Option<String>,
+    pub(super) options: Arc<TaskOptions>,
+    pub(super) created: SystemTime,
+    /// How it stands. Who waits for something of it, waits for a change here.
+    pub(super) standing: watch::Sender<Standing>,
+    /// Who is told when it stands otherwise.
+    changes: Changes<Arc<str>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) state: State,
+    /// For people: what is being done, or what went wrong.
+    pub(super) message: Option<String>,
+    pub(super) updated: SystemTime,
+    /// The names of all questions so far: none is used twice.
+    names: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+pub(super) enum State {
+    /// The call is a request that may become a task.
+    Called,
+    /// The handler wants it to.
+    Beginning,
+    Working,
+    /// There are questions; never none.
+    InputRequired(BTreeMap<String, Pending>),
+    Completed(Box<RawValue>),
+    Failed(Error),
+    Cancelled,
+}
+
+/// A question that was not answered yet.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) question: Question,
+    answer: oneshot::Sender<Value>,
+}
+
+impl Task {
+    /// A call that may become a task.
+    ///
+    /// # Panics
+    /// The system has no random numbers.
+    pub(super) fn new(owner: Option<String>, options: Arc<TaskOptions>, changes: Changes<Arc<str>>) -> Self {
+        let mut id = [0; ID_BYTES];
+        getrandom::fill(&mut id).expect("the system has random numbers");
+        let created = now();
+        let standing =
+            Standing { state: State::Called, message: None, updated: created, names: BTreeSet::new() };
+        Self {
+            id: URL_SAFE_NO_PAD.encode(id).into(),
+            owner,
+            options,
+            created,
+            standing: watch::Sender::new(standing),
+            changes,
+        }
+    }
+
+    /// Waits, as the handler, until the call is a task.
+    pub(crate) async fn wait_to_begin(&self) {
+        self.change(|standing| {
+            let is_asked = matches!(standing.state, State::Called);
+            if is_asked {
+                standing.state = State::Beginning;
+            }
+            is_asked
+        });
+        self.until(State::has_begun).await;
+    }
+
+    /// Waits, as whoever drives the handler, until it wants the call to be a task.
+    pub(crate) async fn beginning(&self) {
+        self.until(|state| matches!(state, State::Beginning)).await;
+    }
+
+    /// The call is a task from here on.
+    pub(super) fn begin(&self) {
+        self.change(|standing| {
+            standing.state = State::Working;
+            true
+        });
+    }
+
+    /// Says how far it is.
+    pub(crate) fn report(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        let message = match (message, total) {
+            (Some(message), _) => bounded(message),
+            (None, Some(total)) => format!("{progress} of {total}"),
+            (None, None) => progress.to_string(),
+        };
+        self.change(|standing| {
+            let goes_on = !standing.state.is_over();
+            if goes_on {
+                standing.message = Some(message);
+            }
+            goes_on
+        });
+    }
+
+    /// Asks the client, and waits for its answer. The question is named after `key`.
+    ///
+    /// # Errors
+    /// The handler has asked too often, or the task is over.
+    ///
+    /// # Cancel safety
+    /// A question that nobody waits for any more is taken back.
+    pub(crate) async fn ask(&self, key: &str, question: Question) -> Result<Value, Error> {
+        let (answer, answered) = oneshot::channel();
+        let mut named = Err(over());
+        self.change(|standing| {
+            named = standing.ask(key, Pending { question, answer });
+            named.is_ok()
+        });
+        let _asked = Asked { task: self, name: named? };
+        answered.await.map_err(|_| over())
+    }
+
+    /// Gives answers to whoever waits for them. Those of questions that are not open are passed over.
+    pub(crate) fn answer(&self, answers: BTreeMap<String, Value>) {
+        self.change(|standing| {
+            let taken = answers.into_iter().filter_map(|(name, answer)| {
+                // Whoever asked may have gone.
+                standing.state.take(&name).map(|pending| drop(pending.answer.send(answer)))
+            });
+            taken.count() > 0
+        });
+    }
+
+    /// Gives it up, unless it is over. Whoever drives the handler drops it.
+    pub(crate) fn cancel(&self) {
+        self.end(|| (State::Cancelled, None));
+    }
+
+    /// The handler has come to its end. What was given up remains so.
+    pub(super) fn settle(&self, outcome: Result<CallToolResult, HandlerError>) {
+        self.end(|| {
+            let kept = outcome.map_err(Error::from).and_then(|result| self.keep(&result));
+            match kept {
+                Ok(result) => (State::Completed(result), None),
+                Err(error) => {
+                    let message = bounded(&error.message);
+                    (State::Failed(error), Some(message))
+                }
+            }
+        });
+    }
+
+    fn keep(&self, result: &CallToolResult) -> Result<Box<RawValue>, Error> {
+        let result =
+            to_raw_value(result).map_err(|_| Error::internal("a result cannot be written as JSON"))?;
+        if result.get().len() > self.options.result_bytes_max {
+            return Err(Error::internal("the result is too long to be kept"));
+        }
+        Ok(result)
+    }
+
+    fn end(&self, end: impl FnOnce() -> (State, Option<String>)) {
+        self.change(|standing| {
+            let goes_on = !standing.state.is_over();
+            if goes_on {
+                (standing.state, standing.message) = end();
+            }
+            goes_on
+        });
+    }
+
+    /// Changes how it stands, and tells so if `change` says that it did.
+    fn change(&self, change: impl FnOnce(&mut Standing) -> bool) {
+        let is_changed = self.standing.send_if_modified(|standing| {
+            let is_changed = change(standing);
+            if is_changed {
+                standing.updated = now();
+            }
+            is_changed
+        });
+        if is_changed && self.has_begun() {
+            self.changes.announce(&self.id);
+        }
+    }
+
+    async fn until(&self, is_so: impl Fn(&State) -> bool) {
+        // The sender is here: it cannot be gone.
+        let _ = self.standing.subscribe().wait_for(|standing| is_so(&standing.state)).await;
+    }
+
+    /// Waits until it is over.
+    pub(crate) async fn over(&self) {
+        self.until(State::is_over).await;
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.standing.borrow().state.is_over()
+    }
+
+    /// Whether the call is a task, over or not.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.standing.borrow().state.has_begun()
+    }
+}
+
+impl Standing {
+    /// Opens a question, and returns the name that it was given.
+    fn ask(&mut self, key: &str, pending: Pending) -> Result<String, Error> {
+        if self.state.is_over() {
+            return Err(over());
+        }
+        if self.names.len() >= QUESTIONS_MAX {
+            return Err(Error::internal("the handler asks the client again and again"));
+        }
+        let name = self.unused_name(key);
+        self.state.add(name.clone(), pending);
+        Ok(name)
+    }
+
+    /// A name for a question that no other of the task has had.
+    fn unused_name(&mut self, key: &str) -> String {
+        let mut name = key.to_owned();
+        let mut n = 2_u32;
+        while !self.names.insert(name.clone()) {
+            name = format!("{key}-{n}");
+            n += 1;
+        }
+        name
+    }
+}
+
+impl State {
+    fn add(&mut self, name: String, pending: Pending) {
+        match self {
+            Self::InputRequired(questions) => drop(questions.insert(name, pending)),
+            _ => *self = Self::InputRequired([(name, pending)].into()),
+        }
+    }
+
+    /// Closes a question.
+    fn take(&mut self, name: &str) -> Option<Pending> {
+        let Self::InputRequired(questions) = self else { return None };
+        let pending = questions.remove(name);
+        if questions.is_empty() {
+            *self = Self::Working;
+        }
+        pending
+    }
+
+    const fn has_begun(&self) -> bool {
+        !matches!(self, Self::Called | Self::Beginning)
+    }
+
+    const fn is_over(&self) -> bool {
+        matches!(self, Self::Completed(_) | Self::Failed(_) | Self::Cancelled)
+    }
+
+    /// What clients know the state as.
+    pub(super) const fn status(&self) -> TaskStatus {
+        match self {
+            Self::Called | Self::Beginning | Self::Working => TaskStatus::Working,
+            Self::InputRequired(_) => TaskStatus::InputRequired,
+            Self::Completed(_) => TaskStatus::Completed,
+            Self::Failed(_) => TaskStatus::Failed,
+            Self::Cancelled => TaskStatus::Cancelled,
+        }
+    }
+}
+
+/// Takes a question back when nobody waits for its answer any more.
+struct Asked<'a> {
+    task: &'a Task,
+    name: String,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.task.change(|standing| standing.state.take(&self.name).is_some());
+    }
+}
+
+fn over() -> Error {
+    Error::internal("the task is over")
+}
+
+fn now() -> SystemTime {
+    Clock::system().time_of_day()
+}
+
+fn bounded(message: &str) -> String {
+    message[..message.floor_char_boundary(MESSAGE_BYTES_MAX)].to_owned()
+}
+
+/// As long as a key that cannot be guessed.
+const ID_BYTES: usize = 24;
+
+/// How often a handler may ask.
+const QUESTIONS_MAX: usize = 32;
+
+/// How much of a message is kept.
+const MESSAGE_BYTES_MAX: usize = 1000;

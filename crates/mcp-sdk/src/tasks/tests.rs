@@ -1,0 +1,106 @@
+//! The states of one task.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use serde_json::{Value, json};
+use thruway_mcp::schema::CallToolResult;
+
+use super::{Task, TaskOptions, Tasks};
+use crate::ask::Question;
+use crate::authorization::Caller;
+use crate::handlers::HandlerError;
+
+/// A task that goes on.
+fn working() -> Arc<Task> {
+    let task = Tasks::new(TaskOptions::default()).prepare(&Caller::Local);
+    task.begin();
+    task
+}
+
+fn question() -> Question {
+    Question { method: "roots/list", params: json!({}) }
+}
+
+fn poll<F: Future>(future: F) -> Poll<F::Output> {
+    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// How clients see it.
+fn shown(task: &Task) -> Value {
+    task.show(None, |task| serde_json::to_value(task).unwrap())
+}
+
+/// What brings a task to its end.
+type End = fn(&Task);
+
+#[test]
+fn what_has_ended_remains_as_it_has_ended() {
+    let ends: [(&str, End); 3] = [
+        ("cancelled", Task::cancel),
+        ("completed", |task| task.settle(Ok(CallToolResult::text("done")))),
+        ("failed", |task| task.settle(Err(HandlerError::failed("why")))),
+    ];
+    for (status, end) in ends {
+        let task = working();
+        end(&task);
+        let ended = shown(&task);
+        assert_eq!(ended["status"], status);
+        for (_, later) in ends {
+            later(&task);
+        }
+        task.report(1.0, None, Some("too late"));
+        assert!(matches!(poll(task.ask("late", question())), Poll::Ready(Err(_))));
+        assert_eq!((shown(&task), task.is_over()), (ended, true));
+    }
+}
+
+#[test]
+fn a_question_that_nobody_waits_for_is_taken_back_and_its_name_is_not_used_again() {
+    let task = working();
+    for name in ["key", "key-2", "key-3"] {
+        let mut asking = Box::pin(task.ask("key", question()));
+        assert!(poll(asking.as_mut()).is_pending());
+        let asked = shown(&task);
+        assert_eq!(asked["status"], "input_required");
+        assert_eq!(asked["inputRequests"], json!({name: {"method": "roots/list", "params": {}}}));
+        drop(asking);
+        assert_eq!((&shown(&task)["status"], shown(&task).get("inputRequests")), (&json!("working"), None));
+    }
+}
+
+#[test]
+fn a_handler_asks_so_often_and_no_more() {
+    let task = working();
+    for n in 0..32 {
+        let mut asking = Box::pin(task.ask("key", question()));
+        assert!(poll(asking.as_mut()).is_pending(), "question {n}");
+        let name = shown(&task)["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+        task.answer(BTreeMap::from([(name, json!(n)), ("unknown".to_owned(), json!(null))]));
+        assert_eq!(poll(asking.as_mut()), Poll::Ready(Ok(json!(n))));
+    }
+    assert!(matches!(poll(task.ask("key", question())), Poll::Ready(Err(_))));
+}
+
+#[test]
+fn a_call_is_no_task_before_it_has_begun() {
+    let task = Tasks::new(TaskOptions::default()).prepare(&Caller::Local);
+    let (mut wants, mut driver) = (Box::pin(task.wait_to_begin()), Box::pin(task.beginning()));
+    assert!(poll(driver.as_mut()).is_pending());
+    assert!(poll(wants.as_mut()).is_pending() && !task.has_begun());
+    assert!(poll(driver.as_mut()).is_ready());
+    task.begin();
+    assert!(poll(wants.as_mut()).is_ready() && task.has_begun());
+}
+
+#[test]
+fn messages_are_bounded_and_ids_differ() {
+    let (task, other) = (working(), working());
+    task.report(1.0, None, Some(&"ä".repeat(1000)));
+    assert_eq!(shown(&task)["statusMessage"], "ä".repeat(500));
+    task.report(2.0, Some(4.0), None);
+    assert_eq!(shown(&task)["statusMessage"], "2 of 4");
+    assert_eq!((task.id.len(), task.id == other.id), (32, false));
+}

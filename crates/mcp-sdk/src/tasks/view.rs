@@ -1,0 +1,91 @@
+//! A task as clients see it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::Error;
+use thruway_mcp::schema::{MetaObject, TaskStatus};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::Task;
+use super::task::{Standing, State};
+use crate::ask::Question;
+
+/// The schema's `DetailedTask`, borrowed: clients that poll would have results copied each time.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TaskView<'a> {
+    task_id: &'a str,
+    status: TaskStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status_message: Option<&'a str>,
+    created_at: String,
+    last_updated_at: String,
+    ttl_ms: u64,
+    poll_interval_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_requests: Option<BTreeMap<&'a str, &'a Question>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a Error>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<&'a MetaObject>,
+}
+
+impl Task {
+    /// Shows how it stands, with what belongs to its state: what `tasks/get` is answered with.
+    pub(crate) fn show<R>(&self, meta: Option<&MetaObject>, show: impl FnOnce(&TaskView<'_>) -> R) -> R {
+        let standing = self.standing.borrow();
+        let mut view = self.view(&standing);
+        view.meta = meta;
+        match &standing.state {
+            State::InputRequired(questions) => {
+                let questions = questions.iter().map(|(name, pending)| (&**name, &pending.question));
+                view.input_requests = Some(questions.collect());
+            }
+            State::Completed(result) => view.result = Some(result),
+            State::Failed(error) => view.error = Some(error),
+            State::Called | State::Beginning | State::Working | State::Cancelled => {}
+        }
+        show(&view)
+    }
+
+    /// Shows it in short: what a call that has become a task is answered with.
+    pub(crate) fn show_short<R>(&self, show: impl FnOnce(&TaskView<'_>) -> R) -> R {
+        let standing = self.standing.borrow();
+        show(&self.view(&standing))
+    }
+
+    fn view<'a>(&'a self, standing: &'a Standing) -> TaskView<'a> {
+        TaskView {
+            task_id: &self.id,
+            status: standing.state.status(),
+            status_message: standing.message.as_deref(),
+            created_at: iso_8601(self.created),
+            last_updated_at: iso_8601(standing.updated),
+            ttl_ms: milliseconds(self.options.ttl),
+            poll_interval_ms: milliseconds(self.options.poll_interval),
+            input_requests: None,
+            result: None,
+            error: None,
+            meta: None,
+        }
+    }
+}
+
+fn iso_8601(time: SystemTime) -> String {
+    // It is in a year of four digits, which is all that this format asks for.
+    OffsetDateTime::from(time).truncate_to_millisecond().format(&Rfc3339).unwrap_or_default()
+}
+
+/// A whole number that every client can read, and never none.
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).clamp(1, SAFE_INTEGER_MAX)
+}
+
+/// The largest integer that the schema allows.
+const SAFE_INTEGER_MAX: u64 = (1 << 53) - 1;

@@ -1,0 +1,451 @@
+//! Calls that become tasks (SEP-2663).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::json_rpc::Error;
+use thruway_mcp_sdk::schema::{ClientCapabilities, Implementation, Tool};
+use thruway_mcp_sdk::{
+    Authorization, Context, HandlerError, Identity, InvalidToken, LocalClient, McpServer, McpServerOptions,
+    Revision, TaskOptions, TaskSupport, VerifyToken,
+};
+use tokio::time::sleep;
+
+use crate::fixtures::{Nothing, Running, ask, capabilities, server as server_without, text, tool};
+use crate::http::{Exchange, Message, Site};
+
+const OPTIONAL: TaskSupport = TaskSupport::OPTIONAL;
+const REQUIRED: TaskSupport = TaskSupport::REQUIRED;
+const SECOND: Duration = Duration::from_secs(1);
+
+fn server() -> McpServer {
+    server_with(TaskOptions::default())
+}
+
+fn server_with(tasks: TaskOptions) -> McpServer {
+    let options = McpServerOptions { tasks, ..McpServerOptions::default() };
+    McpServer::with_options(Implementation::new("tasks", "1"), options)
+        .task_tool(Tool::new("work"), OPTIONAL, work)
+        .task_tool(Tool::new("now"), REQUIRED, |_: Nothing| "at once")
+        .task_tool(Tool::new("fail"), REQUIRED, |_: Context| async {
+            Err::<(), _>(HandlerError::failed("no"))
+        })
+        .task_tool(Tool::new("break_off"), REQUIRED, |_: Context| async {
+            Err::<(), HandlerError>(Error::invalid_params("why").into())
+        })
+        .task_tool(Tool::new("panic"), REQUIRED, |_: Context| async {
+            tokio::task::yield_now().await;
+            panic!("as the test wants it");
+            #[expect(unreachable_code, reason = "it names the type of the answer")]
+            ""
+        })
+        .task_tool(Tool::new("long"), OPTIONAL, |_: Context| async { "x".repeat(1000) })
+        .task_tool(Tool::new("ask_twice"), OPTIONAL, ask_twice)
+        .task_tool(Tool::new("ask_both"), OPTIONAL, |context: Context| async move {
+            let (one, other) = tokio::try_join!(ask(&context, "one"), ask(&context, "other"))?;
+            Ok::<_, HandlerError>(format!("{one} and {other}"))
+        })
+        .task_tool(Tool::new("ask_first"), OPTIONAL.begun_by_handler(), ask_first)
+}
+
+async fn work(_: Nothing, context: Context) -> &'static str {
+    context.progress(1.0, Some(2.0), Some("half")).await;
+    sleep(10 * SECOND).await;
+    "worked"
+}
+
+async fn ask_twice(context: Context) -> Result<String, HandlerError> {
+    Ok(format!("{} and {}", ask(&context, "name").await?, ask(&context, "name").await?))
+}
+
+async fn ask_first(context: Context) -> Result<String, HandlerError> {
+    let first = ask(&context, "name").await?;
+    context.begin_task().await;
+    context.begin_task().await;
+    let second = ask(&context, "name").await?;
+    // The request was answered long ago; the task goes on.
+    assert!(!context.is_cancelled());
+    Ok(format!("{first} and {second}"))
+}
+
+/// A tool that never returns, and whether it runs.
+fn with_hanging(server: McpServer) -> (McpServer, Running) {
+    let running = Running::default();
+    let ours = running.clone();
+    let server = server.task_tool(Tool::new("hang"), REQUIRED, move |_: Nothing, context: Context| {
+        let running = ours.begin();
+        let elsewhere = ours.begin();
+        tokio::spawn(async move {
+            context.cancelled().await;
+            assert!(context.is_cancelled());
+            drop(elsewhere);
+        });
+        async move {
+            let _running = running;
+            std::future::pending::<()>().await;
+        }
+    });
+    (server, running)
+}
+
+fn knowing_tasks() -> ClientCapabilities {
+    serde_json::from_value::<ClientCapabilities>(capabilities()).unwrap().with_tasks()
+}
+
+fn connect(server: &McpServer) -> LocalClient {
+    server.connect().with_capabilities(&knowing_tasks())
+}
+
+/// Calls a tool, which becomes a task.
+async fn begin(client: &mut LocalClient, name: &str) -> String {
+    let begun = client.request("tools/call", tool(name)).await.unwrap();
+    assert_eq!((&begun["resultType"], &begun["status"]), (&json!("task"), &json!("working")), "{begun}");
+    assert!(begun.get("requestState").is_none() && begun.get("result").is_none());
+    begun["taskId"].as_str().unwrap().to_owned()
+}
+
+async fn ask_for(client: &mut LocalClient, id: &str) -> Value {
+    client.request("tasks/get", json!({"taskId": id})).await.unwrap()
+}
+
+/// How a task stands when it is over, or asks.
+async fn settled(client: &mut LocalClient, id: &str) -> Value {
+    loop {
+        let task = ask_for(client, id).await;
+        if task["status"] != "working" {
+            return task;
+        }
+        sleep(SECOND).await;
+    }
+}
+
+async fn answer(client: &mut LocalClient, id: &str, key: &str, name: &str) {
+    let answers = json!({key: {"action": "accept", "content": {"name": name}}});
+    let update = json!({"taskId": id, "inputResponses": answers});
+    assert_eq!(client.request("tasks/update", update).await.unwrap()["resultType"], "complete");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_answered_with_a_task_that_ends_with_its_result() {
+    let mut client = connect(&server());
+    let id = begin(&mut client, "work").await;
+    sleep(SECOND).await;
+    let task = ask_for(&mut client, &id).await;
+    assert_eq!((&task["resultType"], &task["status"]), (&json!("complete"), &json!("working")));
+    assert_eq!((&task["taskId"], &task["statusMessage"]), (&json!(id), &json!("half")));
+    assert_eq!((&task["ttlMs"], &task["pollIntervalMs"]), (&json!(3_600_000), &json!(1000)));
+    assert!(task["createdAt"].as_str().unwrap().ends_with('Z') && task.get("result").is_none());
+    let task = settled(&mut client, &id).await;
+    assert_eq!((&task["status"], text(&task["result"])), (&json!("completed"), "worked"));
+    assert!(task.get("statusMessage").is_none() && task["result"].get("resultType").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_has_its_answer_at_once_needs_no_task() {
+    let mut client = connect(&server());
+    let result = client.request("tools/call", tool("now")).await.unwrap();
+    assert_eq!((&result["resultType"], text(&result)), (&json!("complete"), "at once"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_that_do_not_know_tasks_wait_or_are_refused() {
+    let required = json!({"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
+    let server = server();
+    let mut client = server.connect();
+    let result = client.request("tools/call", tool("work")).await.unwrap();
+    assert_eq!((&result["resultType"], text(&result)), (&json!("complete"), "worked"));
+    for (method, params) in [
+        ("tools/call", tool("fail")),
+        ("tasks/get", json!({"taskId": "any"})),
+        ("tasks/update", json!({"taskId": "any", "inputResponses": {}})),
+        ("tasks/cancel", json!({"taskId": "any"})),
+        ("subscriptions/listen", json!({"notifications": {"taskIds": ["any"]}})),
+    ] {
+        let error = client.request(method, params).await.unwrap_err();
+        assert_eq!((error.code.0, error.data.as_ref()), (-32021, Some(&required)), "{method}");
+    }
+    let mut legacy = connect(&server);
+    legacy.initialize(Revision::R20251125).await.unwrap();
+    assert_eq!(text(&legacy.request("tools/call", tool("work")).await.unwrap()), "worked");
+    assert_eq!(legacy.request("tools/call", tool("fail")).await.unwrap_err().code.0, -32600);
+    assert_eq!(legacy.request("tasks/get", json!({"taskId": "any"})).await.unwrap_err().code.0, -32601);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_extension_is_there_with_the_first_tool_that_needs_it() {
+    let server = server_without();
+    let mut client = connect(&server);
+    let tasks = "/capabilities/extensions/io.modelcontextprotocol~1tasks";
+    let discovered = client.request("server/discover", json!({})).await.unwrap();
+    assert_eq!(discovered.pointer(tasks), None);
+    let get = json!({"taskId": "any"});
+    assert_eq!(client.request("tasks/get", get.clone()).await.unwrap_err().code.0, -32601);
+    server.add_task_tool(Tool::new("work"), OPTIONAL, work).unwrap();
+    let discovered = client.request("server/discover", json!({})).await.unwrap();
+    assert_eq!(discovered.pointer(tasks), Some(&json!({})));
+    assert_eq!(client.request("tasks/get", get).await.unwrap_err().code.0, -32602);
+    for method in ["tasks/list", "tasks/result"] {
+        assert_eq!(client.request(method, json!({"taskId": "any"})).await.unwrap_err().code.0, -32601);
+    }
+    // A task is found when its tool is gone.
+    let id = begin(&mut client, "work").await;
+    assert!(server.remove_tool("work"));
+    assert_eq!(settled(&mut client, &id).await["status"], "completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_waits_for_its_answer_and_the_handler_goes_on() {
+    let mut client = connect(&server());
+    let id = begin(&mut client, "ask_twice").await;
+    let task = settled(&mut client, &id).await;
+    assert_eq!((&task["status"], &task["resultType"]), (&json!("input_required"), &json!("complete")));
+    assert_eq!(task["inputRequests"]["name"]["method"], "elicitation/create");
+    answer(&mut client, &id, "unknown", "nobody").await;
+    assert_eq!(ask_for(&mut client, &id).await["status"], "input_required");
+    answer(&mut client, &id, "name", "Ada").await;
+    let task = settled(&mut client, &id).await;
+    // No name is used for two questions.
+    let names: Vec<_> = task["inputRequests"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["name-2"]);
+    answer(&mut client, &id, "name", "nobody").await;
+    answer(&mut client, &id, "name-2", "Grace").await;
+    assert_eq!(text(&settled(&mut client, &id).await["result"]), "Ada and Grace");
+    answer(&mut client, &id, "name-2", "nobody").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_asked_together_may_be_answered_one_by_one() {
+    let mut client = connect(&server());
+    let id = begin(&mut client, "ask_both").await;
+    assert_eq!(settled(&mut client, &id).await["inputRequests"].as_object().unwrap().len(), 2);
+    answer(&mut client, &id, "other", "Grace").await;
+    let task = ask_for(&mut client, &id).await;
+    assert_eq!(task["status"], "input_required");
+    assert_eq!(task["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(), ["one"]);
+    answer(&mut client, &id, "one", "Ada").await;
+    assert_eq!(text(&settled(&mut client, &id).await["result"]), "Ada and Grace");
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_none_are_errors() {
+    let mut client = connect(&server());
+    let id = begin(&mut client, "ask_twice").await;
+    settled(&mut client, &id).await;
+    for update in [json!({"taskId": id}), json!({"taskId": id, "inputResponses": []}), json!({})] {
+        assert_eq!(client.request("tasks/update", update).await.unwrap_err().code.0, -32602);
+    }
+    let update = json!({"taskId": id, "inputResponses": {"name": 5}});
+    client.request("tasks/update", update).await.unwrap();
+    let task = settled(&mut client, &id).await;
+    assert_eq!((&task["status"], &task["error"]["code"]), (&json!("failed"), &json!(-32603)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_client_cannot_be_asked_fails() {
+    let mut client = server().connect().with_capabilities(&ClientCapabilities::default().with_tasks());
+    let id = begin(&mut client, "ask_twice").await;
+    let task = settled(&mut client, &id).await;
+    assert_eq!((&task["status"], &task["error"]["code"]), (&json!("failed"), &json!(-32021)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_task_is_dropped() {
+    let (server, running) = with_hanging(server());
+    let mut client = connect(&server);
+    let id = begin(&mut client, "hang").await;
+    sleep(SECOND).await;
+    assert_eq!(running.count(), 2);
+    for _ in 0..2 {
+        let ack = client.request("tasks/cancel", json!({"taskId": id})).await.unwrap();
+        assert_eq!((&ack["resultType"], ack.get("status")), (&json!("complete"), None));
+        let task = ask_for(&mut client, &id).await;
+        assert_eq!((&task["status"], task.get("result")), (&json!("cancelled"), None));
+        sleep(SECOND).await;
+        assert_eq!(running.count(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_goes_on_when_its_client_has_gone() {
+    let server = server();
+    let mut client = connect(&server);
+    let id = begin(&mut client, "work").await;
+    drop(client);
+    sleep(SECOND).await;
+    assert_eq!(settled(&mut connect(&server), &id).await["status"], "completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_in_the_tool_is_a_result_and_one_of_the_protocol_is_none() {
+    let mut client = connect(&server());
+    let id = begin(&mut client, "fail").await;
+    let task = settled(&mut client, &id).await;
+    assert_eq!((&task["status"], &task["result"]["isError"]), (&json!("completed"), &json!(true)));
+    for (name, code) in [("break_off", -32602), ("panic", -32603)] {
+        let id = begin(&mut client, name).await;
+        let task = settled(&mut client, &id).await;
+        assert_eq!((&task["status"], &task["error"]["code"]), (&json!("failed"), &json!(code)));
+        assert_eq!((task.get("result"), &task["statusMessage"]), (None, &task["error"]["message"]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_takes_too_long_fails_and_one_that_is_too_old_is_forgotten() {
+    let options = TaskOptions { timeout: 5 * SECOND, ttl: 60 * SECOND, ..TaskOptions::default() };
+    let (server, running) = with_hanging(server_with(options));
+    let mut client = connect(&server);
+    let id = begin(&mut client, "hang").await;
+    sleep(6 * SECOND).await;
+    let task = ask_for(&mut client, &id).await;
+    assert_eq!((&task["status"], &task["error"]["code"]), (&json!("failed"), &json!(-32603)));
+    assert_eq!(running.count(), 0);
+    sleep(53 * SECOND).await;
+    ask_for(&mut client, &id).await;
+    sleep(2 * SECOND).await;
+    for method in ["tasks/get", "tasks/cancel"] {
+        assert_eq!(client.request(method, json!({"taskId": id})).await.unwrap_err().code.0, -32602);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_are_so_many_tasks_and_no_more() {
+    let options = TaskOptions { tasks_max: 2, ttl: 60 * SECOND, ..TaskOptions::default() };
+    let (server, running) = with_hanging(server_with(options));
+    let mut client = connect(&server);
+    begin(&mut client, "hang").await;
+    begin(&mut client, "work").await;
+    for _ in 0..2 {
+        // One that is over is kept all the same.
+        assert_eq!(client.request("tools/call", tool("hang")).await.unwrap_err().code.0, -32603);
+        sleep(29 * SECOND).await;
+    }
+    assert_eq!(running.count(), 2, "a handler that is refused does not begin");
+    sleep(3 * SECOND).await;
+    begin(&mut client, "hang").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_is_too_long_is_not_kept() {
+    let options = TaskOptions { result_bytes_max: 1000, ..TaskOptions::default() };
+    let mut client = connect(&server_with(options));
+    let id = begin(&mut client, "long").await;
+    let task = settled(&mut client, &id).await;
+    assert_eq!((&task["status"], &task["error"]["code"]), (&json!("failed"), &json!(-32603)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_ask_in_rounds_before_the_call_becomes_a_task() {
+    let server = server();
+    let mut client = connect(&server);
+    let asked = client.request("tools/call", tool("ask_first")).await.unwrap();
+    assert_eq!((&asked["resultType"], asked.get("taskId")), (&json!("input_required"), None));
+    let mut params = tool("ask_first");
+    params["requestState"] = asked["requestState"].clone();
+    params["inputResponses"] = json!({"name": {"action": "accept", "content": {"name": "Ada"}}});
+    let begun = client.request("tools/call", params).await.unwrap();
+    assert_eq!((&begun["resultType"], begun.get("requestState")), (&json!("task"), None), "{begun}");
+    let id = begun["taskId"].as_str().unwrap();
+    assert_eq!(settled(&mut client, id).await["status"], "input_required");
+    answer(&mut client, id, "name", "Grace").await;
+    assert_eq!(text(&settled(&mut client, id).await["result"]), "Ada and Grace");
+    // For others, everything is asked in rounds.
+    let capabilities = serde_json::from_value(capabilities()).unwrap();
+    let mut client = server.connect().with_capabilities(&capabilities).with_answers(crate::fixtures::answer);
+    let result = client.request("tools/call", tool("ask_first")).await.unwrap();
+    assert_eq!(text(&result), "Ada and Ada");
+}
+
+fn message(method: &str, params: Value) -> Message {
+    Message::modern_with(method, params, &serde_json::to_value(knowing_tasks()).unwrap())
+}
+
+async fn begin_at(site: &Site, call: Message) -> String {
+    let begun = site.send(&call).await.message();
+    begun["result"]["taskId"].as_str().unwrap_or_else(|| panic!("no task: {begun}")).to_owned()
+}
+
+/// What a subscription is told when a task is over, or asks.
+async fn settled_as_told(exchange: &mut Exchange) -> Value {
+    loop {
+        let told = exchange.next_message().await;
+        if told["params"]["status"] != "working" {
+            return told;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_subscribes_is_told_how_a_task_stands() {
+    let site = Site::new(&server());
+    let id = begin_at(&site, message("tools/call", tool("ask_twice"))).await;
+    let filter = json!({"notifications": {"taskIds": ["foreign", id]}});
+    let mut exchange = site.open(&message("subscriptions/listen", filter));
+    let acknowledged = exchange.next_message().await;
+    assert_eq!(acknowledged["params"]["notifications"], json!({"taskIds": [id]}));
+    for (key, name) in [("name", "Ada"), ("name-2", "Grace")] {
+        let told = settled_as_told(&mut exchange).await;
+        assert_eq!((&told["method"], &told["params"]["taskId"]), (&json!("notifications/tasks"), &json!(id)));
+        assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1);
+        assert_eq!(told["params"]["status"], "input_required");
+        let answers = json!({key: {"action": "accept", "content": {"name": name}}});
+        let update = json!({"taskId": id, "inputResponses": answers});
+        assert_eq!(site.send(&message("tasks/update", update)).await.status, 200);
+    }
+    let told = settled_as_told(&mut exchange).await;
+    assert_eq!(text(&told["params"]["result"]), "Ada and Grace");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_id_of_a_task_stands_in_a_header_too() {
+    let site = Site::new(&server());
+    let id = begin_at(&site, message("tools/call", tool("work"))).await;
+    let get = message("tasks/get", json!({"taskId": id}));
+    assert_eq!(site.send(&get).await.message()["result"]["status"], "working");
+    for wrong in [get.clone().without_field("Mcp-Name"), get.with_field("Mcp-Name", "other")] {
+        assert_eq!(site.refused(&wrong).await, (400, -32020));
+    }
+}
+
+/// Tokens that are names.
+struct Named;
+
+impl VerifyToken for Named {
+    fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
+        Ok(Identity { subject: token.to_owned(), ..Identity::default() })
+    }
+}
+
+fn of(caller: &str, method: &str, params: Value) -> Message {
+    message(method, params).with_field("Authorization", &format!("Bearer {caller}"))
+}
+
+fn guarded(options: TaskOptions) -> Site {
+    let authorization = Authorization::new("https://mcp.example/mcp", ["https://login.example"], Named);
+    Site::of(server_with(options).endpoint().authorize(authorization))
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_do_not_find_a_task() {
+    let site = guarded(TaskOptions::default());
+    let id = begin_at(&site, of("ada", "tools/call", tool("work"))).await;
+    for (method, params) in [
+        ("tasks/get", json!({"taskId": id})),
+        ("tasks/update", json!({"taskId": id, "inputResponses": {}})),
+        ("tasks/cancel", json!({"taskId": id})),
+    ] {
+        assert_eq!(site.refused(&of("eve", method, params)).await, (200, -32602));
+    }
+    let filter = json!({"notifications": {"taskIds": [id]}});
+    let mut exchange = site.open(&of("eve", "subscriptions/listen", filter));
+    assert_eq!(exchange.next_message().await["params"]["notifications"], json!({}));
+    let task = site.send(&of("ada", "tasks/get", json!({"taskId": id}))).await.message();
+    assert_eq!(task["result"]["status"], "working");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_caller_does_not_take_the_place_of_all() {
+    let site = guarded(TaskOptions { tasks_per_caller_max: 1, ..TaskOptions::default() });
+    begin_at(&site, of("ada", "tools/call", tool("work"))).await;
+    assert_eq!(site.refused(&of("ada", "tools/call", tool("work"))).await, (200, -32603));
+    begin_at(&site, of("eve", "tools/call", tool("work"))).await;
+}
