@@ -69,8 +69,7 @@ fn check_headers(
     if tool.param_headers().is_empty() {
         return Ok(());
     }
-    let arguments = arguments(params);
-    modern::check_param_headers(headers, tool.param_headers(), &arguments)
+    modern::check_param_headers(headers, tool.param_headers(), &arguments(params)?)
 }
 
 /// What earlier rounds have brought, for methods whose handlers may ask.
@@ -82,8 +81,12 @@ fn begin(shared: &Shared, caller: &Caller, method: &str, params: &Params<'_>) ->
     Rounds::resume(params, &shared.state_key, || BoundRequest::new(caller, method, params)).map(Arc::new)
 }
 
-fn arguments(params: &Params<'_>) -> Value {
-    params.arguments.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+/// The arguments as a value. A handler whose type passes over what is too deep, or beyond what a value can hold, could still
+/// read them; their headers could not be checked then.
+fn arguments(params: &Params<'_>) -> Result<Value, Error> {
+    let Some(raw) = params.arguments else { return Ok(Value::Null) };
+    let unreadable = |_| Error::invalid_params("`arguments` that are mirrored in headers cannot be read");
+    serde_json::from_str(raw.get()).map_err(unreadable)
 }
 
 fn discover(shared: &Shared, id: &Id<'_>, output: &mut Vec<u8>) -> Reply {
