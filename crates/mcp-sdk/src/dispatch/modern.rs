@@ -110,11 +110,10 @@ fn listen(shared: &Arc<Shared>, request: &Request<'_>, output: &mut Vec<u8>) -> 
         Err(error) => return Reply::error(output, &request.id, &error),
     };
     let filter = params.notifications;
-    if filter.resource_subscriptions.len() > SUBSCRIBED_RESOURCES_MAX {
+    let Some(subscription) = shared.changes.subscribe(wanted(&filter)) else {
         let error = Error::invalid_params("too many resources in one subscription");
         return Reply::error(output, &request.id, &error);
-    }
-    let subscription = shared.changes.subscribe(wanted(&filter));
+    };
     let acknowledged = json!({
         "notifications": filter,
         "_meta": {meta_keys::SUBSCRIPTION_ID: request.id},
@@ -151,9 +150,6 @@ pub(crate) fn notification(change: &Change, subscription: Option<&RequestId>) ->
     write_notification(&mut message, method, &params);
     message
 }
-
-/// How many resources one subscription may be about.
-const SUBSCRIBED_RESOURCES_MAX: usize = 1000;
 
 #[cfg(test)]
 mod tests {

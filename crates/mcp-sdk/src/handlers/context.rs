@@ -86,7 +86,7 @@ impl<'a> Call<'a> {
     pub fn client_info(&self) -> Option<Implementation> {
         match self.client {
             ClientSide::Modern(_) => serde_json::from_str(self.params.meta.client_info?.get()).ok(),
-            ClientSide::Legacy(session) => Some(session.client_info.clone()),
+            ClientSide::Legacy(session) => session.client_info(),
             ClientSide::Unknown => None,
         }
     }
@@ -98,7 +98,7 @@ impl<'a> Call<'a> {
     pub fn client_capabilities(&self) -> Result<ClientCapabilities, Error> {
         match self.client {
             ClientSide::Modern(_) => modern::client_capabilities(&self.params.meta),
-            ClientSide::Legacy(session) => Ok(session.client_capabilities.clone()),
+            ClientSide::Legacy(session) => Ok(session.client_capabilities()),
             ClientSide::Unknown => Ok(ClientCapabilities::default()),
         }
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// What has changed.
+/// What has changed. The lists are before all resources.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Change {
     /// The list of tools.
@@ -45,22 +45,28 @@ struct Subscriber {
     notify: Notify,
 }
 
-#[derive(Debug)]
+#[derive(Default, Debug)]
 struct State {
     wanted: BTreeSet<Change>,
     noted: BTreeSet<Change>,
+    /// How long the names of the wanted resources are together.
+    bytes: usize,
 }
 
 impl Changes {
-    pub(crate) fn subscribe(&self, wanted: impl IntoIterator<Item = Change>) -> Subscription {
-        let state = State { wanted: wanted.into_iter().collect(), noted: BTreeSet::new() };
+    /// Begins a subscription; `None` if it is about more than one may be.
+    pub(crate) fn subscribe(&self, wanted: impl IntoIterator<Item = Change>) -> Option<Subscription> {
+        let mut state = State::default();
+        if !wanted.into_iter().all(|change| state.add(change)) {
+            return None;
+        }
         let subscriber = Arc::new(Subscriber { state: Mutex::new(state), notify: Notify::new() });
         let mut subscribers = self.lock();
         let key = subscribers.next;
         subscribers.next += 1;
         subscribers.all.insert(key, subscriber.clone());
         drop(subscribers);
-        Subscription { changes: self.clone(), key, subscriber }
+        Some(Subscription { changes: self.clone(), key, subscriber })
     }
 
     pub(crate) fn announce(&self, change: &Change) {
@@ -92,21 +98,46 @@ impl Subscription {
         }
     }
 
-    /// Wants to know of `change` too; whether that is new.
+    /// Wants to know of `change` too; `false` if that would be more than one subscription may be about.
     pub(crate) fn add(&self, change: Change) -> bool {
-        self.subscriber.lock().wanted.insert(change)
+        self.subscriber.lock().add(change)
     }
 
     /// Wants to know of `change` no more; whether it did.
     pub(crate) fn remove(&self, change: &Change) -> bool {
         let mut state = self.subscriber.lock();
         state.noted.remove(change);
-        state.wanted.remove(change)
+        let is_removed = state.wanted.remove(change);
+        if is_removed {
+            state.bytes -= change.bytes();
+        }
+        is_removed
     }
+}
 
-    /// How many changes are wanted.
-    pub(crate) fn wanted_count(&self) -> usize {
-        self.subscriber.lock().wanted.len()
+impl State {
+    fn add(&mut self, change: Change) -> bool {
+        if self.wanted.contains(&change) {
+            return true;
+        }
+        let bytes = self.bytes + change.bytes();
+        let resources = self.wanted.len() - self.wanted.range(..=Change::Resources).count();
+        let is_resource = change > Change::Resources;
+        if is_resource && (resources >= RESOURCES_MAX || bytes > RESOURCES_BYTES_MAX) {
+            return false;
+        }
+        self.bytes = bytes;
+        self.wanted.insert(change)
+    }
+}
+
+impl Change {
+    /// What is remembered of it.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Tools | Self::Prompts | Self::Resources => 0,
+            Self::Resource(uri) => uri.len(),
+        }
     }
 }
 
@@ -122,6 +153,12 @@ impl Drop for Subscription {
     }
 }
 
+/// How many resources one subscription may be about.
+const RESOURCES_MAX: usize = 1000;
+
+/// How many octets the URIs of one subscription may have together: they are kept for as long as it lasts.
+const RESOURCES_BYTES_MAX: usize = 256 << 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,7 +172,7 @@ mod tests {
     #[test]
     fn a_change_is_told_once_to_those_who_want_it() {
         let changes = Changes::default();
-        let subscription = changes.subscribe([Change::Tools, Change::Resource("a".into())]);
+        let subscription = changes.subscribe([Change::Tools, Change::Resource("a".into())]).unwrap();
         assert_eq!(next(&subscription), Poll::Pending);
         for change in [Change::Tools, Change::Prompts, Change::Tools, Change::Resource("b".into())] {
             changes.announce(&change);
@@ -144,6 +181,20 @@ mod tests {
         assert_eq!(next(&subscription), Poll::Pending);
         changes.announce(&Change::Resource("a".into()));
         assert_eq!(next(&subscription), Poll::Ready(Change::Resource("a".into())));
+    }
+
+    /// A client could have a thousand URIs of 4 MiB each remembered, in each of its sessions.
+    #[test]
+    fn what_one_subscription_is_about_is_bounded() {
+        let changes = Changes::default();
+        let resource =
+            |n: usize, bytes: usize| Change::Resource(format!("{n}{}", "x".repeat(bytes - 1)).into());
+        assert!(changes.subscribe((0..RESOURCES_MAX).map(|n| resource(n, 8))).is_some());
+        assert!(changes.subscribe((0..=RESOURCES_MAX).map(|n| resource(n, 8))).is_none());
+        let subscription = changes.subscribe([resource(0, RESOURCES_BYTES_MAX)]).unwrap();
+        assert!(subscription.add(resource(0, RESOURCES_BYTES_MAX)), "the same again");
+        assert!(subscription.add(Change::Tools) && !subscription.add(resource(1, 1)));
+        assert!(subscription.remove(&resource(0, RESOURCES_BYTES_MAX)) && subscription.add(resource(1, 1)));
     }
 
     #[test]

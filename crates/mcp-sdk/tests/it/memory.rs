@@ -80,6 +80,20 @@ async fn an_idle_session_takes_less_than_two_kilobytes() {
     assert!(each < 2 << 10, "{each} octets");
 }
 
+/// As values, the capabilities of a client took up to 35 times what was sent.
+#[tokio::test(start_paused = true)]
+async fn a_session_keeps_no_more_than_its_client_has_sent() {
+    let site = Site::new(&server());
+    let capabilities = json!({"experimental": {"x": vec![0; 20_000]}});
+    site.initialize_with("2025-06-18", &capabilities).await;
+    let before = bytes_in_use();
+    for _ in 0..20 {
+        site.initialize_with("2025-06-18", &capabilities).await;
+    }
+    let each = bytes_each(before, 20);
+    assert!(each < 44 << 10, "{each} octets");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_idle_subscription_takes_less_than_four_kilobytes() {
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://text"]});
