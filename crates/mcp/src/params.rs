@@ -101,6 +101,23 @@ impl<'a> RequestMeta<'a> {
     }
 }
 
+impl<'a> RequestMeta<'a> {
+    fn add_other<E: de::Error>(&mut self, member: Cow<'a, str>, value: &'a RawValue) -> Result<(), E> {
+        if self.other(&member).is_some() {
+            return Err(E::custom("duplicate member of `_meta`"));
+        }
+        if self.others.len() == META_OTHERS_MAX {
+            return Err(E::custom("too many members of `_meta`"));
+        }
+        self.others.push((member, value));
+        Ok(())
+    }
+}
+
+/// How many members of `_meta` may be there that the protocol does not define: each is kept, and costs more than it is
+/// long.
+const META_OTHERS_MAX: usize = 100;
+
 /// Names of members of `_meta`.
 pub mod meta_keys {
     /// The revision that a request is in.
@@ -143,7 +160,7 @@ impl<'de> Visitor<'de> for RequestMetaVisitor {
                 meta_keys::CLIENT_INFO => once(&mut meta.client_info, object(&mut map)?)?,
                 meta_keys::LOG_LEVEL => once(&mut meta.log_level, text(&mut map)?)?,
                 meta_keys::PROGRESS_TOKEN => once(&mut meta.progress_token, map.next_value()?)?,
-                _ => meta.others.push((member, map.next_value()?)),
+                _ => meta.add_other(member, map.next_value()?)?,
             }
         }
         Ok(meta)
@@ -288,9 +305,25 @@ mod tests {
             r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"a","io.modelcontextprotocol/protocolVersion":"b"}}"#,
             r#"{"_meta":{"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientCapabilities":{}}}"#,
             r#"{"_meta":{"progressToken":1,"progressToken":2}}"#,
+            r#"{"_meta":{"traceparent":"00-1","trace\u0070arent":"00-2"}}"#,
         ] {
             assert!(reason(text).contains("duplicate"), "{text}");
         }
+    }
+
+    /// Each took forty octets of memory, and many more in handlers that are `async`: a message of 4 MiB has room for half a
+    /// million.
+    #[test]
+    fn members_of_the_meta_are_counted() {
+        let meta = |members: usize| {
+            let members: Vec<_> = (0..members).map(|n| format!(r#""{n}":0"#)).collect();
+            format!(r#"{{"_meta":{{{}}}}}"#, members.join(","))
+        };
+        assert_eq!(
+            Params::parse(Some(raw(&meta(META_OTHERS_MAX)))).unwrap().meta.others.len(),
+            META_OTHERS_MAX
+        );
+        assert!(reason(&meta(META_OTHERS_MAX + 1)).contains("too many"));
     }
 
     #[test]
