@@ -181,12 +181,18 @@ fn text<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Cow<'de, str>, A::Error> 
 
 fn object<'de, A: MapAccess<'de>>(map: &mut A) -> Result<&'de RawValue, A::Error> {
     let raw: &RawValue = map.next_value()?;
-    if raw.get().starts_with('{') {
-        Ok(raw)
-    } else {
-        Err(de::Error::invalid_type(de::Unexpected::Other("another value"), &"an object"))
+    if !raw.get().starts_with('{') {
+        return Err(de::Error::invalid_type(de::Unexpected::Other("another value"), &"an object"));
     }
+    if raw.get().len() > META_OBJECT_BYTES_MAX {
+        return Err(de::Error::custom("a member of `_meta` that is too long"));
+    }
+    Ok(raw)
 }
+
+/// How long what is said of the client may be, in octets: while its request is handled it is kept as values, which can be
+/// many times that.
+const META_OBJECT_BYTES_MAX: usize = 64 << 10;
 
 /// Within an `Option`, serde would copy every string.
 fn borrowed<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'a, str>>, D::Error> {
@@ -324,6 +330,16 @@ mod tests {
             META_OTHERS_MAX
         );
         assert!(reason(&meta(META_OTHERS_MAX + 1)).contains("too many"));
+    }
+
+    #[test]
+    fn what_is_said_of_the_client_is_bounded() {
+        let text = |zeros: usize| {
+            let zeros = ["0"].repeat(zeros).join(",");
+            format!(r#"{{"_meta":{{"io.modelcontextprotocol/clientCapabilities":{{"x":[{zeros}]}}}}}}"#)
+        };
+        assert!(Params::parse(Some(raw(&text(30_000)))).is_ok());
+        assert!(reason(&text(33_000)).contains("too long"));
     }
 
     #[test]

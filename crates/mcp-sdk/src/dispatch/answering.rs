@@ -66,7 +66,9 @@ impl Answering {
             Outcome::Now(outcome) => Reply::Now(self.write(output, id, outcome)),
             Outcome::Later(later) => {
                 let messages = call.messages.take().map(|(_, messages)| messages);
-                Reply::Later(Exchange::new(self.drive(id.to_owned(), call.bound(), later), messages))
+                // Only the modern era binds what it asks to the request, all of which is kept for that.
+                let request = (self.era() == Era::Modern).then(|| call.bound());
+                Reply::Later(Exchange::new(self.drive(id.to_owned(), request, later), messages))
             }
         }
     }
@@ -118,7 +120,7 @@ impl Answering {
     async fn drive<O: HandlerResult>(
         self,
         id: RequestId,
-        request: BoundRequest,
+        request: Option<BoundRequest>,
         mut later: Later<O>,
     ) -> (Vec<u8>, Status) {
         let id = Id::from(&id);
@@ -127,7 +129,7 @@ impl Answering {
         let timeout = self.shared().options.handler_timeout;
         let status = match tokio::time::timeout(timeout, progress).await {
             Ok(Progress::Done(outcome)) => self.write(&mut output, &id, outcome),
-            Ok(Progress::Asks) => self.write_questions(&mut output, &id, &request),
+            Ok(Progress::Asks) => self.write_questions(&mut output, &id, request.as_ref()),
             Err(_) => {
                 let error = HandlerError::Protocol(Error::internal("the handler has taken too long"));
                 self.write(&mut output, &id, Err::<O, _>(error))
@@ -148,8 +150,8 @@ impl Answering {
         }
     }
 
-    fn write_questions(&self, output: &mut Vec<u8>, id: &Id<'_>, request: &BoundRequest) -> Status {
-        if let Self::Modern { shared, rounds } = self {
+    fn write_questions(&self, output: &mut Vec<u8>, id: &Id<'_>, request: Option<&BoundRequest>) -> Status {
+        if let (Self::Modern { shared, rounds }, Some(request)) = (self, request) {
             write_result(output, id, |output| {
                 let questions = input_required(rounds, &shared.state_key, request)?;
                 shared.results.write(output, ResultType::InputRequired, None, &questions, None)
