@@ -77,7 +77,10 @@ fn session_of(
     }
     let mut ids = incoming.fields.all(SESSION_ID);
     let Some(id) = ids.next().and_then(|value| value.as_str()) else {
-        return Err(json_error(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is missing"));
+        return Err(json_error(
+            StatusCode::BAD_REQUEST,
+            "the header `Mcp-Session-Id` is missing: a session begins with `initialize`",
+        ));
     };
     if ids.next().is_some() {
         // An intermediary that routes by it might believe another one.
