@@ -221,8 +221,8 @@ impl Context {
         self.notify(methods::NOTIFICATIONS_MESSAGE, &params).await;
     }
 
-    /// Closes the connection that the client waits at, if the client will come back for the rest: after `retry`, a hint in
-    /// milliseconds. So a handler that takes minutes needs no connection that is open for as long. Only clients of
+    /// Closes the connection that the client waits at, if the client will come back for the rest: after `retry`, a hint that
+    /// is told in whole milliseconds. So a handler that takes minutes needs no connection that is open for as long. Only clients of
     /// revision 2025-11-25 over HTTP do so (SEP-1699); for all others, nothing happens. What is said and answered
     /// meanwhile is kept for them.
     pub async fn disconnect(&self, retry: Duration) {
