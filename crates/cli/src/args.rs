@@ -27,6 +27,9 @@ pub(crate) enum McpCommand {
 }
 
 /// Serve a demo of MCP: tools, resources and a prompt
+///
+/// The endpoint is at `/mcp`. It answers requests to this machine only, whatever it listens on: `Host` and `Origin` must be
+/// `localhost`, `127.0.0.1` or `[::1]`.
 #[derive(clap::Args)]
 pub(crate) struct McpServeArgs {
     /// Serve the standard input and output, for clients that start this themselves

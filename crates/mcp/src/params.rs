@@ -101,6 +101,23 @@ impl<'a> RequestMeta<'a> {
     }
 }
 
+impl<'a> RequestMeta<'a> {
+    fn add_other<E: de::Error>(&mut self, member: Cow<'a, str>, value: &'a RawValue) -> Result<(), E> {
+        if self.other(&member).is_some() {
+            return Err(E::custom("duplicate member of `_meta`"));
+        }
+        if self.others.len() == META_OTHERS_MAX {
+            return Err(E::custom("too many members of `_meta`"));
+        }
+        self.others.push((member, value));
+        Ok(())
+    }
+}
+
+/// How many members of `_meta` may be there that the protocol does not define: each is kept, and costs more than it is
+/// long.
+const META_OTHERS_MAX: usize = 100;
+
 /// Names of members of `_meta`.
 pub mod meta_keys {
     /// The revision that a request is in.
@@ -143,7 +160,7 @@ impl<'de> Visitor<'de> for RequestMetaVisitor {
                 meta_keys::CLIENT_INFO => once(&mut meta.client_info, object(&mut map)?)?,
                 meta_keys::LOG_LEVEL => once(&mut meta.log_level, text(&mut map)?)?,
                 meta_keys::PROGRESS_TOKEN => once(&mut meta.progress_token, map.next_value()?)?,
-                _ => meta.others.push((member, map.next_value()?)),
+                _ => meta.add_other(member, map.next_value()?)?,
             }
         }
         Ok(meta)
@@ -164,12 +181,18 @@ fn text<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Cow<'de, str>, A::Error> 
 
 fn object<'de, A: MapAccess<'de>>(map: &mut A) -> Result<&'de RawValue, A::Error> {
     let raw: &RawValue = map.next_value()?;
-    if raw.get().starts_with('{') {
-        Ok(raw)
-    } else {
-        Err(de::Error::invalid_type(de::Unexpected::Other("another value"), &"an object"))
+    if !raw.get().starts_with('{') {
+        return Err(de::Error::invalid_type(de::Unexpected::Other("another value"), &"an object"));
     }
+    if raw.get().len() > META_OBJECT_BYTES_MAX {
+        return Err(de::Error::custom("a member of `_meta` that is too long"));
+    }
+    Ok(raw)
 }
+
+/// How long what is said of the client may be, in octets: while its request is handled it is kept as values, which can be
+/// many times that.
+const META_OBJECT_BYTES_MAX: usize = 64 << 10;
 
 /// Within an `Option`, serde would copy every string.
 fn borrowed<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'a, str>>, D::Error> {
@@ -288,9 +311,35 @@ mod tests {
             r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"a","io.modelcontextprotocol/protocolVersion":"b"}}"#,
             r#"{"_meta":{"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientCapabilities":{}}}"#,
             r#"{"_meta":{"progressToken":1,"progressToken":2}}"#,
+            r#"{"_meta":{"traceparent":"00-1","trace\u0070arent":"00-2"}}"#,
         ] {
             assert!(reason(text).contains("duplicate"), "{text}");
         }
+    }
+
+    /// Each took forty octets of memory, and many more in handlers that are `async`: a message of 4 MiB has room for half a
+    /// million.
+    #[test]
+    fn members_of_the_meta_are_counted() {
+        let meta = |members: usize| {
+            let members: Vec<_> = (0..members).map(|n| format!(r#""{n}":0"#)).collect();
+            format!(r#"{{"_meta":{{{}}}}}"#, members.join(","))
+        };
+        assert_eq!(
+            Params::parse(Some(raw(&meta(META_OTHERS_MAX)))).unwrap().meta.others.len(),
+            META_OTHERS_MAX
+        );
+        assert!(reason(&meta(META_OTHERS_MAX + 1)).contains("too many"));
+    }
+
+    #[test]
+    fn what_is_said_of_the_client_is_bounded() {
+        let text = |zeros: usize| {
+            let zeros = ["0"].repeat(zeros).join(",");
+            format!(r#"{{"_meta":{{"io.modelcontextprotocol/clientCapabilities":{{"x":[{zeros}]}}}}}}"#)
+        };
+        assert!(Params::parse(Some(raw(&text(30_000)))).is_ok());
+        assert!(reason(&text(33_000)).contains("too long"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::params::Params;
@@ -18,7 +19,8 @@ pub(crate) struct Rounds(Mutex<Inner>);
 
 #[derive(Default, Debug)]
 struct Inner {
-    answers: BTreeMap<String, Value>,
+    /// As they were sent: as values they could take up many times that.
+    answers: BTreeMap<String, Box<RawValue>>,
     /// What the handler has asked in this round.
     asked: BTreeMap<String, Question>,
     round: u32,
@@ -41,7 +43,7 @@ impl Rounds {
             None => State::default(),
         };
         if let Some(responses) = params.input_responses {
-            let responses: BTreeMap<String, Value> = serde_json::from_str(responses.get())
+            let responses: BTreeMap<String, Box<RawValue>> = serde_json::from_str(responses.get())
                 .map_err(|_| Error::invalid_params("`inputResponses` must be an object"))?;
             state.answers.extend(responses);
         }
@@ -56,7 +58,7 @@ impl Rounds {
     pub(crate) fn poll_answer<R: DeserializeOwned>(&self, key: &str, question: &Question) -> Poll<R> {
         let mut inner = self.lock();
         if let Some(answer) = inner.answers.get(key)
-            && let Ok(answer) = R::deserialize(answer)
+            && let Ok(answer) = serde_json::from_str(answer.get())
         {
             return Poll::Ready(answer);
         }

@@ -64,7 +64,9 @@ impl Answering {
             Outcome::Now(outcome) => Reply::Now(self.write(output, id, outcome)),
             Outcome::Later(later) => {
                 let messages = call.messages.take().map(|(_, messages)| messages);
-                Reply::Later(Exchange::new(self.drive(id.to_owned(), call.bound(), later), messages))
+                // Only the modern era binds what it asks to the request, all of which is kept for that.
+                let request = (self.era() == Era::Modern).then(|| call.bound());
+                Reply::Later(Exchange::new(self.drive(id.to_owned(), request, later), messages))
             }
         }
     }
@@ -116,13 +118,13 @@ impl Answering {
     async fn drive<O: HandlerResult>(
         self,
         id: RequestId,
-        request: BoundRequest,
+        request: Option<BoundRequest>,
         mut later: Later<O>,
     ) -> (Vec<u8>, Status) {
         let progress = poll_fn(|cx| self.poll_handler(&mut later, cx));
         let timeout = self.shared().options.handler_timeout;
         let progress = tokio::time::timeout(timeout, progress).await.unwrap_or_else(|_| Progress::late());
-        let answered = self.conclude(&id, &request, progress);
+        let answered = self.conclude(&id, request.as_ref(), progress);
         drop(later);
         answered
     }
@@ -131,7 +133,7 @@ impl Answering {
     pub(super) fn conclude<O: HandlerResult>(
         &self,
         id: &RequestId,
-        request: &BoundRequest,
+        request: Option<&BoundRequest>,
         progress: Progress<O>,
     ) -> (Vec<u8>, Status) {
         let id = Id::from(id);
@@ -153,8 +155,8 @@ impl Answering {
         }
     }
 
-    fn write_questions(&self, output: &mut Vec<u8>, id: &Id<'_>, request: &BoundRequest) -> Status {
-        if let Self::Modern { shared, rounds } = self {
+    fn write_questions(&self, output: &mut Vec<u8>, id: &Id<'_>, request: Option<&BoundRequest>) -> Status {
+        if let (Self::Modern { shared, rounds }, Some(request)) = (self, request) {
             write_result(output, id, |output| {
                 let questions = input_required(rounds, &shared.state_key, request)?;
                 shared.results.write(output, ResultType::InputRequired, None, &questions, None)

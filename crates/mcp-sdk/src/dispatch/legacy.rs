@@ -18,14 +18,25 @@ use crate::session::Session;
 
 /// Answers `initialize`; the session begins with it.
 pub(crate) fn initialize(server: &McpServer, request: &Request<'_>, output: &mut Vec<u8>) -> Option<Session> {
-    let shared = &server.shared;
-    let params: InitializeRequestParams = match params::parse(request.params) {
-        Ok(params) => params,
+    match begin(server, request) {
+        Ok((session, result)) => {
+            write_json_result(output, &request.id, &result);
+            Some(session)
+        }
         Err(error) => {
             write_error(output, Some(&request.id), &error);
-            return None;
+            None
         }
-    };
+    }
+}
+
+fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, InitializeResult), Error> {
+    let shared = &server.shared;
+    if request.params.is_some_and(|params| params.get().len() > INITIALIZE_BYTES_MAX) {
+        let reason = format!("the parameters of `initialize` may have {INITIALIZE_BYTES_MAX} octets");
+        return Err(Error::invalid_params(reason));
+    }
+    let params: InitializeRequestParams = params::parse(request.params)?;
     let revision = legacy::negotiate(&params.protocol_version);
     let result = InitializeResult {
         protocol_version: revision.as_str().to_owned(),
@@ -34,9 +45,9 @@ pub(crate) fn initialize(server: &McpServer, request: &Request<'_>, output: &mut
         instructions: shared.options.instructions.clone(),
         meta: None,
     };
-    write_json_result(output, &request.id, &result);
-    let subscription = shared.changes.subscribe([Change::Tools, Change::Prompts, Change::Resources]);
-    Some(Session::new(revision, params, subscription))
+    let lists = [Change::Tools, Change::Prompts, Change::Resources];
+    let subscription = shared.changes.subscribe(lists).ok_or_else(|| Error::internal("no subscription"))?;
+    Ok((Session::new(revision, &params, subscription), result))
 }
 
 /// Answers any other request. Without a session, the client is not known.
@@ -89,10 +100,9 @@ fn subscribe(server: &McpServer, session: Option<&Arc<Session>>, request: &Reque
     if !is_known {
         return Err(Error::new(ErrorCode::RESOURCE_NOT_FOUND, "there is no such resource"));
     }
-    if session.subscription.wanted_count() >= SUBSCRIBED_RESOURCES_MAX {
+    if !session.subscription.add(Change::Resource(params.uri.into())) {
         return Err(Error::invalid_params("too many subscriptions in one session"));
     }
-    session.subscription.add(Change::Resource(params.uri.into()));
     Ok(())
 }
 
@@ -114,5 +124,5 @@ fn write_json_result(output: &mut Vec<u8>, id: &Id<'_>, result: &impl serde::Ser
     });
 }
 
-/// How many resources one session may subscribe to.
-const SUBSCRIBED_RESOURCES_MAX: usize = 1000;
+/// The longest parameters of `initialize`: what they say of the client is kept with its session.
+const INITIALIZE_BYTES_MAX: usize = 64 << 10;

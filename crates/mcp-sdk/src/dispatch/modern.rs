@@ -75,8 +75,7 @@ fn check_headers(
     if tool.param_headers().is_empty() {
         return Ok(());
     }
-    let arguments = arguments(params);
-    modern::check_param_headers(headers, tool.param_headers(), &arguments)
+    modern::check_param_headers(headers, tool.param_headers(), &arguments(params)?)
 }
 
 /// What earlier rounds have brought, for methods whose handlers may ask.
@@ -88,8 +87,12 @@ fn begin(shared: &Shared, caller: &Caller, method: &str, params: &Params<'_>) ->
     Rounds::resume(params, &shared.state_key, || BoundRequest::new(caller, method, params)).map(Arc::new)
 }
 
-fn arguments(params: &Params<'_>) -> Value {
-    params.arguments.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+/// The arguments as a value. A handler whose type passes over what is too deep, or beyond what a value can hold, could still
+/// read them; their headers could not be checked then.
+fn arguments(params: &Params<'_>) -> Result<Value, Error> {
+    let Some(raw) = params.arguments else { return Ok(Value::Null) };
+    let unreadable = |_| Error::invalid_params("`arguments` that are mirrored in headers cannot be read");
+    serde_json::from_str(raw.get()).map_err(unreadable)
 }
 
 fn discover(shared: &Shared, id: &Id<'_>, output: &mut Vec<u8>) -> Reply {
@@ -138,12 +141,13 @@ fn listen(
         Ok(wanted) => wanted,
         Err(error) => return Reply::error(output, &request.id, &error),
     };
-    let subscription = shared.changes.subscribe(changes(&wanted.filter));
+    let Some(subscription) = shared.changes.subscribe(changes(&wanted.filter)) else {
+        let error = Error::invalid_params("too many resources in one subscription");
+        return Reply::error(output, &request.id, &error);
+    };
     let task_ids = &mut wanted.tasks.task_ids;
-    let tasks = (!task_ids.is_empty()).then(|| {
-        let subscription = shared.tasks.subscribe(task_ids, caller);
-        Box::new(TasksTold { shared: shared.clone(), subscription })
-    });
+    let of_tasks = if task_ids.is_empty() { None } else { shared.tasks.subscribe(task_ids, caller) };
+    let tasks = of_tasks.map(|subscription| Box::new(TasksTold { shared: shared.clone(), subscription }));
     let acknowledged = json!({
         "notifications": wanted,
         "_meta": {meta_keys::SUBSCRIPTION_ID: request.id},
@@ -156,9 +160,6 @@ fn listen(
 
 fn read_wanted(request: &Request<'_>, params: &Params<'_>) -> Result<Wanted, Error> {
     let ListenParams { notifications: wanted } = params::parse(request.params)?;
-    if wanted.filter.resource_subscriptions.len() > SUBSCRIBED_RESOURCES_MAX {
-        return Err(Error::invalid_params("too many resources in one subscription"));
-    }
     if wanted.tasks.task_ids.len() > SUBSCRIBED_TASKS_MAX {
         return Err(Error::invalid_params("too many tasks in one subscription"));
     }
@@ -194,9 +195,6 @@ pub(crate) fn notification(change: &Change, subscription: Option<&RequestId>) ->
     write_notification(&mut message, method, &params);
     message
 }
-
-/// How many resources one subscription may be about.
-const SUBSCRIBED_RESOURCES_MAX: usize = 1000;
 
 /// How many tasks one subscription may be about.
 const SUBSCRIBED_TASKS_MAX: usize = 100;

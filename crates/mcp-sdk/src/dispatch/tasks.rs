@@ -92,7 +92,7 @@ impl Answering {
         let limit = self.shared().options.handler_timeout;
         let progress = timeout(limit, progress).await.unwrap_or_else(|_| Some(Progress::late()));
         if let Some(progress) = progress {
-            return self.conclude(&id, &request, progress);
+            return self.conclude(&id, Some(&request), progress);
         }
         let mut output = Vec::new();
         let status = begin_task(self.shared(), &Id::from(&id), &task, later, &mut output);

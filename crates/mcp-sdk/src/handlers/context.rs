@@ -96,7 +96,7 @@ impl<'a> Call<'a> {
     pub fn client_info(&self) -> Option<Implementation> {
         match self.client {
             ClientSide::Modern(_) => serde_json::from_str(self.params.meta.client_info?.get()).ok(),
-            ClientSide::Legacy(session) => Some(session.client_info.clone()),
+            ClientSide::Legacy(session) => session.client_info(),
             ClientSide::Unknown => None,
         }
     }
@@ -108,7 +108,7 @@ impl<'a> Call<'a> {
     pub fn client_capabilities(&self) -> Result<ClientCapabilities, Error> {
         match self.client {
             ClientSide::Modern(_) => modern::client_capabilities(&self.params.meta),
-            ClientSide::Legacy(session) => Ok(session.client_capabilities.clone()),
+            ClientSide::Legacy(session) => Ok(session.client_capabilities()),
             ClientSide::Unknown => Ok(ClientCapabilities::default()),
         }
     }
@@ -246,8 +246,8 @@ impl Context {
         self.notify(methods::NOTIFICATIONS_MESSAGE, &params).await;
     }
 
-    /// Closes the connection that the client waits at, if the client will come back for the rest: after `retry`, a hint in
-    /// milliseconds. So a handler that takes minutes needs no connection that is open for as long. Only clients of
+    /// Closes the connection that the client waits at, if the client will come back for the rest: after `retry`, a hint that
+    /// is told in whole milliseconds. So a handler that takes minutes needs no connection that is open for as long. Only clients of
     /// revision 2025-11-25 over HTTP do so (SEP-1699); for all others, nothing happens. What is said and answered
     /// meanwhile is kept for them.
     pub async fn disconnect(&self, retry: Duration) {

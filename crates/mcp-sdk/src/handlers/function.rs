@@ -1,9 +1,10 @@
 //! Plain functions as handlers.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use thruway_mcp::schema::JsonObject;
 
@@ -35,9 +36,23 @@ pub trait Handler<I, O, Marker>: Send + Sync + 'static {
 }
 
 /// The input of handlers that take none: no arguments, or whatever they are.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, JsonSchema)]
-#[schemars(inline)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize)]
 pub struct NoInput {}
+
+/// Says nothing of this library: models read it.
+impl JsonSchema for NoInput {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "NoInput".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "object"})
+    }
+}
 
 /// An answer, now or later.
 pub enum Outcome<O> {

@@ -27,3 +27,10 @@ pub(crate) struct Registry {
     pub(crate) prompts: List<PromptEntry>,
     pub(crate) completions: Vec<std::sync::Arc<CompletionHandler>>,
 }
+
+/// As much of what is wrong with arguments as is told: it may quote what was sent.
+fn start_of(reason: &str) -> &str {
+    &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]
+}
+
+const REASON_BYTES_MAX: usize = 1000;

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{GetPromptResult, JsonObject, Prompt, PromptArgument};
 
-use super::Named;
+use super::{Named, start_of};
 use crate::handlers::{Call, Handler, HandlerError, IntoAnswer, Outcome};
 use crate::json_schema;
 
@@ -35,7 +35,8 @@ impl PromptEntry {
         let handler: PromptHandler = Box::new(move |arguments, call| match serde_json::from_str(arguments) {
             Ok(input) => handler.call(input, call),
             Err(error) => {
-                Outcome::Now(Err(Error::invalid_params(format!("invalid arguments: {error}")).into()))
+                let reason = format!("invalid arguments: {}", start_of(&error.to_string()));
+                Outcome::Now(Err(Error::invalid_params(reason).into()))
             }
         });
         Self { definition, handler }

@@ -12,7 +12,7 @@ use thruway_mcp::legacy;
 use thruway_mcp::param_headers::{self, ParamHeader};
 use thruway_mcp::schema::{CallToolResult, Tool};
 
-use super::Named;
+use super::{Named, start_of};
 use crate::handlers::{Call, Handler, HandlerError, Outcome};
 use crate::json_schema::{self, Checked};
 use crate::server::RegistrationError;
@@ -111,9 +111,7 @@ impl ToolEntry {
 }
 
 fn invalid_arguments(reason: &str) -> HandlerError {
-    // It may quote what was sent.
-    let reason = &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)];
-    HandlerError::Failed(format!("invalid arguments: {reason}"))
+    HandlerError::Failed(format!("invalid arguments: {}", start_of(reason)))
 }
 
 /// A failure becomes a result; structured content that breaks its schema is a mistake of the server.
@@ -139,9 +137,6 @@ fn settle(
     }
     Ok(result)
 }
-
-/// How much of what is wrong is told.
-const REASON_BYTES_MAX: usize = 1000;
 
 impl Named for ToolEntry {
     const MEMBER: &'static str = "tools";

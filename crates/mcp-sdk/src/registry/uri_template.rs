@@ -40,7 +40,8 @@ impl UriParameters {
         &self.uri
     }
 
-    /// The parameter `name`, empty if the template has none of that name.
+    /// The parameter `name`, empty if the template has none of that name. It may be any text: what was percent-encoded is
+    /// decoded, so that even `{name}` can be `../x`. Whoever makes a path of it must check it.
     pub fn parameter(&self, name: &str) -> &str {
         self.parameters.iter().find(|(parameter, _)| parameter == name).map_or("", |(_, value)| value)
     }

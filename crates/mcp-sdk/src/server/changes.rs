@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// What has changed.
+/// What has changed. The lists are before all resources.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Change {
     /// The list of tools.
@@ -49,6 +49,15 @@ struct Subscriber<C> {
 struct State<C> {
     wanted: BTreeSet<C>,
     noted: BTreeSet<C>,
+    /// How many of those that are wanted have names, and how long these are together.
+    named: usize,
+    bytes: usize,
+}
+
+/// What can be told of.
+pub(crate) trait Tellable: Clone + Ord {
+    /// What tells it apart from others of its kind, if there are many.
+    fn name(&self) -> Option<&str>;
 }
 
 impl<C> Default for Changes<C> {
@@ -57,16 +66,20 @@ impl<C> Default for Changes<C> {
     }
 }
 
-impl<C: Clone + Ord> Changes<C> {
-    pub(crate) fn subscribe(&self, wanted: impl IntoIterator<Item = C>) -> Subscription<C> {
-        let state = State { wanted: wanted.into_iter().collect(), noted: BTreeSet::new() };
+impl<C: Tellable> Changes<C> {
+    /// Begins a subscription; `None` if it is about more than one may be.
+    pub(crate) fn subscribe(&self, wanted: impl IntoIterator<Item = C>) -> Option<Subscription<C>> {
+        let mut state = State { wanted: BTreeSet::new(), noted: BTreeSet::new(), named: 0, bytes: 0 };
+        if !wanted.into_iter().all(|change| state.add(change)) {
+            return None;
+        }
         let subscriber = Arc::new(Subscriber { state: Mutex::new(state), notify: Notify::new() });
         let mut subscribers = self.lock();
         let key = subscribers.next;
         subscribers.next += 1;
         subscribers.all.insert(key, subscriber.clone());
         drop(subscribers);
-        Subscription { changes: self.clone(), key, subscriber }
+        Some(Subscription { changes: self.clone(), key, subscriber })
     }
 
     pub(crate) fn announce(&self, change: &C) {
@@ -86,11 +99,11 @@ impl<C> Changes<C> {
     }
 }
 
-impl<C: Clone + Ord> Subscription<C> {
+impl<C: Tellable> Subscription<C> {
     /// Tells of everything that is wanted, as if it had just changed.
     pub(crate) fn note_everything(&self) {
         let mut state = self.subscriber.lock();
-        let State { wanted, noted } = &mut *state;
+        let State { wanted, noted, .. } = &mut *state;
         noted.clone_from(wanted);
         drop(state);
         self.subscriber.notify.notify_one();
@@ -109,21 +122,54 @@ impl<C: Clone + Ord> Subscription<C> {
         }
     }
 
-    /// Wants to know of `change` too; whether that is new.
+    /// Wants to know of `change` too; `false` if that would be more than one subscription may be about.
     pub(crate) fn add(&self, change: C) -> bool {
-        self.subscriber.lock().wanted.insert(change)
+        self.subscriber.lock().add(change)
     }
 
     /// Wants to know of `change` no more; whether it did.
     pub(crate) fn remove(&self, change: &C) -> bool {
         let mut state = self.subscriber.lock();
         state.noted.remove(change);
-        state.wanted.remove(change)
+        let is_removed = state.wanted.remove(change);
+        if is_removed && let Some(name) = change.name() {
+            state.named -= 1;
+            state.bytes -= name.len();
+        }
+        is_removed
     }
+}
 
-    /// How many changes are wanted.
-    pub(crate) fn wanted_count(&self) -> usize {
-        self.subscriber.lock().wanted.len()
+impl<C: Tellable> State<C> {
+    fn add(&mut self, change: C) -> bool {
+        if self.wanted.contains(&change) {
+            return true;
+        }
+        if let Some(name) = change.name() {
+            let bytes = self.bytes + name.len();
+            if self.named >= NAMED_MAX || bytes > NAMES_BYTES_MAX {
+                return false;
+            }
+            self.named += 1;
+            self.bytes = bytes;
+        }
+        self.wanted.insert(change)
+    }
+}
+
+impl Tellable for Change {
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::Tools | Self::Prompts | Self::Resources => None,
+            Self::Resource(uri) => Some(uri),
+        }
+    }
+}
+
+/// The id of a task.
+impl Tellable for Arc<str> {
+    fn name(&self) -> Option<&str> {
+        Some(self)
     }
 }
 
@@ -139,6 +185,12 @@ impl<C> Drop for Subscription<C> {
     }
 }
 
+/// How many resources one subscription may be about.
+const NAMED_MAX: usize = 1000;
+
+/// How many octets the URIs of one subscription may have together: they are kept for as long as it lasts.
+const NAMES_BYTES_MAX: usize = 256 << 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,7 +204,7 @@ mod tests {
     #[test]
     fn a_change_is_told_once_to_those_who_want_it() {
         let changes = Changes::default();
-        let subscription = changes.subscribe([Change::Tools, Change::Resource("a".into())]);
+        let subscription = changes.subscribe([Change::Tools, Change::Resource("a".into())]).unwrap();
         assert_eq!(next(&subscription), Poll::Pending);
         for change in [Change::Tools, Change::Prompts, Change::Tools, Change::Resource("b".into())] {
             changes.announce(&change);
@@ -161,6 +213,20 @@ mod tests {
         assert_eq!(next(&subscription), Poll::Pending);
         changes.announce(&Change::Resource("a".into()));
         assert_eq!(next(&subscription), Poll::Ready(Change::Resource("a".into())));
+    }
+
+    /// A client could have a thousand URIs of 4 MiB each remembered, in each of its sessions.
+    #[test]
+    fn what_one_subscription_is_about_is_bounded() {
+        let changes = Changes::default();
+        let resource =
+            |n: usize, bytes: usize| Change::Resource(format!("{n}{}", "x".repeat(bytes - 1)).into());
+        assert!(changes.subscribe((0..NAMED_MAX).map(|n| resource(n, 8))).is_some());
+        assert!(changes.subscribe((0..=NAMED_MAX).map(|n| resource(n, 8))).is_none());
+        let subscription = changes.subscribe([resource(0, NAMES_BYTES_MAX)]).unwrap();
+        assert!(subscription.add(resource(0, NAMES_BYTES_MAX)), "the same again");
+        assert!(subscription.add(Change::Tools) && !subscription.add(resource(1, 1)));
+        assert!(subscription.remove(&resource(0, NAMES_BYTES_MAX)) && subscription.add(resource(1, 1)));
     }
 
     #[test]

@@ -131,7 +131,8 @@ impl McpServer {
 
     /// Lets only callers call `tool` whose tokens have all of `scopes`. Over Streamable HTTP that takes an endpoint that
     /// [asks who they are](crate::McpEndpoint::authorize): otherwise nobody has any. Those on the standard input and
-    /// output, or in this process, may do everything.
+    /// output, or in this process, may do everything. The tool may be offered before or after; a name that no tool has
+    /// protects nothing.
     #[must_use]
     pub fn require_scopes<T: Into<String>>(
         self,

@@ -23,17 +23,18 @@ pub struct McpServerOptions {
     /// The key that authenticates what clients keep between the rounds of a request. Default: a random one. Servers that
     /// stand in for each other need the same.
     pub state_key: Option<[u8; 32]>,
-    /// How clients of the legacy era are remembered over HTTP.
+    /// How clients of the legacy era are remembered over HTTP. Default: in sessions.
     pub legacy_sessions: LegacySessions,
     /// The longest time a session is kept that is not used. Default: 30 minutes.
     pub session_idle: Duration,
     /// Sessions kept at one time; beyond, the one that has not been used for longest ends. Default: 10,000.
     pub sessions_max: usize,
-    /// Whether tools may be added later when there are none at the start.
+    /// Whether tools may be added later when there are none at the start. Default: no; clients that come before are told that
+    /// there will never be any.
     pub may_add_tools: bool,
-    /// Whether resources may be added later when there are none at the start.
+    /// The same of resources.
     pub may_add_resources: bool,
-    /// Whether prompts may be added later when there are none at the start.
+    /// The same of prompts.
     pub may_add_prompts: bool,
 }
 

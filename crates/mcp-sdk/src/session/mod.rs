@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde::Serialize;
 use thruway_mcp::Revision;
 use thruway_mcp::schema::{ClientCapabilities, Implementation, InitializeRequestParams, LoggingLevel};
 use thruway_net::Clock;
@@ -26,8 +27,10 @@ pub(crate) struct Session {
     pub(crate) revision: Revision,
     /// Whose it is, where callers are known: others do not find it.
     owner: Option<String>,
-    pub(crate) client_info: Implementation,
-    pub(crate) client_capabilities: ClientCapabilities,
+    /// As JSON, which takes up no more than was sent: as values it could be many times that.
+    client_info: Box<str>,
+    /// The same of what the client can do.
+    client_capabilities: Box<str>,
     /// The place of the level in [`LoggingLevel::ALL`].
     log_level: AtomicU8,
     /// Requests of the server that the client has not answered.
@@ -51,14 +54,14 @@ pub(crate) struct InUse(Arc<Session>);
 impl Session {
     pub(crate) fn new(
         revision: Revision,
-        params: InitializeRequestParams,
+        params: &InitializeRequestParams,
         subscription: Subscription,
     ) -> Self {
         Self {
             revision,
             owner: None,
-            client_info: params.client_info,
-            client_capabilities: params.capabilities,
+            client_info: to_json(&params.client_info),
+            client_capabilities: to_json(&params.capabilities),
             log_level: AtomicU8::new(LoggingLevel::Info as u8),
             pending: PendingRequests::default(),
             subscription,
@@ -73,6 +76,16 @@ impl Session {
     /// The same, for nobody but `owner`.
     pub(crate) fn owned_by(self, owner: Option<String>) -> Self {
         Self { owner, ..self }
+    }
+
+    /// What the client says it is.
+    pub(crate) fn client_info(&self) -> Option<Implementation> {
+        serde_json::from_str(&self.client_info).ok()
+    }
+
+    /// What the client can do.
+    pub(crate) fn client_capabilities(&self) -> ClientCapabilities {
+        serde_json::from_str(&self.client_capabilities).unwrap_or_default()
     }
 
     /// From which level on the client wants log messages.
@@ -204,6 +217,11 @@ impl Sessions {
     }
 }
 
+/// Plain data, which can be written.
+fn to_json(data: &impl Serialize) -> Box<str> {
+    serde_json::to_string(data).unwrap_or_default().into()
+}
+
 /// Whether there was one.
 fn end(session: Option<&Arc<Session>>) -> bool {
     session.inspect(|session| session.end()).is_some()
@@ -224,7 +242,8 @@ mod tests {
             r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1"}}"#,
         )
         .unwrap();
-        let session = Session::new(Revision::R20250618, params, Changes::default().subscribe([]));
+        let subscription = Changes::default().subscribe([]).unwrap();
+        let session = Session::new(Revision::R20250618, &params, subscription);
         session.touch(0);
         session
     }

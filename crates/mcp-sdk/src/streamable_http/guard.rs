@@ -29,9 +29,9 @@ impl Guard {
     pub(super) fn allows(&self, fields: FieldLines<'_>) -> bool {
         let Self::Hosts(hosts) = self else { return true };
         let host = fields.field("host").map(|value| value.as_bytes());
-        let origin = fields.field("origin").map(|value| value.as_bytes());
+        let mut origins = fields.all("origin").map(|value| value.as_bytes());
         host.is_some_and(|host| is_allowed(host, hosts))
-            && origin.is_none_or(|origin| origin_host(origin).is_some_and(|host| is_allowed(host, hosts)))
+            && origins.all(|origin| origin_host(origin).is_some_and(|host| is_allowed(host, hosts)))
     }
 }
 
@@ -84,6 +84,9 @@ mod tests {
             assert!(!allows(&guard, &[("Host", "localhost"), ("Origin", origin)]), "{origin}");
         }
         assert!(!allows(&guard, &[]));
+        let two_origins =
+            [("Host", "localhost"), ("Origin", "http://localhost"), ("Origin", "http://evil.example")];
+        assert!(!allows(&guard, &two_origins), "each of them counts");
     }
 
     #[test]

@@ -81,8 +81,13 @@ impl Handler for McpEndpoint {
                 "requests to this host or from this page are not allowed",
             ));
         }
+        // Nothing is kept of those who may not.
+        let caller = match self.endpoint.identify(request.field_lines()) {
+            Ok(caller) => caller,
+            Err(challenge) => return Answer::Now(challenge.into_response()),
+        };
         if request.has_whole_content() {
-            return self.endpoint.handle(request.method(), request.field_lines(), request.content());
+            return self.endpoint.handle(request.method(), request.field_lines(), caller, request.content());
         }
         let endpoint = self.endpoint.clone();
         let mut request = request.take_owned();
@@ -91,7 +96,7 @@ impl Handler for McpEndpoint {
                 Ok(content) => content,
                 Err(error) => return Rejection::from(error).into_response(),
             };
-            match endpoint.handle(request.method(), request.field_lines(), &content) {
+            match endpoint.handle(request.method(), request.field_lines(), caller, &content) {
                 Answer::Now(response) => response,
                 Answer::Later(later) => later.await,
             }
@@ -100,11 +105,7 @@ impl Handler for McpEndpoint {
 }
 
 impl Endpoint {
-    fn handle(&self, method: Method<'_>, fields: FieldLines<'_>, content: &[u8]) -> Answer {
-        let caller = match self.identify(fields) {
-            Ok(caller) => caller,
-            Err(challenge) => return Answer::Now(challenge.into_response()),
-        };
+    fn handle(&self, method: Method<'_>, fields: FieldLines<'_>, caller: Caller, content: &[u8]) -> Answer {
         let incoming = Incoming { server: &self.server, fields, caller };
         match method {
             Method::Post => post::handle(&incoming, content),

@@ -75,10 +75,17 @@ fn session_of(
         // What clients of 2025-03-26 do not say.
         return Ok((None, version.unwrap_or(Revision::R20250326)));
     }
-    let id = incoming.fields.field(SESSION_ID).and_then(|value| value.as_str());
-    let Some(id) = id else {
-        return Err(json_error(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is missing"));
+    let mut ids = incoming.fields.all(SESSION_ID);
+    let Some(id) = ids.next().and_then(|value| value.as_str()) else {
+        return Err(json_error(
+            StatusCode::BAD_REQUEST,
+            "the header `Mcp-Session-Id` is missing: a session begins with `initialize`",
+        ));
     };
+    if ids.next().is_some() {
+        // An intermediary that routes by it might believe another one.
+        return Err(json_error(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is there twice"));
+    }
     match incoming.server.shared.sessions.find(id, incoming.caller.principal().as_deref()) {
         Some(session) => {
             let revision = session.revision;

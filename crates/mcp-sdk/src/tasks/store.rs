@@ -83,11 +83,11 @@ impl Tasks {
     }
 
     /// A subscription to those of `ids` that are tasks of this caller. It begins with how they stand.
-    pub(crate) fn subscribe(&self, ids: &mut Vec<String>, caller: &Caller) -> Subscription<Arc<str>> {
+    pub(crate) fn subscribe(&self, ids: &mut Vec<String>, caller: &Caller) -> Option<Subscription<Arc<str>>> {
         ids.retain(|id| self.find(id, caller).is_ok());
-        let subscription = self.0.changes.subscribe(ids.iter().map(|id| id.as_str().into()));
+        let subscription = self.0.changes.subscribe(ids.iter().map(|id| id.as_str().into()))?;
         subscription.note_everything();
-        subscription
+        Some(subscription)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -51,6 +51,14 @@ fn bearing(message: Message, token: &str) -> Message {
     message.with_field("Authorization", &format!("Bearer {token}"))
 }
 
+/// The content was waited for, and up to 4 MiB of it kept, before anybody asked whose it was.
+#[tokio::test(start_paused = true)]
+async fn those_without_a_token_are_refused_before_their_content_is_there() {
+    let mut octets = call("whoami").to_octets();
+    octets.truncate(octets.len() - 1);
+    assert_eq!(site().open_with(&octets).response().await.status, 401);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_handler_knows_who_calls() {
     let response = site().send(&bearing(call("whoami"), "ada/use")).await;

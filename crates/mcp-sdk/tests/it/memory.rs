@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use serde_json::{Value, json};
 
-use crate::fixtures::{server, tool};
+use crate::fixtures::{server, tool, with_hanging};
 use crate::http::{Message, Site, request, with_meta};
 use crate::stream::next;
 
@@ -78,6 +78,46 @@ async fn an_idle_session_takes_less_than_two_kilobytes() {
     }
     let each = bytes_each(before, 4000);
     assert!(each < 2 << 10, "{each} octets");
+}
+
+/// As values, the capabilities of a client took up to 35 times what was sent.
+#[tokio::test(start_paused = true)]
+async fn a_session_keeps_no_more_than_its_client_has_sent() {
+    let site = Site::new(&server());
+    let capabilities = json!({"experimental": {"x": vec![0; 20_000]}});
+    site.initialize_with("2025-06-18", &capabilities).await;
+    let before = bytes_in_use();
+    for _ in 0..20 {
+        site.initialize_with("2025-06-18", &capabilities).await;
+    }
+    let each = bytes_each(before, 20);
+    assert!(each < 44 << 10, "{each} octets");
+}
+
+/// The arguments of legacy requests were kept for questions of the modern era, and the answers of clients as values. Handlers
+/// outlive the connections of legacy clients.
+#[tokio::test(start_paused = true)]
+async fn what_a_handler_has_not_asked_for_is_not_kept_for_it() {
+    let (server, running) = with_hanging(server());
+    let site = Site::new(&server);
+    let session = site.initialize("2025-06-18").await;
+    let before = bytes_in_use();
+    let params = json!({"name": "hang", "arguments": {"other": "x".repeat(1 << 20)}});
+    site.open(&session.request(1, "tools/call", &params)).leave();
+    Site::settle().await;
+    drop(params);
+    assert_eq!(running.count(), 1);
+    let more = bytes_in_use().saturating_sub(before);
+    assert!(more < 256 << 10, "{more} octets");
+    let mut params = tool("hang");
+    params["inputResponses"] = json!({"x": vec![0; 100_000]});
+    let message = Message::modern("tools/call", params);
+    let waiting = site.open(&message);
+    Site::settle().await;
+    assert_eq!(running.count(), 2);
+    let more = bytes_in_use().saturating_sub(before);
+    assert!(more < 2 << 20, "{more} octets");
+    drop(waiting);
 }
 
 #[tokio::test(start_paused = true)]

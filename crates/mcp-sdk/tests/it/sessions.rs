@@ -25,6 +25,26 @@ async fn a_session_must_be_named_and_exist() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_that_is_named_twice_is_refused() {
+    let site = Site::new(&server());
+    let session = site.initialize("2025-06-18").await;
+    let mut ping = session.request(1, "ping", &json!({}));
+    ping.fields.push(("mcp-session-id".to_owned(), session.id.unwrap()));
+    assert_eq!(site.send(&ping).await.status, 400);
+}
+
+/// A client could have 4 MiB kept with each of ten thousand sessions.
+#[tokio::test(start_paused = true)]
+async fn what_a_client_says_of_itself_is_bounded() {
+    let site = Site::new(&server());
+    let long = |bytes| json!({"experimental": {"x": "x".repeat(bytes)}});
+    site.initialize_with("2025-06-18", &long(60 << 10)).await;
+    let response = site.send(&Session::initialize("2025-06-18", &long(64 << 10))).await;
+    assert_eq!(response.error_code(), -32602);
+    assert_eq!(response.field("mcp-session-id"), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn revisions_that_are_none_are_refused() {
     let site = Site::new(&server());
     let session = site.initialize("2025-06-18").await;

@@ -87,12 +87,14 @@ async fn a_removed_tool_is_a_change_and_one_that_was_not_there_is_none() {
 #[tokio::test(start_paused = true)]
 async fn filters_that_are_none_are_refused() {
     let site = Site::new(&server());
+    let many: Vec<_> = (0..1001).map(|n| n.to_string()).collect();
     for params in [
         json!({}),
         json!({"notifications": null}),
         json!({"notifications": {"toolsListChanged": 1}}),
         json!({"notifications": {"resourceSubscriptions": "test://text"}}),
-        json!({"notifications": {"resourceSubscriptions": vec!["test://text"; 1001]}}),
+        json!({"notifications": {"resourceSubscriptions": many}}),
+        json!({"notifications": {"resourceSubscriptions": ["x".repeat(300 << 10)]}}),
     ] {
         let refused = site.refused(&Message::modern("subscriptions/listen", params)).await;
         assert_eq!(refused, (200, -32602));

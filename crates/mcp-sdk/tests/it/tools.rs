@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use thruway_mcp_sdk::schema::{CallToolResult, JsonObject, StructuredContent, Tool};
+use thruway_mcp_sdk::schema::{CallToolResult, JsonObject, Prompt, StructuredContent, Tool};
 use thruway_mcp_sdk::{HandlerError, McpServer, Structured};
 
 use crate::fixtures::{Echo, Nothing, text, tool};
@@ -124,6 +124,34 @@ async fn what_a_violation_quotes_is_bounded() {
     assert!(text(&site.call("tools/call", params).await).len() < 2000);
     let params = json!({"name": "echo", "arguments": {"message": [long]}});
     assert!(text(&site.call("tools/call", params).await).len() < 2000);
+}
+
+/// A prompt's refusal quoted all of what was sent.
+#[tokio::test(start_paused = true)]
+async fn what_a_prompt_refuses_is_quoted_at_no_great_length() {
+    #[derive(Deserialize, JsonSchema)]
+    enum Tone {
+        Warm,
+    }
+    #[derive(Deserialize, JsonSchema)]
+    #[expect(dead_code, reason = "nothing that is sent can be read as it")]
+    struct Greeting {
+        tone: Tone,
+    }
+    let server = McpServer::new("test", "1").prompt(Prompt::new("greeting"), |_: Greeting| "Greet me.");
+    let mut client = server.connect();
+    let params = json!({"name": "greeting", "arguments": {"tone": "x".repeat(10_000)}});
+    let error = client.request("prompts/get", params).await.unwrap_err();
+    assert!(error.message.len() < 1100, "{}", error.message.len());
+}
+
+/// Models were told what the documentation of this library says of handlers.
+#[tokio::test(start_paused = true)]
+async fn the_schema_of_no_input_says_nothing_of_this_library() {
+    let server = McpServer::new("test", "1").tool(Tool::new("now"), || "now");
+    let list = server.connect().request("tools/list", json!({})).await.unwrap();
+    let schema = &list["tools"][0]["inputSchema"];
+    assert_eq!((&schema["type"], &schema["description"]), (&json!("object"), &json!(null)));
 }
 
 #[tokio::test(start_paused = true)]

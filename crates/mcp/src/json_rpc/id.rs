@@ -8,7 +8,8 @@ use serde::{Serialize, Serializer};
 
 use crate::schema::RequestId;
 
-/// The id of a request as it stands in a message: an integer or a string, never `null` and never a fraction.
+/// The id of a request as it stands in a message: an integer or a string of at most [`ID_BYTES_MAX`] octets, never `null`
+/// and never a fraction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Id<'a> {
     /// An integer.
@@ -60,13 +61,20 @@ impl<'de> Visitor<'de> for IdVisitor {
     }
 
     fn visit_borrowed_str<E: de::Error>(self, string: &'de str) -> Result<Id<'de>, E> {
-        Ok(Id::String(Cow::Borrowed(string)))
+        check_length(string).map(|()| Id::String(Cow::Borrowed(string)))
     }
 
     fn visit_str<E: de::Error>(self, string: &str) -> Result<Id<'de>, E> {
-        Ok(Id::String(Cow::Owned(string.to_owned())))
+        check_length(string).map(|()| Id::String(Cow::Owned(string.to_owned())))
     }
 }
+
+fn check_length<E: de::Error>(string: &str) -> Result<(), E> {
+    if string.len() > ID_BYTES_MAX { Err(E::custom("a string that is too long")) } else { Ok(()) }
+}
+
+/// The longest string that is an id, in octets: ids are kept, several times, for as long as a request is handled.
+pub const ID_BYTES_MAX: usize = 1024;
 
 impl Serialize for Id<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

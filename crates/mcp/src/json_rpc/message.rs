@@ -74,7 +74,7 @@ pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
         Some(raw) => match serde_json::from_str(raw.get()) {
             Ok(id) => Some(id),
             Err(_) if envelope.error.is_some() && raw.get() == "null" => None,
-            Err(_) => return Err(invalid(None, "`id` must be a string or an integer")),
+            Err(_) => return Err(invalid(None, "`id` must be an integer or a string that is not too long")),
         },
     };
     if envelope.jsonrpc.as_deref() != Some("2.0") {

@@ -296,3 +296,14 @@ fn an_error_says_its_message_and_code() {
         "no such method (-32601)"
     );
 }
+
+/// An id of 4 MiB was kept four times for as long as its request was handled.
+#[test]
+fn ids_are_no_longer_than_they_may_be() {
+    let message =
+        |bytes: usize| format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#, "x".repeat(bytes));
+    assert!(matches!(parse(message(ID_BYTES_MAX).as_bytes()), Ok(Message::Request(_))));
+    let long = message(ID_BYTES_MAX + 1);
+    let invalid = parse(long.as_bytes()).map(drop).unwrap_err();
+    assert_eq!((invalid.id, invalid.error.code), (None, ErrorCode::INVALID_REQUEST));
+}
