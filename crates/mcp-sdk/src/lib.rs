@@ -16,6 +16,7 @@ mod server;
 mod dispatch;
 mod ask;
 mod session;
+mod connection;
 
 // who may
 mod authorization;
