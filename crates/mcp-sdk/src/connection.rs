@@ -118,22 +118,12 @@ impl Connection {
             Err(error) => return write_error(answers, Some(&request.id), &error),
         };
         let reply = match dual_era::era_of(&request.method, &params, None) {
-            Era::Modern => {
-                modern::handle_request(&self.server, request, &params, None, caller, answers)
-            }
+            Era::Modern => modern::handle_request(&self.server, request, &params, None, caller, answers),
             Era::Legacy if request.method == methods::INITIALIZE => return self.initialize(request, answers),
             Era::Legacy => {
                 let session = self.session();
                 let revision = session.map_or(Revision::LATEST_LEGACY, |session| session.revision);
-                legacy::handle_request(
-                    &self.server,
-                    session,
-                    revision,
-                    request,
-                    &params,
-                    caller,
-                    answers,
-                )
+                legacy::handle_request(&self.server, session, revision, request, &params, caller, answers)
             }
         };
         if let Reply::Later(exchange) = reply {

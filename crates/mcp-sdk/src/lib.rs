@@ -23,6 +23,7 @@ mod authorization;
 
 // bindings
 mod streamable_http;
+mod http_sse;
 mod stdio;
 mod in_memory;
 
@@ -33,6 +34,7 @@ pub use authorization::{Authorization, Identity, InvalidKeys, InvalidToken, JwtV
 pub use handlers::{
     BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, NoInput, Outcome, Structured,
 };
+pub use http_sse::SseEndpoints;
 pub use in_memory::LocalClient;
 pub use registry::{CompletionInput, InvalidUriTemplate, ResourceAnswer, UriParameters};
 pub use server::{LegacySessions, McpServer, McpServerOptions, RegistrationError};

@@ -154,9 +154,7 @@ impl Sessions {
     }
 
     fn insert_at(&self, now: u64, session: Session) -> Box<str> {
-        let mut id = [0; 16];
-        getrandom::fill(&mut id).expect("the system has random numbers");
-        let id: Box<str> = format!("{:032x}", u128::from_ne_bytes(id)).into();
+        let id = unguessable_id();
         let mut sessions = self.lock();
         if self.swept.swap(now, Ordering::Relaxed) != now {
             let overdue = sessions.extract_if(|_, session| self.is_overdue(session, now));
@@ -202,6 +200,16 @@ impl Sessions {
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Session>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// 128 random bits.
+///
+/// # Panics
+/// The system has no random numbers.
+pub(crate) fn unguessable_id() -> Box<str> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).expect("the system has random numbers");
+    format!("{:032x}", u128::from_ne_bytes(id)).into()
 }
 
 /// Whether there was one.

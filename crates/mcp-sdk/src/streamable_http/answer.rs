@@ -29,14 +29,14 @@ pub(super) fn json_of(status: Status, message: Vec<u8>) -> Response {
 }
 
 /// A refusal that concerns HTTP more than the message; says so in both ways.
-pub(super) fn json_error(status: StatusCode, reason: &'static str) -> Response {
+pub(crate) fn json_error(status: StatusCode, reason: &'static str) -> Response {
     let mut message = PooledBuffer::take();
     write_error(&mut message, None, &Error::new(ErrorCode::INVALID_REQUEST, reason));
     Response::ok(JSON, message).with_status(status)
 }
 
 /// A notification or a response of the client has been taken.
-pub(super) fn accepted() -> Response {
+pub(crate) fn accepted() -> Response {
     Response::new(StatusCode::ACCEPTED)
 }
 
@@ -46,11 +46,11 @@ pub(super) fn method_not_allowed() -> Response {
 }
 
 /// A message as an event. Messages are JSON, which is UTF-8.
-pub(super) fn event(message: &[u8]) -> Event {
+pub(crate) fn event(message: &[u8]) -> Event {
     Event::data(&String::from_utf8_lossy(message)).with_type("message")
 }
 
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
 /// After so long without an event, a stream says that it is there.
-pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(15);

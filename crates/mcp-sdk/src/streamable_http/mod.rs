@@ -15,8 +15,11 @@ use thruway_server::{Answer, Handler, IntoResponse, Rejection, Request, Response
 use crate::authorization::{Authorization, Caller, Challenge};
 use crate::dispatch::Status;
 use crate::server::McpServer;
-use answer::{json, json_error, method_not_allowed};
+use answer::{json, method_not_allowed};
 use guard::Guard;
+
+pub(crate) use answer::{SILENCE_MAX, accepted, event, json_error};
+pub(crate) use post::{is_json, unsupported_media_type};
 
 /// The MCP endpoint of a server: mount it in a router at `/mcp` or wherever you like.
 ///
@@ -75,11 +78,8 @@ impl McpEndpoint {
 
 impl Handler for McpEndpoint {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        if !self.endpoint.guard.allows(request.field_lines()) {
-            return Answer::Now(json_error(
-                StatusCode::FORBIDDEN,
-                "requests to this host or from this page are not allowed",
-            ));
+        if let Err(refusal) = self.endpoint.check_origin(request.field_lines()) {
+            return Answer::Now(refusal);
         }
         if request.has_whole_content() {
             return self.endpoint.handle(request.method(), request.field_lines(), request.content());
@@ -99,7 +99,26 @@ impl Handler for McpEndpoint {
     }
 }
 
+impl McpEndpoint {
+    pub(crate) fn server(&self) -> &McpServer {
+        &self.endpoint.server
+    }
+
+    /// Whoever sent a request with these fields, if they may.
+    pub(crate) fn admit(&self, fields: FieldLines<'_>) -> Result<Caller, Response> {
+        self.endpoint.check_origin(fields)?;
+        self.endpoint.identify(fields).map_err(Challenge::into_response)
+    }
+}
+
 impl Endpoint {
+    fn check_origin(&self, fields: FieldLines<'_>) -> Result<(), Response> {
+        if self.guard.allows(fields) {
+            return Ok(());
+        }
+        Err(json_error(StatusCode::FORBIDDEN, "requests to this host or from this page are not allowed"))
+    }
+
     fn handle(&self, method: Method<'_>, fields: FieldLines<'_>, content: &[u8]) -> Answer {
         let caller = match self.identify(fields) {
             Ok(caller) => caller,
@@ -133,4 +152,4 @@ impl Incoming<'_> {
 }
 
 /// The longest message: 4 MiB.
-const MESSAGE_BYTES_MAX: usize = 4 << 20;
+pub(crate) const MESSAGE_BYTES_MAX: usize = 4 << 20;

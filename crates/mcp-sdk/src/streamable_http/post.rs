@@ -85,14 +85,8 @@ fn later(mut exchange: Exchange, is_subscription: bool) -> Answer {
 
 /// What of HTTP is wrong with a message.
 fn refusal(fields: FieldLines<'_>) -> Option<Response> {
-    let is_json = fields
-        .field("content-type")
-        .is_some_and(|value| media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json"));
-    if !is_json {
-        return Some(json_error(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "a message must have the content type `application/json`",
-        ));
+    if !is_json(fields) {
+        return Some(unsupported_media_type());
     }
     let mut accepted = fields.all("accept").peekable();
     if accepted.peek().is_some() && !accepted.any(|value| accepts(value.as_bytes())) {
@@ -102,6 +96,16 @@ fn refusal(fields: FieldLines<'_>) -> Option<Response> {
         ));
     }
     None
+}
+
+pub(crate) fn is_json(fields: FieldLines<'_>) -> bool {
+    fields
+        .field("content-type")
+        .is_some_and(|value| media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json"))
+}
+
+pub(crate) fn unsupported_media_type() -> Response {
+    json_error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a message must have the content type `application/json`")
 }
 
 fn accepts(value: &[u8]) -> bool {

@@ -25,6 +25,7 @@ mod legacy;
 mod sessions;
 mod resumption;
 mod batches;
+mod sse;
 
 // streams
 mod stdio;
