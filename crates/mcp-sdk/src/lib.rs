@@ -22,6 +22,7 @@ mod connection;
 mod authorization;
 
 // bindings
+mod http_response;
 mod streamable_http;
 mod http_sse;
 mod stdio;

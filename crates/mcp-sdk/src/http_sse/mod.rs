@@ -14,6 +14,7 @@ use thruway_server::{
 
 use crate::authorization::Caller;
 use crate::connection::Connection;
+use crate::http_response::WholeResponse;
 use crate::server::McpServer;
 use crate::streamable_http::{
     MESSAGE_BYTES_MAX, McpEndpoint, SILENCE_MAX, accepted, event, is_json, json_error, unsupported_media_type,
@@ -83,12 +84,12 @@ impl SseEndpoints {
 
 impl Handler for StreamEndpoint {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        Answer::Now(self.open(request).unwrap_or_else(|refusal| refusal))
+        Answer::Now(self.open(request).unwrap_or_else(Response::from))
     }
 }
 
 impl StreamEndpoint {
-    fn open(&self, request: &Request<'_>) -> Result<Response, Response> {
+    fn open(&self, request: &Request<'_>) -> Result<Response, WholeResponse> {
         let shared = &self.0.shared;
         let caller = shared.endpoint.admit(request.field_lines())?;
         if request.method() != Method::Get {
@@ -134,16 +135,16 @@ impl Handler for MessageEndpoint {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let (caller, sender) = match self.accept(request) {
             Ok(accepted) => accepted,
-            Err(refusal) => return Answer::Now(refusal),
+            Err(refusal) => return Answer::Now(refusal.into()),
         };
         if request.has_whole_content() {
             let message = Bytes::copy_from_slice(request.content());
-            return Answer::Now(send(&sender, caller, message));
+            return Answer::Now(send(&sender, caller, message).into());
         }
         let mut content = request.take_content();
         Answer::later(async move {
             match content.collect(MESSAGE_BYTES_MAX).await {
-                Ok(message) => send(&sender, caller, message),
+                Ok(message) => send(&sender, caller, message).into(),
                 Err(error) => Rejection::from(error).into_response(),
             }
         })
@@ -152,7 +153,7 @@ impl Handler for MessageEndpoint {
 
 impl MessageEndpoint {
     /// Whoever sends a message, and to which stream it goes.
-    fn accept(&self, request: &Request<'_>) -> Result<(Caller, Sender), Response> {
+    fn accept(&self, request: &Request<'_>) -> Result<(Caller, Sender), WholeResponse> {
         let shared = &self.0.shared;
         let caller = shared.endpoint.admit(request.field_lines())?;
         if request.method() != Method::Post {
@@ -166,7 +167,7 @@ impl MessageEndpoint {
     }
 }
 
-fn send(sender: &Sender, caller: Caller, message: Bytes) -> Response {
+fn send(sender: &Sender, caller: Caller, message: Bytes) -> WholeResponse {
     match sender.send(caller, message) {
         Ok(()) => accepted(),
         Err(Refused::Full) => json_error(StatusCode::TOO_MANY_REQUESTS, "too many messages are waiting"),
@@ -179,11 +180,11 @@ fn stream_id(query: &str) -> Option<&str> {
     query.split('&').find_map(|parameter| parameter.strip_prefix(STREAM_ID)?.strip_prefix('='))
 }
 
-fn no_such_stream() -> Response {
+fn no_such_stream() -> WholeResponse {
     json_error(StatusCode::NOT_FOUND, "there is no such stream, or it has ended")
 }
 
-fn method_not_allowed(allowed: &str, reason: &'static str) -> Response {
+fn method_not_allowed(allowed: &str, reason: &'static str) -> WholeResponse {
     json_error(StatusCode::METHOD_NOT_ALLOWED, reason).with_field("Allow", allowed)
 }
 

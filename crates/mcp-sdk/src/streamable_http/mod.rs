@@ -4,18 +4,20 @@
 mod guard;
 mod post;
 mod sessions;
+mod events;
 mod answer;
 
 use std::sync::Arc;
 
 use thruway_message::{FieldLines, Method};
 use thruway_net::PooledBuffer;
-use thruway_server::{Answer, Handler, IntoResponse, Rejection, Request, Response, StatusCode};
+use thruway_server::{Handler, IntoResponse, Rejection, Request, StatusCode};
 
 use crate::authorization::{Authorization, Caller, Challenge};
 use crate::dispatch::Status;
+use crate::http_response::WholeResponse;
 use crate::server::McpServer;
-use answer::{json, method_not_allowed};
+use answer::{Answer, json, method_not_allowed};
 use guard::Guard;
 
 pub(crate) use answer::{SILENCE_MAX, accepted, event, json_error};
@@ -77,23 +79,23 @@ impl McpEndpoint {
 }
 
 impl Handler for McpEndpoint {
-    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> thruway_server::Answer {
         if let Err(refusal) = self.endpoint.check_origin(request.field_lines()) {
-            return Answer::Now(refusal);
+            return thruway_server::Answer::Now(refusal.into());
         }
         if request.has_whole_content() {
-            return self.endpoint.handle(request.method(), request.field_lines(), request.content());
+            return self.endpoint.handle(request.method(), request.field_lines(), request.content()).into();
         }
         let endpoint = self.endpoint.clone();
         let mut request = request.take_owned();
-        Answer::later(async move {
+        thruway_server::Answer::later(async move {
             let content = match request.content().collect(MESSAGE_BYTES_MAX).await {
                 Ok(content) => content,
                 Err(error) => return Rejection::from(error).into_response(),
             };
             match endpoint.handle(request.method(), request.field_lines(), &content) {
-                Answer::Now(response) => response,
-                Answer::Later(later) => later.await,
+                Answer::Now(answered) => answered.into(),
+                Answer::Later(later) => later.await.into(),
             }
         })
     }
@@ -105,14 +107,14 @@ impl McpEndpoint {
     }
 
     /// Whoever sent a request with these fields, if they may.
-    pub(crate) fn admit(&self, fields: FieldLines<'_>) -> Result<Caller, Response> {
+    pub(crate) fn admit(&self, fields: FieldLines<'_>) -> Result<Caller, WholeResponse> {
         self.endpoint.check_origin(fields)?;
         self.endpoint.identify(fields).map_err(Challenge::into_response)
     }
 }
 
 impl Endpoint {
-    fn check_origin(&self, fields: FieldLines<'_>) -> Result<(), Response> {
+    fn check_origin(&self, fields: FieldLines<'_>) -> Result<(), WholeResponse> {
         if self.guard.allows(fields) {
             return Ok(());
         }
@@ -122,14 +124,14 @@ impl Endpoint {
     fn handle(&self, method: Method<'_>, fields: FieldLines<'_>, content: &[u8]) -> Answer {
         let caller = match self.identify(fields) {
             Ok(caller) => caller,
-            Err(challenge) => return Answer::Now(challenge.into_response()),
+            Err(challenge) => return Answer::now(challenge.into_response()),
         };
         let incoming = Incoming { server: &self.server, fields, caller };
         match method {
             Method::Post => post::handle(&incoming, content),
             Method::Get => sessions::handle_get(&incoming),
-            Method::Delete => Answer::Now(sessions::handle_delete(&incoming)),
-            _ => Answer::Now(method_not_allowed()),
+            Method::Delete => Answer::now(sessions::handle_delete(&incoming)),
+            _ => Answer::now(method_not_allowed()),
         }
     }
 
@@ -146,7 +148,7 @@ impl Endpoint {
 
 impl Incoming<'_> {
     /// A refusal for want of `scopes`, with the error that says so.
-    fn forbid(&self, error: PooledBuffer, scopes: &[String]) -> Response {
+    fn forbid(&self, error: PooledBuffer, scopes: &[String]) -> WholeResponse {
         self.caller.forbid(json(Status::Ok, error), scopes)
     }
 }
