@@ -13,11 +13,11 @@ use thruway_server::{
 };
 use tokio::time::sleep;
 
-use crate::mcp::demo_server;
+use crate::mcp;
 
 /// The routes of the demo.
 pub(crate) fn router() -> Router {
-    Router::new()
+    mcp::mount(Router::new())
         .get("/", || Response::html(PAGE))
         .get("/plaintext", plaintext)
         .get("/json", || Json(Message { message: "Hello, World!" }))
@@ -27,7 +27,6 @@ pub(crate) fn router() -> Router {
         .get("/headers", headers)
         .get("/events", events)
         .get("/healthz", || "healthy\n")
-        .any("/mcp", demo_server().endpoint())
 }
 
 fn plaintext() -> Response {

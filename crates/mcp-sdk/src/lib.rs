@@ -17,12 +17,15 @@ mod dispatch;
 mod ask;
 mod session;
 mod tasks;
+mod connection;
 
 // who may
 mod authorization;
 
 // bindings
+mod http_response;
 mod streamable_http;
+mod http_sse;
 mod stdio;
 mod in_memory;
 
@@ -33,10 +36,11 @@ pub use authorization::{Authorization, Identity, InvalidKeys, InvalidToken, JwtV
 pub use handlers::{
     BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, NoInput, Outcome, Structured,
 };
+pub use http_sse::SseEndpoints;
 pub use in_memory::LocalClient;
 pub use registry::{CompletionInput, InvalidUriTemplate, ResourceAnswer, UriParameters};
 pub use server::{LegacySessions, McpServer, McpServerOptions, RegistrationError};
-pub use streamable_http::McpEndpoint;
+pub use streamable_http::{McpBody, McpEndpoint, McpService};
 pub use tasks::{TaskOptions, TaskSupport};
 
 pub use thruway_mcp::{Revision, json_rpc, schema};

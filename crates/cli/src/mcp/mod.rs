@@ -1,7 +1,8 @@
 //! `thruway mcp`.
 
 mod demo;
+mod routes;
 mod serve;
 
-pub(crate) use demo::server as demo_server;
+pub(crate) use routes::mount;
 pub(crate) use serve::run as serve;

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use thruway_server::{ListenAddr, Router, Server, ServerError, TerminationSignals, raise_descriptor_limit};
 
-use super::demo_server;
+use super::demo;
+use super::routes::{PATH, SSE_PATH, mount};
 use crate::args::McpServeArgs;
 use crate::config::{Failure, parse_listeners};
 use crate::serve::print_addresses;
@@ -12,14 +13,14 @@ use crate::serve::print_addresses;
 /// Serves the demo server, over stdio or HTTP.
 pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
     if args.stdio {
-        return match demo_server().serve_stdio() {
+        return match demo::server().serve_stdio() {
             Ok(()) => Ok(ExitCode::SUCCESS),
             Err(error) => Err(Failure::new(format!("cannot serve the standard input and output: {error}"))),
         };
     }
     raise_descriptor_limit();
     let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
-    let mut server = Server::new(Router::new().any(PATH, demo_server().endpoint()));
+    let mut server = Server::new(mount(Router::new()));
     for address in listeners(args)? {
         server = server.listen_on(address);
     }
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
     }
     let server = server.start()?;
     print_addresses(&server);
-    tracing::info!("the MCP endpoint is at `{PATH}`");
+    tracing::info!("the MCP endpoint is at `{PATH}`, and for clients of HTTP+SSE at `{SSE_PATH}`");
     let loads = server.run_until(signals);
     let is_clean = loads.iter().all(|load| load.connections == 0);
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -43,6 +44,3 @@ fn listeners(args: &McpServeArgs) -> Result<Vec<ListenAddr>, Failure> {
 }
 
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
-
-/// Where clients look first.
-const PATH: &str = "/mcp";

@@ -234,3 +234,26 @@ fn the_endpoint_is_at_its_path() {
     assert_eq!(client.request("GET /", "").status(), "404");
     assert_eq!(thruway.terminate().code, Some(0));
 }
+
+#[test]
+fn old_clients_find_their_two_endpoints() {
+    let directory = tempfile::tempdir().unwrap();
+    for command in [&["mcp", "serve", "--listen", "127.0.0.1:0"][..], &["serve", "--listen", "127.0.0.1:0"]] {
+        let mut thruway = Thruway::start_in(directory.path(), command);
+        let address = thruway.address();
+        let (mut stream, mut client) = (Client::connect(&address), Client::connect(&address));
+        stream.send("GET /sse HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(stream.head().contains("content-type: text/event-stream"));
+        let event = String::from_utf8(stream.chunk()).unwrap();
+        let target = event.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+        let content = initialize("2024-11-05").to_string();
+        let length = content.len();
+        client.send(&format!(
+            "POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{content}"
+        ));
+        assert_eq!(client.response(false).status(), "202");
+        let answer = String::from_utf8(stream.chunk()).unwrap();
+        assert!(answer.contains(r#""protocolVersion":"2024-11-05""#), "{answer}");
+        assert_eq!(thruway.terminate().code, Some(0), "the stream ends with the server");
+    }
+}

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use thruway_server::{Response, StatusCode};
+use thruway_server::StatusCode;
 
 use super::{Authorization, Identity};
+use crate::http_response::WholeResponse;
 
 /// On whose behalf a message came.
 #[derive(Clone, Debug)]
@@ -40,7 +41,7 @@ impl Caller {
     }
 
     /// `response` as a refusal for want of `scopes`.
-    pub(crate) fn forbid(&self, response: Response, scopes: &[String]) -> Response {
+    pub(crate) fn forbid(&self, response: WholeResponse, scopes: &[String]) -> WholeResponse {
         match self {
             Self::Local | Self::Anonymous => response.with_status(StatusCode::FORBIDDEN),
             Self::Identified(_, authorization) => {

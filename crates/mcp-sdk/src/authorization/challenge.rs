@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use thruway_server::{Response, StatusCode};
+use thruway_server::StatusCode;
+
+use crate::http_response::WholeResponse;
 
 /// A refusal that says what would help.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,17 +24,17 @@ impl Challenge {
         self
     }
 
-    pub(crate) fn into_response(self) -> Response {
+    pub(crate) fn into_response(self) -> WholeResponse {
         let status = match self.error {
             Some("insufficient_scope") => StatusCode::FORBIDDEN,
             Some("invalid_request") => StatusCode::BAD_REQUEST,
             _ => StatusCode::UNAUTHORIZED,
         };
-        self.onto(Response::new(status))
+        self.onto(WholeResponse::new(status))
     }
 
     /// `response` with what would help.
-    pub(crate) fn onto(self, response: Response) -> Response {
+    pub(crate) fn onto(self, response: WholeResponse) -> WholeResponse {
         let mut value = format!("Bearer resource_metadata=\"{}\"", self.metadata);
         // Writing to a string cannot fail.
         if let Some(error) = self.error {

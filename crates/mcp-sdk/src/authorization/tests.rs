@@ -51,8 +51,8 @@ fn identify(authorization: &Authorization, fields: &[(&str, &str)]) -> Result<Id
         .map(|identity| (*identity).clone())
         .map_err(|challenge| {
             let response = challenge.into_response();
-            let value = response.field("www-authenticate").unwrap().as_str().unwrap().to_owned();
-            format!("{} {value}", response.status())
+            let value = response.field_lines.field("www-authenticate").unwrap().as_str().unwrap().to_owned();
+            format!("{} {value}", response.status)
         })
 }
 

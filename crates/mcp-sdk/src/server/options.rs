@@ -27,7 +27,8 @@ pub struct McpServerOptions {
     pub legacy_sessions: LegacySessions,
     /// The longest time a session is kept that is not used. Default: 30 minutes.
     pub session_idle: Duration,
-    /// Sessions kept at one time; beyond, the one that has not been used for longest ends. Default: 10,000.
+    /// Sessions kept at one time; beyond, the one that has not been used for longest ends. Default: 10,000. As many streams
+    /// of [`SseEndpoints`](crate::SseEndpoints), each of them a session, may be open besides; beyond, the answer is 503.
     pub sessions_max: usize,
     /// Whether tools may be added later when there are none at the start. Default: no; clients that come before are told that
     /// there will never be any.

@@ -167,9 +167,7 @@ impl Sessions {
     }
 
     fn insert_at(&self, now: u64, session: Session) -> Box<str> {
-        let mut id = [0; 16];
-        getrandom::fill(&mut id).expect("the system has random numbers");
-        let id: Box<str> = format!("{:032x}", u128::from_ne_bytes(id)).into();
+        let id = unguessable_id();
         let mut sessions = self.lock();
         if self.swept.swap(now, Ordering::Relaxed) != now {
             let overdue = sessions.extract_if(|_, session| self.is_overdue(session, now));
@@ -220,6 +218,16 @@ impl Sessions {
 /// Plain data, which can be written.
 fn to_json(data: &impl Serialize) -> Box<str> {
     serde_json::to_string(data).unwrap_or_default().into()
+}
+
+/// 128 random bits.
+///
+/// # Panics
+/// The system has no random numbers.
+pub(crate) fn unguessable_id() -> Box<str> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).expect("the system has random numbers");
+    format!("{:032x}", u128::from_ne_bytes(id)).into()
 }
 
 /// Whether there was one.

@@ -1,10 +1,10 @@
 //! Standard input and output: one message a line, for servers that clients start themselves. The same for any pair of
 //! streams, such as a connection of a Unix domain socket.
 
-mod connection;
 mod input;
 mod lines;
 mod output;
+mod serve;
 
 use std::io;
 
@@ -12,9 +12,9 @@ use tokio::net::UnixStream;
 
 use crate::server::McpServer;
 
-pub(crate) use connection::serve;
 pub(crate) use input::Input;
 pub(crate) use output::Output;
+pub(crate) use serve::serve;
 
 impl McpServer {
     /// Serves the client at the other end of the standard input and output, until it closes the input and what it has asked

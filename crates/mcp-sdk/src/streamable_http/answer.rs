@@ -1,56 +1,128 @@
-//! Answers as HTTP responses.
+//! What requests are answered with, whoever sends it.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
 use thruway_mcp::json_rpc::{Error, ErrorCode, write_error};
+use thruway_message::FieldLinesBuf;
 use thruway_net::PooledBuffer;
-use thruway_server::{Event, FieldLinesBuf, Response, StatusCode};
+use thruway_server::{Event, EventSender, Response, StatusCode};
 
+use super::events::Events;
 use crate::dispatch::Status;
+use crate::http_response::{Octets, WholeResponse};
+
+/// An answer, now or later.
+pub(super) enum Answer {
+    Now(Answered),
+    Later(Pin<Box<dyn Future<Output = Answered> + Send>>),
+}
+
+/// An answer that is there, or that comes as events from here on.
+pub(super) enum Answered {
+    Whole(WholeResponse),
+    Events(Events),
+}
+
+impl Answer {
+    pub(super) fn now(answered: impl Into<Answered>) -> Self {
+        Self::Now(answered.into())
+    }
+
+    pub(super) fn later(answered: impl Future<Output = Answered> + Send + 'static) -> Self {
+        Self::Later(Box::pin(answered))
+    }
+}
+
+/// For our own engine.
+impl From<Answer> for thruway_server::Answer {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Now(answered) => Self::Now(answered.into()),
+            Answer::Later(later) => Self::later(async move { later.await.into() }),
+        }
+    }
+}
+
+impl From<Answered> for Response {
+    fn from(answered: Answered) -> Self {
+        match answered {
+            Answered::Whole(response) => response.into(),
+            Answered::Events(events) => response_of(events),
+        }
+    }
+}
+
+/// A stream that comes to an end by itself is waited for when the server drains.
+fn response_of(mut events: Events) -> Response {
+    let is_finite = events.is_finite();
+    let send = async move |mut sender: EventSender| {
+        while let Some(event) = events.next().await {
+            sender.send(event).await;
+        }
+        Ok(())
+    };
+    if is_finite { Response::finite_events(SILENCE_MAX, send) } else { Response::events(SILENCE_MAX, send) }
+}
+
+impl From<WholeResponse> for Answered {
+    fn from(response: WholeResponse) -> Self {
+        Self::Whole(response)
+    }
+}
+
+impl From<Events> for Answered {
+    fn from(events: Events) -> Self {
+        Self::Events(events)
+    }
+}
 
 /// A message as content.
-pub(super) fn json(status: Status, message: PooledBuffer) -> Response {
-    let response = Response::ok(JSON, message);
-    match status {
-        Status::Ok => response,
-        Status::BadRequest => response.with_status(StatusCode::BAD_REQUEST),
-        Status::NotFound => response.with_status(StatusCode::NOT_FOUND),
-    }
+pub(super) fn json(status: Status, message: PooledBuffer) -> WholeResponse {
+    json_response(status_code(status), Octets::Pooled(message))
 }
 
 /// The same for a message that was made elsewhere.
-pub(super) fn json_of(status: Status, message: Vec<u8>) -> Response {
-    let response = Response::ok(JSON, message);
-    match status {
-        Status::Ok => response,
-        Status::BadRequest => response.with_status(StatusCode::BAD_REQUEST),
-        Status::NotFound => response.with_status(StatusCode::NOT_FOUND),
-    }
+pub(super) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
+    json_response(status_code(status), Octets::Owned(message))
 }
 
 /// A refusal that concerns HTTP more than the message; says so in both ways.
-pub(super) fn json_error(status: StatusCode, reason: &'static str) -> Response {
+pub(crate) fn json_error(status: StatusCode, reason: &'static str) -> WholeResponse {
     let mut message = PooledBuffer::take();
     write_error(&mut message, None, &Error::new(ErrorCode::INVALID_REQUEST, reason));
-    Response::ok(JSON, message).with_status(status)
+    json_response(status, Octets::Pooled(message))
+}
+
+const fn json_response(status: StatusCode, content: Octets) -> WholeResponse {
+    WholeResponse { status, field_lines: JSON, content }
+}
+
+const fn status_code(status: Status) -> StatusCode {
+    match status {
+        Status::Ok => StatusCode::OK,
+        Status::BadRequest => StatusCode::BAD_REQUEST,
+        Status::NotFound => StatusCode::NOT_FOUND,
+    }
 }
 
 /// A notification or a response of the client has been taken.
-pub(super) fn accepted() -> Response {
-    Response::new(StatusCode::ACCEPTED)
+pub(crate) const fn accepted() -> WholeResponse {
+    WholeResponse::new(StatusCode::ACCEPTED)
 }
 
-pub(super) fn method_not_allowed() -> Response {
+pub(super) fn method_not_allowed() -> WholeResponse {
     json_error(StatusCode::METHOD_NOT_ALLOWED, "this endpoint takes POST, and GET and DELETE for sessions")
         .with_field("Allow", "POST, GET, DELETE")
 }
 
 /// A message as an event. Messages are JSON, which is UTF-8.
-pub(super) fn event(message: &[u8]) -> Event {
+pub(crate) fn event(message: &[u8]) -> Event {
     Event::data(&String::from_utf8_lossy(message)).with_type("message")
 }
 
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
 /// After so long without an event, a stream says that it is there.
-pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(15);

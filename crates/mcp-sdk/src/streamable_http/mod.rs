@@ -4,19 +4,27 @@
 mod guard;
 mod post;
 mod sessions;
+mod events;
 mod answer;
+mod tower;
 
 use std::sync::Arc;
 
 use thruway_message::{FieldLines, Method};
 use thruway_net::PooledBuffer;
-use thruway_server::{Answer, Handler, IntoResponse, Rejection, Request, Response, StatusCode};
+use thruway_server::{Handler, IntoResponse, Rejection, Request, StatusCode};
 
 use crate::authorization::{Authorization, Caller, Challenge};
 use crate::dispatch::Status;
+use crate::http_response::WholeResponse;
 use crate::server::McpServer;
-use answer::{json, json_error, method_not_allowed};
+use answer::{Answer, json, method_not_allowed};
 use guard::Guard;
+
+pub(crate) use answer::{SILENCE_MAX, accepted, event, json_error};
+pub use tower::{McpBody, McpService};
+
+pub(crate) use post::{is_json, unsupported_media_type};
 
 /// The MCP endpoint of a server: mount it in a router at `/mcp` or wherever you like.
 ///
@@ -74,44 +82,62 @@ impl McpEndpoint {
 }
 
 impl Handler for McpEndpoint {
-    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        if !self.endpoint.guard.allows(request.field_lines()) {
-            return Answer::Now(json_error(
-                StatusCode::FORBIDDEN,
-                "requests to this host or from this page are not allowed",
-            ));
-        }
-        // Nothing is kept of those who may not.
-        let caller = match self.endpoint.identify(request.field_lines()) {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> thruway_server::Answer {
+        let caller = match self.endpoint.admit(request.field_lines()) {
             Ok(caller) => caller,
-            Err(challenge) => return Answer::Now(challenge.into_response()),
+            Err(refusal) => return thruway_server::Answer::Now(refusal.into()),
         };
         if request.has_whole_content() {
-            return self.endpoint.handle(request.method(), request.field_lines(), caller, request.content());
+            return self
+                .endpoint
+                .handle(request.method(), request.field_lines(), caller, request.content())
+                .into();
         }
         let endpoint = self.endpoint.clone();
         let mut request = request.take_owned();
-        Answer::later(async move {
+        thruway_server::Answer::later(async move {
             let content = match request.content().collect(MESSAGE_BYTES_MAX).await {
                 Ok(content) => content,
                 Err(error) => return Rejection::from(error).into_response(),
             };
             match endpoint.handle(request.method(), request.field_lines(), caller, &content) {
-                Answer::Now(response) => response,
-                Answer::Later(later) => later.await,
+                Answer::Now(answered) => answered.into(),
+                Answer::Later(later) => later.await.into(),
             }
         })
     }
 }
 
+impl McpEndpoint {
+    pub(crate) fn server(&self) -> &McpServer {
+        &self.endpoint.server
+    }
+
+    /// Whoever sent a request with these fields, if they may.
+    pub(crate) fn admit(&self, fields: FieldLines<'_>) -> Result<Caller, WholeResponse> {
+        self.endpoint.admit(fields)
+    }
+}
+
 impl Endpoint {
+    /// Whoever sent a request with these fields, if they may. To be asked before anything is kept of the request.
+    fn admit(&self, fields: FieldLines<'_>) -> Result<Caller, WholeResponse> {
+        if !self.guard.allows(fields) {
+            return Err(json_error(
+                StatusCode::FORBIDDEN,
+                "requests to this host or from this page are not allowed",
+            ));
+        }
+        self.identify(fields).map_err(Challenge::into_response)
+    }
+
     fn handle(&self, method: Method<'_>, fields: FieldLines<'_>, caller: Caller, content: &[u8]) -> Answer {
         let incoming = Incoming { server: &self.server, fields, caller };
         match method {
             Method::Post => post::handle(&incoming, content),
             Method::Get => sessions::handle_get(&incoming),
-            Method::Delete => Answer::Now(sessions::handle_delete(&incoming)),
-            _ => Answer::Now(method_not_allowed()),
+            Method::Delete => Answer::now(sessions::handle_delete(&incoming)),
+            _ => Answer::now(method_not_allowed()),
         }
     }
 
@@ -128,10 +154,10 @@ impl Endpoint {
 
 impl Incoming<'_> {
     /// A refusal for want of `scopes`, with the error that says so.
-    fn forbid(&self, error: PooledBuffer, scopes: &[String]) -> Response {
+    fn forbid(&self, error: PooledBuffer, scopes: &[String]) -> WholeResponse {
         self.caller.forbid(json(Status::Ok, error), scopes)
     }
 }
 
 /// The longest message: 4 MiB.
-const MESSAGE_BYTES_MAX: usize = 4 << 20;
+pub(crate) const MESSAGE_BYTES_MAX: usize = 4 << 20;

@@ -6,26 +6,28 @@ use thruway_mcp::schema::methods;
 use thruway_mcp::{Era, dual_era};
 use thruway_message::FieldLines;
 use thruway_net::PooledBuffer;
-use thruway_server::{Answer, Response, StatusCode};
+use thruway_server::StatusCode;
 
-use super::answer::{SILENCE_MAX, event, json, json_error, json_of};
+use super::answer::{Answer, json, json_error, json_of};
+use super::events::Events;
 use super::{Incoming, sessions};
 use crate::dispatch::{Exchange, Outgoing, Reply, Status, modern};
+use crate::http_response::WholeResponse;
 
 pub(super) fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
     if let Some(refusal) = refusal(incoming.fields) {
-        return Answer::Now(refusal);
+        return Answer::now(refusal);
     }
     if let Some(batch) = json_rpc::split_batch(content) {
         return sessions::handle_batch(incoming, batch);
     }
     match json_rpc::parse(content) {
         Ok(Message::Request(request)) => handle_request(incoming, &request),
-        Ok(message) => Answer::Now(sessions::handle_other(incoming, &message)),
+        Ok(message) => Answer::now(sessions::handle_other(incoming, &message)),
         Err(invalid) => {
             let mut output = PooledBuffer::take();
             write_error(&mut output, invalid.id.as_ref(), &invalid.error);
-            Answer::Now(json(Status::BadRequest, output))
+            Answer::now(json(Status::BadRequest, output))
         }
     }
 }
@@ -36,7 +38,7 @@ fn handle_request(incoming: &Incoming<'_>, request: &Request<'_>) -> Answer {
         Ok(params) => params,
         Err(error) => {
             write_error(&mut output, Some(&request.id), &error);
-            return Answer::Now(json(Status::BadRequest, output));
+            return Answer::now(json(Status::BadRequest, output));
         }
     };
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
@@ -49,8 +51,8 @@ fn handle_request(incoming: &Incoming<'_>, request: &Request<'_>) -> Answer {
             &incoming.caller,
             &mut output,
         ) {
-            Reply::Now(status) => Answer::Now(json(status, output)),
-            Reply::Forbidden(scopes) => Answer::Now(incoming.forbid(output, &scopes)),
+            Reply::Now(status) => Answer::now(json(status, output)),
+            Reply::Forbidden(scopes) => Answer::now(incoming.forbid(output, &scopes)),
             Reply::Later(exchange) => later(exchange, request.method == methods::SUBSCRIPTIONS_LISTEN),
         },
         Era::Legacy => sessions::handle_request(incoming, version, request, &params, output),
@@ -60,39 +62,18 @@ fn handle_request(incoming: &Incoming<'_>, request: &Request<'_>) -> Answer {
 /// What is said before the answer makes it a stream of events. If the client goes, the exchange goes too.
 fn later(mut exchange: Exchange, is_subscription: bool) -> Answer {
     Answer::later(async move {
-        let first = match exchange.next().await {
-            Some(Outgoing::Answer(message, status)) => return json_of(status, message),
-            Some(said) => said,
-            None => return json_error(StatusCode::INTERNAL_SERVER_ERROR, "there is no answer"),
-        };
-        let send = async move |mut events: thruway_server::EventSender| {
-            let mut next = Some(first);
-            while let Some(outgoing) = next {
-                if let Some(message) = outgoing.into_message() {
-                    events.send(event(&message)).await;
-                }
-                next = exchange.next().await;
-            }
-            Ok(())
-        };
-        if is_subscription {
-            Response::events(SILENCE_MAX, send)
-        } else {
-            Response::finite_events(SILENCE_MAX, send)
+        match exchange.next().await {
+            Some(Outgoing::Answer(message, status)) => json_of(status, message).into(),
+            Some(said) => Events::Exchange { first: Some(said), exchange, is_subscription }.into(),
+            None => json_error(StatusCode::INTERNAL_SERVER_ERROR, "there is no answer").into(),
         }
     })
 }
 
 /// What of HTTP is wrong with a message.
-fn refusal(fields: FieldLines<'_>) -> Option<Response> {
-    let is_json = fields
-        .field("content-type")
-        .is_some_and(|value| media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json"));
-    if !is_json {
-        return Some(json_error(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "a message must have the content type `application/json`",
-        ));
+fn refusal(fields: FieldLines<'_>) -> Option<WholeResponse> {
+    if !is_json(fields) {
+        return Some(unsupported_media_type());
     }
     let mut accepted = fields.all("accept").peekable();
     if accepted.peek().is_some() && !accepted.any(|value| accepts(value.as_bytes())) {
@@ -102,6 +83,16 @@ fn refusal(fields: FieldLines<'_>) -> Option<Response> {
         ));
     }
     None
+}
+
+pub(crate) fn is_json(fields: FieldLines<'_>) -> bool {
+    fields
+        .field("content-type")
+        .is_some_and(|value| media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json"))
+}
+
+pub(crate) fn unsupported_media_type() -> WholeResponse {
+    json_error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a message must have the content type `application/json`")
 }
 
 fn accepts(value: &[u8]) -> bool {
@@ -119,7 +110,7 @@ fn media_type(value: &[u8]) -> &[u8] {
 }
 
 /// A batch where there is none.
-pub(super) fn unexpected_batch() -> Response {
+pub(super) fn unexpected_batch() -> WholeResponse {
     let mut output = PooledBuffer::take();
     write_error(
         &mut output,

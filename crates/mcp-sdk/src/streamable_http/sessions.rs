@@ -10,12 +10,14 @@ use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{CancelledNotificationParams, methods};
 use thruway_mcp::{Era, Revision};
 use thruway_net::PooledBuffer;
-use thruway_server::{Answer, EventSender, Response, StatusCode};
+use thruway_server::StatusCode;
 
 use super::Incoming;
-use super::answer::{SILENCE_MAX, accepted, event, json, json_error, json_of, method_not_allowed};
+use super::answer::{Answer, accepted, json, json_error, json_of, method_not_allowed};
+use super::events::Events;
 use super::post::unexpected_batch;
-use crate::dispatch::{Exchange, Outgoing, Reply, Said, Status, legacy, modern};
+use crate::dispatch::{Exchange, Outgoing, Reply, Said, Status, legacy};
+use crate::http_response::WholeResponse;
 use crate::server::LegacySessions;
 use crate::session::{Event, EventId, EventKind, EventStream, InFlightGuard, InUse, Session};
 
@@ -28,11 +30,11 @@ pub(super) fn handle_request(
     mut output: PooledBuffer,
 ) -> Answer {
     if request.method == methods::INITIALIZE {
-        return Answer::Now(initialize(incoming, request, output));
+        return Answer::now(initialize(incoming, request, output));
     }
     let (session, revision) = match session_of(incoming, version) {
         Ok(found) => found,
-        Err(refusal) => return Answer::Now(refusal),
+        Err(refusal) => return Answer::now(refusal),
     };
     match legacy::handle_request(
         incoming.server,
@@ -43,13 +45,13 @@ pub(super) fn handle_request(
         &incoming.caller,
         &mut output,
     ) {
-        Reply::Now(status) => Answer::Now(json(status, output)),
-        Reply::Forbidden(scopes) => Answer::Now(incoming.forbid(output, &scopes)),
+        Reply::Now(status) => Answer::now(json(status, output)),
+        Reply::Forbidden(scopes) => Answer::now(incoming.forbid(output, &scopes)),
         Reply::Later(exchange) => later(exchange, session, request),
     }
 }
 
-fn initialize(incoming: &Incoming<'_>, request: &Request<'_>, mut output: PooledBuffer) -> Response {
+fn initialize(incoming: &Incoming<'_>, request: &Request<'_>, mut output: PooledBuffer) -> WholeResponse {
     let session = legacy::initialize(incoming.server, request, &mut output);
     let response = json(Status::Ok, output);
     match (session, incoming.server.shared.options.legacy_sessions) {
@@ -65,7 +67,7 @@ fn initialize(incoming: &Incoming<'_>, request: &Request<'_>, mut output: Pooled
 fn session_of(
     incoming: &Incoming<'_>,
     version: Option<&str>,
-) -> Result<(Option<Arc<Session>>, Revision), Response> {
+) -> Result<(Option<Arc<Session>>, Revision), WholeResponse> {
     let version = match version.map(str::parse::<Revision>) {
         None => None,
         Some(Ok(revision)) => Some(revision),
@@ -100,7 +102,7 @@ fn later(exchange: Exchange, session: Option<Arc<Session>>, request: &Request<'_
     let Some(session) = session else {
         return Answer::later(async move {
             // There is no stream that anything but the answer could go to without a session.
-            json_of(Status::Ok, answers_of(vec![exchange]).await.pop().unwrap_or_default())
+            json_of(Status::Ok, answers_of(vec![exchange]).await.pop().unwrap_or_default()).into()
         });
     };
     let in_flight = match begin(&session, request) {
@@ -108,7 +110,7 @@ fn later(exchange: Exchange, session: Option<Arc<Session>>, request: &Request<'_
         Err(error) => {
             let mut output = PooledBuffer::take();
             write_error(&mut output, Some(&request.id), &error);
-            return Answer::Now(json(Status::BadRequest, output));
+            return Answer::now(json(Status::BadRequest, output));
         }
     };
     let stream = session.streams.begin();
@@ -117,11 +119,11 @@ fn later(exchange: Exchange, session: Option<Arc<Session>>, request: &Request<'_
         match stream.next_after(0).await {
             Some(Event { kind: EventKind::Answer(answer), .. }) => {
                 session.streams.forget(&stream);
-                json_of(Status::Ok, answer.to_vec())
+                json_of(Status::Ok, answer.to_vec()).into()
             }
-            Some(_) => replay(stream, 0, session.revision.primes_event_streams()),
+            Some(_) => Events::replay(stream, 0, session.revision.primes_event_streams()).into(),
             // It was cancelled.
-            None => accepted(),
+            None => accepted().into(),
         }
     })
 }
@@ -189,101 +191,61 @@ async fn answers_of(mut exchanges: Vec<Exchange>) -> Vec<Vec<u8>> {
     answers
 }
 
-/// Sends what comes after event `after` of a stream.
-fn replay(stream: Arc<EventStream>, after: u64, is_primed: bool) -> Response {
-    Response::finite_events(SILENCE_MAX, async move |mut events: EventSender| {
-        if is_primed {
-            events.send(only_id(stream.id(after))).await;
-        }
-        let mut last = after;
-        while let Some(next) = stream.next_after(last).await {
-            last = next.number;
-            let id = stream.id(last);
-            match next.kind {
-                EventKind::Message(message) | EventKind::Answer(message) => {
-                    events.send(event(&message).with_id(&id.to_string())).await;
-                }
-                EventKind::Disconnect(retry) => {
-                    events.send(only_id(id).with_retry(retry)).await;
-                    break;
-                }
-            }
-        }
-        Ok(())
-    })
-}
-
-/// An event without a message: a client that has seen it can come back for what follows.
-fn only_id(id: EventId) -> thruway_server::Event {
-    thruway_server::Event::data("").with_id(&id.to_string())
-}
-
 /// A stream of what the server has to say by itself, or of what a client has missed.
 pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
     if incoming.server.shared.options.legacy_sessions == LegacySessions::Stateless {
-        return Answer::Now(method_not_allowed());
+        return Answer::now(method_not_allowed());
     }
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     if is_modern(version) {
-        return Answer::Now(method_not_allowed());
+        return Answer::now(method_not_allowed());
     }
     let session = match session_of(incoming, version) {
         Ok((Some(session), _)) => session,
-        Ok((None, _)) => return Answer::Now(method_not_allowed()),
-        Err(_) if incoming.fields.field(SESSION_ID).is_none() => return Answer::Now(method_not_allowed()),
-        Err(refusal) => return Answer::Now(refusal),
+        Ok((None, _)) => return Answer::now(method_not_allowed()),
+        Err(_) if incoming.fields.field(SESSION_ID).is_none() => return Answer::now(method_not_allowed()),
+        Err(refusal) => return Answer::now(refusal),
     };
     if let Some(last) = incoming.fields.field("last-event-id") {
         match last.as_str().and_then(|last| last.parse().ok()) {
             // The stream of what the server says by itself keeps nothing: it just goes on.
             Some(EventId { stream: 0, .. }) => {}
-            Some(id) => return Answer::Now(take_up(&session, id)),
-            None => return Answer::Now(no_such_event()),
+            Some(id) => return take_up(&session, id),
+            None => return Answer::now(no_such_event()),
         }
     }
     let session = InUse::new(session);
-    Answer::Now(Response::events(SILENCE_MAX, async move |mut events: EventSender| {
-        if session.revision.primes_event_streams() {
-            events.send(thruway_server::Event::data("").with_id(STANDALONE_EVENT_ID)).await;
-        }
-        loop {
-            tokio::select! {
-                () = session.ended() => return Ok(()),
-                change = session.subscription.next() => {
-                    events.send(event(&modern::notification(&change, None))).await;
-                }
-            }
-        }
-    }))
+    let is_to_be_primed = session.revision.primes_event_streams();
+    Answer::now(Events::Standalone { session, is_to_be_primed })
 }
 
 /// Goes on with a stream after an event of it.
-fn take_up(session: &Session, id: EventId) -> Response {
+fn take_up(session: &Session, id: EventId) -> Answer {
     match session.streams.find(id.stream) {
-        Some(stream) => replay(stream, id.event, false),
-        None => no_such_event(),
+        Some(stream) => Answer::now(Events::replay(stream, id.event, false)),
+        None => Answer::now(no_such_event()),
     }
 }
 
 /// Not 404, which would say that the session has ended.
-fn no_such_event() -> Response {
+fn no_such_event() -> WholeResponse {
     json_error(StatusCode::BAD_REQUEST, "`Last-Event-ID` is no event of this session, or it is forgotten")
 }
 
 /// The end of a session.
-pub(super) fn handle_delete(incoming: &Incoming<'_>) -> Response {
+pub(super) fn handle_delete(incoming: &Incoming<'_>) -> WholeResponse {
     let Some(id) = incoming.fields.field(SESSION_ID).and_then(|value| value.as_str()) else {
         return method_not_allowed();
     };
     if incoming.server.shared.sessions.remove(id, incoming.caller.principal().as_deref()) {
-        Response::new(StatusCode::NO_CONTENT)
+        WholeResponse::new(StatusCode::NO_CONTENT)
     } else {
         json_error(StatusCode::NOT_FOUND, "there is no such session, or it has ended")
     }
 }
 
 /// A notification, or a response to a request of the server.
-pub(super) fn handle_other(incoming: &Incoming<'_>, message: &Message<'_>) -> Response {
+pub(super) fn handle_other(incoming: &Incoming<'_>, message: &Message<'_>) -> WholeResponse {
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     if is_modern(version) {
         return match message {
@@ -326,21 +288,21 @@ fn handle_notification(session: &Session, notification: &Notification<'_>) {
 pub(super) fn handle_batch(incoming: &Incoming<'_>, batch: Result<Vec<&RawValue>, Error>) -> Answer {
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     if is_modern(version) {
-        return Answer::Now(unexpected_batch());
+        return Answer::now(unexpected_batch());
     }
     let (session, revision) = match session_of(incoming, version) {
         Ok(found) => found,
-        Err(refusal) => return Answer::Now(refusal),
+        Err(refusal) => return Answer::now(refusal),
     };
     if !revision.has_batches() {
-        return Answer::Now(unexpected_batch());
+        return Answer::now(unexpected_batch());
     }
     let messages = match batch {
         Ok(messages) => messages,
         Err(error) => {
             let mut output = PooledBuffer::take();
             write_error(&mut output, None, &error);
-            return Answer::Now(json(Status::BadRequest, output));
+            return Answer::now(json(Status::BadRequest, output));
         }
     };
     let mut answers = Vec::new();
@@ -353,12 +315,12 @@ pub(super) fn handle_batch(incoming: &Incoming<'_>, batch: Result<Vec<&RawValue>
         }
     }
     match session {
-        _ if answers.is_empty() && exchanges.is_empty() => Answer::Now(accepted()),
-        _ if exchanges.is_empty() => Answer::Now(json_of(Status::Ok, as_array(&answers))),
-        Some(session) => Answer::Now(batch_as_events(&session, &answers, exchanges)),
+        _ if answers.is_empty() && exchanges.is_empty() => Answer::now(accepted()),
+        _ if exchanges.is_empty() => Answer::now(json_of(Status::Ok, as_array(&answers))),
+        Some(session) => Answer::now(batch_as_events(&session, &answers, exchanges)),
         None => Answer::later(async move {
             answers.extend(answers_of(exchanges.into_iter().map(|(exchange, _)| exchange).collect()).await);
-            json_of(Status::Ok, as_array(&answers))
+            json_of(Status::Ok, as_array(&answers)).into()
         }),
     }
 }
@@ -368,7 +330,7 @@ fn batch_as_events(
     session: &Session,
     answers: &[Vec<u8>],
     exchanges: Vec<(Exchange, Option<InFlightGuard>)>,
-) -> Response {
+) -> Events {
     let stream = session.streams.begin();
     let ends = EndsStream::new(&stream);
     if !answers.is_empty() {
@@ -379,7 +341,7 @@ fn batch_as_events(
             spawn(exchange, in_flight, ends.clone());
         }
     }
-    replay(stream, 0, session.revision.primes_event_streams())
+    Events::replay(stream, 0, session.revision.primes_event_streams())
 }
 
 /// What comes of one message of a batch.
@@ -454,10 +416,6 @@ fn as_array(answers: &[Vec<u8>]) -> Vec<u8> {
     array.push(b']');
     array
 }
-
-/// The id that the standalone stream begins with. What is told there is noted with the session until it is sent, so a
-/// client that comes back with it just listens again.
-const STANDALONE_EVENT_ID: &str = "0-0";
 
 /// How many requests of one session are handled at a time.
 const IN_FLIGHT_MAX: usize = 1000;

@@ -9,7 +9,7 @@ use thruway_mcp_sdk::{
 use crate::http::{Message, Session, Site, request};
 
 /// Tokens that say whose they are: `name/scope,scope`.
-struct Plain;
+pub(crate) struct Plain;
 
 impl VerifyToken for Plain {
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use thruway_mcp_sdk::{McpEndpoint, McpServer, Revision};
+use thruway_mcp_sdk::{McpServer, Revision};
+use thruway_server::Handler;
 use thruway_testkit::scene::{Client, Scene};
 
 /// A server and its endpoint.
@@ -15,6 +16,7 @@ pub(crate) struct Site {
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) method: &'static str,
+    pub(crate) target: String,
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) content: Vec<u8>,
 }
@@ -51,8 +53,8 @@ impl Site {
         Self { scene: Scene::new(server.endpoint()) }
     }
 
-    /// The same with an endpoint that is set up already.
-    pub(crate) fn of(endpoint: McpEndpoint) -> Self {
+    /// The same with an endpoint that is set up already, or several.
+    pub(crate) fn of(endpoint: impl Handler) -> Self {
         Self { scene: Scene::new(endpoint) }
     }
 
@@ -125,7 +127,8 @@ impl Message {
     }
 
     pub(crate) fn post_octets(content: impl Into<Vec<u8>>) -> Self {
-        let message = Self { method: "POST", fields: Vec::new(), content: content.into() };
+        let message =
+            Self { method: "POST", target: MCP.to_owned(), fields: Vec::new(), content: content.into() };
         message
             .with_field("Host", "localhost:8080")
             .with_field("Content-Type", "application/json")
@@ -133,8 +136,13 @@ impl Message {
     }
 
     pub(crate) fn without_content(method: &'static str) -> Self {
-        let message = Self { method, fields: Vec::new(), content: Vec::new() };
+        let message = Self { method, target: MCP.to_owned(), fields: Vec::new(), content: Vec::new() };
         message.with_field("Host", "localhost").with_field("Accept", "text/event-stream")
+    }
+
+    /// The same for another target.
+    pub(crate) fn to(self, target: impl Into<String>) -> Self {
+        Self { target: target.into(), ..self }
     }
 
     /// The same with another field, in the place of those with the same name.
@@ -151,7 +159,7 @@ impl Message {
 
     /// The request. The length is told unless a transfer coding is.
     pub(crate) fn to_octets(&self) -> Vec<u8> {
-        let mut octets = format!("{} /mcp HTTP/1.1\r\n", self.method).into_bytes();
+        let mut octets = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
         for (name, value) in &self.fields {
             octets.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
         }
@@ -247,6 +255,15 @@ impl Exchange {
         }
     }
 
+    /// The lines of the next event.
+    pub(crate) async fn next_lines(&mut self) -> String {
+        self.until(|exchange| {
+            let end = find(&exchange.content, b"\n\n")?;
+            Some(String::from_utf8(exchange.content.drain(..end + 2).collect()).unwrap())
+        })
+        .await
+    }
+
     /// The next event, if it is there.
     pub(crate) fn take_event(&mut self) -> Option<Event> {
         loop {
@@ -301,7 +318,7 @@ impl Response {
 
     /// The one message that is the content.
     pub(crate) fn message(&self) -> Value {
-        assert!(self.head.contains("Content-Type: application/json\r\n"), "{}", self.head);
+        assert_eq!(self.field("content-type"), Some("application/json"), "{}", self.head);
         serde_json::from_slice(&self.content).unwrap()
     }
 
@@ -325,6 +342,9 @@ impl Response {
 fn find(octets: &[u8], what: &[u8]) -> Option<usize> {
     octets.windows(what.len()).position(|window| window == what)
 }
+
+/// Where the endpoint is.
+const MCP: &str = "/mcp";
 
 /// A minute of virtual time.
 const STEPS_MAX: usize = 60_000;

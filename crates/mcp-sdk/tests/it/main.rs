@@ -26,6 +26,10 @@ mod legacy;
 mod sessions;
 mod resumption;
 mod batches;
+mod sse;
+
+// the same in applications of others
+mod tower;
 
 // streams
 mod stdio;

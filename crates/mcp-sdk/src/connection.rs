@@ -1,6 +1,7 @@
-//! One client on a pair of streams.
+//! One client on a connection of its own, whose messages come one after another and whose answers go the same way.
+//!
+//! Bindings bring the messages and frame the answers; nothing here reads or writes.
 
-use std::io;
 use std::sync::Arc;
 
 use thruway_mcp::json_rpc::{self, Error, ErrorCode, Message, Request, write_error};
@@ -10,16 +11,13 @@ use thruway_mcp::{Era, Revision, dual_era};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::input::Input;
-use super::lines::{LINE_BYTES_MAX, Line, Lines};
-use super::output::Output;
 use crate::authorization::Caller;
 use crate::dispatch::{Exchange, Reply, legacy, modern};
 use crate::server::McpServer;
 use crate::session::{InFlight, Session};
 
 /// What is known of the client, and what it waits for.
-struct Connection {
+pub(crate) struct Connection {
     server: McpServer,
     /// Begun by `initialize`, which makes the client one of the legacy era.
     session: Option<LocalSession>,
@@ -36,92 +34,37 @@ struct LocalSession {
 }
 
 /// Gives up what is being handled when the connection is over, however that comes about.
-struct CancelAtEnd(InFlight);
-
-/// Serves a client until it has closed the input and everything is answered.
-pub(crate) async fn serve(server: McpServer, mut input: Input, mut output: Output) -> io::Result<()> {
-    let (outbox, mut messages) = mpsc::channel(MESSAGES_MAX);
-    let mut connection = Connection { server, session: None, in_flight: InFlight::default(), outbox };
-    let _cancel = CancelAtEnd(connection.in_flight.clone());
-    let mut lines = Lines::default();
-    let mut answers = Vec::new();
-    loop {
-        tokio::select! {
-            message = messages.recv() => {
-                answers.extend(message.unwrap_or_default());
-                while answers.len() <= IDLE_BYTES_MAX && let Ok(message) = messages.try_recv() {
-                    answers.extend(message);
-                }
-            }
-            read = input.read(lines.room()) => {
-                if read? == 0 {
-                    break;
-                }
-                while connection.handle_lines(&mut lines, &mut answers) {
-                    output.write(&answers).await?;
-                    answers.clear();
-                }
-            }
-        }
-        output.write(&answers).await?;
-        answers.clear();
-        answers.shrink_to(IDLE_BYTES_MAX);
-    }
-    if let Some(line) = lines.rest() {
-        connection.handle_message(line, &mut answers);
-        output.write(&answers).await?;
-    }
-    finish(connection, messages, &mut output).await
-}
-
-/// Answers what is being handled; subscriptions have no answer, and what asks the client will get none.
-async fn finish(
-    connection: Connection,
-    mut messages: mpsc::Receiver<Vec<u8>>,
-    output: &mut Output,
-) -> io::Result<()> {
-    connection.in_flight.cancel_subscriptions();
-    drop(connection);
-    while let Some(message) = messages.recv().await {
-        output.write(&message).await?;
-    }
-    Ok(())
-}
+pub(crate) struct CancelAtEnd(InFlight);
 
 impl Connection {
-    /// Handles the lines that are there, until the answers are enough to be sent; whether there may be more.
-    fn handle_lines(&mut self, lines: &mut Lines, answers: &mut Vec<u8>) -> bool {
-        while let Some(line) = lines.next() {
-            match line {
-                Line::Whole(line) if line.trim_ascii().is_empty() => {}
-                Line::Whole(line) => self.handle_message(line, answers),
-                Line::TooLong => {
-                    let reason = format!("a message may have {LINE_BYTES_MAX} octets");
-                    write_error(answers, None, &Error::new(ErrorCode::INVALID_REQUEST, reason));
-                    answers.push(b'\n');
-                }
-            }
-            if answers.len() > IDLE_BYTES_MAX {
-                return true;
-            }
-        }
-        false
+    /// A connection of `server`, and what it sends besides the answers that are there at once.
+    pub(crate) fn new(server: McpServer) -> (Self, mpsc::Receiver<Vec<u8>>) {
+        let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
+        (Self { server, session: None, in_flight: InFlight::default(), outbox }, messages)
     }
 
-    /// Handles a message, or several that came as one array.
-    fn handle_message(&mut self, line: &[u8], answers: &mut Vec<u8>) {
-        let start = answers.len();
-        match json_rpc::split_batch(line) {
-            None => self.handle_one(line, answers),
-            Some(batch) => self.handle_batch(batch, answers),
-        }
-        if answers.len() > start {
-            answers.push(b'\n');
+    /// What gives up, when it is dropped, whatever is being handled then: even if the connection has gone before.
+    pub(crate) fn cancel_at_end(&self) -> CancelAtEnd {
+        CancelAtEnd(self.in_flight.clone())
+    }
+
+    /// Nothing more will come: subscriptions have no answer, and what asks the client will get none.
+    pub(crate) fn finish(self) {
+        self.in_flight.cancel_subscriptions();
+    }
+
+    /// Handles a message of `caller`, or several that came as one array. Appends one message, or none if nothing is
+    /// answered at once.
+    pub(crate) fn handle_message(&mut self, caller: &Caller, message: &[u8], answers: &mut Vec<u8>) {
+        match json_rpc::split_batch(message) {
+            None => self.handle_one(caller, message, answers),
+            Some(batch) => self.handle_batch(caller, batch, answers),
         }
     }
 
     fn handle_batch(
         &mut self,
+        caller: &Caller,
         batch: Result<Vec<&serde_json::value::RawValue>, Error>,
         answers: &mut Vec<u8>,
     ) {
@@ -138,7 +81,7 @@ impl Connection {
         for message in messages {
             let before = answers.len();
             answers.push(if before == start { b'[' } else { b',' });
-            self.handle_one(message.get().as_bytes(), answers);
+            self.handle_one(caller, message.get().as_bytes(), answers);
             if answers.len() == before + 1 {
                 // Nothing is answered, or only later, by a message of its own.
                 answers.truncate(before);
@@ -150,9 +93,9 @@ impl Connection {
     }
 
     /// Appends the answer to a message, if it is there at once.
-    fn handle_one(&mut self, message: &[u8], answers: &mut Vec<u8>) {
+    fn handle_one(&mut self, caller: &Caller, message: &[u8], answers: &mut Vec<u8>) {
         match json_rpc::parse(message) {
-            Ok(Message::Request(request)) => self.handle_request(&request, answers),
+            Ok(Message::Request(request)) => self.handle_request(caller, &request, answers),
             Ok(Message::Response(response)) => {
                 if let Some(session) = self.session() {
                     session.pending.handle_response(&response);
@@ -169,28 +112,18 @@ impl Connection {
         }
     }
 
-    fn handle_request(&mut self, request: &Request<'_>, answers: &mut Vec<u8>) {
+    fn handle_request(&mut self, caller: &Caller, request: &Request<'_>, answers: &mut Vec<u8>) {
         let params = match Params::parse(request.params) {
             Ok(params) => params,
             Err(error) => return write_error(answers, Some(&request.id), &error),
         };
         let reply = match dual_era::era_of(&request.method, &params, None) {
-            Era::Modern => {
-                modern::handle_request(&self.server, request, &params, None, &Caller::Local, answers)
-            }
+            Era::Modern => modern::handle_request(&self.server, request, &params, None, caller, answers),
             Era::Legacy if request.method == methods::INITIALIZE => return self.initialize(request, answers),
             Era::Legacy => {
                 let session = self.session();
                 let revision = session.map_or(Revision::LATEST_LEGACY, |session| session.revision);
-                legacy::handle_request(
-                    &self.server,
-                    session,
-                    revision,
-                    request,
-                    &params,
-                    &Caller::Local,
-                    answers,
-                )
+                legacy::handle_request(&self.server, session, revision, request, &params, caller, answers)
             }
         };
         if let Reply::Later(exchange) = reply {
@@ -227,7 +160,7 @@ impl Connection {
         let forward = async move {
             while let Some(outgoing) = exchange.next().await {
                 let Some(message) = outgoing.into_message() else { continue };
-                if outbox.send(line(message)).await.is_err() {
+                if outbox.send(message).await.is_err() {
                     return;
                 }
             }
@@ -252,7 +185,7 @@ async fn tell_changes(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) 
     loop {
         let change = session.subscription.next().await;
         let Some(outbox) = outbox.upgrade() else { return };
-        if outbox.send(line(modern::notification(&change, None))).await.is_err() {
+        if outbox.send(modern::notification(&change, None)).await.is_err() {
             return;
         }
     }
@@ -271,18 +204,9 @@ impl Drop for CancelAtEnd {
     }
 }
 
-fn line(mut message: Vec<u8>) -> Vec<u8> {
-    message.push(b'\n');
-    message
-}
-
 /// How many messages wait to be written before handlers do.
 const MESSAGES_MAX: usize = 64;
 
 /// How many requests are handled at a time, subscriptions among them; more are refused. To read no further instead would
 /// lock those out that wait for the client: its answers come the same way.
 const IN_FLIGHT_MAX: usize = 20_000;
-
-/// More answers than this are sent before the next message is handled; a larger buffer is given back when there is nothing
-/// in it.
-const IDLE_BYTES_MAX: usize = 256 << 10;

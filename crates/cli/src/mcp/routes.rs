@@ -1,0 +1,21 @@
+//! Where the demo server is, for clients of every age.
+
+use thruway_server::Router;
+
+use super::demo;
+
+/// Adds the endpoints of the demo server to `router`.
+pub(crate) fn mount(router: Router) -> Router {
+    let endpoint = demo::server().endpoint();
+    let sse = endpoint.sse_endpoints(MESSAGE_PATH);
+    router.any(PATH, endpoint).get(SSE_PATH, sse.stream()).post(MESSAGE_PATH, sse.messages())
+}
+
+/// Where clients look first.
+pub(super) const PATH: &str = "/mcp";
+
+/// Where clients look that know HTTP with SSE only.
+pub(super) const SSE_PATH: &str = "/sse";
+
+/// Where these are told to send their messages.
+const MESSAGE_PATH: &str = "/message";

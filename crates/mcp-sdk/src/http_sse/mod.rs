@@ -1,0 +1,192 @@
+//! HTTP with SSE, the binding of revision 2024-11-05: a GET opens a stream of events, which carries everything that the
+//! server says; what the client says comes by POST to a second endpoint, which the first event names.
+//!
+//! What is said means the same as on any connection: see `connection.rs`.
+
+mod streams;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use thruway_server::{
+    Answer, Event, EventSender, Handler, IntoResponse, Method, Rejection, Request, Response, StatusCode,
+};
+
+use crate::authorization::Caller;
+use crate::connection::Connection;
+use crate::http_response::WholeResponse;
+use crate::server::McpServer;
+use crate::streamable_http::{
+    MESSAGE_BYTES_MAX, McpEndpoint, SILENCE_MAX, accepted, event, is_json, json_error, unsupported_media_type,
+};
+use streams::{OpenStream, Received, Refused, Sender, Streams};
+
+/// The two endpoints for clients that know no revision but 2024-11-05, or its way over HTTP: one that opens a stream and
+/// one that takes messages. Clones are the same endpoints.
+///
+/// A stream is a session, and the session ends with it. It is its caller's: to others, it does not exist.
+#[derive(Clone, Debug)]
+pub struct SseEndpoints {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Says who may come, and whose server it is.
+    endpoint: McpEndpoint,
+    message_path: String,
+    streams: Arc<Streams>,
+}
+
+/// Opens streams.
+struct StreamEndpoint(SseEndpoints);
+
+/// Takes messages.
+struct MessageEndpoint(SseEndpoints);
+
+impl McpEndpoint {
+    /// The endpoints that serve old clients, open to the same hosts and callers as this one. `message_path` is where
+    /// [`messages`](SseEndpoints::messages) is mounted, as clients see it: they are told to send there.
+    ///
+    /// ```
+    /// # use thruway_mcp_sdk::McpServer;
+    /// # use thruway_server::Router;
+    /// let endpoint = McpServer::new("greeter", "1.0.0").endpoint();
+    /// let sse = endpoint.sse_endpoints("/message");
+    /// let router = Router::new()
+    ///     .any("/mcp", endpoint)
+    ///     .get("/sse", sse.stream())
+    ///     .post("/message", sse.messages());
+    /// ```
+    ///
+    /// # Panics
+    /// `message_path` does not begin with `/`, or has more than a path.
+    pub fn sse_endpoints(&self, message_path: impl Into<String>) -> SseEndpoints {
+        let message_path = message_path.into();
+        let is_path = message_path.starts_with('/') && !message_path.contains(['?', '#', '\r', '\n']);
+        assert!(is_path, "`{}` is not a path", message_path.escape_debug());
+        let streams = Arc::new(Streams::new(self.server().shared.options.sessions_max));
+        SseEndpoints { shared: Arc::new(Shared { endpoint: self.clone(), message_path, streams }) }
+    }
+}
+
+impl SseEndpoints {
+    /// Answers GET with a stream: to be mounted where clients are sent, such as `/sse`.
+    pub fn stream(&self) -> impl Handler + use<> {
+        StreamEndpoint(self.clone())
+    }
+
+    /// Takes messages by POST: to be mounted at the path that clients are told.
+    pub fn messages(&self) -> impl Handler + use<> {
+        MessageEndpoint(self.clone())
+    }
+}
+
+impl Handler for StreamEndpoint {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        Answer::Now(self.open(request).unwrap_or_else(Response::from))
+    }
+}
+
+impl StreamEndpoint {
+    fn open(&self, request: &Request<'_>) -> Result<Response, WholeResponse> {
+        let shared = &self.0.shared;
+        let caller = shared.endpoint.admit(request.field_lines())?;
+        if request.method() != Method::Get {
+            return Err(method_not_allowed("GET", "this endpoint opens a stream, by GET"));
+        }
+        let Some(stream) = shared.streams.open(caller.principal()) else {
+            return Err(json_error(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open"));
+        };
+        let server = shared.endpoint.server().clone();
+        let uri = format!("{}?{STREAM_ID}={}", shared.message_path, stream.id());
+        Ok(Response::events(SILENCE_MAX, async move |mut events: EventSender| {
+            events.send(Event::data(&uri).with_type("endpoint")).await;
+            converse(server, stream, events).await;
+            Ok(())
+        }))
+    }
+}
+
+/// Handles what comes, and sends what is answered. Ends only by being dropped, when the client goes or the server drains.
+async fn converse(server: McpServer, mut stream: OpenStream, mut events: EventSender) {
+    let (mut connection, mut messages) = Connection::new(server);
+    let _cancel = connection.cancel_at_end();
+    loop {
+        let message = tokio::select! {
+            Some(message) = messages.recv() => message,
+            Some(received) = stream.receive() => answer(&mut connection, &received),
+            else => return,
+        };
+        if !message.is_empty() {
+            events.send(event(&message)).await;
+        }
+    }
+}
+
+/// What is answered at once, if anything is.
+fn answer(connection: &mut Connection, received: &Received) -> Vec<u8> {
+    let mut answer = Vec::new();
+    connection.handle_message(&received.caller, &received.message, &mut answer);
+    answer
+}
+
+impl Handler for MessageEndpoint {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let (caller, sender) = match self.accept(request) {
+            Ok(accepted) => accepted,
+            Err(refusal) => return Answer::Now(refusal.into()),
+        };
+        if request.has_whole_content() {
+            let message = Bytes::copy_from_slice(request.content());
+            return Answer::Now(send(&sender, caller, message).into());
+        }
+        let mut content = request.take_content();
+        Answer::later(async move {
+            match content.collect(MESSAGE_BYTES_MAX).await {
+                Ok(message) => send(&sender, caller, message).into(),
+                Err(error) => Rejection::from(error).into_response(),
+            }
+        })
+    }
+}
+
+impl MessageEndpoint {
+    /// Whoever sends a message, and to which stream it goes.
+    fn accept(&self, request: &Request<'_>) -> Result<(Caller, Sender), WholeResponse> {
+        let shared = &self.0.shared;
+        let caller = shared.endpoint.admit(request.field_lines())?;
+        if request.method() != Method::Post {
+            return Err(method_not_allowed("POST", "this endpoint takes messages, by POST"));
+        }
+        let id = request.query_string().and_then(stream_id);
+        let owner = caller.principal();
+        let sender =
+            id.and_then(|id| shared.streams.find(id, owner.as_deref())).ok_or_else(no_such_stream)?;
+        if is_json(request.field_lines()) { Ok((caller, sender)) } else { Err(unsupported_media_type()) }
+    }
+}
+
+fn send(sender: &Sender, caller: Caller, message: Bytes) -> WholeResponse {
+    match sender.send(caller, message) {
+        Ok(()) => accepted(),
+        Err(Refused::Full) => json_error(StatusCode::TOO_MANY_REQUESTS, "too many messages are waiting"),
+        Err(Refused::Ended) => no_such_stream(),
+    }
+}
+
+/// The id that a query names.
+fn stream_id(query: &str) -> Option<&str> {
+    query.split('&').find_map(|parameter| parameter.strip_prefix(STREAM_ID)?.strip_prefix('='))
+}
+
+fn no_such_stream() -> WholeResponse {
+    json_error(StatusCode::NOT_FOUND, "there is no such stream, or it has ended")
+}
+
+fn method_not_allowed(allowed: &str, reason: &'static str) -> WholeResponse {
+    json_error(StatusCode::METHOD_NOT_ALLOWED, reason).with_field("Allow", allowed)
+}
+
+/// The parameter of the query that says to which stream a message belongs.
+const STREAM_ID: &str = "sessionId";
