@@ -39,7 +39,7 @@ pub use http_sse::SseEndpoints;
 pub use in_memory::LocalClient;
 pub use registry::{CompletionInput, InvalidUriTemplate, ResourceAnswer, UriParameters};
 pub use server::{LegacySessions, McpServer, McpServerOptions, RegistrationError};
-pub use streamable_http::McpEndpoint;
+pub use streamable_http::{McpBody, McpEndpoint, McpService};
 
 pub use thruway_mcp::{Revision, json_rpc, schema};
 

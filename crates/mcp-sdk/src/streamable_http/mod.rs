@@ -6,6 +6,7 @@ mod post;
 mod sessions;
 mod events;
 mod answer;
+mod tower;
 
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ use answer::{Answer, json, method_not_allowed};
 use guard::Guard;
 
 pub(crate) use answer::{SILENCE_MAX, accepted, event, json_error};
+pub use tower::{McpBody, McpService};
+
 pub(crate) use post::{is_json, unsupported_media_type};
 
 /// The MCP endpoint of a server: mount it in a router at `/mcp` or wherever you like.

@@ -3,11 +3,14 @@
 #[expect(dead_code, reason = "`main` is called by those who run an example")]
 mod programs;
 
+use axum::body::Body;
+use axum::http::Request;
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::ClientCapabilities;
 use thruway_mcp_sdk::{LocalClient, McpServer, Revision};
+use tower_service::Service;
 
-use programs::{booking, calculator, notes};
+use programs::{booking, calculator, mcp_in_axum, notes};
 
 /// A client of each era, with a user who says yes to everything.
 async fn clients(server: &McpServer) -> [LocalClient; 2] {
@@ -67,4 +70,26 @@ async fn notes_become_resources() {
         let refused = call(&mut client, "write", json!({"name": "../etc", "text": ""})).await;
         assert_eq!(refused["isError"], true);
     }
+}
+
+#[tokio::test]
+async fn an_axum_application_is_an_mcp_server_too() {
+    for mut client in clients(&mcp_in_axum::server()).await {
+        let result = call(&mut client, "greet", json!({"name": "Ada"})).await;
+        assert_eq!(result["content"][0]["text"], "Hello, Ada!");
+    }
+    let params = json!({
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    let request =
+        Request::post("/mcp").header("Host", "localhost").header("Content-Type", "application/json");
+    let request = request.body(Body::from(message.to_string())).unwrap();
+    let response = mcp_in_axum::app().call(request).await.unwrap();
+    assert!(response.status() == 200 && response.headers().contains_key("mcp-session-id"));
+    let content = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    let answer: Value = serde_json::from_slice(&content).unwrap();
+    assert_eq!(answer["result"]["serverInfo"]["name"], "greeter");
 }

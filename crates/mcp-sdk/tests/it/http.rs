@@ -317,7 +317,7 @@ impl Response {
 
     /// The one message that is the content.
     pub(crate) fn message(&self) -> Value {
-        assert!(self.head.contains("Content-Type: application/json\r\n"), "{}", self.head);
+        assert_eq!(self.field("content-type"), Some("application/json"), "{}", self.head);
         serde_json::from_slice(&self.content).unwrap()
     }
 

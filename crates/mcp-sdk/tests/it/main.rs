@@ -27,6 +27,9 @@ mod resumption;
 mod batches;
 mod sse;
 
+// the same in applications of others
+mod tower;
+
 // streams
 mod stdio;
 mod in_memory;

@@ -57,7 +57,8 @@ impl Event {
         let _ = writeln!(self.text, "{field}: {value}");
     }
 
-    fn into_octets(mut self) -> Bytes {
+    /// The event as it is sent, with the empty line that ends it.
+    pub fn into_octets(mut self) -> Bytes {
         self.text.push('\n');
         self.text.into()
     }

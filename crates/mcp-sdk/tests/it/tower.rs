@@ -1,0 +1,145 @@
+//! The endpoint in an axum application, which axum would run elsewhere too.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use axum::Router;
+use axum::body::{Body, HttpBody};
+use axum::http::{Request, Response};
+use serde_json::{Value, json};
+use thruway_mcp_sdk::{Authorization, McpEndpoint, McpService};
+use thruway_server::Tower;
+
+use crate::authorization::Plain;
+use crate::fixtures::{server, text, tool, with_hanging};
+use crate::http::{Message, Site};
+
+/// What axum asks of services, and of their futures.
+const fn assert_is_fit_for_axum<S, F>(_: &S)
+where
+    S: tower_service::Service<Request<Body>, Error = Infallible, Future = F> + Clone + Send + Sync + 'static,
+    F: Send + 'static,
+{
+}
+
+fn app(endpoint: &McpEndpoint) -> Router {
+    let service: McpService = endpoint.tower_service();
+    assert_is_fit_for_axum(&service);
+    Router::new().route_service("/mcp", service)
+}
+
+/// Over HTTP: the application on our engine, the service in the application.
+fn site(endpoint: &McpEndpoint) -> Site {
+    Site::of(Tower::new(app(endpoint)))
+}
+
+/// Without any engine.
+async fn call(endpoint: &McpEndpoint, message: &Message) -> Response<Body> {
+    let mut request = Request::builder().method(message.method).uri(&message.target);
+    for (name, value) in &message.fields {
+        request = request.header(name, value);
+    }
+    let request = request.body(Body::from(message.content.clone())).unwrap();
+    let mut app = app(endpoint);
+    tower_service::Service::call(&mut app, request).await.unwrap()
+}
+
+async fn content(response: Response<Body>) -> Vec<u8> {
+    axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_modern_era_is_answered() {
+    let endpoint = server().endpoint();
+    let echo = json!({"name": "echo", "arguments": {"message": "hi"}});
+    let response = call(&endpoint, &Message::modern("tools/call", echo)).await;
+    assert_eq!(response.status().as_u16(), 200);
+    assert_eq!(response.headers()["content-type"], "application/json");
+    let length = response.body().size_hint().exact();
+    let octets = content(response).await;
+    assert_eq!(length, Some(octets.len() as u64));
+    let message: Value = serde_json::from_slice(&octets).unwrap();
+    assert_eq!(message["result"]["structuredContent"], json!({"message": "hi"}));
+    let unknown = call(&endpoint, &Message::modern("nothing", json!({}))).await;
+    assert_eq!(unknown.status().as_u16(), 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_before_the_answer_comes_as_events() {
+    let site = site(&server().endpoint());
+    let mut params = tool("progress");
+    params["_meta"] = json!({"progressToken": 1});
+    let messages = site.send(&Message::modern("tools/call", params)).await.messages();
+    assert_eq!(messages[0]["method"], "notifications/progress");
+    assert_eq!(text(&messages.last().unwrap()["result"]), "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_of_the_legacy_era_work() {
+    let server = server();
+    let site = site(&server.endpoint());
+    for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let session = site.initialize(revision).await;
+        let mut stream = site.open(&session.get());
+        let mut asking = site.open(&session.request(1, "tools/call", &tool("ask")));
+        let question = asking.next_message().await;
+        let name = json!({"action": "accept", "content": {"name": "Ada"}});
+        assert_eq!(site.send(&session.respond(&question["id"], &name)).await.status, 202);
+        assert_eq!(text(&asking.next_message().await["result"]), "Ada");
+        session.call(&site, "resources/subscribe", json!({"uri": "test://text"})).await;
+        server.resource_updated("test://text");
+        assert_eq!(stream.next_message().await["method"], "notifications/resources/updated");
+        assert_eq!(site.send(&session.delete()).await.status, 204);
+        assert_eq!(stream.next_event().await, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_of_the_modern_era_is_given_up_with_its_response() {
+    let (server, running) = with_hanging(server());
+    let exchange = site(&server.endpoint()).open(&Message::modern("tools/call", tool("hang")));
+    Site::settle().await;
+    assert_eq!(running.count(), 1);
+    exchange.leave();
+    Site::settle().await;
+    assert_eq!(running.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_stream_says_that_it_is_there() {
+    let endpoint = server().endpoint();
+    let listen =
+        Message::modern("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    let mut body = call(&endpoint, &listen).await.into_body();
+    assert!(frame(&mut body).await.contains("acknowledged"));
+    assert_eq!(frame(&mut body).await, ":\n\n");
+    assert_eq!(frame(&mut body).await, ":\n\n");
+}
+
+async fn frame(body: &mut Body) -> String {
+    let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await.unwrap().unwrap();
+    String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_is_refused_as_elsewhere() {
+    let authorization =
+        Authorization::new("https://mcp.example/mcp", ["https://login.example"], Plain).with_scopes(["use"]);
+    let endpoint = server().endpoint();
+    let ping = Message::modern("server/discover", json!({}));
+    let status = async |message: &Message| call(&endpoint, message).await.status().as_u16();
+    assert_eq!(status(&ping).await, 200);
+    assert_eq!(status(&ping.clone().with_field("Host", "evil.example")).await, 403);
+    assert_eq!(status(&ping.clone().with_field("Origin", "http://evil.example")).await, 403);
+    assert_eq!(status(&ping.clone().without_field("Host")).await, 403);
+    assert_eq!(status(&ping.clone().with_field("Content-Type", "text/plain")).await, 415);
+    assert_eq!(status(&Message::post_octets(vec![b' '; (4 << 20) + 1])).await, 413);
+    assert_eq!(status(&Message::without_content("PUT")).await, 405);
+    // Where the authority is part of the target, as in HTTP/2.
+    assert_eq!(status(&ping.clone().without_field("Host").to("http://localhost:80/mcp")).await, 200);
+    assert_eq!(status(&ping.clone().without_field("Host").to("http://evil.example/mcp")).await, 403);
+    let guarded = call(&endpoint.authorize(authorization), &ping).await;
+    assert_eq!(guarded.status().as_u16(), 401);
+    assert!(guarded.headers()["www-authenticate"].to_str().unwrap().starts_with("Bearer "));
+}
