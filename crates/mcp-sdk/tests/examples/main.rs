@@ -10,7 +10,7 @@ use thruway_mcp_sdk::schema::ClientCapabilities;
 use thruway_mcp_sdk::{LocalClient, McpServer, Revision};
 use tower_service::Service;
 
-use programs::{axum_mounted, booking, calculator, notes};
+use programs::{booking, calculator, mcp_in_axum, notes};
 
 /// A client of each era, with a user who says yes to everything.
 async fn clients(server: &McpServer) -> [LocalClient; 2] {
@@ -74,7 +74,7 @@ async fn notes_become_resources() {
 
 #[tokio::test]
 async fn an_axum_application_is_an_mcp_server_too() {
-    for mut client in clients(&axum_mounted::server()).await {
+    for mut client in clients(&mcp_in_axum::server()).await {
         let result = call(&mut client, "greet", json!({"name": "Ada"})).await;
         assert_eq!(result["content"][0]["text"], "Hello, Ada!");
     }
@@ -87,7 +87,7 @@ async fn an_axum_application_is_an_mcp_server_too() {
     let request =
         Request::post("/mcp").header("Host", "localhost").header("Content-Type", "application/json");
     let request = request.body(Body::from(message.to_string())).unwrap();
-    let response = axum_mounted::app().call(request).await.unwrap();
+    let response = mcp_in_axum::app().call(request).await.unwrap();
     assert!(response.status() == 200 && response.headers().contains_key("mcp-session-id"));
     let content = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
     let answer: Value = serde_json::from_slice(&content).unwrap();

@@ -6,5 +6,7 @@ pub(crate) mod axum_mounted;
 pub(crate) mod booking;
 #[path = "../../examples/calculator.rs"]
 pub(crate) mod calculator;
+#[path = "../../examples/mcp_in_axum.rs"]
+pub(crate) mod mcp_in_axum;
 #[path = "../../examples/notes.rs"]
 pub(crate) mod notes;
