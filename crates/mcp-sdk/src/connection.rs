@@ -172,9 +172,7 @@ impl Connection {
             }
         });
     }
-}
 
-impl Connection {
     fn session(&self) -> Option<&Arc<Session>> {
         self.session.as_ref().map(|session| &session.session)
     }

@@ -49,12 +49,16 @@ fn generated<T: JsonSchema + ?Sized>() -> JsonObject {
     }
 }
 
-/// The schema of `T` as arguments: an object in any case.
-pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> JsonObject {
-    let mut schema = of::<T>();
+/// The schema of `T` as arguments: an object in any case; and whether it says more than `T` does, so that to read
+/// arguments as that type is not enough of a check.
+pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> (JsonObject, bool) {
+    let mut schema = generated::<T>();
+    // The formats of numbers tell ranges that somebody wrote from those of types.
+    let says_more = says_more_than_its_type(&schema);
+    forget_formats_of_numbers(&mut schema);
     schema.entry("type").or_insert_with(|| "object".into());
     give_mirrored_arguments_one_type(&mut schema);
-    schema
+    (schema, says_more)
 }
 
 /// An argument that is mirrored in a header has one primitive type; that it may be left out, which is what `Option` means
@@ -106,9 +110,7 @@ impl Checked {
     }
 }
 
-/// Whether a schema that was made of a type says more than the type does: then to read a value as that type is not
-/// enough of a check.
-pub(crate) fn says_more_than_its_type(schema: &JsonObject) -> bool {
+fn says_more_than_its_type(schema: &JsonObject) -> bool {
     schema.iter().any(|(keyword, value)| match keyword.as_str() {
         // What serde checks, or what checks nothing.
         "$schema"
@@ -139,12 +141,18 @@ pub(crate) fn says_more_than_its_type(schema: &JsonObject) -> bool {
     })
 }
 
-/// Integer types have their range in the schema.
+/// Integer types have their range in the schema, with their name as the format.
 fn is_range_of_integer_type(schema: &JsonObject) -> bool {
     let number = |keyword| schema.get(keyword).and_then(Value::as_i64);
     let range = (number("minimum"), number("maximum"));
-    schema.get("type").and_then(Value::as_str) == Some("integer")
-        && [(Some(0), None), (Some(0), Some(255)), (Some(0), Some(65_535))].contains(&range)
+    match schema.get("format").and_then(Value::as_str) {
+        Some("uint8") => range == (Some(0), Some(255)),
+        Some("uint16") => range == (Some(0), Some(65_535)),
+        Some("int8") => range == (Some(-128), Some(127)),
+        Some("int16") => range == (Some(-32_768), Some(32_767)),
+        Some("uint32" | "uint64" | "uint") => range == (Some(0), None),
+        _ => false,
+    }
 }
 
 /// What schemas call Rust's types of numbers.
@@ -170,11 +178,37 @@ mod tests {
         other: Option<String>,
     }
 
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema matters")]
+    struct Plain {
+        text: String,
+        small: u8,
+        large: u64,
+        signed: i16,
+        list: Vec<f64>,
+    }
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema matters")]
+    struct Bounded {
+        #[schemars(range(min = 0))]
+        signed: i64,
+    }
+
+    /// The range of an `i64` that must not be negative is that of a `u64`, which reads no negative number; an `i64` does.
+    #[test]
+    fn ranges_that_somebody_wrote_are_checked() {
+        assert!(!of_arguments::<Plain>().1);
+        let (schema, says_more) = of_arguments::<Bounded>();
+        assert!(says_more);
+        assert_eq!(schema["properties"]["signed"], serde_json::json!({"type": "integer", "minimum": 0}));
+    }
+
     /// What is optional is `["string", "null"]` to schemars, which is no type for the annotation: such tools could not be
     /// offered.
     #[test]
     fn a_mirrored_argument_may_be_optional() {
-        let schema = of_arguments::<Mirrored>();
+        let (schema, _) = of_arguments::<Mirrored>();
         let properties = &schema["properties"];
         assert_eq!(properties["region"]["type"], "string");
         assert_eq!(properties["priority"]["type"], "integer");

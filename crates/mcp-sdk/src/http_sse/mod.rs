@@ -14,10 +14,11 @@ use thruway_server::{
 
 use crate::authorization::Caller;
 use crate::connection::Connection;
+use crate::dispatch::MESSAGE_BYTES_MAX;
 use crate::http_response::WholeResponse;
 use crate::server::McpServer;
 use crate::streamable_http::{
-    MESSAGE_BYTES_MAX, McpEndpoint, SILENCE_MAX, accepted, event, is_json, json_error, unsupported_media_type,
+    McpEndpoint, SILENCE_MAX, accepted, event, is_json, json_error, unsupported_media_type,
 };
 use streams::{OpenStream, Received, Refused, Sender, Streams};
 

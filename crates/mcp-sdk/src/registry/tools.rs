@@ -41,10 +41,11 @@ impl ToolEntry {
     {
         let invalid = |reason: String| RegistrationError::new(&definition.name, reason);
         let is_schema_given = definition.input_schema != Tool::new("").input_schema;
+        let mut is_to_be_checked = true;
         if !is_schema_given {
-            definition.input_schema = json_schema::of_arguments::<I>();
+            (definition.input_schema, is_to_be_checked) = json_schema::of_arguments::<I>();
         }
-        let input = if is_schema_given || json_schema::says_more_than_its_type(&definition.input_schema) {
+        let input = if is_to_be_checked {
             Some(Checked::compile(&definition.input_schema).map_err(|error| invalid(error.0))?)
         } else {
             None

@@ -88,11 +88,7 @@ impl UriTemplate {
                 Part::Segment(name) => (name, false),
                 Part::Rest(name) => (name, true),
             };
-            let end = match parts.peek() {
-                Some(Part::Literal(literal)) if !literal.is_empty() => rest.find(literal.as_str())?,
-                _ => rest.len(),
-            };
-            let (value, after) = rest.split_at(end);
+            let (value, after) = split(rest, parts.peek().copied(), parts.len() == 1)?;
             if value.is_empty() || (!may_have_slash && value.contains(['/', '?', '#'])) {
                 return None;
             }
@@ -102,6 +98,14 @@ impl UriTemplate {
         }
         rest.is_empty().then(|| UriParameters { uri: uri.to_owned(), parameters })
     }
+}
+
+/// The value of an expression before `next`, which always is a literal, and what comes from there on. What stands at the
+/// end of the template stands at the end of the URI, even if it stands before too.
+fn split<'u>(rest: &'u str, next: Option<&Part>, is_last: bool) -> Option<(&'u str, &'u str)> {
+    let Some(Part::Literal(literal)) = next else { return Some((rest, "")) };
+    let end = if is_last { rest.strip_suffix(literal.as_str())?.len() } else { rest.find(literal.as_str())? };
+    Some(rest.split_at(end))
 }
 
 impl fmt::Display for InvalidUriTemplate {
@@ -126,6 +130,8 @@ mod tests {
         assert_eq!(matched("test://template/{id}/data", "test://template/5/data"), id("5"));
         assert_eq!(matched("test://template/{id}/data", "test://template/a%2Fb/data"), id("a/b"));
         assert_eq!(matched("file:///{+id}", "file:///a/b"), id("a/b"));
+        assert_eq!(matched("file:///{+id}.txt", "file:///a.txt/b.txt"), id("a.txt/b"));
+        assert_eq!(matched("file:///{+id}.txt", "file:///a.txt/b"), None);
         for uri in [
             "test://template//data",
             "test://template/5/6/data",

@@ -1,5 +1,7 @@
 //! Lines out of octets, however these are cut.
 
+use crate::dispatch::MESSAGE_BYTES_MAX;
+
 /// Collects octets until there is a whole line.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
@@ -75,8 +77,8 @@ impl Lines {
     }
 }
 
-/// The longest line: 4 MiB, as the longest message over HTTP.
-pub(super) const LINE_BYTES_MAX: usize = 4 << 20;
+/// The longest line: the longest message.
+pub(super) const LINE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
 /// A larger buffer is given back when there is nothing in it.
 const IDLE_BYTES_MAX: usize = 256 << 10;

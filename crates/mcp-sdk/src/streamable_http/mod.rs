@@ -15,7 +15,7 @@ use thruway_net::PooledBuffer;
 use thruway_server::{Handler, IntoResponse, Rejection, Request, StatusCode};
 
 use crate::authorization::{Authorization, Caller, Challenge};
-use crate::dispatch::Status;
+use crate::dispatch::{MESSAGE_BYTES_MAX, Status};
 use crate::http_response::WholeResponse;
 use crate::server::McpServer;
 use answer::{Answer, json, method_not_allowed};
@@ -158,6 +158,3 @@ impl Incoming<'_> {
         self.caller.forbid(json(Status::Ok, error), scopes)
     }
 }
-
-/// The longest message: 4 MiB.
-pub(crate) const MESSAGE_BYTES_MAX: usize = 4 << 20;

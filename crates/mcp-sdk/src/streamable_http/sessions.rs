@@ -77,6 +77,17 @@ fn session_of(
         // What clients of 2025-03-26 do not say.
         return Ok((None, version.unwrap_or(Revision::R20250326)));
     }
+    let id = session_id(incoming)?;
+    match incoming.server.shared.sessions.find(id, incoming.caller.principal().as_deref()) {
+        Some(session) => {
+            let revision = session.revision;
+            Ok((Some(session), revision))
+        }
+        None => Err(json_error(StatusCode::NOT_FOUND, "there is no such session, or it has ended")),
+    }
+}
+
+fn session_id<'a>(incoming: &Incoming<'a>) -> Result<&'a str, WholeResponse> {
     let mut ids = incoming.fields.all(SESSION_ID);
     let Some(id) = ids.next().and_then(|value| value.as_str()) else {
         return Err(json_error(
@@ -88,13 +99,7 @@ fn session_of(
         // An intermediary that routes by it might believe another one.
         return Err(json_error(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is there twice"));
     }
-    match incoming.server.shared.sessions.find(id, incoming.caller.principal().as_deref()) {
-        Some(session) => {
-            let revision = session.revision;
-            Ok((Some(session), revision))
-        }
-        None => Err(json_error(StatusCode::NOT_FOUND, "there is no such session, or it has ended")),
-    }
+    Ok(id)
 }
 
 /// A handler goes on when its client has gone: the client may come back for the answer.
@@ -234,8 +239,12 @@ fn no_such_event() -> WholeResponse {
 
 /// The end of a session.
 pub(super) fn handle_delete(incoming: &Incoming<'_>) -> WholeResponse {
-    let Some(id) = incoming.fields.field(SESSION_ID).and_then(|value| value.as_str()) else {
+    if incoming.fields.field(SESSION_ID).is_none() {
         return method_not_allowed();
+    }
+    let id = match session_id(incoming) {
+        Ok(id) => id,
+        Err(refusal) => return refusal,
     };
     if incoming.server.shared.sessions.remove(id, incoming.caller.principal().as_deref()) {
         WholeResponse::new(StatusCode::NO_CONTENT)

@@ -18,7 +18,8 @@ use tower_service::Service;
 
 use super::answer::{Answer, Answered, SILENCE_MAX, json_error};
 use super::events::Events;
-use super::{Endpoint, MESSAGE_BYTES_MAX, McpEndpoint};
+use super::{Endpoint, McpEndpoint};
+use crate::dispatch::MESSAGE_BYTES_MAX;
 use crate::http_response::{Octets, WholeResponse};
 
 /// An [`McpEndpoint`] as a tower service. Clones are the same endpoint; it is always ready.

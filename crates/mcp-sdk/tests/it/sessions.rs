@@ -29,8 +29,12 @@ async fn a_session_that_is_named_twice_is_refused() {
     let site = Site::new(&server());
     let session = site.initialize("2025-06-18").await;
     let mut ping = session.request(1, "ping", &json!({}));
-    ping.fields.push(("mcp-session-id".to_owned(), session.id.unwrap()));
+    let named_again = ("mcp-session-id".to_owned(), session.id.clone().unwrap());
+    ping.fields.push(named_again.clone());
     assert_eq!(site.send(&ping).await.status, 400);
+    let mut delete = session.delete();
+    delete.fields.push(named_again);
+    assert_eq!(site.send(&delete).await.status, 400);
 }
 
 /// A client could have 4 MiB kept with each of ten thousand sessions.
