@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +11,11 @@ use tokio::sync::Notify;
 
 /// The event streams of one session that are not forgotten.
 #[derive(Default, Debug)]
-pub(crate) struct Streams(Mutex<Inner>);
+pub(crate) struct Streams {
+    inner: Mutex<Inner>,
+    /// Octets of all streams that are there, the forgotten ones that handlers still write to among them.
+    bytes: Arc<AtomicUsize>,
+}
 
 #[derive(Default, Debug)]
 struct Inner {
@@ -24,6 +29,8 @@ pub(crate) struct EventStream {
     number: u64,
     state: Mutex<State>,
     changed: Notify,
+    /// Octets of all streams of the session.
+    session_bytes: Arc<AtomicUsize>,
 }
 
 /// Something that was sent.
@@ -64,11 +71,11 @@ impl Streams {
     pub(crate) fn begin(&self) -> Arc<EventStream> {
         let mut inner = self.lock();
         inner.last += 1;
-        let stream = Arc::new(EventStream::new(inner.last));
-        let mut bytes: usize = inner.streams.iter().map(|stream| stream.lock().bytes).sum();
-        while inner.streams.len() >= STREAMS_MAX || bytes > STREAMS_BYTES_MAX {
-            let Some(oldest) = inner.streams.pop_front() else { break };
-            bytes -= oldest.lock().bytes.min(bytes);
+        let stream = Arc::new(EventStream::new(inner.last, self.bytes.clone()));
+        while inner.streams.len() >= STREAMS_MAX || self.bytes.load(Ordering::Relaxed) > STREAMS_BYTES_MAX {
+            if inner.streams.pop_front().is_none() {
+                break;
+            }
         }
         inner.streams.push_back(stream.clone());
         stream
@@ -85,13 +92,13 @@ impl Streams {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl EventStream {
-    fn new(number: u64) -> Self {
-        Self { number, state: Mutex::default(), changed: Notify::new() }
+    fn new(number: u64, session_bytes: Arc<AtomicUsize>) -> Self {
+        Self { number, state: Mutex::default(), changed: Notify::new(), session_bytes }
     }
 
     /// The id of event `event` of this stream.
@@ -99,19 +106,25 @@ impl EventStream {
         EventId { stream: self.number, event }
     }
 
-    /// Adds an event. The oldest are forgotten when there are too many.
+    /// Adds an event. The oldest of this stream are forgotten when there are too many, of it or of its session.
     pub(crate) fn push(&self, kind: EventKind) {
         let mut state = self.lock();
         state.last += 1;
         state.bytes += kind.bytes();
+        self.session_bytes.fetch_add(kind.bytes(), Ordering::Relaxed);
         let event = Event { number: state.last, kind };
         state.events.push_back(event);
-        while state.events.len() > EVENTS_MAX || (state.bytes > EVENTS_BYTES_MAX && state.events.len() > 1) {
+        while state.events.len() > EVENTS_MAX || (state.events.len() > 1 && self.has_too_much(&state)) {
             let forgotten = state.events.pop_front().map_or(0, |event| event.kind.bytes());
             state.bytes -= forgotten;
+            self.session_bytes.fetch_sub(forgotten, Ordering::Relaxed);
         }
         drop(state);
         self.changed.notify_waiters();
+    }
+
+    fn has_too_much(&self, state: &State) -> bool {
+        state.bytes > EVENTS_BYTES_MAX || self.session_bytes.load(Ordering::Relaxed) > SESSION_BYTES_MAX
     }
 
     /// No more events will come.
@@ -142,6 +155,12 @@ impl EventStream {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for EventStream {
+    fn drop(&mut self) {
+        self.session_bytes.fetch_sub(self.lock().bytes, Ordering::Relaxed);
     }
 }
 
@@ -181,6 +200,10 @@ const EVENTS_MAX: usize = 256;
 /// How many octets of a stream are remembered; the last event is in any case.
 const EVENTS_BYTES_MAX: usize = 1 << 20;
 
+/// How many octets of all streams of a session are remembered, the last event of each apart: also of those that a client has
+/// left behind, a thousand at most, whose handlers go on.
+const SESSION_BYTES_MAX: usize = 4 << 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_client_that_was_let_go_goes_on_behind_that() {
-        let stream = EventStream::new(1);
+        let stream = EventStream::new(1, Arc::default());
         stream.push(EventKind::Message(b"before".as_slice().into()));
         stream.push(EventKind::Disconnect(Duration::ZERO));
         stream.push(EventKind::Answer(b"after".as_slice().into()));
@@ -214,10 +237,25 @@ mod tests {
             stream.push(EventKind::Answer(vec![b'x'; 600 << 10].into()));
             stream.end();
         }
-        let inner = streams.lock();
-        let bytes: usize = inner.streams.iter().map(|stream| stream.lock().bytes).sum();
+        let bytes = streams.bytes.load(Ordering::Relaxed);
         assert!(bytes <= STREAMS_BYTES_MAX + (600 << 10), "{bytes}");
-        assert_eq!(inner.streams.back().map(|stream| stream.number), Some(100));
+        assert_eq!(streams.lock().streams.back().map(|stream| stream.number), Some(100));
+    }
+
+    /// A client could begin a thousand requests and leave them: each of them kept 1 MiB of what its handler said.
+    #[test]
+    fn what_a_client_has_left_behind_is_bounded_too() {
+        let streams = Streams::default();
+        let left: Vec<_> = (0..1000).map(|_| streams.begin()).collect();
+        for stream in left.iter().cycle().take(10_000) {
+            stream.push(EventKind::Message(vec![b'x'; 64 << 10].into()));
+        }
+        let bytes = streams.bytes.load(Ordering::Relaxed);
+        let last = left.len() * (64 << 10);
+        assert!(bytes <= SESSION_BYTES_MAX + last, "{bytes}");
+        assert_eq!(next_after(&left[0], 9), Some(10), "the last event is there");
+        drop((left, std::mem::take(&mut streams.lock().streams)));
+        assert_eq!(streams.bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]
