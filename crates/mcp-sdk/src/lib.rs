@@ -34,7 +34,8 @@ mod testing;
 
 pub use authorization::{Authorization, Identity, InvalidKeys, InvalidToken, JwtVerifier, VerifyToken};
 pub use handlers::{
-    BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, NoInput, Outcome, Structured,
+    BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, Layer, Next, NoInput, Outcome,
+    ServerResult, Structured,
 };
 pub use http_sse::SseEndpoints;
 pub use in_memory::LocalClient;

@@ -16,11 +16,11 @@ use thruway_mcp::{Era, Revision, legacy};
 
 use super::{Exchange, Reply, Status};
 use crate::ask::{BoundRequest, Rounds, input_required};
-use crate::handlers::{Call, HandlerError, Later, Outcome};
+use crate::handlers::{Call, HandlerError, Later, Layer, Layered, Outcome, call_through};
 use crate::server::Shared;
 
 /// A result that a handler gives.
-pub(crate) trait HandlerResult: Serialize + Send + 'static {
+pub(crate) trait HandlerResult: Serialize + Layered {
     /// Whether clients may keep it.
     const IS_CACHEABLE: bool = false;
 
@@ -52,15 +52,16 @@ impl Answering {
         }
     }
 
-    /// Calls a handler and answers with what it gives, or will give.
+    /// Calls a handler through `layers` and answers with what it gives, or will give.
     pub(crate) fn answer<O: HandlerResult>(
         self,
+        layers: &[Arc<dyn Layer>],
         id: &Id<'_>,
         call: &Call<'_>,
         output: &mut Vec<u8>,
         handle: impl FnOnce(&Call<'_>) -> Outcome<O>,
     ) -> Reply {
-        match begin(|| handle(call)) {
+        match begin(layers, call, handle) {
             Outcome::Now(outcome) => Reply::Now(self.write(output, id, outcome)),
             Outcome::Later(later) => {
                 let messages = call.messages.take().map(|(_, messages)| messages);
@@ -179,9 +180,13 @@ impl<O> Progress<O> {
     }
 }
 
-/// Calls a handler. One that panics has failed.
-pub(super) fn begin<O>(handle: impl FnOnce() -> Outcome<O>) -> Outcome<O> {
-    catch_unwind(AssertUnwindSafe(handle))
+/// Calls a handler through `layers`. One that panics has failed.
+pub(super) fn begin<O: Layered>(
+    layers: &[Arc<dyn Layer>],
+    call: &Call<'_>,
+    handle: impl FnOnce(&Call<'_>) -> Outcome<O>,
+) -> Outcome<O> {
+    catch_unwind(AssertUnwindSafe(|| call_through(layers, call, handle)))
         .unwrap_or_else(|_| Outcome::Now(Err(HandlerError::Protocol(panicked()))))
 }
 

@@ -33,7 +33,9 @@ impl Answering {
             methods::PROMPTS_LIST => self.list(&registry.prompts, id, params, output),
             methods::TOOLS_CALL => self.call_tool(&registry, id, params, call, output),
             methods::PROMPTS_GET => match find(&registry.prompts, "prompt", params) {
-                Ok(prompt) => self.answer(id, call, output, |call| prompt.get(params.arguments, call)),
+                Ok(prompt) => {
+                    self.answer(&registry.layers, id, call, output, |call| prompt.get(params.arguments, call))
+                }
                 Err(error) => Reply::error(output, id, &error),
             },
             methods::RESOURCES_READ => self.read(&registry, id, params, call, output),
@@ -85,11 +87,11 @@ impl Answering {
             write_error(output, Some(id), &error);
             return Reply::Forbidden(scopes.to_vec());
         }
+        let layers = &registry.layers;
         match tool.task_support() {
-            None => self.answer(id, call, output, |call| tool.call(params.arguments, call)),
-            Some(support) => {
-                self.call_task_tool(support, id, call, output, |call| tool.call(params.arguments, call))
-            }
+            None => self.answer(layers, id, call, output, |call| tool.call(params.arguments, call)),
+            Some(support) => self
+                .call_task_tool(support, layers, id, call, output, |call| tool.call(params.arguments, call)),
         }
     }
 
@@ -112,7 +114,7 @@ impl Answering {
             },
             "there is no such resource",
         );
-        self.answer(id, call, output, |call| {
+        self.answer(&registry.layers, id, call, output, |call| {
             read(registry, uri, call).unwrap_or_else(|| {
                 Outcome::Now(Err(HandlerError::Protocol(not_found.with_data(json!({"uri": uri})))))
             })
@@ -149,7 +151,7 @@ impl Answering {
             .completions
             .iter()
             .find(|completion| completion.of == *of && completion.argument == params.argument.name);
-        self.answer(id, call, output, |call| match handler {
+        self.answer(&registry.layers, id, call, output, |call| match handler {
             // It can be asked for, and there is nothing to suggest.
             None => Outcome::Now(Ok(completion(Vec::new()))),
             Some(completing) => {

@@ -15,7 +15,7 @@ use super::answering::{Progress, begin};
 use super::{Answering, Exchange, Reply, Status};
 use crate::ask::BoundRequest;
 use crate::authorization::Caller;
-use crate::handlers::{Call, Later, Outcome};
+use crate::handlers::{Call, Later, Layer, Outcome};
 use crate::server::Shared;
 use crate::tasks::{Start, Task, TaskSupport};
 
@@ -24,6 +24,7 @@ impl Answering {
     pub(super) fn call_task_tool(
         self,
         support: TaskSupport,
+        layers: &[Arc<dyn Layer>],
         id: &Id<'_>,
         call: &Call<'_>,
         output: &mut Vec<u8>,
@@ -31,13 +32,13 @@ impl Answering {
     ) -> Reply {
         match self.knows_tasks(call) {
             Ok(true) => {}
-            Ok(false) if !support.is_required() => return self.answer(id, call, output, handle),
+            Ok(false) if !support.is_required() => return self.answer(layers, id, call, output, handle),
             Ok(false) => return self.refuse(id, output, &self.tasks_required()),
             Err(error) => return self.refuse(id, output, &error),
         }
         let task = self.shared().tasks.prepare(call.caller());
         let call = call.of_task(&task);
-        match (begin(|| handle(&call)), support.start()) {
+        match (begin(layers, &call, handle), support.start()) {
             (Outcome::Now(outcome), _) => Reply::Now(self.write(output, id, outcome)),
             (Outcome::Later(later), Start::AtOnce) => {
                 Reply::Now(begin_task(self.shared(), id, &task, later, output))

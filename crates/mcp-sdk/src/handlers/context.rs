@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Error, ErrorCode, write_notification};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{
@@ -85,6 +86,25 @@ impl<'a> Call<'a> {
     /// The revision of the protocol that the request is in.
     pub const fn revision(&self) -> Revision {
         self.revision
+    }
+
+    /// The method of the request, such as `tools/call`.
+    pub const fn method(&self) -> &str {
+        self.method
+    }
+
+    /// What is called: the name of the tool or prompt, or the URI of the resource; a completion has none.
+    pub fn name(&self) -> Option<&str> {
+        match self.method {
+            methods::RESOURCES_READ => self.params.uri.as_deref(),
+            methods::TOOLS_CALL | methods::PROMPTS_GET => self.params.name.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The arguments as they were sent: JSON, not checked against anything yet.
+    pub fn arguments(&self) -> Option<&str> {
+        self.params.arguments.map(RawValue::get)
     }
 
     /// A member of the request's `_meta` that the protocol does not define.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use thruway_mcp::json_rpc::Error;
+use thruway_mcp::schema::CallToolResult;
 
 /// Any error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -21,6 +22,14 @@ impl HandlerError {
     /// What was asked for could not be done.
     pub fn failed(reason: impl Into<String>) -> Self {
         Self::Failed(reason.into())
+    }
+
+    /// The result of a tool that failed in this way.
+    pub(crate) fn into_tool_result(self) -> Result<CallToolResult, Self> {
+        match self {
+            Self::Failed(reason) => Ok(CallToolResult::error(reason)),
+            Self::Protocol(_) => Err(self),
+        }
     }
 }
 

@@ -141,7 +141,7 @@ where
 
 impl<O: 'static> Outcome<O> {
     /// The outcome changed by `change` when it is there.
-    pub(crate) fn map<P>(
+    pub fn map<P>(
         self,
         change: impl FnOnce(Result<O, HandlerError>) -> Result<P, HandlerError> + Send + 'static,
     ) -> Outcome<P> {

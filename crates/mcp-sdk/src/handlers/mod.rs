@@ -4,9 +4,12 @@ mod answer;
 mod context;
 mod error;
 mod function;
+mod layer;
 
 pub use answer::{IntoAnswer, Structured};
 pub(crate) use context::ClientSide;
 pub use context::{Call, Context};
 pub use error::{BoxError, HandlerError};
 pub use function::{Handler, Later, NoInput, Outcome};
+pub use layer::{Layer, Next, ServerResult};
+pub(crate) use layer::{Layered, call_through};

@@ -7,6 +7,9 @@ mod tools;
 mod prompts;
 
 use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::handlers::Layer;
 
 pub(crate) use list::{List, Named};
 pub use prompts::CompletionInput;
@@ -25,7 +28,9 @@ pub(crate) struct Registry {
     pub(crate) resources: List<ResourceEntry>,
     pub(crate) templates: List<TemplateEntry>,
     pub(crate) prompts: List<PromptEntry>,
-    pub(crate) completions: Vec<std::sync::Arc<CompletionHandler>>,
+    pub(crate) completions: Vec<Arc<CompletionHandler>>,
+    /// What is around all handlers, the outermost last.
+    pub(crate) layers: Vec<Arc<dyn Layer>>,
 }
 
 /// As much of what is wrong with arguments as is told: it may quote what was sent.

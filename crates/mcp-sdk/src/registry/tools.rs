@@ -122,8 +122,7 @@ fn settle(
 ) -> Result<CallToolResult, HandlerError> {
     let result = match outcome {
         Ok(result) => result,
-        Err(HandlerError::Failed(reason)) => return Ok(CallToolResult::error(reason)),
-        Err(error @ HandlerError::Protocol(_)) => return Err(error),
+        Err(error) => return error.into_tool_result(),
     };
     if let Some(checked) = output
         && result.is_error != Some(true)

@@ -16,7 +16,7 @@ use thruway_mcp::schema::{
 };
 
 use crate::ask::StateKey;
-use crate::handlers::Handler;
+use crate::handlers::{Handler, Layer};
 use crate::registry::{
     CompletionHandler, CompletionInput, PromptEntry, Registry, ResourceAnswer, ResourceEntry, TemplateEntry,
     ToolEntry, UriParameters,
@@ -196,6 +196,14 @@ impl McpServer {
             handler: Box::new(move |input, call| handler.call(input, call)),
         });
         self.shared.change(|registry| registry.completions.push(completion.clone()));
+        self
+    }
+
+    /// Puts `layer` around all handlers, also those that are added later. The layer added last sees a call first.
+    #[must_use]
+    pub fn layer(self, layer: impl Layer) -> Self {
+        let layer: Arc<dyn Layer> = Arc::new(layer);
+        self.shared.change(|registry| registry.layers.push(layer.clone()));
         self
     }
 

@@ -10,7 +10,7 @@ use thruway_mcp_sdk::schema::ClientCapabilities;
 use thruway_mcp_sdk::{LocalClient, McpServer, Revision};
 use tower_service::Service;
 
-use programs::{booking, calculator, mcp_in_axum, notes};
+use programs::{booking, calculator, layers, mcp_in_axum, notes};
 
 /// A client of each era, with a user who says yes to everything.
 async fn clients(server: &McpServer) -> [LocalClient; 2] {
@@ -70,6 +70,22 @@ async fn notes_become_resources() {
         let refused = call(&mut client, "write", json!({"name": "../etc", "text": ""})).await;
         assert_eq!(refused["isError"], true);
     }
+}
+
+#[tokio::test]
+async fn a_layer_lets_as_many_calls_through_as_are_paid_for() {
+    let server = layers::server(3);
+    for mut client in clients(&server).await {
+        call(&mut client, "shout", json!({"text": "hey"})).await;
+    }
+    let [mut client, _] = clients(&server).await;
+    let last = call(&mut client, "shout", json!({"text": "hey"})).await;
+    assert_eq!(last["content"][0]["text"], "HEY");
+    let refused = call(&mut client, "shout", json!({"text": "hey"})).await;
+    assert_eq!(
+        (&refused["isError"], &refused["content"][0]["text"]),
+        (&json!(true), &json!("the quota is used up"))
+    );
 }
 
 #[tokio::test]

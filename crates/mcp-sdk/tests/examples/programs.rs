@@ -6,5 +6,7 @@ pub(crate) mod booking;
 pub(crate) mod calculator;
 #[path = "../../examples/mcp_in_axum.rs"]
 pub(crate) mod mcp_in_axum;
+#[path = "../../examples/layers.rs"]
+pub(crate) mod layers;
 #[path = "../../examples/notes.rs"]
 pub(crate) mod notes;

@@ -22,6 +22,7 @@ mod lists;
 mod tools;
 
 // the legacy era over HTTP
+mod layers;
 mod legacy;
 mod sessions;
 mod resumption;
