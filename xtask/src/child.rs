@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -41,6 +41,26 @@ impl Running {
             .spawn()
             .with_context(|| format!("cannot start {command:?}"))?;
         Ok(Self { child })
+    }
+
+    /// Starts a command to talk to. What else it prints goes to the file `errors`.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub(super) fn start_with_pipes(
+        mut command: Command,
+        errors: &Path,
+    ) -> anyhow::Result<(Self, ChildStdin, ChildStdout)> {
+        let file = File::create(errors).with_context(|| format!("cannot create `{}`", errors.display()))?;
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(file)
+            .spawn()
+            .with_context(|| format!("cannot start {command:?}"))?;
+        let pipes = (child.stdin.take(), child.stdout.take());
+        let (Some(input), Some(output)) = pipes else { bail!("the child has no pipes") };
+        Ok((Self { child }, input, output))
     }
 
     /// Its process id; `setpriv` and `taskset` have become the program by the time it answers.

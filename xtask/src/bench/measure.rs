@@ -8,7 +8,7 @@ use super::probe::Probe;
 use super::request::PLAINTEXT;
 use super::server::Server;
 use super::workloads::Load;
-use super::{ab, idle, wrk};
+use super::{ab, idle, soak, stdio, wrk};
 use crate::process::CpuSource;
 use crate::stop::{Stop, now};
 
@@ -20,6 +20,9 @@ const CONTENT_BYTES: u64 = PLAINTEXT.len() as u64;
 /// # Errors
 /// Anything that makes the run no result; with the end of what the server printed.
 pub(super) fn run(prepared: &Prepared, load: Load, seconds: u32, stop: &Stop) -> anyhow::Result<Sample> {
+    if let Load::Stdio { request, window } = load {
+        return stdio::run(prepared, stdio::Load { request, window, seconds }, stop);
+    }
     let server = Server::start(prepared, stop)?;
     run_on(&server, load, seconds, stop).map_err(|error| server.blame(&error))
 }
@@ -42,13 +45,18 @@ fn run_on(server: &Server, load: Load, seconds: u32, stop: &Stop) -> anyhow::Res
         }
         Load::Ab { requests, connections, persistent } => {
             let load = ab::Load { requests, connections, persistent };
-            with_cpu_time(server, || {
+            with_cpu_time(server.id(), || {
                 let totals = ab::run(load, address, stop)?;
                 totals.check(load, CONTENT_BYTES)?;
                 Ok((totals.requests, totals.figures()))
             })
         }
         Load::Idle { connections } => idle::measure(address, server.id(), connections, stop),
+        Load::Soak { requests, connections } => {
+            let load = soak::Load { requests, connections, seconds };
+            with_cpu_time(server.id(), || soak::run(server, load, stop))
+        }
+        Load::Stdio { .. } => unreachable!("there is no server to connect to"),
     }
 }
 
@@ -58,7 +66,7 @@ fn load_with_wrk(
     answer_bytes: usize,
     stop: &Stop,
 ) -> anyhow::Result<Sample> {
-    with_cpu_time(server, || {
+    with_cpu_time(server.id(), || {
         let totals = wrk::run(load, server.address(), stop)?;
         totals.check(load, answer_bytes)?;
         Ok((totals.requests, totals.figures(load)))
@@ -66,14 +74,17 @@ fn load_with_wrk(
 }
 
 /// Adds the server's CPU time to the figures of a load.
-fn with_cpu_time(
-    server: &Server,
+///
+/// # Errors
+/// Those of the load, and when the server is gone.
+pub(super) fn with_cpu_time(
+    server: u32,
     load: impl FnOnce() -> anyhow::Result<(u64, Sample)>,
 ) -> anyhow::Result<Sample> {
     let source = CpuSource::detect();
-    let (started, before) = (now(), source.cpu_time(server.id())?);
+    let (started, before) = (now(), source.cpu_time(server)?);
     let (requests, mut sample) = load()?;
-    let spent: Duration = source.cpu_time(server.id())?.saturating_sub(before);
+    let spent: Duration = source.cpu_time(server)?.saturating_sub(before);
     let elapsed = started.elapsed();
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     let per_request = spent.as_secs_f64() * 1e6 / requests as f64;

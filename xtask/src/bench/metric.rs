@@ -27,6 +27,10 @@ pub(super) enum Metric {
     AnonymousPerConnection,
     /// `VmRSS` before the connections, in octets.
     ResidentBase,
+    /// Growth of `Pss_Anon` over a run, in octets.
+    AnonymousGrowth,
+    /// Requests of a run.
+    Requests,
 }
 
 /// The figures of one run.
@@ -47,6 +51,8 @@ impl Metric {
             Self::ResidentPerConnection => "VmRSS per connection",
             Self::AnonymousPerConnection => "Pss_Anon per connection",
             Self::ResidentBase => "VmRSS of the base",
+            Self::AnonymousGrowth => "growth of Pss_Anon",
+            Self::Requests => "requests",
         }
     }
 
@@ -54,12 +60,14 @@ impl Metric {
     pub(super) fn format(self, value: f64) -> String {
         match self {
             Self::CpuPerRequest => format!("{value:.3} µs"),
-            Self::RequestsPerSecond => thousands(value),
+            Self::RequestsPerSecond | Self::Requests => thousands(value),
             Self::P50 | Self::P90 | Self::P98 | Self::P99 | Self::Longest => {
                 format!("{:.2} ms", value / 1000.0)
             }
             Self::CoreUse => format!("{:.0} %", value * 100.0),
-            Self::ResidentPerConnection | Self::AnonymousPerConnection => format!("{} B", thousands(value)),
+            Self::ResidentPerConnection | Self::AnonymousPerConnection | Self::AnonymousGrowth => {
+                format!("{} B", thousands(value))
+            }
             Self::ResidentBase => format!("{:.1} MiB", value / f64::from(1 << 20)),
         }
     }
@@ -67,9 +75,12 @@ impl Metric {
     /// The figures of a load that are compared, with the spread of their ratios.
     pub(super) fn compared(load: Load) -> &'static [Self] {
         match load {
-            Load::Wrk { .. } | Load::Mcp { .. } => &[Self::CpuPerRequest, Self::RequestsPerSecond],
+            Load::Wrk { .. } | Load::Mcp { .. } | Load::Stdio { .. } => {
+                &[Self::CpuPerRequest, Self::RequestsPerSecond]
+            }
             Load::Ab { .. } => &[Self::CpuPerRequest, Self::RequestsPerSecond, Self::P99, Self::Longest],
             Load::Idle { .. } => &[Self::ResidentPerConnection, Self::AnonymousPerConnection],
+            Load::Soak { .. } => &[Self::CpuPerRequest],
         }
     }
 
@@ -79,9 +90,10 @@ impl Metric {
             Load::Wrk { depth: 1, .. } | Load::Mcp { .. } => {
                 &[Self::P50, Self::P90, Self::P99, Self::CoreUse]
             }
-            Load::Wrk { .. } => &[Self::CoreUse],
+            Load::Wrk { .. } | Load::Stdio { .. } => &[Self::CoreUse],
             Load::Ab { .. } => &[Self::P50, Self::P98, Self::CoreUse],
             Load::Idle { .. } => &[Self::ResidentBase],
+            Load::Soak { .. } => &[Self::AnonymousGrowth, Self::Requests],
         }
     }
 }

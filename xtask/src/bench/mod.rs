@@ -24,6 +24,8 @@ mod probe;
 mod wrk;
 mod ab;
 mod idle;
+mod stdio;
+mod soak;
 mod measure;
 
 // all runs

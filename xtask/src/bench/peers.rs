@@ -4,7 +4,9 @@
 
 use anyhow::bail;
 
-use super::workloads::Workload::{self, Axum, Connections, KeepAlive, Mcp, McpLegacy, Pipelining, Plaintext};
+use super::workloads::Workload::{
+    self, Axum, Connections, KeepAlive, Mcp, McpLegacy, McpSoak, McpStdio, McpStdioLegacy, Pipelining, Plaintext,
+};
 
 /// A server that can be started and measured; ours is one of them.
 pub(super) struct Peer {
@@ -16,6 +18,8 @@ pub(super) struct Peer {
     pub(super) build: Build,
     /// Its arguments; `{address}`, `{host}`, `{port}`, `{directory}`, `{bench}` and `{config}` are filled in.
     pub(super) arguments: &'static [&'static str],
+    /// Its arguments to serve the standard input and output, if it can.
+    pub(super) stdio: Option<&'static [&'static str]>,
     /// Its configuration, a file below `bench/` with the same places to fill in.
     pub(super) config: Option<&'static str>,
     /// Where its version is found.
@@ -51,7 +55,7 @@ pub(super) enum Version {
 }
 
 const GENERAL: &[Workload] = &[Plaintext, Pipelining, KeepAlive, Connections];
-const MCP: &[Workload] = &[Mcp, McpLegacy];
+const MCP: &[Workload] = &[Mcp, McpLegacy, McpStdio, McpStdioLegacy];
 const NEVER_CLOSES: &[Workload] = &[Plaintext, Pipelining, Connections];
 
 /// `axum-on-thruway` is a package of `bench/` that depends on `../crates/server` by path and takes the arguments that
@@ -62,6 +66,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "ours, one worker",
         build: Build::Root("thruway"),
         arguments: &["serve", "--listen", "{address}", "--workers", "1"],
+        stdio: None,
         config: None,
         version: Version::Printed("--version"),
         workloads: GENERAL,
@@ -71,6 +76,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "axum mounted on our engine, one worker",
         build: Build::Bench("bench-axum-on-thruway"),
         arguments: &["--listen", "{address}"],
+        stdio: None,
         config: None,
         version: Version::Repository,
         workloads: &[Axum],
@@ -80,6 +86,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "raw epoll, constant answer, no parsing; reads no `Connection`, so it takes no part in `keep-alive`",
         build: Build::Bench("bench-ceiling"),
         arguments: &["--listen", "{address}"],
+        stdio: None,
         config: None,
         version: Version::Repository,
         workloads: NEVER_CLOSES,
@@ -89,6 +96,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "current-thread tokio, `TCP_NODELAY`, `pipeline_flush`, mimalloc",
         build: Build::Bench("bench-hyper"),
         arguments: &["--listen", "{address}"],
+        stdio: None,
         config: None,
         version: Version::BenchLock("hyper"),
         workloads: GENERAL,
@@ -98,6 +106,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "`axum::serve` on current-thread tokio, `TCP_NODELAY`, mimalloc",
         build: Build::Bench("bench-axum"),
         arguments: &["--listen", "{address}"],
+        stdio: None,
         config: None,
         version: Version::BenchLock("axum"),
         workloads: &[Plaintext, Pipelining, KeepAlive, Connections, Axum],
@@ -107,6 +116,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "the same router on hyper directly, with `pipeline_flush`, which `axum::serve` cannot set",
         build: Build::Bench("bench-axum"),
         arguments: &["--listen", "{address}", "--pipeline-flush"],
+        stdio: None,
         config: None,
         version: Version::BenchLock("axum"),
         workloads: &[Pipelining, Axum],
@@ -116,6 +126,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "axum with one JSON answer for all messages: what a server of MCP costs that does nothing",
         build: Build::Bench("bench-axum"),
         arguments: &["--listen", "{address}"],
+        stdio: None,
         config: None,
         version: Version::BenchLock("axum"),
         workloads: &[McpLegacy],
@@ -125,24 +136,37 @@ pub(super) const PEERS: &[Peer] = &[
         about: "a server of MCP on our SDK, one worker, 100 tools, no sessions",
         build: Build::Bench("bench-mcp-on-thruway"),
         arguments: &["--listen", "{address}", "--tools", "100"],
+        stdio: Some(&["--stdio", "--tools", "100"]),
         config: None,
         version: Version::Repository,
-        workloads: MCP,
+        workloads: &[Mcp, McpLegacy, McpStdio, McpStdioLegacy, McpSoak],
     },
     Peer {
         name: "thruway-echo",
         about: "ours, sending the message back unread",
         build: Build::Bench("bench-mcp-on-thruway"),
         arguments: &["--listen", "{address}", "--echo"],
+        stdio: None,
         config: None,
         version: Version::Repository,
-        workloads: MCP,
+        workloads: &[Mcp, McpLegacy, McpSoak],
+    },
+    Peer {
+        name: "pipe-echo",
+        about: "a process that sends back what comes over two pipes, unread, with blocking calls",
+        build: Build::Bench("bench-pipe-echo"),
+        arguments: &[],
+        stdio: Some(&[]),
+        config: None,
+        version: Version::Repository,
+        workloads: &[McpStdio],
     },
     Peer {
         name: "rmcp",
         about: "the official Rust SDK on axum, current-thread tokio, `TCP_NODELAY`, JSON answers, no sessions, mimalloc",
         build: Build::Bench("bench-rmcp"),
         arguments: &["--listen", "{address}", "--tools", "100"],
+        stdio: Some(&["--stdio", "--tools", "100"]),
         config: None,
         version: Version::BenchLock("rmcp"),
         workloads: MCP,
@@ -152,6 +176,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "actix-web, one worker, mimalloc",
         build: Build::Bench("bench-actix"),
         arguments: &["--listen", "{address}"],
+        stdio: None,
         config: None,
         version: Version::BenchLock("actix-web"),
         workloads: GENERAL,
@@ -161,6 +186,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "its HTTP service without the web framework, io_uring, one worker, mimalloc",
         build: Build::Bench("bench-ntex"),
         arguments: &["--listen", "{address}"],
+        stdio: None,
         config: None,
         version: Version::BenchLock("ntex"),
         workloads: GENERAL,
@@ -170,6 +196,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "one worker, mimalloc; reads no `Connection`, so it takes no part in `keep-alive`",
         build: Build::Bench("bench-may-minihttp"),
         arguments: &["--listen", "{address}"],
+        stdio: None,
         config: None,
         version: Version::BenchLock("may_minihttp"),
         workloads: NEVER_CLOSES,
@@ -179,6 +206,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "`return 200`, one worker process and its master, no access log",
         build: Build::Installed("nginx"),
         arguments: &["-p", "{directory}", "-e", "stderr", "-c", "{config}"],
+        stdio: None,
         config: Some("nginx/nginx.conf"),
         version: Version::Printed("-v"),
         workloads: GENERAL,
@@ -188,6 +216,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "`http-request return`, one thread, no log; `Date` and `Server` added by the rule",
         build: Build::Installed("haproxy"),
         arguments: &["-db", "-f", "{config}"],
+        stdio: None,
         config: Some("haproxy/haproxy.cfg"),
         version: Version::Printed("-v"),
         workloads: GENERAL,
@@ -197,6 +226,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "a file of 13 octets, one thread, no log",
         build: Build::Installed("h2o"),
         arguments: &["-c", "{config}"],
+        stdio: None,
         config: Some("h2o/h2o.conf"),
         version: Version::Printed("-v"),
         workloads: GENERAL,
@@ -206,6 +236,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "Go, `GOMAXPROCS` 1",
         build: Build::Go("fasthttp"),
         arguments: &["--listen", "{address}"],
+        stdio: None,
         config: None,
         version: Version::GoModule("github.com/valyala/fasthttp"),
         workloads: GENERAL,
@@ -215,6 +246,7 @@ pub(super) const PEERS: &[Peer] = &[
         about: "Go's net/http, `GOMAXPROCS` 1",
         build: Build::Go("nethttp"),
         arguments: &["--listen", "{address}"],
+        stdio: None,
         config: None,
         version: Version::GoToolchain,
         workloads: GENERAL,

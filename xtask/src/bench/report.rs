@@ -231,6 +231,14 @@ fn load_command(load: Load, seconds: u32) -> String {
         Load::Idle { connections } => {
             format!("{connections} connections opened one after the other, one request each.")
         }
+        Load::Stdio { window, .. } => {
+            format!(
+                "Messages on the standard input of a child process for {seconds} s, {window} unanswered at a time."
+            )
+        }
+        Load::Soak { requests, connections } => {
+            format!("Messages of all kinds in turn on {connections} connections, at least {requests}.")
+        }
     }
 }
 

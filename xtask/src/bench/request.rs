@@ -30,16 +30,16 @@ const MESSAGE: &str = "Benchmark test message 1";
 impl Request {
     /// The octets, field lines as clients of the kind send them.
     pub(super) fn octets(self) -> Vec<u8> {
-        let (method, revision, body) = match self {
+        let (method, revision) = match self {
             Self::Plaintext => {
                 return b"GET /plaintext HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/plain\r\n\r\n".to_vec();
             }
-            Self::CallTool => ("tools/call", MODERN, modern("tools/call", call())),
-            Self::ListTools => ("tools/list", MODERN, modern("tools/list", json!({}))),
-            Self::LegacyCallTool => ("tools/call", LEGACY, message("tools/call", Some(call()))),
-            Self::LegacyPing => ("ping", LEGACY, message("ping", None)),
+            Self::CallTool => ("tools/call", MODERN),
+            Self::ListTools => ("tools/list", MODERN),
+            Self::LegacyCallTool => ("tools/call", LEGACY),
+            Self::LegacyPing => ("ping", LEGACY),
         };
-        let body = body.to_string();
+        let body = self.message(1).to_string();
         let name = if method == "tools/call" { "Mcp-Name: echo\r\n" } else { "" };
         let mirrored =
             if revision == MODERN { format!("Mcp-Method: {method}\r\n{name}") } else { String::new() };
@@ -50,6 +50,28 @@ impl Request {
             body.len()
         )
         .into_bytes()
+    }
+
+    /// The message of MCP; that of no message is null.
+    pub(super) fn message(self, id: u32) -> Value {
+        match self {
+            Self::Plaintext => Value::Null,
+            Self::CallTool => modern(id, "tools/call", call()),
+            Self::ListTools => modern(id, "tools/list", json!({})),
+            Self::LegacyCallTool => message(id, "tools/call", Some(call())),
+            Self::LegacyPing => message(id, "ping", None),
+        }
+    }
+
+    /// What a client on a connection of its own says first, and whether that is answered.
+    pub(super) fn greeting(self) -> Vec<(Value, bool)> {
+        if matches!(self, Self::Plaintext | Self::CallTool | Self::ListTools) {
+            return Vec::new();
+        }
+        let client = json!({"name": "bench", "version": "1.0"});
+        let params = json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": client});
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        vec![(message(1, "initialize", Some(params)), true), (initialized, false)]
     }
 
     /// Checks status, field lines and content of an answer.
@@ -72,8 +94,16 @@ impl Request {
             field(head, "Content-Type")?.starts_with("application/json"),
             "the `Content-Type` is not `application/json`"
         );
-        let message: Value = serde_json::from_str(content).context("the content is not JSON")?;
-        ensure!(self.is_answered_by(&message), "the answer is {content}");
+        self.check_message(content)
+    }
+
+    /// Checks a message that is an answer.
+    ///
+    /// # Errors
+    /// It is not as the workload says.
+    pub(super) fn check_message(self, answer: &str) -> anyhow::Result<()> {
+        let message: Value = serde_json::from_str(answer).context("the answer is not JSON")?;
+        ensure!(self.is_answered_by(&message), "the answer is {answer}");
         Ok(())
     }
 
@@ -109,17 +139,17 @@ fn call() -> Value {
     json!({"name": "echo", "arguments": {"message": MESSAGE}})
 }
 
-fn modern(method: &str, mut params: Value) -> Value {
+fn modern(id: u32, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1.0"},
         "io.modelcontextprotocol/clientCapabilities": {},
     });
-    message(method, Some(params))
+    message(id, method, Some(params))
 }
 
-fn message(method: &str, params: Option<Value>) -> Value {
-    let mut message = json!({"jsonrpc": "2.0", "id": 1, "method": method});
+fn message(id: u32, method: &str, params: Option<Value>) -> Value {
+    let mut message = json!({"jsonrpc": "2.0", "id": id, "method": method});
     if let Some(params) = params {
         message["params"] = params;
     }

@@ -79,6 +79,18 @@ fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
+/// The command that serves the standard input and output.
+///
+/// # Errors
+/// The server cannot.
+pub(super) fn stdio_command(prepared: &Prepared) -> anyhow::Result<Command> {
+    let arguments = prepared.peer.stdio.context("the server has no part in stdio")?;
+    let bench = prepared.bench_directory.to_str().context("the repository's path is not UTF-8")?;
+    let mut command = child::pinned(SERVER_CORE, &prepared.program);
+    command.args(arguments.iter().map(|argument| argument.replace("{bench}", bench)));
+    Ok(command)
+}
+
 fn command(prepared: &Prepared, address: SocketAddr, directory: &Path) -> anyhow::Result<Command> {
     let bench = prepared.bench_directory.to_str().context("the repository's path is not UTF-8")?;
     let directory_name = directory.to_str().context("the temporary directory's path is not UTF-8")?;

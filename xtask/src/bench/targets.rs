@@ -55,6 +55,9 @@ pub(super) struct Verdict {
 
 const CPU: Metric = Metric::CpuPerRequest;
 
+/// What an allocator may take more, in octets, over a million messages: a quarter of an octet for each.
+const SOAK_GROWTH: f64 = 256.0 * 1024.0;
+
 const TARGETS: &[Target] = &[
     // W1
     against_peer("plaintext c=16", CPU, CEILING, Bound::AtMost(1.10)),
@@ -107,6 +110,15 @@ const TARGETS: &[Target] = &[
     },
     against_peer("mcp legacy call c=16", CPU, "axum-fixed", Bound::AtMost(1.0)),
     against_peer("mcp legacy ping c=16", CPU, "axum-fixed", Bound::AtMost(1.0)),
+    // W5: the mean round trip is to be at most 1.2
+    against_peer("mcp stdio call w=1", Metric::RequestsPerSecond, "pipe-echo", Bound::AtLeast(0.83)),
+    against_peer("mcp stdio call w=64", Metric::RequestsPerSecond, "rmcp", Bound::AtLeast(3.0)),
+    Target {
+        case: "mcp soak",
+        metric: Metric::AnonymousGrowth,
+        against: Against::Nothing,
+        bound: Bound::AtMost(SOAK_GROWTH),
+    },
 ];
 
 const fn against_peer(case: &'static str, metric: Metric, peer: &'static str, bound: Bound) -> Target {

@@ -19,6 +19,10 @@ pub(super) enum Selection {
     Axum,
     /// W4: messages of MCP, over HTTP.
     Mcp,
+    /// W5: the same over the standard input and output.
+    McpStdio,
+    /// A million messages of MCP, after which no memory may be missing.
+    McpSoak,
     /// All of them.
     All,
 }
@@ -33,6 +37,8 @@ impl Selection {
             Self::Connections => &[Workload::Connections],
             Self::Axum => &[Workload::Axum],
             Self::Mcp => &[Workload::Mcp, Workload::McpLegacy],
+            Self::McpStdio => &[Workload::McpStdio, Workload::McpStdioLegacy],
+            Self::McpSoak => &[Workload::McpSoak],
             Self::All => &[
                 Workload::Plaintext,
                 Workload::Pipelining,
@@ -41,6 +47,9 @@ impl Selection {
                 Workload::Axum,
                 Workload::Mcp,
                 Workload::McpLegacy,
+                Workload::McpStdio,
+                Workload::McpStdioLegacy,
+                Workload::McpSoak,
             ],
         }
     }
@@ -56,6 +65,9 @@ pub(super) enum Workload {
     Axum,
     Mcp,
     McpLegacy,
+    McpStdio,
+    McpStdioLegacy,
+    McpSoak,
 }
 
 impl Workload {
@@ -63,7 +75,9 @@ impl Workload {
     pub(super) fn ours(self) -> &'static str {
         match self {
             Self::Axum => "axum-on-thruway",
-            Self::Mcp | Self::McpLegacy => "mcp-on-thruway",
+            Self::Mcp | Self::McpLegacy | Self::McpStdio | Self::McpStdioLegacy | Self::McpSoak => {
+                "mcp-on-thruway"
+            }
             _ => "thruway",
         }
     }
@@ -93,13 +107,18 @@ pub(super) enum Load {
     Mcp { request: Request, connections: u32 },
     /// Connections that made one request and now do nothing.
     Idle { connections: u32 },
+    /// A child process that is sent messages on its standard input, so many of them unanswered at a time.
+    Stdio { request: Request, window: u32 },
+    /// All messages of MCP in turn by `wrk` until there were at least so many.
+    Soak { requests: u64, connections: u32 },
 }
 
 impl Load {
     /// The request that the load is made of.
     pub(super) fn request(self) -> Request {
         match self {
-            Self::Mcp { request, .. } => request,
+            Self::Mcp { request, .. } | Self::Stdio { request, .. } => request,
+            Self::Soak { .. } => Request::CallTool,
             Self::Wrk { .. } | Self::Ab { .. } | Self::Idle { .. } => Request::Plaintext,
         }
     }
@@ -108,7 +127,8 @@ impl Load {
     pub(super) fn estimated_seconds(self, seconds: u32) -> f64 {
         match self {
             Self::Wrk { stretch, .. } => f64::from(seconds * stretch) + 0.5,
-            Self::Mcp { .. } => f64::from(seconds) + 0.5,
+            Self::Mcp { .. } | Self::Stdio { .. } => f64::from(seconds) + 0.5,
+            Self::Soak { .. } => 20.0,
             Self::Ab { persistent: true, .. } => 1.0,
             Self::Ab { persistent: false, .. } => 2.5,
             Self::Idle { .. } => 3.0,
@@ -132,6 +152,10 @@ const AB_NOTE: &str = "50,000 requests on 1,000 connections (HTTP/1.0). A failed
      given up in between, makes the run a failure.";
 const IDLE_NOTE: &str = "Growth over the process after its warm-up. Every connection made one request before, and \
      answered one more afterwards. Memory of the kernel is not in it.";
+const STDIO_NOTE: &str = "Each message has an id of its own; each answer is compared octet by octet with the first, its id \
+     apart, and every id must be answered. Sequential, one by the rate is the mean round trip.";
+const SOAK_NOTE: &str =
+    "Growth of the anonymous memory from the end of a first round of all messages to the end of the last.";
 const BUSY_NOTE: &str = "CPU time includes accepting the connections.";
 
 /// All cases in the order in which they run.
@@ -168,6 +192,18 @@ pub(super) const CASES: &[Case] = &[
     mcp("mcp list c=16", Workload::Mcp, Request::ListTools, 16),
     mcp("mcp legacy call c=16", Workload::McpLegacy, Request::LegacyCallTool, 16),
     mcp("mcp legacy ping c=16", Workload::McpLegacy, Request::LegacyPing, 16),
+    stdio("mcp stdio call w=1", Workload::McpStdio, Request::CallTool, 1),
+    stdio("mcp stdio call w=64", Workload::McpStdio, Request::CallTool, 64),
+    stdio("mcp stdio list w=1", Workload::McpStdio, Request::ListTools, 1),
+    stdio("mcp stdio legacy call w=1", Workload::McpStdioLegacy, Request::LegacyCallTool, 1),
+    stdio("mcp stdio legacy call w=64", Workload::McpStdioLegacy, Request::LegacyCallTool, 64),
+    Case {
+        name: "mcp soak",
+        workload: Workload::McpSoak,
+        load: Load::Soak { requests: 1_000_000, connections: 16 },
+        full_only: false,
+        note: SOAK_NOTE,
+    },
 ];
 
 const fn plaintext(name: &'static str, connections: u32, full_only: bool) -> Case {
@@ -187,6 +223,10 @@ const fn wrk(
 
 const fn mcp(name: &'static str, workload: Workload, request: Request, connections: u32) -> Case {
     Case { name, workload, load: Load::Mcp { request, connections }, full_only: false, note: "" }
+}
+
+const fn stdio(name: &'static str, workload: Workload, request: Request, window: u32) -> Case {
+    Case { name, workload, load: Load::Stdio { request, window }, full_only: false, note: STDIO_NOTE }
 }
 
 const fn ab(name: &'static str, persistent: bool) -> Case {
