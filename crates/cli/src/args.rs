@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use thruway_server::Authority;
 
 /// A fast HTTP/1.1 server, and MCP servers on it
 #[derive(Parser)]
@@ -29,11 +30,11 @@ pub(crate) enum McpCommand {
 /// Serve a demo of MCP: tools, resources and a prompt
 ///
 /// The endpoint is at `/mcp`. It answers requests to this machine only, whatever it listens on: `Host` and `Origin` must be
-/// `localhost`, `127.0.0.1` or `[::1]`.
+/// `localhost`, `127.0.0.1`, `[::1]`, or named by `--allow-host`.
 #[derive(clap::Args)]
 pub(crate) struct McpServeArgs {
     /// Serve the standard input and output, for clients that start this themselves
-    #[arg(long, conflicts_with_all = ["listen", "workers"])]
+    #[arg(long, conflicts_with_all = ["listen", "workers", "allow_host"])]
     pub(crate) stdio: bool,
     /// Listen here: `IP:PORT` or `unix:PATH`; may be given several times [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
@@ -41,6 +42,17 @@ pub(crate) struct McpServeArgs {
     /// Worker threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
+    /// Answer requests to this host too, a name or an address without a port; may be given several times
+    #[arg(long, value_name = "HOST", value_parser = parse_host)]
+    pub(crate) allow_host: Vec<String>,
+}
+
+/// A host as it stands in `Host`, without a port.
+fn parse_host(text: &str) -> Result<String, &'static str> {
+    match Authority::parse(text.as_bytes()) {
+        Ok(authority) if !text.is_empty() && authority.host() == text => Ok(text.to_owned()),
+        _ => Err("a host is a name or an address without a port, such as `mcp.example` or `[2001:db8::1]`"),
+    }
 }
 
 /// Serve what a config says, or a demo without one

@@ -51,7 +51,7 @@ pub use tower::Tower;
 
 pub use cookie::Cookie;
 pub use thruway_http1::Limits;
-pub use thruway_message::{FieldLinesBuf, FieldName, FieldValue, Method, StatusCode, Version};
+pub use thruway_message::{Authority, FieldLinesBuf, FieldName, FieldValue, Method, StatusCode, Version};
 pub use thruway_net::{
     ClientAddr, InvalidListenAddr, ListenAddr, ReopenSignal, TerminationSignals, WorkerLoad,
     raise_descriptor_limit,

@@ -5,7 +5,8 @@
 use anyhow::bail;
 
 use super::workloads::Workload::{
-    self, Axum, Connections, KeepAlive, Mcp, McpLegacy, McpSoak, McpStdio, McpStdioLegacy, Pipelining, Plaintext,
+    self, Axum, Connections, KeepAlive, Mcp, McpLegacy, McpSoak, McpStdio, McpStdioLegacy, Pipelining,
+    Plaintext,
 };
 
 /// A server that can be started and measured; ours is one of them.

@@ -1,12 +1,13 @@
 //! Where the demo server is, for clients of every age.
 
+use thruway_mcp_sdk::McpEndpoint;
 use thruway_server::Router;
 
 use super::demo;
 
-/// Adds the endpoints of the demo server to `router`.
-pub(crate) fn mount(router: Router) -> Router {
-    let endpoint = demo::server().endpoint();
+/// Adds the endpoints of the demo server to `router`. They answer requests to `hosts` besides those to this machine.
+pub(crate) fn mount(router: Router, hosts: &[String]) -> Router {
+    let endpoint = hosts.iter().fold(demo::server().endpoint(), McpEndpoint::allow_host);
     let sse = endpoint.sse_endpoints(MESSAGE_PATH);
     router.any(PATH, endpoint).get(SSE_PATH, sse.stream()).post(MESSAGE_PATH, sse.messages())
 }

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
     }
     raise_descriptor_limit();
     let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
-    let mut server = Server::new(mount(Router::new()));
+    let mut server = Server::new(mount(Router::new(), &args.allow_host));
     for address in listeners(args)? {
         server = server.listen_on(address);
     }

@@ -201,9 +201,13 @@ fn the_process_ends_when_nobody_reads_its_output() {
 }
 
 fn post(client: &mut Client, fields: &str, message: &Value) -> Response {
+    post_to("localhost", client, fields, message)
+}
+
+fn post_to(host: &str, client: &mut Client, fields: &str, message: &Value) -> Response {
     let content = message.to_string();
     client.send(&format!(
-        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{fields}\r\n{content}",
+        "POST /mcp HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{fields}\r\n{content}",
         content.len(),
     ));
     client.response(false)
@@ -233,6 +237,22 @@ fn the_endpoint_is_at_its_path() {
     assert_eq!(message(&pong)["result"], json!({}));
     assert_eq!(client.request("GET /", "").status(), "404");
     assert_eq!(thruway.terminate().code, Some(0));
+}
+
+#[test]
+fn other_hosts_are_answered_when_they_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let listen = ["mcp", "serve", "--listen", "127.0.0.1:0"];
+    let hosts = ["--allow-host", "mcp.example", "--allow-host", "[2001:db8::1]"];
+    for (named, status) in [(&hosts[..], "200"), (&[], "403")] {
+        let mut thruway = Thruway::start_in(directory.path(), &[&listen, named].concat());
+        let mut client = Client::connect(&thruway.address());
+        for host in ["MCP.example:8080", "[2001:db8::1]"] {
+            assert_eq!(post_to(host, &mut client, "", &initialize("2025-06-18")).status(), status);
+        }
+        assert_eq!(post_to("other.example", &mut client, "", &initialize("2025-06-18")).status(), "403");
+        assert_eq!(thruway.terminate().code, Some(0));
+    }
 }
 
 #[test]
