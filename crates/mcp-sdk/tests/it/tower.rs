@@ -10,6 +10,8 @@ use axum::http::{Request, Response};
 use serde_json::{Value, json};
 use thruway_mcp_sdk::{Authorization, McpEndpoint, McpService};
 use thruway_server::Tower;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::authorization::Plain;
 use crate::fixtures::{server, text, tool, with_hanging};
@@ -120,6 +122,53 @@ async fn a_silent_stream_says_that_it_is_there() {
 async fn frame(body: &mut Body) -> String {
     let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await.unwrap().unwrap();
     String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()
+}
+
+/// The content of a response that axum's own engine has sent, its chunks put together.
+async fn exchange(stream: &mut TcpStream, message: &Message) -> String {
+    let content = String::from_utf8(message.content.clone()).unwrap();
+    let fields: String = message.fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let head = format!("POST /mcp HTTP/1.1\r\n{fields}Content-Length: {}\r\n\r\n", content.len());
+    stream.write_all(format!("{head}{content}").as_bytes()).await.unwrap();
+    let mut response = String::new();
+    loop {
+        let (mut piece, is_whole) = ([0; 4096], |response: &str| {
+            let (head, content) = response.split_once("\r\n\r\n")?;
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            Some(match length {
+                Some(length) => content.len() == length.parse::<usize>().unwrap(),
+                None => content.ends_with("\r\n0\r\n\r\n"),
+            })
+        });
+        let n = stream.read(&mut piece).await.unwrap();
+        assert!(n > 0, "closed after {response:?}");
+        response.push_str(str::from_utf8(&piece[..n]).unwrap());
+        if is_whole(&response) == Some(true) {
+            return response;
+        }
+    }
+}
+
+#[tokio::test]
+async fn axum_serves_it_on_its_own_engine() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = app(&server().endpoint());
+    let serving = tokio::spawn(async move { axum::serve(listener, app).await });
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let echo = Message::modern("tools/call", json!({"name": "echo", "arguments": {"message": "hi"}}));
+    for _ in 0..2 {
+        let response = exchange(&mut stream, &echo).await;
+        assert!(response.starts_with("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"), "{response}");
+        assert!(response.contains(r#""structuredContent":{"message":"hi"}"#), "{response}");
+    }
+    let mut params = tool("progress");
+    params["_meta"] = json!({"progressToken": 1});
+    let response = exchange(&mut stream, &Message::modern("tools/call", params)).await;
+    assert!(response.contains("content-type: text/event-stream"), "{response}");
+    let last = response.rsplit("data: ").next().unwrap();
+    assert!(response.matches("notifications/progress").count() > 1 && last.contains("done"), "{response}");
+    serving.abort();
 }
 
 #[tokio::test(start_paused = true)]
