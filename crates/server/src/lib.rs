@@ -42,8 +42,8 @@ pub use request::{
     ConnectionInfo, ContentError, OwnedRequest, Parameters, Rejection, Request, RequestContent,
 };
 pub use response::{
-    BoxError, Content, ContentStream, ContentWriter, Event, EventSender, IntoResponse, Json, Piece, Response,
-    Tunnel,
+    AtDrain, BoxError, Content, ContentStream, ContentWriter, Event, EventSender, IntoResponse, Json, Piece,
+    Response, Tunnel,
 };
 pub use router::{RouteError, Router};
 pub use server::{RunningServer, Server, ServerError};

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use serde_json::json;
+use thruway_mcp::json_rpc::{Id, write_result};
+use thruway_mcp::modern::ResultType;
 use thruway_mcp::params::meta_keys;
-use thruway_mcp::schema::{MetaObject, RequestId};
+use thruway_mcp::schema::{JsonObject, MetaObject, RequestId};
 
 use super::{modern, tasks};
 use crate::server::{Shared, Subscription};
@@ -35,6 +37,32 @@ pub(super) struct Told {
 pub(super) struct TasksTold {
     pub(super) shared: Arc<Shared>,
     pub(super) subscription: Subscription<Arc<str>>,
+}
+
+/// How a subscription ends that its server ends: with the result of the request.
+pub(crate) struct Farewell {
+    shared: Arc<Shared>,
+    id: RequestId,
+}
+
+impl Farewell {
+    pub(crate) const fn new(shared: Arc<Shared>, id: RequestId) -> Self {
+        Self { shared, id }
+    }
+
+    pub(crate) fn to_message(&self) -> Vec<u8> {
+        let meta = subscription_meta(&self.id);
+        let mut message = Vec::new();
+        write_result(&mut message, &Id::from(&self.id), |output| {
+            self.shared.results.write(output, ResultType::Complete, None, &JsonObject::new(), Some(&meta))
+        });
+        message
+    }
+}
+
+/// What tells messages of one subscription from those of others.
+fn subscription_meta(id: &RequestId) -> MetaObject {
+    MetaObject::from_iter([(meta_keys::SUBSCRIPTION_ID.to_owned(), json!(id))])
 }
 
 impl Telling {
@@ -79,7 +107,6 @@ impl Told {
     async fn next_of_tasks(&self) -> Option<Vec<u8>> {
         let Some(tasks) = &self.tasks else { return std::future::pending().await };
         let task = tasks.subscription.next().await;
-        let meta = MetaObject::from_iter([(meta_keys::SUBSCRIPTION_ID.to_owned(), json!(self.id))]);
-        tasks::notification(&tasks.shared, &task, &meta)
+        tasks::notification(&tasks.shared, &task, &subscription_meta(&self.id))
     }
 }

@@ -1,7 +1,9 @@
 //! What requests are answered with, whoever sends it.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::time::Duration;
 
 use thruway_mcp::json_rpc::{Error, ErrorCode, write_error};
@@ -10,7 +12,7 @@ use thruway_net::PooledBuffer;
 use thruway_server::{Event, EventSender, Response, StatusCode};
 
 use super::events::Events;
-use crate::dispatch::Status;
+use crate::dispatch::{Farewell, Status};
 use crate::http_response::{Octets, WholeResponse};
 
 /// An answer, now or later.
@@ -54,9 +56,12 @@ impl From<Answered> for Response {
     }
 }
 
-/// A stream that comes to an end by itself is waited for when the server drains.
+/// A stream that comes to an end by itself is waited for when the server drains; a subscription gets its result.
 fn response_of(mut events: Events) -> Response {
     let is_finite = events.is_finite();
+    if let Some(farewell) = events.take_farewell() {
+        return subscription(events, farewell);
+    }
     let send = async move |mut sender: EventSender| {
         while let Some(event) = events.next().await {
             sender.send(event).await;
@@ -64,6 +69,22 @@ fn response_of(mut events: Events) -> Response {
         Ok(())
     };
     if is_finite { Response::finite_events(SILENCE_MAX, send) } else { Response::events(SILENCE_MAX, send) }
+}
+
+/// The acknowledgement comes before everything else, the result too.
+fn subscription(mut events: Events, farewell: Farewell) -> Response {
+    let is_acknowledged = Rc::new(Cell::new(false));
+    let result = {
+        let is_acknowledged = is_acknowledged.clone();
+        move || is_acknowledged.get().then(|| event(&farewell.to_message()))
+    };
+    Response::events_with_farewell(SILENCE_MAX, result, async move |mut sender: EventSender| {
+        while let Some(event) = events.next().await {
+            sender.send(event).await;
+            is_acknowledged.set(true);
+        }
+        Ok(())
+    })
 }
 
 impl From<WholeResponse> for Answered {

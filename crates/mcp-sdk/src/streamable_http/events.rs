@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thruway_server::Event;
 
 use super::answer::event;
-use crate::dispatch::{Exchange, Outgoing, modern};
+use crate::dispatch::{Exchange, Farewell, Outgoing, modern};
 use crate::session::{self, EventId, EventKind, EventStream, InUse};
 
 /// The events of one answer. They are made when they are asked for: nothing goes on without being sent.
@@ -15,7 +15,8 @@ pub(super) enum Events {
         /// What was there already.
         first: Option<Outgoing>,
         exchange: Exchange,
-        is_subscription: bool,
+        /// What ends a subscription, which does not end by itself.
+        farewell: Option<Farewell>,
     },
     /// What comes after an event of a stream that can be taken up again.
     Replay(Replay),
@@ -69,10 +70,15 @@ impl Events {
         }
     }
 
+    /// What is said at the end if they are a subscription.
+    pub(super) const fn take_farewell(&mut self) -> Option<Farewell> {
+        if let Self::Exchange { farewell, .. } = self { farewell.take() } else { None }
+    }
+
     /// Whether they come to an end by themselves.
     pub(super) const fn is_finite(&self) -> bool {
         match self {
-            Self::Exchange { is_subscription, .. } => !*is_subscription,
+            Self::Exchange { farewell, .. } => farewell.is_none(),
             Self::Replay(_) => true,
             Self::Standalone { .. } => false,
         }

@@ -11,7 +11,7 @@ use thruway_server::StatusCode;
 use super::answer::{Answer, json, json_error, json_of};
 use super::events::Events;
 use super::{Incoming, sessions};
-use crate::dispatch::{Exchange, Outgoing, Reply, Status, modern};
+use crate::dispatch::{Exchange, Farewell, Outgoing, Reply, Status, modern};
 use crate::http_response::WholeResponse;
 
 pub(super) fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
@@ -53,18 +53,24 @@ fn handle_request(incoming: &Incoming<'_>, request: &Request<'_>) -> Answer {
         ) {
             Reply::Now(status) => Answer::now(json(status, output)),
             Reply::Forbidden(scopes) => Answer::now(incoming.forbid(output, &scopes)),
-            Reply::Later(exchange) => later(exchange, request.method == methods::SUBSCRIPTIONS_LISTEN),
+            Reply::Later(exchange) => later(exchange, farewell(incoming, request)),
         },
         Era::Legacy => sessions::handle_request(incoming, version, request, &params, output),
     }
 }
 
+/// How a subscription ends, if the request begins one.
+fn farewell(incoming: &Incoming<'_>, request: &Request<'_>) -> Option<Farewell> {
+    (request.method == methods::SUBSCRIPTIONS_LISTEN)
+        .then(|| Farewell::new(incoming.server.shared.clone(), request.id.to_owned()))
+}
+
 /// What is said before the answer makes it a stream of events. If the client goes, the exchange goes too.
-fn later(mut exchange: Exchange, is_subscription: bool) -> Answer {
+fn later(mut exchange: Exchange, farewell: Option<Farewell>) -> Answer {
     Answer::later(async move {
         match exchange.next().await {
             Some(Outgoing::Answer(message, status)) => json_of(status, message).into(),
-            Some(said) => Events::Exchange { first: Some(said), exchange, is_subscription }.into(),
+            Some(said) => Events::Exchange { first: Some(said), exchange, farewell }.into(),
             None => json_error(StatusCode::INTERNAL_SERVER_ERROR, "there is no answer").into(),
         }
     })

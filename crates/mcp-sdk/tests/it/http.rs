@@ -53,6 +53,11 @@ impl Site {
         Self { scene: Scene::new(server.endpoint()) }
     }
 
+    /// Begins a drain.
+    pub(crate) fn drain(&self) {
+        self.scene.drain();
+    }
+
     /// The same with an endpoint that is set up already, or several.
     pub(crate) fn of(endpoint: impl Handler) -> Self {
         Self { scene: Scene::new(endpoint) }

@@ -56,6 +56,24 @@ async fn only_what_was_asked_for_is_told() {
     }
 }
 
+/// The stream was cut off: a client could not tell a server that goes from one that has failed.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_drains_ends_subscriptions_with_their_result() {
+    let site = Site::new(&server());
+    let id = json!("mine");
+    let mut exchange = site.open(&listen_as(&id, &json!({"toolsListChanged": true})));
+    assert_eq!(exchange.next_message().await["method"], "notifications/subscriptions/acknowledged");
+    let mut late = site.open(&listen_as(&id, &json!({"toolsListChanged": true})));
+    site.drain();
+    assert_eq!(late.next_message().await["method"], "notifications/subscriptions/acknowledged");
+    for exchange in [&mut exchange, &mut late] {
+        let result = exchange.next_message().await;
+        assert_eq!((&result["id"], &result["result"]["resultType"]), (&id, &json!("complete")));
+        assert_eq!(result["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
+        assert_eq!(exchange.next_event().await, None);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_subscription_is_known_by_the_id_of_its_request() {
     let server = server();

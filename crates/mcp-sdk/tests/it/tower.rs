@@ -127,8 +127,9 @@ async fn frame(body: &mut Body) -> String {
 /// The content of a response that axum's own engine has sent, its chunks put together.
 async fn exchange(stream: &mut TcpStream, message: &Message) -> String {
     let content = String::from_utf8(message.content.clone()).unwrap();
-    let fields: String = message.fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let head = format!("POST /mcp HTTP/1.1\r\n{fields}Content-Length: {}\r\n\r\n", content.len());
+    let fields: Vec<_> = message.fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let (fields, length) = (fields.concat(), content.len());
+    let head = format!("POST /mcp HTTP/1.1\r\n{fields}Content-Length: {length}\r\n\r\n");
     stream.write_all(format!("{head}{content}").as_bytes()).await.unwrap();
     let mut response = String::new();
     loop {

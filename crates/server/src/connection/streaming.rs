@@ -16,7 +16,7 @@ use super::output::{COPY_BYTES_MAX, Output, Tail};
 use super::service::Outcome;
 use super::{Connection, Step};
 use crate::ContentError;
-use crate::response::{BoxError, ContentStream, Piece};
+use crate::response::{AtDrain, BoxError, ContentStream, Piece};
 
 /// The answer that is being written.
 pub(super) struct Streaming {
@@ -25,6 +25,8 @@ pub(super) struct Streaming {
     trailers: FieldLinesBuf,
     status: StatusCode,
     sent_bytes: u64,
+    /// A drain has ended the content.
+    is_cut_short: bool,
     after: AfterAnswer,
     log: Option<Box<Log>>,
 }
@@ -56,13 +58,41 @@ impl Streaming {
                 Framing::UntilClose
             }
         };
-        Self { content, framing, trailers: FieldLinesBuf::new(), status, sent_bytes: 0, after, log }
+        Self {
+            content,
+            framing,
+            trailers: FieldLinesBuf::new(),
+            status,
+            sent_bytes: 0,
+            is_cut_short: false,
+            after,
+            log,
+        }
     }
 
     /// A panic of the handler's stream is an error of it.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         catch_unwind(AssertUnwindSafe(|| self.content.as_mut().poll_next(cx)))
             .unwrap_or_else(|_| Poll::Ready(Some(Err("the stream has panicked".into()))))
+    }
+
+    /// The next piece, or in a drain what that leaves of the stream.
+    fn poll_next_or_drain(
+        &mut self,
+        is_draining: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Piece, BoxError>>> {
+        if self.is_cut_short {
+            return Poll::Ready(None);
+        }
+        let at_drain = if is_draining { self.content.as_mut().at_drain() } else { AtDrain::Finishes };
+        match at_drain {
+            AtDrain::Finishes => self.poll_next(cx),
+            AtDrain::Ends(last) => {
+                self.is_cut_short = true;
+                Poll::Ready((!last.is_empty()).then_some(Ok(Piece::Data(last))))
+            }
+        }
     }
 
     /// Frames a piece of content.
@@ -115,9 +145,7 @@ impl<T: Transport> Connection<T> {
     /// Writes the next piece of the answer's content.
     pub(super) fn poll_streaming(&mut self, cx: &mut Context<'_>) -> Step {
         let Some(streaming) = &mut self.streaming else { return Step::Waits };
-        let is_over = self.service.worker.is_draining() && streaming.content.ends_at_drain();
-        let next = if is_over { Poll::Ready(None) } else { streaming.poll_next(cx) };
-        let outcome = match next {
+        let outcome = match streaming.poll_next_or_drain(self.service.worker.is_draining(), cx) {
             Poll::Pending => return Step::Waits,
             Poll::Ready(Some(Ok(Piece::Data(data)))) => streaming.write(data, &mut self.output),
             Poll::Ready(Some(Ok(Piece::Trailers(trailers)))) => {

@@ -54,11 +54,20 @@ pub trait ContentStream {
         None
     }
 
-    /// Whether the stream is over when the server drains, as one that would never end by itself and that clients
-    /// know how to take up again.
-    fn ends_at_drain(&self) -> bool {
-        false
+    /// What becomes of the stream when the server drains.
+    fn at_drain(self: Pin<&mut Self>) -> AtDrain {
+        AtDrain::Finishes
     }
+}
+
+/// What becomes of a stream when the server drains.
+#[derive(Clone, Debug)]
+pub enum AtDrain {
+    /// It is sent to its end, which the drain waits for.
+    Finishes,
+    /// It is over after these octets, or at once if there are none: for a stream that would never end by itself and
+    /// that clients know how to take up again.
+    Ends(Bytes),
 }
 
 /// A piece of streamed content.

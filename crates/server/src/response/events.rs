@@ -11,7 +11,7 @@ use thruway_message::FieldLinesBuf;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::Response;
-use super::content::{BoxError, Content, ContentStream, Piece};
+use super::content::{AtDrain, BoxError, Content, ContentStream, Piece};
 use super::writer::{ContentWriter, Written};
 
 /// One event of a stream.
@@ -87,18 +87,10 @@ impl EventSender {
     }
 }
 
-/// What a drain means for a stream.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum AtDrain {
-    /// It is over: clients take it up again elsewhere.
-    Ends,
-    /// It is sent to its end.
-    Finishes,
-}
-
+/// A stream of events, and what a drain makes of it.
 pub(super) fn response<F>(
     keep_alive: Duration,
-    at_drain: AtDrain,
+    at_drain: impl FnMut() -> AtDrain + Unpin + 'static,
     send: impl FnOnce(EventSender) -> F,
 ) -> Response
 where
@@ -110,15 +102,19 @@ where
 }
 
 /// Puts a comment into the stream when nothing else was sent for a while.
-struct KeptAlive<F> {
+struct KeptAlive<F, D> {
     events: Written<F>,
     period: Duration,
-    at_drain: AtDrain,
+    at_drain: D,
     /// Runs out when a comment is due.
     silence: Option<Pin<Box<Sleep>>>,
 }
 
-impl<F: Future<Output = Result<(), BoxError>>> ContentStream for KeptAlive<F> {
+impl<F, D> ContentStream for KeptAlive<F, D>
+where
+    F: Future<Output = Result<(), BoxError>>,
+    D: FnMut() -> AtDrain + Unpin,
+{
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         let this = &mut *self;
         let silence = this.silence.get_or_insert_with(|| Box::pin(sleep(this.period)));
@@ -134,8 +130,8 @@ impl<F: Future<Output = Result<(), BoxError>>> ContentStream for KeptAlive<F> {
         next
     }
 
-    fn ends_at_drain(&self) -> bool {
-        self.at_drain == AtDrain::Ends
+    fn at_drain(mut self: Pin<&mut Self>) -> AtDrain {
+        (self.at_drain)()
     }
 }
 

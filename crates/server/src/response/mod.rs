@@ -9,11 +9,12 @@ mod writer;
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde::Serialize;
 use thruway_message::{FieldLinesBuf, FieldValue, InvalidFieldLine, StatusCode};
 use thruway_net::PooledBuffer;
 
-pub use content::{BoxError, Content, ContentStream, Piece};
+pub use content::{AtDrain, BoxError, Content, ContentStream, Piece};
 pub use events::{Event, EventSender};
 pub use into_response::{IntoResponse, Json};
 pub use tunnel::Tunnel;
@@ -96,7 +97,22 @@ impl Response {
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
     {
-        events::response(keep_alive, events::AtDrain::Ends, send)
+        events::response(keep_alive, || AtDrain::Ends(Bytes::new()), send)
+    }
+
+    /// The same, with a last event for clients that are left because the server drains; while there is `None`, the stream
+    /// goes on.
+    pub fn events_with_farewell<F>(
+        keep_alive: Duration,
+        mut farewell: impl FnMut() -> Option<Event> + Unpin + 'static,
+        send: impl FnOnce(EventSender) -> F,
+    ) -> Self
+    where
+        F: Future<Output = Result<(), BoxError>> + 'static,
+    {
+        let at_drain =
+            move || farewell().map_or(AtDrain::Finishes, |event| AtDrain::Ends(event.into_octets()));
+        events::response(keep_alive, at_drain, send)
     }
 
     /// The same for a stream that comes to an end by itself: a drain waits for it.
@@ -104,7 +120,7 @@ impl Response {
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
     {
-        events::response(keep_alive, events::AtDrain::Finishes, send)
+        events::response(keep_alive, || AtDrain::Finishes, send)
     }
 
     /// Hands the connection over to `run`: 101 with `protocol`, and what follows is no longer HTTP. To a request

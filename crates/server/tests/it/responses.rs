@@ -1,5 +1,7 @@
 //! Responses as they go out: framing, fields, streams, events.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -180,13 +182,13 @@ fn a_stream_that_fails_ends_the_connection_without_the_last_chunk() {
 
 #[test]
 fn a_stream_is_asked_for_no_more_than_the_client_takes() {
-    let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
     let scene = Scene::new(move || {
         let count = counted.clone();
         Content::written_by(async move |mut writer| {
             for _ in 0..1000 {
-                count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                count.fetch_add(1, Ordering::Relaxed);
                 writer.write(vec![b'x'; 10_000]).await;
             }
             Ok(())
@@ -194,7 +196,7 @@ fn a_stream_is_asked_for_no_more_than_the_client_takes() {
     });
     let mut client = scene.connect();
     client.take_only(50_000).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(count.load(std::sync::atomic::Ordering::Relaxed) < 20);
+    assert!(count.load(Ordering::Relaxed) < 20);
     client.take_more(usize::MAX);
     assert!(client.received().len() > 10_000_000);
 }
@@ -251,6 +253,34 @@ fn events_are_over_when_the_server_drains() {
     assert_eq!(client.received(), "0\r\n\r\n", "complete, so that the client connects again");
     scene.pass(Duration::from_millis(400));
     assert!(client.is_closed());
+}
+
+#[test]
+fn a_drain_says_farewell_when_the_stream_has_begun() {
+    let scene = Scene::new(|| {
+        let begun = Arc::new(AtomicBool::new(false));
+        let has_begun = begun.clone();
+        let farewell = move || has_begun.load(Ordering::Relaxed).then(|| Event::data("farewell"));
+        Response::events_with_farewell(Duration::from_secs(15), farewell, async move |mut events| {
+            events.send(Event::data("one")).await;
+            begun.store(true, Ordering::Relaxed);
+            std::future::pending().await
+        })
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let _guard = runtime.enter();
+    let (mut early, mut late) = (scene.connect(), scene.connect());
+    early.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(early.received().ends_with("data: one\n\n\r\n"));
+    late.send("GET / HTTP/1.1\r\nHost: a\r\n");
+    scene.drain();
+    let end = "data: farewell\n\n\r\n0\r\n\r\n";
+    assert!(early.received().ends_with(end));
+    late.send("\r\n");
+    let answer = late.received();
+    assert!(answer.contains("data: one\n\n") && answer.ends_with(end), "{answer}");
+    scene.pass(Duration::from_millis(400));
+    assert!(early.is_closed() && late.is_closed());
 }
 
 #[test]
