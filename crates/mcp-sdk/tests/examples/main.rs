@@ -5,12 +5,15 @@ mod programs;
 
 use axum::body::Body;
 use axum::http::Request;
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::ClientCapabilities;
 use thruway_mcp_sdk::{LocalClient, McpServer, Revision};
+use thruway_testkit::scene::Scene;
 use tower_service::Service;
 
-use programs::{booking, calculator, layers, mcp_in_axum, notes};
+use programs::{booking, calculator, guarded, layers, library, mcp_in_axum, notes, report};
 
 /// A client of each era, with a user who says yes to everything.
 async fn clients(server: &McpServer) -> [LocalClient; 2] {
@@ -108,4 +111,91 @@ async fn an_axum_application_is_an_mcp_server_too() {
     let content = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
     let answer: Value = serde_json::from_slice(&content).unwrap();
     assert_eq!(answer["result"]["serverInfo"]["name"], "greeter");
+}
+
+#[test]
+fn only_callers_with_a_token_are_served() {
+    // An Ed25519 key in PKCS #8: a fixed head, and 32 octets.
+    let mut der = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20".to_vec();
+    der.extend([7; 32]);
+    let key = EncodingKey::from_ed_der(&der);
+    let keys = json!({"keys": [Jwk::from_encoding_key(&key, Algorithm::EdDSA).unwrap()]}).to_string();
+    let token = |audience: &str, scope: &str| {
+        let claims = json!({
+            "iss": "https://login.example", "aud": audience, "sub": "ada", "scope": scope,
+            "exp": get_current_timestamp() + 600,
+        });
+        encode(&Header::new(Algorithm::EdDSA), &claims, &key).unwrap()
+    };
+    let scene = Scene::new(guarded::app(guarded::verifier(&keys).unwrap()));
+    let call = |tool: &str, token: Option<String>| {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({"name": tool, "arguments": {}, "_meta": meta});
+        let content =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+        let bearer = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
+        let mut client = scene.connect();
+        client.send(format!(
+            "POST /mcp HTTP/1.1\r\nHost: mcp.example\r\nContent-Type: application/json\r\nMcp-Method: tools/call\r\n\
+             MCP-Protocol-Version: 2026-07-28\r\nMcp-Name: {tool}\r\n{bearer}Content-Length: {}\r\n\r\n{content}",
+            content.len()
+        ));
+        client.received()
+    };
+    let resource = "https://mcp.example/mcp";
+    assert!(call("whoami", None).starts_with("HTTP/1.1 401 "));
+    assert!(call("whoami", Some(token("https://other.example", "use"))).starts_with("HTTP/1.1 401 "));
+    assert!(call("whoami", Some(token(resource, "use"))).contains(r#""text":"ada""#));
+    assert!(call("erase", Some(token(resource, "use"))).starts_with("HTTP/1.1 403 "));
+    assert!(call("erase", Some(token(resource, "use admin"))).contains("everything is gone"));
+    let mut client = scene.connect();
+    client.send("GET /.well-known/oauth-protected-resource/mcp HTTP/1.1\r\nHost: mcp.example\r\n\r\n");
+    assert!(client.received().contains(r#""authorization_servers":["https://login.example"]"#));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_is_waited_for_or_becomes_a_task() {
+    let server = report::server();
+    let written = json!({"chapters": ["chapter 1", "chapter 2"]});
+    for mut client in clients(&server).await {
+        let result = call(&mut client, "report", json!({"chapters": 2})).await;
+        assert_eq!(result["structuredContent"], written);
+    }
+    let mut client = server.connect().with_capabilities(&ClientCapabilities::default().with_tasks());
+    let task = call(&mut client, "report", json!({"chapters": 2})).await;
+    assert_eq!(task["resultType"], "task");
+    let task = loop {
+        let task = client.request("tasks/get", json!({"taskId": task["taskId"]})).await.unwrap();
+        match task["status"].as_str() {
+            Some("working") => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+            _ => break task,
+        }
+    };
+    assert_eq!(task["result"]["structuredContent"], written);
+}
+
+#[tokio::test]
+async fn the_library_knows_its_books() {
+    for mut client in clients(&library::server()).await {
+        let book = client.request("resources/read", json!({"uri": "book://emma"})).await.unwrap();
+        assert!(book["contents"][0]["text"].as_str().unwrap().starts_with("Emma Woodhouse"));
+        let arguments = json!({"title": "moby-dick", "reader": "sailors"});
+        let prompt =
+            client.request("prompts/get", json!({"name": "review", "arguments": arguments})).await.unwrap();
+        assert_eq!(prompt["messages"][1]["content"]["text"], "Call me Ishmael.");
+        let argument = json!({"name": "title", "value": "mo"});
+        for reference in [
+            json!({"type": "ref/prompt", "name": "review"}),
+            json!({"type": "ref/resource", "uri": "book://{title}"}),
+        ] {
+            let completed = client
+                .request("completion/complete", json!({"ref": reference, "argument": argument}))
+                .await
+                .unwrap();
+            assert_eq!(completed["completion"]["values"], json!(["moby-dick"]));
+        }
+    }
 }

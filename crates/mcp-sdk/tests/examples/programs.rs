@@ -4,9 +4,15 @@
 pub(crate) mod booking;
 #[path = "../../examples/calculator.rs"]
 pub(crate) mod calculator;
+#[path = "../../examples/library.rs"]
+pub(crate) mod library;
 #[path = "../../examples/mcp_in_axum.rs"]
 pub(crate) mod mcp_in_axum;
+#[path = "../../examples/guarded.rs"]
+pub(crate) mod guarded;
 #[path = "../../examples/layers.rs"]
 pub(crate) mod layers;
 #[path = "../../examples/notes.rs"]
 pub(crate) mod notes;
+#[path = "../../examples/report.rs"]
+pub(crate) mod report;
