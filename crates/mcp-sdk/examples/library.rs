@@ -36,8 +36,8 @@ fn review(Review { title, reader }: Review) -> Result<Vec<PromptMessage>, Handle
     ])
 }
 
-fn titles(input: CompletionInput) -> Vec<String> {
-    let fitting = BOOKS.iter().filter(|(title, _)| title.starts_with(&input.value));
+fn titles(CompletionInput { value, .. }: CompletionInput) -> Vec<String> {
+    let fitting = BOOKS.iter().filter(|(title, _)| title.starts_with(&value));
     fitting.map(|(title, _)| (*title).to_owned()).collect()
 }
 
