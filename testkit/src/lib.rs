@@ -2,8 +2,10 @@
 //!
 //! For development only. Nothing here opens a port or sleeps.
 
+mod pipe;
 mod random;
 pub mod scene;
 pub mod transcript;
 
+pub use pipe::{DrivenEnd, Peer, pipe};
 pub use random::Random;
