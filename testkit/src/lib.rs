@@ -1,9 +1,12 @@
 //! What the tests of several crates share: transcripts of the parsers, reproducible randomness, scripted peers.
 //!
-//! For development only. Nothing here opens a port or sleeps.
+//! For development only. Nothing here sleeps, and only [`upstream`] opens ports, which the system chooses.
 
+mod pipe;
 mod random;
 pub mod scene;
 pub mod transcript;
+pub mod upstream;
 
+pub use pipe::{DrivenEnd, Peer, pipe};
 pub use random::Random;

@@ -11,9 +11,7 @@ pub use event::{Event, Fields, Response};
 
 use std::fmt;
 
-use thruway_http1::{
-    ClientConnection, ClientEvent, Error, HeadIndex, Limits, ResponseTo, ServerConnection, ServerEvent,
-};
+use thruway_http1::{ClientConnection, Error, HeadIndex, Limits, ResponseTo, ServerConnection, ServerEvent};
 
 /// Which end of a connection reads, and what it has to know beforehand.
 #[derive(Clone, Debug)]
@@ -176,7 +174,7 @@ impl Connection {
             }
             Self::Client(connection) => {
                 let (event, used) = connection.handle_input(input, index)?;
-                Ok((event.map(|event: ClientEvent<'_>| Event::from(event)), used))
+                Ok((event.map(|event| Event::of_client(event, &input[..used], index)), used))
             }
         }
     }

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 
 use thruway_message::token::is_in_any_case;
-use thruway_message::{FieldLines, ResponseHead, StatusCode};
+use thruway_message::{StatusCode, Version};
 
 use crate::body_length::LengthFields;
 use crate::chunked::Piece;
@@ -47,20 +47,21 @@ struct Expected {
     asks_for_upgrade: bool,
 }
 
-/// What the octets meant. Borrows from the input and from the index.
-#[derive(Debug)]
+/// What the octets meant. [Heads](HeadIndex::response_head) and the [trailer section](HeadIndex::field_lines) are in the
+/// index, which is where they were put together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientEvent<'i> {
-    /// An interim response; the final one is still to come (RFC 9110 §15.2).
-    Interim(ResponseHead<'i>),
-    /// The final response, and how its body ends. If that is not [`BodyLength::NONE`], content and the end of it
-    /// follow.
-    Response(ResponseHead<'i>, BodyLength),
+    /// The head of an interim response; the final one is still to come (RFC 9110 §15.2).
+    Interim,
+    /// The head of the final response, and how its body ends. If that is not [`BodyLength::NONE`], content and the end
+    /// of it follow.
+    Response(BodyLength),
     /// Some of the content, never empty.
     Content(&'i [u8]),
-    /// The content is complete; the trailer section, if there was one.
-    EndOfContent(FieldLines<'i>),
-    /// The connection is a tunnel from here on: what follows is not HTTP.
-    Tunnel(ResponseHead<'i>),
+    /// The content is complete; the trailer section, if there was one, is in the index.
+    EndOfContent,
+    /// The head of a response after which the connection is a tunnel: what follows is not HTTP.
+    Tunnel,
 }
 
 impl ClientConnection {
@@ -90,7 +91,7 @@ impl ClientConnection {
     pub fn handle_input<'i>(
         &mut self,
         input: &'i [u8],
-        index: &'i mut HeadIndex,
+        index: &mut HeadIndex,
     ) -> Result<(Option<ClientEvent<'i>>, usize), Error> {
         let outcome = match &mut self.state {
             State::ExpectResponse => self.handle_head(input, index),
@@ -144,7 +145,7 @@ impl ClientConnection {
     fn handle_head<'i>(
         &mut self,
         input: &'i [u8],
-        index: &'i mut HeadIndex,
+        index: &mut HeadIndex,
     ) -> Result<(Option<ClientEvent<'i>>, usize), Error> {
         let Some(expected) = self.expected.front().copied() else {
             return if input.is_empty() { Ok((None, 0)) } else { Err(Error::UnexpectedMessage) };
@@ -153,35 +154,35 @@ impl ClientConnection {
         if self.partial.is_same_line(input, limit)? {
             return Ok((None, 0));
         }
-        let Some(line) = status_line::parse(input)? else {
+        if !status_line::parse(input, &mut index.status_line)? {
             return Ok((None, 0));
+        }
+        let (status, version, start) = {
+            let line = &index.status_line;
+            (line.status, line.version, line.end)
         };
         let mut fields = ResponseFields {
-            opens_tunnel: expected.to == ResponseTo::Connect && line.status.is_success(),
+            opens_tunnel: expected.to == ResponseTo::Connect && status.is_success(),
             ..ResponseFields::default()
         };
         let observe = |name: &[u8], value: &[u8]| fields.observe(name, value);
-        let Some(end) = field_section::parse(input, line.end, limit, &mut index.spans, observe)? else {
-            self.partial = PartialSection::new(line.end, input);
+        let Some(end) = field_section::parse(input, start, limit, &mut index.spans, observe)? else {
+            self.partial = PartialSection::new(start, input);
             return Ok((None, 0));
         };
-        let body_length = fields.length.of_response(expected.to, line.status, line.version)?;
-        let field_lines = index.field_lines(&input[..end]);
-        let head =
-            ResponseHead { status: line.status, reason: line.reason, version: line.version, field_lines };
-        let is_persistent = fields.connection.is_persistent(line.version);
-        Ok((Some(self.start_response(head, expected, body_length, is_persistent)?), end))
+        Ok((Some(self.start_response(status, version, expected, &fields)?), end))
     }
 
     #[inline]
     fn start_response<'i>(
         &mut self,
-        head: ResponseHead<'i>,
+        status: StatusCode,
+        version: Version,
         expected: Expected,
-        body_length: BodyLength,
-        is_persistent: bool,
+        fields: &ResponseFields,
     ) -> Result<ClientEvent<'i>, Error> {
-        let opens_tunnel = match head.status {
+        let body_length = fields.length.of_response(expected.to, status, version)?;
+        let opens_tunnel = match status {
             StatusCode::SWITCHING_PROTOCOLS if !expected.asks_for_upgrade => {
                 return Err(Error::UnexpectedMessage);
             }
@@ -191,30 +192,31 @@ impl ClientConnection {
         if opens_tunnel {
             self.expected.pop_front();
             self.state = State::Tunnel;
-            return Ok(ClientEvent::Tunnel(head));
+            return Ok(ClientEvent::Tunnel);
         }
-        if head.status.is_interim() {
+        if status.is_interim() {
             if self.interim_count >= self.limits.interim_responses {
                 return Err(Error::InterimResponsesTooMany);
             }
             self.interim_count += 1;
-            return Ok(ClientEvent::Interim(head));
+            return Ok(ClientEvent::Interim);
         }
         self.interim_count = 0;
-        self.is_persistent &= is_persistent && body_length != BodyLength::UntilClose;
+        self.is_persistent &=
+            fields.connection.is_persistent(version) && body_length != BodyLength::UntilClose;
         if body_length == BodyLength::NONE {
             self.end_response();
         } else {
             self.state = State::ExpectContent(ContentDecoder::new(body_length, &self.limits)?);
         }
-        Ok(ClientEvent::Response(head, body_length))
+        Ok(ClientEvent::Response(body_length))
     }
 
     #[inline]
     fn handle_content<'i>(
         &mut self,
         input: &'i [u8],
-        index: &'i mut HeadIndex,
+        index: &mut HeadIndex,
     ) -> Result<(Option<ClientEvent<'i>>, usize), Error> {
         let State::ExpectContent(decoder) = &mut self.state else {
             return Ok((None, 0));
@@ -225,7 +227,7 @@ impl ClientConnection {
             Piece::Data(range) => Some(ClientEvent::Content(&input[range])),
             Piece::End => {
                 self.end_response();
-                Some(ClientEvent::EndOfContent(index.field_lines(&input[..found.used])))
+                Some(ClientEvent::EndOfContent)
             }
         };
         Ok((event, found.used))

@@ -2,16 +2,18 @@
 
 use alloc::vec::Vec;
 
-use thruway_message::{FieldLineSpan, FieldLines, RequestHead};
+use thruway_message::{FieldLineSpan, FieldLines, RequestHead, ResponseHead};
 
 use crate::RequestFacts;
 use crate::host::KnownHost;
 use crate::request_line::RequestLine;
+use crate::status_line::StatusLine;
 
 /// Where the parts of the head or of the trailer section stand that was parsed last. Belongs to the caller, who uses
 /// one for all messages.
 pub struct HeadIndex {
     pub(crate) request_line: RequestLine,
+    pub(crate) status_line: StatusLine,
     pub(crate) facts: RequestFacts,
     pub(crate) known_host: KnownHost,
     pub(crate) spans: Vec<FieldLineSpan>,
@@ -22,6 +24,7 @@ impl HeadIndex {
     pub fn with_capacity(field_lines: usize) -> Self {
         Self {
             request_line: RequestLine::default(),
+            status_line: StatusLine::default(),
             facts: RequestFacts::PLAIN,
             known_host: KnownHost::default(),
             spans: Vec::with_capacity(field_lines),
@@ -46,7 +49,20 @@ impl HeadIndex {
         }
     }
 
-    /// What the connection must know of that request while it is answered.
+    /// The head of the response that was parsed last. `octets` must be the input it was parsed from, as far as it was
+    /// used.
+    #[inline]
+    pub fn response_head<'a>(&'a self, octets: &'a [u8]) -> ResponseHead<'a> {
+        let line = &self.status_line;
+        ResponseHead {
+            status: line.status,
+            reason: line.reason(octets),
+            version: line.version,
+            field_lines: self.field_lines(octets),
+        }
+    }
+
+    /// What the connection must know of the request that was parsed last while it is answered.
     #[inline]
     pub const fn request_facts(&self) -> &RequestFacts {
         &self.facts

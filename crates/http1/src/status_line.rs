@@ -6,31 +6,49 @@ use crate::line_end::parse_line_end;
 use crate::request_line::{VERSION_BYTES, parse_version_name};
 use crate::{Error, scan};
 
-/// A status line, and where the header section starts.
-pub(crate) struct StatusLine<'i> {
+/// Where the parts of a status line stand in the input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StatusLine {
     pub(crate) version: Version,
     pub(crate) status: StatusCode,
-    pub(crate) reason: &'i [u8],
+    reason_start: usize,
+    reason_end: usize,
+    /// Where the header section starts.
     pub(crate) end: usize,
 }
 
-/// Parses the status line at the start of `input`; `None` while its end is missing.
-pub(crate) fn parse(input: &[u8]) -> Result<Option<StatusLine<'_>>, Error> {
+impl StatusLine {
+    /// The reason phrase in `input`, which must be what was parsed.
+    #[inline]
+    pub(crate) fn reason<'i>(&self, input: &'i [u8]) -> &'i [u8] {
+        &input[self.reason_start..self.reason_end]
+    }
+}
+
+impl Default for StatusLine {
+    fn default() -> Self {
+        Self { version: Version::Http11, status: StatusCode::OK, reason_start: 0, reason_end: 0, end: 0 }
+    }
+}
+
+/// Parses the status line at the start of `input` into `line`; false while its end is missing.
+#[inline]
+pub(crate) fn parse(input: &[u8], line: &mut StatusLine) -> Result<bool, Error> {
     let view = &input[..input.len().min(STATUS_LINE_BYTES_MAX)];
-    match parse_within(view) {
-        Ok(None) if view.len() == STATUS_LINE_BYTES_MAX => Err(Error::StatusLineInvalid),
+    match parse_within(view, line) {
+        Ok(false) if view.len() == STATUS_LINE_BYTES_MAX => Err(Error::StatusLineInvalid),
         parsed => parsed,
     }
 }
 
-fn parse_within(view: &[u8]) -> Result<Option<StatusLine<'_>>, Error> {
+fn parse_within(view: &[u8], line: &mut StatusLine) -> Result<bool, Error> {
     let version = match parse_version_name(view) {
         Ok(Some(version)) => version?,
-        Ok(None) => return Ok(None),
+        Ok(None) => return Ok(false),
         Err(_) => return Err(Error::StatusLineInvalid),
     };
     let Some(status) = parse_status(&view[VERSION_BYTES..])? else {
-        return Ok(None);
+        return Ok(false);
     };
     let status_end = VERSION_BYTES + STATUS_BYTES;
     // Many servers leave out the space before an empty reason phrase; nothing can be mistaken by it.
@@ -38,16 +56,22 @@ fn parse_within(view: &[u8]) -> Result<Option<StatusLine<'_>>, Error> {
         Some(b' ') => status_end + 1,
         Some(b'\r') => status_end,
         Some(_) => return Err(Error::StatusLineInvalid),
-        None => return Ok(None),
+        None => return Ok(false),
     };
     let reason_end = scan::field_value_end(view, reason_start);
     let end = match parse_line_end(view, reason_end) {
         Ok(Some(end)) => end,
-        Ok(None) => return Ok(None),
+        Ok(None) => return Ok(false),
         Err(Error::FieldValueInvalid) => return Err(Error::StatusLineInvalid),
         Err(error) => return Err(error),
     };
-    Ok(Some(StatusLine { version, status, reason: &view[reason_start..reason_end], end }))
+    // One by one, as the request line.
+    line.version = version;
+    line.status = status;
+    line.reason_start = reason_start;
+    line.reason_end = reason_end;
+    line.end = end;
+    Ok(true)
 }
 
 /// A space and three digits; `None` while they are not all there.

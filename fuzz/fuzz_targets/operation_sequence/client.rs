@@ -140,12 +140,13 @@ impl Run {
     fn read(&mut self) {
         let mut used = 0;
         loop {
-            match self.connection.handle_input(&self.buffer[used..], &mut self.index) {
+            let input = &self.buffer[used..];
+            match self.connection.handle_input(input, &mut self.index) {
                 Ok((event, more)) => {
                     used += more;
                     assert!(used <= self.buffer.len());
                     let Some(event) = event else { break };
-                    let event = Event::from(event);
+                    let event = Event::of_client(event, &input[..more], &self.index);
                     assert!(self.error.is_none() && !self.has_ended, "an event after the end: {event:?}");
                     self.take(event);
                 }

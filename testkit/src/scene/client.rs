@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use super::pipe::Pipe;
+use crate::Peer;
 
 /// A client, and the connection that the server drives for it. Whatever the client does is followed by what the
 /// server does about it.
 pub struct Client {
-    pipe: Pipe,
+    peer: Peer,
     /// `None` when the server has let go of the connection.
     connection: Option<Pin<Box<dyn Future<Output = ()>>>>,
     wakes: Arc<Wakes>,
@@ -27,9 +27,9 @@ impl Wake for Wakes {
 }
 
 impl Client {
-    pub(super) fn new(pipe: Pipe, connection: Pin<Box<dyn Future<Output = ()>>>) -> Self {
+    pub(super) fn new(peer: Peer, connection: Pin<Box<dyn Future<Output = ()>>>) -> Self {
         let mut client =
-            Self { pipe, connection: Some(connection), wakes: Arc::new(Wakes(AtomicBool::new(true))) };
+            Self { peer, connection: Some(connection), wakes: Arc::new(Wakes(AtomicBool::new(true))) };
         client.run();
         client
     }
@@ -54,66 +54,49 @@ impl Client {
         panic!("the connection does not come to rest");
     }
 
-    /// Sends octets, which arrive in one piece.
-    pub fn send(&mut self, octets: impl AsRef<[u8]>) -> &mut Self {
-        {
-            let mut pipe = self.pipe.borrow_mut();
-            pipe.to_server.extend(octets.as_ref());
-            pipe.wake();
-        }
+    /// Does something, and lets the server do what it does about it.
+    fn act(&mut self, action: impl FnOnce(&Peer)) -> &mut Self {
+        action(&self.peer);
         self.run();
         self
+    }
+
+    /// Sends octets, which arrive in one piece.
+    pub fn send(&mut self, octets: impl AsRef<[u8]>) -> &mut Self {
+        self.act(|peer| peer.send(octets))
     }
 
     /// Sends nothing more, but goes on reading.
     pub fn finish(&mut self) -> &mut Self {
-        {
-            let mut pipe = self.pipe.borrow_mut();
-            pipe.is_client_finished = true;
-            pipe.wake();
-        }
-        self.run();
-        self
+        self.act(Peer::finish)
     }
 
     /// Breaks the connection off.
     pub fn reset(&mut self) -> &mut Self {
-        {
-            let mut pipe = self.pipe.borrow_mut();
-            pipe.is_reset = true;
-            pipe.wake();
-        }
-        self.run();
-        self
+        self.act(Peer::reset)
     }
 
     /// Takes only so many octets from here on.
     pub fn take_only(&mut self, octets: usize) -> &mut Self {
-        self.pipe.borrow_mut().room = octets;
+        self.peer.take_only(octets);
         self
     }
 
     /// Takes so many octets more.
     pub fn take_more(&mut self, octets: usize) -> &mut Self {
-        {
-            let mut pipe = self.pipe.borrow_mut();
-            pipe.room = pipe.room.saturating_add(octets);
-            pipe.wake();
-        }
-        self.run();
-        self
+        self.act(|peer| peer.take_more(octets))
     }
 
     /// Lets what is sent arrive in pieces of so many octets at most.
     pub fn cut_into(&mut self, octets: usize) -> &mut Self {
-        self.pipe.borrow_mut().read_bytes_max = octets;
+        self.peer.cut_into(octets);
         self
     }
 
     /// What has arrived since this was called last.
     pub fn received_octets(&mut self) -> Vec<u8> {
         self.run();
-        std::mem::take(&mut self.pipe.borrow_mut().to_client)
+        self.peer.received()
     }
 
     /// The same as text.
@@ -126,23 +109,23 @@ impl Client {
 
     /// How many octets the server has not read.
     pub fn unread(&self) -> usize {
-        self.pipe.borrow().to_server.len()
+        self.peer.unread()
     }
 
     /// How often the server wrote.
     pub fn writes(&self) -> usize {
-        self.pipe.borrow().writes
+        self.peer.writes()
     }
 
     /// Whether the server sends nothing more.
     pub fn is_finished(&mut self) -> bool {
         self.run();
-        self.pipe.borrow().is_server_finished
+        self.peer.is_finished()
     }
 
     /// Whether the server has given up what the client did not take.
     pub fn is_unsent_discarded(&self) -> bool {
-        self.pipe.borrow().is_unsent_discarded
+        self.peer.is_unsent_discarded()
     }
 
     /// Whether the server has let go of the connection.

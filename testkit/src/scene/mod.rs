@@ -10,7 +10,6 @@
 //! ```
 
 mod client;
-mod pipe;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +50,7 @@ impl Scene {
     /// A client that has just connected.
     pub fn connect(&self) -> Client {
         let info = ConnectionInfo { client: ClientAddr::Tcp(([192, 0, 2, 1], 4711).into()), listener: 0 };
-        let (near, far) = pipe::pipe();
+        let (near, far) = crate::pipe();
         Client::new(near, Box::pin(self.driver.drive(far, info, self.worker.guard_for_test())))
     }
 

@@ -71,21 +71,22 @@ impl Event {
             ServerEvent::EndOfContent => Self::EndOfContent(owned(index.field_lines(octets))),
         }
     }
-}
 
-impl From<ClientEvent<'_>> for Event {
-    fn from(event: ClientEvent<'_>) -> Self {
+    /// The event that a client's connection found in `octets`.
+    ///
+    /// # Panics
+    /// The event contradicts itself.
+    pub fn of_client(event: ClientEvent<'_>, octets: &[u8], index: &HeadIndex) -> Self {
+        let head = || index.response_head(octets).into();
         match event {
-            ClientEvent::Interim(head) => Self::Interim(head.into()),
-            ClientEvent::Response(head, length) => Self::Response(head.into(), length),
-            ClientEvent::Tunnel(head) => Self::Tunnel(head.into()),
+            ClientEvent::Interim => Self::Interim(head()),
+            ClientEvent::Response(length) => Self::Response(head(), length),
+            ClientEvent::Tunnel => Self::Tunnel(head()),
             ClientEvent::Content(octets) => Self::content(octets),
-            ClientEvent::EndOfContent(trailers) => Self::EndOfContent(owned(trailers)),
+            ClientEvent::EndOfContent => Self::EndOfContent(owned(index.field_lines(octets))),
         }
     }
-}
 
-impl Event {
     fn content(octets: &[u8]) -> Self {
         assert!(!octets.is_empty(), "content is never empty");
         Self::Content(octets.to_vec())

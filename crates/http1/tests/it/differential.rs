@@ -146,14 +146,18 @@ fn our_response(input: &[u8], limits: Limits) -> Verdict {
     let mut connection = ClientConnection::new(limits);
     connection.expect_response(ResponseTo::Other, false);
     match connection.handle_input(input, &mut index) {
-        Ok((
-            Some(ClientEvent::Response(head, _) | ClientEvent::Interim(head) | ClientEvent::Tunnel(head)),
-            used,
-        )) => Verdict::Head {
-            start_line: (head.status.to_string(), ascii(head.reason).to_vec(), minor(head.version.as_str())),
-            fields: our_fields(head.field_lines),
-            used,
-        },
+        Ok((Some(ClientEvent::Response(_) | ClientEvent::Interim | ClientEvent::Tunnel), used)) => {
+            let head = index.response_head(&input[..used]);
+            Verdict::Head {
+                start_line: (
+                    head.status.to_string(),
+                    ascii(head.reason).to_vec(),
+                    minor(head.version.as_str()),
+                ),
+                fields: our_fields(head.field_lines),
+                used,
+            }
+        }
         Ok(_) => Verdict::Partial,
         Err(error) => Verdict::Refused(Some(error)),
     }

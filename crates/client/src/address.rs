@@ -1,0 +1,104 @@
+//! Where a server is that requests go to.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// The address of an upstream: `192.0.2.1:8080`, `[2001:db8::1]:8080`, or `unix:/run/backend.sock`. Names are resolved
+/// before: see [`Resolve`](crate::Resolve).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct UpstreamAddr(Place);
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Place {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl UpstreamAddr {
+    /// The socket at `path`.
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Self(Place::Unix(path.into()))
+    }
+
+    /// IP address and port, if it has them.
+    pub const fn tcp(&self) -> Option<SocketAddr> {
+        match &self.0 {
+            Place::Tcp(address) => Some(*address),
+            Place::Unix(_) => None,
+        }
+    }
+
+    /// The path of a Unix socket, if it has one.
+    pub fn unix_path(&self) -> Option<&Path> {
+        match &self.0 {
+            Place::Tcp(_) => None,
+            Place::Unix(path) => Some(path),
+        }
+    }
+}
+
+impl From<SocketAddr> for UpstreamAddr {
+    fn from(address: SocketAddr) -> Self {
+        Self(Place::Tcp(address))
+    }
+}
+
+impl FromStr for UpstreamAddr {
+    type Err = InvalidUpstreamAddr;
+
+    fn from_str(text: &str) -> Result<Self, InvalidUpstreamAddr> {
+        match text.strip_prefix("unix:") {
+            Some("") => Err(InvalidUpstreamAddr(text.to_owned())),
+            Some(path) => Ok(Self::unix(path)),
+            None => text
+                .parse()
+                .map(|address| Self(Place::Tcp(address)))
+                .map_err(|_| InvalidUpstreamAddr(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for UpstreamAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Place::Tcp(address) => address.fmt(f),
+            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Text that is no address of an upstream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InvalidUpstreamAddr(String);
+
+impl InvalidUpstreamAddr {
+    /// What to write instead.
+    pub const HINT: &str = "an address is `IP:PORT`, as `127.0.0.1:8080` or `[::1]:8080`, or `unix:PATH`";
+}
+
+impl fmt::Display for InvalidUpstreamAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not the address of an upstream", self.0.escape_debug())
+    }
+}
+
+impl std::error::Error for InvalidUpstreamAddr {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_written_alike() {
+        for text in ["127.0.0.1:8080", "[::1]:80", "unix:/run/a b.sock"] {
+            let address: UpstreamAddr = text.parse().unwrap();
+            assert_eq!(address.to_string(), text);
+            assert_ne!(address.tcp().is_some(), address.unix_path().is_some());
+        }
+        for bad in ["", "8080", "localhost:80", "127.0.0.1", "unix:", "::1:80"] {
+            assert!(bad.parse::<UpstreamAddr>().is_err(), "{bad}");
+        }
+    }
+}

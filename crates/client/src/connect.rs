@@ -1,0 +1,171 @@
+//! Connecting to an upstream.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use thruway_net::{Clock, Stream};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+
+use crate::{Retry, Side, UpstreamAddr};
+
+/// Connects to `address` within `within`. What is written goes out at once (`TCP_NODELAY`). TLS will stand here, between
+/// the socket and the [`Connection`](crate::Connection), which takes any [`Transport`](thruway_net::Transport).
+///
+/// # Errors
+/// The upstream does not accept in time, or at all.
+///
+/// # Cancel safety
+/// If the future is dropped, the attempt is given up.
+pub async fn connect(address: &UpstreamAddr, within: Duration) -> Result<Stream, ConnectError> {
+    match timeout(within, connect_socket(address)).await {
+        Ok(outcome) => outcome.map_err(|error| ConnectError::from_io(&error)),
+        Err(_) => Err(ConnectError::TimedOut),
+    }
+}
+
+/// Connects to the first of `addresses` that accepts. They are tried in turn, each with an equal share of the time that
+/// is left: one that does not answer leaves some for the others.
+///
+/// # Errors
+/// What was wrong with each of them.
+///
+/// # Cancel safety
+/// As [`connect`].
+pub async fn connect_any(
+    addresses: &[UpstreamAddr],
+    within: Duration,
+) -> Result<(Stream, &UpstreamAddr), ConnectFailures> {
+    let end = Clock::system().now_exact() + within;
+    let mut failures = Vec::new();
+    for (tried, address) in addresses.iter().enumerate() {
+        let left = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
+        let share = end.saturating_sub(Clock::system().now_exact()) / left;
+        let error = match timeout(share, connect_socket(address)).await {
+            Ok(Ok(stream)) => return Ok((stream, address)),
+            Ok(Err(error)) => ConnectError::from_io(&error),
+            Err(_) => ConnectError::TimedOut,
+        };
+        failures.push((address.clone(), error));
+    }
+    Err(ConnectFailures(failures))
+}
+
+async fn connect_socket(address: &UpstreamAddr) -> io::Result<Stream> {
+    if let Some(address) = address.tcp() {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        return Ok(Stream::Tcp(stream));
+    }
+    UnixStream::connect(address.unix_path().unwrap_or("".as_ref())).await.map(Stream::Unix)
+}
+
+/// Why there is no connection. Nothing was sent, so that every request may be sent elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// No descriptors are left in the process or the system.
+    DescriptorsExhausted,
+    /// This machine has no port left, or no address to connect from.
+    LocalAddressUnavailable,
+    /// Something else, as the system calls it.
+    Other(io::ErrorKind),
+    /// This process may not: a firewall, or the permissions of a Unix socket.
+    PermissionDenied,
+    /// Nobody listens there.
+    Refused,
+    /// There is no Unix socket of that path.
+    SocketNotFound,
+    /// Nobody has answered in time.
+    TimedOut,
+    /// No way leads there.
+    Unreachable,
+}
+
+impl ConnectError {
+    fn from_io(error: &io::Error) -> Self {
+        match (error.kind(), Errno::from_io_error(error)) {
+            (_, Some(Errno::NFILE | Errno::MFILE)) => Self::DescriptorsExhausted,
+            (io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse, _) => Self::LocalAddressUnavailable,
+            (io::ErrorKind::PermissionDenied, _) => Self::PermissionDenied,
+            (io::ErrorKind::ConnectionRefused, _) => Self::Refused,
+            (io::ErrorKind::NotFound, _) => Self::SocketNotFound,
+            (io::ErrorKind::TimedOut, _) => Self::TimedOut,
+            (io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable, _) => Self::Unreachable,
+            (kind, _) => Self::Other(kind),
+        }
+    }
+
+    /// Whose fault it is.
+    pub const fn side(self) -> Side {
+        match self {
+            Self::DescriptorsExhausted | Self::LocalAddressUnavailable | Self::PermissionDenied => {
+                Side::Local
+            }
+            Self::Other(_) | Self::Refused | Self::SocketNotFound | Self::TimedOut | Self::Unreachable => {
+                Side::Upstream
+            }
+        }
+    }
+
+    /// Whether the request may be sent elsewhere: always.
+    pub const fn retry(self) -> Retry {
+        Retry::Always
+    }
+
+    /// Whether a deadline has passed: what a gateway answers with 504, where others are 502.
+    pub const fn is_timeout(self) -> bool {
+        matches!(self, Self::TimedOut)
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DescriptorsExhausted => f.write_str("no descriptors are left"),
+            Self::LocalAddressUnavailable => f.write_str("no local address or port is left"),
+            Self::Other(kind) => kind.fmt(f),
+            Self::PermissionDenied => f.write_str("permission denied"),
+            Self::Refused => f.write_str("connection refused"),
+            Self::SocketNotFound => f.write_str("there is no such socket"),
+            Self::TimedOut => f.write_str("no answer in time"),
+            Self::Unreachable => f.write_str("unreachable"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// What was wrong with each address, in the order in which they were tried; nothing if there was none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConnectFailures(Vec<(UpstreamAddr, ConnectError)>);
+
+impl ConnectFailures {
+    /// The addresses, and what was wrong with each.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&UpstreamAddr, ConnectError)> {
+        self.0.iter().map(|(address, error)| (address, *error))
+    }
+
+    /// Whose fault it is: ours only if it is nowhere another's.
+    pub fn side(&self) -> Side {
+        let is_local = self.iter().all(|(_, error)| error.side() == Side::Local);
+        if is_local && !self.0.is_empty() { Side::Local } else { Side::Upstream }
+    }
+}
+
+impl fmt::Display for ConnectFailures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("there is no address to connect to");
+        }
+        for (place, (address, error)) in self.iter().enumerate() {
+            let separator = if place == 0 { "" } else { "; " };
+            write!(f, "{separator}{address}: {error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConnectFailures {}

@@ -1,0 +1,269 @@
+//! One connection to an upstream, and the exchanges on it: one request and its response at a time.
+//!
+//! ```text
+//! Connection ──start──▶ Exchange ──finish──▶ Connection, if it can be used again
+//!                        │  poll_send ▶ poll_send ▶ … finish_content       the request, as fast as it is taken
+//!                        │  turn().poll_event ▶ Interim … Final ▶ Content … End   the response, lent from a buffer
+//!                        └─ into_tunnel ──▶ the transport itself
+//! ```
+//! Both directions go on at the same time, and all of it is polled: whoever relays drives two connections in one task.
+//! An exchange owns its connection. What is dropped half-way is closed; only [`Exchange::finish`] gives a connection
+//! back, and only if RFC 9112 lets it be used again. Time comes in as an argument, and goes out as a
+//! [deadline](Exchange::deadline). The rules of HTTP/1.1 are in `thruway-http1`.
+
+// what connections of a thread share
+mod hot;
+
+// the request out
+mod output;
+mod request;
+
+// the response in
+mod response;
+
+mod timers;
+
+use std::fmt;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use thruway_http1::{BodyLength, ClientConnection, ResponseTo};
+use thruway_message::Method;
+use thruway_net::{PooledBuffer, Stream, Transport};
+
+use crate::{Config, Error, Timeouts};
+use output::Output;
+use timers::Timers;
+
+pub use response::{ResponseEvent, Turn};
+
+/// A connection on which no exchange is going on. Dropping it closes it.
+pub struct Connection<T = Stream>(Box<State<T>>);
+
+/// A request and its response, while they are exchanged. Dropping it closes the connection.
+pub struct Exchange<T = Stream>(Box<State<T>>);
+
+/// What decides how a request is framed and how its response is read. The octets of the head must say the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RequestToSend {
+    /// What kind of request it is.
+    pub response_to: ResponseTo,
+    /// The body that the head announces; [`BodyLength::UntilClose`] is not for requests and is taken for chunked.
+    pub body_length: BodyLength,
+    /// Whether the head has an `Upgrade` field. Without it, 101 is refused.
+    pub asks_for_upgrade: bool,
+    /// Whether the head says `Expect: 100-continue`, and the content is to wait for the answer. A gateway whose client
+    /// waits itself says no.
+    pub awaits_continue: bool,
+}
+
+/// What a connection is after 101, or a success of CONNECT.
+#[derive(Debug)]
+pub struct Tunnel<T = Stream> {
+    /// The connection.
+    pub transport: T,
+    /// What the upstream has sent behind its response.
+    pub early: PooledBuffer,
+}
+
+/// The state of a connection, idle or not.
+struct State<T> {
+    transport: T,
+    http1: ClientConnection,
+    exchanges: u64,
+    /// How long an input must be for what comes in one piece.
+    input_bytes: usize,
+
+    // the request out
+    sending: Sending,
+    output: Output,
+    /// Whether an octet of the request was written.
+    has_sent: bool,
+
+    // the response in
+    phase: Phase,
+    /// What has arrived and was not taken when the last turn ended.
+    kept: PooledBuffer,
+    /// How much of that has been parsed.
+    kept_parsed: usize,
+    /// How many of the octets that come next are content that was parsed, given and put back.
+    put_back: usize,
+    is_input_ended: bool,
+
+    timeouts: Timeouts,
+    timers: Timers,
+}
+
+/// What of the request is still to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sending {
+    /// So many octets of content.
+    Octets { remaining: u64 },
+    /// Chunks.
+    Chunked,
+    /// Nothing: all of it was written, or waits in the output.
+    Complete,
+    /// Nothing, although it is not complete: the upstream does not want it, or cannot be written to.
+    Stopped,
+}
+
+/// What of the response is still to come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// The final response.
+    ExpectHead {
+        /// Whether any octet has come, if only of an interim response.
+        has_received: bool,
+    },
+    ExpectContent,
+    Complete,
+    Tunnel,
+}
+
+impl RequestToSend {
+    /// A request of `method` with this body.
+    pub fn new(method: Method<'_>, body_length: BodyLength) -> Self {
+        Self { response_to: method.into(), body_length, asks_for_upgrade: false, awaits_continue: false }
+    }
+}
+
+impl<T: Transport> Connection<T> {
+    /// A fresh connection over `transport`, which is connected.
+    pub fn new(transport: T, config: &Config) -> Self {
+        Self(Box::new(State {
+            transport,
+            http1: ClientConnection::new(config.limits),
+            exchanges: 0,
+            input_bytes: hot::input_bytes(&config.limits),
+            sending: Sending::Complete,
+            output: Output::default(),
+            has_sent: false,
+            phase: Phase::Complete,
+            kept: PooledBuffer::default(),
+            kept_parsed: 0,
+            put_back: 0,
+            is_input_ended: false,
+            timeouts: config.timeouts,
+            timers: Timers::default(),
+        }))
+    }
+
+    /// Begins an exchange. `write_head` appends the octets of the request's head, which are written together with the
+    /// first content when the exchange is polled.
+    #[inline]
+    pub fn start(
+        mut self,
+        request: RequestToSend,
+        now: Duration,
+        write_head: impl FnOnce(&mut Vec<u8>),
+    ) -> Exchange<T> {
+        let state = &mut *self.0;
+        state.exchanges += 1;
+        state.http1.expect_response(request.response_to, request.asks_for_upgrade);
+        state.has_sent = false;
+        state.sending = match request.body_length {
+            BodyLength::NONE => Sending::Complete,
+            BodyLength::Octets(remaining) => Sending::Octets { remaining },
+            BodyLength::Chunked | BodyLength::UntilClose => Sending::Chunked,
+        };
+        state.phase = Phase::ExpectHead { has_received: false };
+        let awaits_continue = request.awaits_continue && state.sending != Sending::Complete;
+        state.timers = Timers::new(now, awaits_continue.then(|| now + state.timeouts.expect_continue));
+        write_head(state.output.octets());
+        Exchange(self.0)
+    }
+
+    /// Whether the upstream has neither closed the connection nor sent anything that nobody asked for, as far as this
+    /// machine knows: the upstream may have closed it just now.
+    pub fn is_alive(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        self.0.transport.poll_read(&mut cx, &mut [0]).is_pending()
+    }
+
+    /// How many exchanges there were on it.
+    pub const fn exchanges(&self) -> u64 {
+        self.0.exchanges
+    }
+}
+
+impl<T: Transport> Exchange<T> {
+    /// Waits for other times than the config says, in this exchange and those after it on the connection.
+    pub const fn set_timeouts(&mut self, timeouts: Timeouts) {
+        self.0.timeouts = timeouts;
+    }
+
+    /// Whether the connection was used before: what [`Retry`](crate::Retry) asks.
+    pub const fn is_reused(&self) -> bool {
+        self.0.exchanges > 1
+    }
+
+    /// Whether the response is complete. What of the request was not sent then will not be.
+    pub fn is_complete(&self) -> bool {
+        self.0.phase == Phase::Complete
+    }
+
+    /// When to poll again although nothing has happened.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.0.deadline()
+    }
+
+    /// Begins to read. Turns are short: the buffers that are read into belong to the thread, and go back with the turn.
+    #[inline]
+    pub fn turn(&mut self) -> Turn<'_, T> {
+        Turn::new(&mut self.0)
+    }
+
+    /// Ends the exchange. Returns the connection if another may follow on it: both messages are complete, nothing came
+    /// behind the response, and the upstream lets the connection go on (RFC 9112 §9.3). Otherwise it is closed.
+    #[inline]
+    pub fn finish(self) -> Option<Connection<T>> {
+        self.0.is_reusable().then(|| Connection(self.0))
+    }
+
+    /// Takes the connection out of HTTP; `None` unless the response was a [tunnel](ResponseEvent::Tunnel).
+    pub fn into_tunnel(self) -> Option<Tunnel<T>> {
+        let State { phase, transport, mut kept, kept_parsed, .. } = *self.0;
+        kept.drain(..kept_parsed);
+        (phase == Phase::Tunnel).then_some(Tunnel { transport, early: kept })
+    }
+}
+
+impl<T> State<T> {
+    fn is_reusable(&self) -> bool {
+        self.phase == Phase::Complete
+            && self.is_request_sent()
+            && self.http1.is_reusable()
+            && !self.is_input_ended
+            && self.kept.is_empty()
+    }
+
+    /// Whether all of the request was written.
+    #[inline]
+    fn is_request_sent(&self) -> bool {
+        self.sending == Sending::Complete && self.output.is_empty()
+    }
+
+    /// What it means that the connection has ended now.
+    #[cold]
+    fn closed(&self) -> Error {
+        match self.phase {
+            Phase::ExpectHead { has_received: false } if !self.has_sent => Error::ClosedBeforeRequest,
+            Phase::ExpectHead { has_received: false } => Error::ClosedBeforeResponse,
+            Phase::ExpectHead { has_received: true } => Error::HeadIncomplete,
+            Phase::ExpectContent | Phase::Complete | Phase::Tunnel => Error::ContentIncomplete,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Connection<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("exchanges", &self.0.exchanges).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Exchange<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let State { sending, phase, .. } = &*self.0;
+        f.debug_struct("Exchange").field("sending", sending).field("phase", phase).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,69 @@
+//! Octets on their way to the upstream.
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll, ready};
+
+use thruway_net::{PooledBuffer, Transport};
+
+/// What is to be written. Owns a buffer only while something waits.
+#[derive(Default)]
+pub(super) struct Output {
+    octets: PooledBuffer,
+    /// How many of the octets are written.
+    written: usize,
+}
+
+impl Output {
+    /// Where to append octets.
+    #[inline]
+    pub(super) fn octets(&mut self) -> &mut Vec<u8> {
+        if self.octets.capacity() == 0 {
+            self.octets = PooledBuffer::take();
+        }
+        &mut self.octets
+    }
+
+    /// How many octets wait.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.octets.len() - self.written
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets what waits.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.octets = PooledBuffer::default();
+        self.written = 0;
+    }
+
+    /// Writes some of what waits and of `content` behind it. Returns how much was written, and how much of that is
+    /// content.
+    #[inline]
+    pub(super) fn poll_write<T: Transport>(
+        &mut self,
+        cx: &mut Context<'_>,
+        transport: &mut T,
+        content: &[u8],
+    ) -> Poll<io::Result<(usize, usize)>> {
+        let octets = &self.octets[self.written..];
+        let written = match (octets, content) {
+            (_, []) => ready!(transport.poll_write(cx, &[IoSlice::new(octets)])),
+            ([], _) => ready!(transport.poll_write(cx, &[IoSlice::new(content)])),
+            _ => ready!(transport.poll_write(cx, &[IoSlice::new(octets), IoSlice::new(content)])),
+        }?;
+        if written == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+        let of_octets = written.min(octets.len());
+        self.written += of_octets;
+        if self.is_empty() {
+            self.clear();
+        }
+        Poll::Ready(Ok((written, written - of_octets)))
+    }
+}

@@ -1,0 +1,323 @@
+//! The response in: read into the thread's buffer, parsed there, and lent from there.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use thruway_http1::{self as http1, BodyLength, ClientEvent};
+use thruway_message::{FieldLines, ResponseHead, StatusCode};
+use thruway_net::{PooledBuffer, Transport};
+
+use super::hot::HotBuffers;
+use super::{Phase, State};
+use crate::Error;
+
+/// What has come of a response. Borrows from the buffer that it was read into.
+#[derive(Clone, Copy, Debug)]
+pub enum ResponseEvent<'t> {
+    /// An interim response; the final one is still to come (RFC 9110 §15.2).
+    Interim(ResponseHead<'t>),
+    /// The final response, and how its body ends. If that is not [`BodyLength::NONE`], content and the end of it follow;
+    /// otherwise the response is complete.
+    Final(ResponseHead<'t>, BodyLength),
+    /// Some of the content, never empty.
+    Content(&'t [u8]),
+    /// The response is complete; the trailer section, if there was one.
+    End(FieldLines<'t>),
+    /// The connection is a tunnel from here on: see [`Exchange::into_tunnel`](super::Exchange::into_tunnel).
+    Tunnel(ResponseHead<'t>),
+}
+
+/// A part of the reading of a response, without a pause: what is left of what was read is kept when it ends.
+///
+/// Whoever has no room for more content ends the turn and begins another later: nothing is read meanwhile.
+pub struct Turn<'e, T: Transport> {
+    state: &'e mut State<T>,
+    hot: Option<Box<HotBuffers>>,
+    /// Whether what is parsed is what the connection has kept, or else what was read into the hot buffer.
+    is_kept: bool,
+    /// Octets `parsed..filled` are still to be parsed.
+    parsed: usize,
+    filled: usize,
+    /// How long the content was that was given last.
+    given: usize,
+    read_bytes_max: usize,
+}
+
+/// An event, without what it borrows: that stands at `start..end` of the input.
+#[derive(Clone, Copy)]
+struct Found {
+    kind: Kind,
+    start: usize,
+    end: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Interim,
+    Final(BodyLength),
+    Content,
+    /// With or without a trailer section in the index.
+    End {
+        has_section: bool,
+    },
+    Tunnel,
+}
+
+impl<'e, T: Transport> Turn<'e, T> {
+    #[inline]
+    pub(super) fn new(state: &'e mut State<T>) -> Self {
+        let is_kept = !state.kept.is_empty();
+        let (parsed, filled) = (state.kept_parsed, state.kept.len());
+        Self { state, hot: None, is_kept, parsed, filled, given: 0, read_bytes_max: usize::MAX }
+    }
+
+    /// Lets one read take so many octets at most, at least one. Default as many as fit, 256 KiB. Who passes content on to
+    /// somebody slower than the upstream bounds with this what the connection keeps meanwhile.
+    pub const fn read_at_most(&mut self, octets: usize) {
+        self.read_bytes_max = if octets == 0 { 1 } else { octets };
+    }
+
+    /// The next event of the response. Writes what waits of the request before. After the end, it ends again.
+    ///
+    /// # Errors
+    /// The connection has ended too early, a deadline has passed, or the upstream breaks a rule. The exchange is over.
+    #[inline]
+    pub fn poll_event(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Duration,
+    ) -> Poll<Result<ResponseEvent<'_>, Error>> {
+        if !self.state.output.is_empty()
+            && let Poll::Ready(Err(error)) = self.state.poll_flush(cx, now)
+        {
+            return Poll::Ready(Err(error));
+        }
+        let found = ready!(self.poll_found(cx, now))?;
+        Poll::Ready(Ok(self.event(found)))
+    }
+
+    /// The last `octets` of the content that was given last were not taken: they come again.
+    ///
+    /// # Panics
+    /// There were not so many.
+    pub fn put_back(&mut self, octets: usize) {
+        assert!(octets <= self.given, "only what was given can be put back");
+        self.parsed -= octets;
+        self.state.put_back = octets;
+        self.given = 0;
+    }
+
+    #[inline]
+    fn poll_found(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<Found, Error>> {
+        self.given = 0;
+        loop {
+            if let Some(found) = self.parse()? {
+                return Poll::Ready(Ok(found));
+            }
+            if self.state.is_input_ended {
+                return Poll::Ready(self.handle_end_of_input());
+            }
+            match self.poll_read(cx) {
+                Poll::Pending => {
+                    self.state.wait_to_read(now)?;
+                    return Poll::Pending;
+                }
+                Poll::Ready(Ok(0)) => self.state.is_input_ended = true,
+                Poll::Ready(Ok(read)) => {
+                    self.filled += read;
+                    self.state.note_received();
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(self.state.closed())),
+            }
+        }
+    }
+
+    /// Parses the next event, if it has wholly arrived.
+    #[inline]
+    fn parse(&mut self) -> Result<Option<Found>, Error> {
+        let start = self.parsed;
+        if self.state.put_back > 0 {
+            self.given = std::mem::take(&mut self.state.put_back);
+            self.parsed += self.given;
+            return Ok(Some(Found { kind: Kind::Content, start, end: self.parsed }));
+        }
+        match self.state.phase {
+            // Nothing can be in nothing.
+            Phase::ExpectHead { .. } if start == self.filled => return Ok(None),
+            Phase::ExpectHead { .. } | Phase::ExpectContent => {}
+            Phase::Complete | Phase::Tunnel => {
+                return Ok(Some(Found { kind: Kind::End { has_section: false }, start, end: start }));
+            }
+        }
+        let HotBuffers { input, index } =
+            &mut **self.hot.get_or_insert_with(|| HotBuffers::take(self.state.input_bytes));
+        let input = if self.is_kept { &self.state.kept[..] } else { &input[..self.filled] };
+        let (event, used) = match self.state.http1.handle_input(&input[start..], index) {
+            Ok(found) => found,
+            Err(rule) => return Err(self.state.malformed(rule)),
+        };
+        self.parsed += used;
+        let end = self.parsed;
+        let status = || index.response_head(&input[start..end]).status;
+        let found = match event {
+            None => return Ok(None),
+            Some(ClientEvent::Content(content)) => {
+                self.given = content.len();
+                return Ok(Some(Found { kind: Kind::Content, start: end - content.len(), end }));
+            }
+            Some(ClientEvent::Interim) => {
+                self.state.handle_interim(status());
+                Kind::Interim
+            }
+            Some(ClientEvent::Response(body_length)) => {
+                self.state.handle_final(status(), body_length);
+                Kind::Final(body_length)
+            }
+            Some(ClientEvent::EndOfContent) => {
+                self.state.handle_end();
+                Kind::End { has_section: true }
+            }
+            Some(ClientEvent::Tunnel) => {
+                self.state.handle_tunnel()?;
+                Kind::Tunnel
+            }
+        };
+        Ok(Some(Found { kind: found, start, end }))
+    }
+
+    /// Lends what was found.
+    #[inline]
+    fn event(&mut self, found: Found) -> ResponseEvent<'_> {
+        let HotBuffers { input, index } =
+            &**self.hot.get_or_insert_with(|| HotBuffers::take(self.state.input_bytes));
+        let input = if self.is_kept { &self.state.kept[..] } else { &input[..] };
+        let octets = &input[found.start..found.end];
+        match found.kind {
+            Kind::Content => ResponseEvent::Content(octets),
+            Kind::Interim => ResponseEvent::Interim(index.response_head(octets)),
+            Kind::Final(body_length) => ResponseEvent::Final(index.response_head(octets), body_length),
+            Kind::Tunnel => ResponseEvent::Tunnel(index.response_head(octets)),
+            Kind::End { has_section: true } => ResponseEvent::End(index.field_lines(octets)),
+            Kind::End { has_section: false } => ResponseEvent::End(FieldLines::default()),
+        }
+    }
+
+    /// Reads behind what is still to be parsed, which is moved to the start of the hot buffer.
+    #[inline]
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let HotBuffers { input, .. } =
+            &mut **self.hot.get_or_insert_with(|| HotBuffers::take(self.state.input_bytes));
+        let left = self.filled - self.parsed;
+        if self.is_kept {
+            input[..left].copy_from_slice(&self.state.kept[self.parsed..]);
+            self.state.kept = PooledBuffer::default();
+            self.is_kept = false;
+        } else if left > 0 {
+            input.copy_within(self.parsed..self.filled, 0);
+        }
+        (self.parsed, self.filled) = (0, left);
+        let end = input.len().min(left.saturating_add(self.read_bytes_max));
+        self.state.transport.poll_read(cx, &mut input[left..end])
+    }
+
+    /// The upstream sends nothing more. That ends content whose end is the end of the connection, and is an error
+    /// otherwise.
+    #[cold]
+    fn handle_end_of_input(&mut self) -> Result<Found, Error> {
+        let closed = self.state.closed();
+        let input = match (&self.hot, self.is_kept) {
+            (_, true) => &self.state.kept[self.parsed..],
+            (Some(hot), false) => &hot.input[self.parsed..self.filled],
+            (None, false) => &[],
+        };
+        match self.state.http1.handle_end_of_input(input) {
+            Ok(true) => {
+                self.parsed = self.filled;
+                self.state.handle_end();
+                Ok(Found { kind: Kind::End { has_section: false }, start: self.parsed, end: self.parsed })
+            }
+            Ok(false) | Err(_) => Err(closed),
+        }
+    }
+}
+
+impl<T> State<T> {
+    /// Octets came: content has not stopped, but a head may still come too slowly.
+    #[inline]
+    fn note_received(&mut self) {
+        match &mut self.phase {
+            Phase::ExpectHead { has_received } => *has_received = true,
+            Phase::ExpectContent | Phase::Complete | Phase::Tunnel => self.timers.owed_since = None,
+        }
+    }
+
+    fn handle_interim(&mut self, status: StatusCode) {
+        self.timers.owed_since = None;
+        if status == StatusCode::CONTINUE {
+            self.timers.continue_until = None;
+        }
+    }
+
+    /// A response that is not a success comes from an upstream that does not want the rest of the request; whoever
+    /// succeeds may still be reading it (RFC 9112 §9.5).
+    #[inline]
+    fn handle_final(&mut self, status: StatusCode, body_length: BodyLength) {
+        self.timers.owed_since = None;
+        self.timers.continue_until = None;
+        self.phase = Phase::ExpectContent;
+        if body_length == BodyLength::NONE {
+            self.handle_end();
+        } else if !status.is_success() && !self.is_request_sent() {
+            self.stop_sending();
+        }
+    }
+
+    /// The response is complete: there is nothing to send the rest of the request for.
+    #[inline]
+    fn handle_end(&mut self) {
+        self.phase = Phase::Complete;
+        if !self.is_request_sent() {
+            self.stop_sending();
+        }
+    }
+
+    /// Only the request as a whole can be answered by a tunnel (RFC 9110 §7.8): what is still to be sent would end up in
+    /// it.
+    fn handle_tunnel(&mut self) -> Result<(), Error> {
+        if !self.is_request_sent() {
+            return Err(Error::HeadMalformed(http1::Error::UnexpectedMessage));
+        }
+        self.phase = Phase::Tunnel;
+        Ok(())
+    }
+
+    #[cold]
+    fn malformed(&self, rule: http1::Error) -> Error {
+        match self.phase {
+            Phase::ExpectHead { .. } => Error::HeadMalformed(rule),
+            Phase::ExpectContent | Phase::Complete | Phase::Tunnel => Error::ContentMalformed(rule),
+        }
+    }
+}
+
+impl<T: Transport> Drop for Turn<'_, T> {
+    /// Keeps what is left for the next turn.
+    #[inline]
+    fn drop(&mut self) {
+        let is_left = self.parsed < self.filled;
+        self.state.kept_parsed = 0;
+        if !self.is_kept {
+            if is_left && let Some(hot) = &self.hot {
+                self.state.kept = PooledBuffer::copy_of(&hot.input[self.parsed..self.filled]);
+            }
+        } else if is_left {
+            self.state.kept_parsed = self.parsed;
+        } else {
+            self.state.kept = PooledBuffer::default();
+        }
+        if let Some(hot) = self.hot.take() {
+            hot.give_back();
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Connections that wait to be used again.
+//!
+//! A pool is a plain value without a lock: a worker has one of its own. Nothing here watches the connections; they are
+//! looked at when they are taken, and when somebody asks for a [sweep](Pool::sweep).
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::Duration;
+
+use thruway_net::{Stream, Transport};
+
+use crate::{Connection, UpstreamAddr};
+
+/// Idle connections, by what a request must agree in to use them: the address, or whatever else tells them apart, such as
+/// a server's number, or address and name once there is TLS.
+#[derive(Debug)]
+pub struct Pool<K = UpstreamAddr, T = Stream> {
+    idle: HashMap<K, Vec<Idle<T>>>,
+    count: usize,
+    config: PoolConfig,
+}
+
+/// How many connections wait, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolConfig {
+    /// Idle connections to one address. Default 64; beyond, the one that has waited longest is closed.
+    pub idle_per_address_max: usize,
+    /// Idle connections in all. Default 1024; beyond, what is released is closed.
+    pub idle_max: usize,
+    /// How long a connection waits to be used. Default 30 s. Best shorter than the upstream's own limit: then it is not
+    /// closed at the other end just as it is used.
+    pub idle: Duration,
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        Self { idle_per_address_max: 64, idle_max: 1024, idle: Duration::from_secs(30) }
+    }
+}
+
+#[derive(Debug)]
+struct Idle<T> {
+    connection: Connection<T>,
+    since: Duration,
+}
+
+impl<T: Transport> Idle<T> {
+    fn is_usable(&mut self, now: Duration, config: &PoolConfig) -> bool {
+        now.saturating_sub(self.since) < config.idle && self.connection.is_alive()
+    }
+}
+
+impl<K: Eq + Hash, T: Transport> Pool<K, T> {
+    /// An empty pool.
+    pub fn new(config: PoolConfig) -> Self {
+        Self { idle: HashMap::new(), count: 0, config }
+    }
+
+    /// Takes the connection to `key` that was used last, so that those that are not needed grow old. Connections that
+    /// have waited too long, that the upstream has closed, or on which something has come that nobody asked for are
+    /// closed on the way.
+    #[inline]
+    pub fn acquire(&mut self, key: &K, now: Duration) -> Option<Connection<T>> {
+        let idle = self.idle.get_mut(key)?;
+        while let Some(mut last) = idle.pop() {
+            self.count -= 1;
+            if last.is_usable(now, &self.config) {
+                return Some(last.connection);
+            }
+        }
+        None
+    }
+
+    /// Lets a connection wait, if there is room for it.
+    #[inline]
+    pub fn release(&mut self, key: &K, connection: Connection<T>, now: Duration)
+    where
+        K: Clone,
+    {
+        if self.count >= self.config.idle_max || self.config.idle_per_address_max == 0 {
+            return;
+        }
+        let fresh = Idle { connection, since: now };
+        self.count += 1;
+        match self.idle.get_mut(key) {
+            Some(idle) => {
+                if idle.len() >= self.config.idle_per_address_max {
+                    drop(idle.remove(0));
+                    self.count -= 1;
+                }
+                idle.push(fresh);
+            }
+            None => drop(self.idle.insert(key.clone(), vec![fresh])),
+        }
+    }
+
+    /// Closes what nobody would take any more. To be called now and then: otherwise connections to an upstream that is
+    /// not used stay open.
+    pub fn sweep(&mut self, now: Duration) {
+        let config = self.config;
+        self.idle.retain(|_, idle| {
+            idle.retain_mut(|idle| idle.is_usable(now, &config));
+            !idle.is_empty()
+        });
+        self.count = self.idle.values().map(Vec::len).sum();
+    }
+
+    /// Closes all that waits for `key`: the server is gone, or not to be used.
+    pub fn forget(&mut self, key: &K) {
+        self.count -= self.idle.remove(key).map_or(0, |idle| idle.len());
+    }
+
+    /// How many connections wait.
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether no connection waits.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}

@@ -1,0 +1,173 @@
+//! What an exchange costs the heap on a connection that is used again and again: nothing.
+//!
+//! Each thread counts its own allocations, so that other tests are not counted.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use thruway_client::{Config, Connection, Pool, PoolConfig, RequestToSend, ResponseEvent};
+use thruway_http1::BodyLength;
+use thruway_message::Method;
+use thruway_net::Transport;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The system's allocator, with a count of what each thread has asked of it.
+struct Counting;
+
+thread_local! {
+    /// Has no destructor and needs no initialisation, so that it can be counted at any time in a thread's life.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+}
+
+#[expect(unsafe_code, reason = "an allocator cannot be written without; this one passes everything on")]
+// SAFETY: all memory is that of `System`, which is given exactly the arguments of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are those of `System`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are those of `System`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: `block` came from `System`; the caller's other promises are those of `System`.
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: `block` came from `System`.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+/// An upstream that does not allocate: it answers whatever is written to it with the same octets.
+#[derive(Clone, Default)]
+struct Line(Rc<State>);
+
+#[derive(Default)]
+struct State {
+    answer: Cell<&'static [u8]>,
+    to_client: Cell<&'static [u8]>,
+    /// At most this many octets come out of one read.
+    read_bytes_max: Cell<usize>,
+}
+
+impl Transport for Line {
+    fn poll_read(&mut self, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let octets = self.0.to_client.get();
+        let length = octets.len().min(buffer.len()).min(self.0.read_bytes_max.get());
+        if length == 0 {
+            return Poll::Pending;
+        }
+        let (read, left) = octets.split_at(length);
+        buffer[..length].copy_from_slice(read);
+        self.0.to_client.set(left);
+        Poll::Ready(Ok(length))
+    }
+
+    fn poll_write(&mut self, _: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        self.0.to_client.set(self.0.answer.get());
+        Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()))
+    }
+
+    fn poll_send_file(&mut self, _: &mut Context<'_>, _: &File, _: u64, _: usize) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+
+    fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn discard_unsent(&mut self) {}
+}
+
+/// Exchanges on pooled connections, one after the other.
+struct Scene {
+    line: Line,
+    pool: Pool<u32, Line>,
+}
+
+const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: a.example\r\nUser-Agent: test\r\nAccept: */*\r\n\r\n";
+
+impl Scene {
+    fn start(answer: &'static [u8], read_bytes_max: usize) -> Self {
+        let line = Line::default();
+        line.0.answer.set(answer);
+        line.0.read_bytes_max.set(read_bytes_max);
+        Self { line, pool: Pool::new(PoolConfig::default()) }
+    }
+
+    /// One exchange, with `content` to be sent.
+    fn exchange(&mut self, content: &[u8]) {
+        let mut cx = Context::from_waker(Waker::noop());
+        let now = Duration::ZERO;
+        let pooled = self.pool.acquire(&1, now);
+        let connection = pooled.unwrap_or_else(|| Connection::new(self.line.clone(), &Config::default()));
+        let request = RequestToSend::new(Method::Get, BodyLength::Octets(content.len() as u64));
+        let mut exchange = connection.start(request, now, |output| output.extend_from_slice(HEAD));
+        let mut sent = 0;
+        while sent < content.len() {
+            let Poll::Ready(Ok(taken)) = exchange.poll_send(&mut cx, now, &content[sent..]) else {
+                panic!("everything is taken")
+            };
+            sent += taken;
+        }
+        while !exchange.is_complete() {
+            // A turn for each event, as if whoever takes the content were slow.
+            let event = exchange.turn().poll_event(&mut cx, now).map_ok(|event| match event {
+                ResponseEvent::Content(content) => content.len(),
+                _ => 0,
+            });
+            assert!(matches!(event, Poll::Ready(Ok(_))), "{event:?}");
+        }
+        self.pool.release(&1, exchange.finish().expect("the connection goes on"), now);
+    }
+
+    /// What `times` exchanges cost after a few that are not counted.
+    fn steady(&mut self, content: &[u8], times: usize) -> u64 {
+        (0..WARM_UP).for_each(|_| self.exchange(content));
+        let before = ALLOCATIONS.get();
+        (0..times).for_each(|_| self.exchange(content));
+        ALLOCATIONS.get() - before
+    }
+}
+
+fn chunked() -> &'static [u8] {
+    let chunks = format!("7d0\r\n{}\r\n", "a".repeat(2000)).repeat(100);
+    format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n").leak().as_bytes()
+}
+
+#[test]
+fn an_exchange_costs_no_allocation() {
+    let answer = b"HTTP/1.1 200 OK\r\nDate: Tue, 15 Nov 1994 08:12:31 GMT\r\nContent-Length: 2\r\n\r\nok";
+    for read_bytes_max in [usize::MAX, 40, 7] {
+        assert_eq!(Scene::start(answer, read_bytes_max).steady(b"", 1000), 0);
+        assert_eq!(Scene::start(answer, read_bytes_max).steady(b"content", 1000), 0);
+    }
+}
+
+#[test]
+fn large_content_costs_no_allocation_either_way() {
+    let content = vec![b'a'; 1 << 20];
+    assert_eq!(Scene::start(chunked(), 60 << 10).steady(&content, 20), 0);
+}
+
+/// How often a connection may be used before it must need nothing more.
+const WARM_UP: usize = 10;

@@ -1,0 +1,99 @@
+//! However a response is cut into pieces, the same comes of it.
+
+use std::task::Poll;
+
+use thruway_client::ResponseEvent;
+use thruway_message::FieldLines;
+use thruway_testkit::Random;
+
+use crate::line::{Line, context};
+
+const RESPONSE: &str = "HTTP/1.1 103 Early\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nX: y\r\n\
+    Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n20;a=b\r\n, this is all that there is here\r\n0\r\nT: 1\r\n\r\n";
+
+const EXPECTED: &str = "103 Link;200 X Transfer-Encoding;hello, this is all that there is here;end T";
+
+/// Reads until nothing comes; puts back some of the content, as `random` says.
+fn read(line: &mut Line, found: &mut String, random: &mut Random) {
+    loop {
+        let mut turn = line.exchange.turn();
+        match turn.poll_event(&mut context(), line.now) {
+            Poll::Pending => return,
+            Poll::Ready(Err(error)) => panic!("{error}"),
+            Poll::Ready(Ok(event)) => match event {
+                ResponseEvent::Interim(head) | ResponseEvent::Final(head, _) => {
+                    found.push_str(&head.status.to_string());
+                    push_names(found, head.field_lines);
+                    found.push(';');
+                }
+                ResponseEvent::Content(content) => {
+                    let taken = random.below(content.len() + 1);
+                    found.push_str(str::from_utf8(&content[..taken]).unwrap());
+                    let left = content.len() - taken;
+                    turn.put_back(left);
+                }
+                ResponseEvent::End(trailers) => {
+                    found.push_str(";end");
+                    push_names(found, trailers);
+                    return;
+                }
+                ResponseEvent::Tunnel(_) => panic!("no tunnel was asked for"),
+            },
+        }
+    }
+}
+
+fn push_names(found: &mut String, lines: FieldLines<'_>) {
+    lines.iter().for_each(|line| found.extend([" ", line.name.as_str()]));
+}
+
+#[test]
+fn events_do_not_depend_on_how_input_is_cut_and_how_much_of_it_is_taken() {
+    let mut random = Random::new(1);
+    for size in (1..=RESPONSE.len()).chain([usize::MAX]) {
+        let mut line = Line::get();
+        line.peer.cut_into(size);
+        line.peer.send(RESPONSE);
+        let mut found = String::new();
+        read(&mut line, &mut found, &mut random);
+        assert_eq!(found, EXPECTED, "cut into {size}");
+        assert!(line.leaves_it_reusable());
+    }
+}
+
+#[test]
+fn events_do_not_depend_on_when_pieces_arrive() {
+    let mut random = Random::new(2);
+    for _ in 0..500 {
+        let mut line = Line::get();
+        let (mut rest, mut found) = (RESPONSE, String::new());
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(random.below(rest.len().min(40)) + 1);
+            line.peer.send(piece);
+            read(&mut line, &mut found, &mut random);
+            rest = after;
+        }
+        assert_eq!(found, EXPECTED);
+        assert!(line.leaves_it_reusable());
+    }
+}
+
+/// The connections of a thread read into the same buffer: what one leaves there is not another's.
+#[test]
+fn connections_that_take_turns_do_not_mix() {
+    let mut random = Random::new(3);
+    for _ in 0..100 {
+        let mut lines: Vec<_> = (0..4).map(|_| (Line::get(), RESPONSE, String::new())).collect();
+        while lines.iter().any(|(_, rest, _)| !rest.is_empty()) {
+            let place = random.below(lines.len());
+            let (line, rest, found) = &mut lines[place];
+            if !rest.is_empty() {
+                let (piece, after) = rest.split_at(random.below(rest.len().min(60)) + 1);
+                line.peer.send(piece);
+                read(line, found, &mut random);
+                *rest = after;
+            }
+        }
+        assert!(lines.iter().all(|(_, _, found)| found == EXPECTED));
+    }
+}

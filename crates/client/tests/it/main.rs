@@ -1,0 +1,14 @@
+//! Connections, exchanges and pools, over connections in memory and over sockets.
+
+mod line;
+
+// one exchange
+mod requests;
+mod responses;
+mod cuts;
+mod misbehaving;
+mod timeouts;
+
+// many
+mod reuse;
+mod sockets;

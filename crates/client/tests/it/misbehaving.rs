@@ -1,0 +1,147 @@
+//! Upstreams that misbehave: what went wrong, whose fault it is, whether a retry is safe, and that nothing of it is used
+//! again.
+
+use std::time::Duration;
+
+use thruway_client::{Config, Error, Retry, Side};
+use thruway_http1 as http1;
+use thruway_testkit::upstream::{self, Then, Upstream};
+
+use crate::line::{Line, connection, start};
+
+/// Lets `upstream` answer, in memory.
+fn answer(line: &Line, upstream: &Upstream) {
+    line.peer.send(&upstream.answer);
+    match upstream.then {
+        Then::Close => line.peer.finish(),
+        Then::Reset => line.peer.reset(),
+        Then::Repeat => line.peer.send(upstream.answer.repeat(100)),
+        Then::GoOn | Then::Hang => {}
+    }
+}
+
+#[test]
+fn each_has_its_error_and_each_error_its_consequence() {
+    for (upstream, error, retry) in [
+        (upstream::closes_without_an_answer(), Error::ClosedBeforeResponse, Retry::IfConnectionReused),
+        (upstream::closes_mid_head(), Error::HeadIncomplete, Retry::IfIdempotent),
+        (upstream::closes_mid_content(), Error::ContentIncomplete, Retry::Never),
+        (upstream::closes_mid_chunk(), Error::ContentIncomplete, Retry::Never),
+        (upstream::resets_mid_content(), Error::ContentIncomplete, Retry::Never),
+        (
+            upstream::sends_a_huge_head(),
+            Error::HeadMalformed(http1::Error::HeaderSectionTooLarge),
+            Retry::IfIdempotent,
+        ),
+        (
+            upstream::sends_rubbish(),
+            Error::HeadMalformed(http1::Error::StatusLineInvalid),
+            Retry::IfIdempotent,
+        ),
+        (
+            upstream::endless_interim_responses(),
+            Error::HeadMalformed(http1::Error::InterimResponsesTooMany),
+            Retry::IfIdempotent,
+        ),
+    ] {
+        let mut line = Line::get();
+        assert_eq!(line.read(), "…");
+        answer(&line, &upstream);
+        assert_eq!(line.error(), error, "{upstream:?}");
+        assert_eq!((error.retry(), error.side()), (retry, Side::Upstream));
+        assert!(!line.leaves_it_reusable());
+    }
+}
+
+#[test]
+fn a_connection_that_is_closed_before_the_request_lets_any_request_be_sent_again() {
+    let mut line = Line::get();
+    line.peer.reset();
+    assert_eq!(line.error(), Error::ClosedBeforeRequest);
+    assert_eq!(Error::ClosedBeforeRequest.retry(), Retry::Always);
+}
+
+#[test]
+fn a_connection_that_ends_after_an_interim_response_has_begun_to_answer() {
+    let mut line = Line::get();
+    line.peer.send("HTTP/1.1 103 \r\n\r\n");
+    line.peer.finish();
+    assert_eq!(line.error(), Error::HeadIncomplete);
+}
+
+#[test]
+fn malformed_content_is_never_retried() {
+    let mut line = Line::get();
+    line.peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
+    let error = line.error();
+    assert_eq!(error, Error::ContentMalformed(http1::Error::ChunkSizeInvalid));
+    assert_eq!(error.retry(), Retry::Never);
+    assert_eq!(
+        error.to_string(),
+        "the content of the response is malformed: a chunk size must be hexadecimal digits and nothing else"
+    );
+}
+
+#[test]
+fn an_upgrade_that_nobody_asked_for_is_refused() {
+    let mut line = Line::get();
+    line.peer.send("HTTP/1.1 101 \r\nUpgrade: x\r\n\r\n");
+    assert_eq!(line.error(), Error::HeadMalformed(http1::Error::UnexpectedMessage));
+}
+
+#[test]
+fn what_comes_behind_a_response_spoils_the_connection_but_not_the_response() {
+    for upstream in [upstream::sends_two_answers(), upstream::sends_wrong_length()] {
+        let mut line = Line::get();
+        answer(&line, &upstream);
+        assert_eq!(line.read(), "200 `ok` end");
+        assert!(!line.leaves_it_reusable());
+    }
+}
+
+#[test]
+fn what_comes_later_is_found_before_the_connection_is_used() {
+    for late in [upstream::PROPER, ""] {
+        let mut line = Line::get();
+        line.peer.send(upstream::PROPER);
+        assert_eq!(line.read(), "200 `ok` end");
+        let mut connection = line.exchange.finish().unwrap();
+        assert!(connection.is_alive());
+        line.peer.send(late);
+        line.peer.finish();
+        assert!(!connection.is_alive(), "{late:?}");
+    }
+}
+
+#[test]
+fn a_second_answer_that_slips_through_is_not_taken_for_the_next() {
+    let (peer, connection) = connection(&Config::default());
+    let mut line = Line { peer, exchange: start(connection, Duration::ZERO), now: Duration::ZERO };
+    line.peer.send(upstream::PROPER);
+    assert_eq!(line.read(), "200 `ok` end");
+    line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison");
+    let mut connection = line.exchange.finish().unwrap();
+    assert!(!connection.is_alive(), "a pool does not give this out");
+}
+
+#[test]
+fn a_dropped_exchange_closes_its_connection() {
+    let mut line = Line::get();
+    line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab");
+    assert_eq!(line.read(), "200 `ab` …");
+    assert!(!line.peer.is_closed());
+    drop(line.exchange);
+    assert!(line.peer.is_closed());
+}
+
+#[test]
+fn a_retry_needs_what_its_variant_says() {
+    let allowed = |retry: Retry| {
+        [(false, false), (false, true), (true, false), (true, true)]
+            .map(|(is_idempotent, is_reused)| retry.allows(is_idempotent, is_reused))
+    };
+    assert_eq!(allowed(Retry::Never), [false; 4]);
+    assert_eq!(allowed(Retry::IfConnectionReused), [false, false, false, true]);
+    assert_eq!(allowed(Retry::IfIdempotent), [false, false, true, true]);
+    assert_eq!(allowed(Retry::Always), [true; 4]);
+}

@@ -1,0 +1,202 @@
+//! Requests with content: framing, backpressure, answers that come early.
+
+use std::task::Poll;
+
+use thruway_client::{Config, Error, RequestToSend, Retry, Side};
+use thruway_http1::BodyLength;
+use thruway_message::{FieldLinesBuf, Method};
+use thruway_testkit::upstream::PROPER;
+
+use crate::line::{Line, context};
+
+#[test]
+fn head_and_first_content_go_out_in_one_write() {
+    for (length, framed) in [
+        (BodyLength::Octets(5), "POST\r\n\r\nhello"),
+        (BodyLength::Chunked, "POST\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
+    ] {
+        let mut line = Line::post(length);
+        assert!(line.exchange.wants_content());
+        assert_eq!(line.send(b"hello"), Poll::Ready(Ok(5)));
+        assert_eq!(line.finish_content(), Ok(()));
+        assert!(!line.exchange.wants_content());
+        assert_eq!(line.read(), "…");
+        assert_eq!((line.received().as_str(), line.peer.writes()), (framed, 1));
+        line.peer.send(PROPER);
+        assert_eq!(line.read(), "200 `ok` end");
+        assert!(line.leaves_it_reusable());
+    }
+}
+
+#[test]
+fn large_content_goes_out_from_where_it_is_behind_the_head() {
+    let content = vec![b'a'; 60_000];
+    let mut line = Line::post(BodyLength::Octets(60_000));
+    assert_eq!(line.send(&content), Poll::Ready(Ok(60_000)));
+    assert_eq!((line.received().len(), line.peer.writes()), (8 + 60_000, 1));
+    let mut line = Line::post(BodyLength::Chunked);
+    assert_eq!(line.send(&content), Poll::Ready(Ok(60_000)));
+    assert_eq!(line.flush(), Poll::Ready(Ok(())));
+    assert_eq!(line.received().len(), 8 + "ea60\r\n".len() + 60_000 + 2);
+}
+
+#[test]
+fn an_upstream_that_does_not_read_stops_the_source() {
+    for length in [BodyLength::Octets(1 << 30), BodyLength::Chunked] {
+        for piece in [1000, 10_000, 100_000] {
+            let content = vec![b'a'; piece];
+            let mut line = Line::post(length);
+            line.peer.take_only(50_000);
+            let mut taken = 0;
+            while let Poll::Ready(Ok(more)) = line.send(&content) {
+                assert!(more > 0);
+                taken += more;
+                assert!(taken < 250_000, "{length:?} {piece}: more is taken than goes out");
+            }
+            let room = line.exchange.poll_room(&mut context(), line.now);
+            assert!(room.is_pending() || piece > 16 << 10, "large pieces are not kept");
+            line.peer.take_more(usize::MAX);
+            assert!(matches!(line.send(&content), Poll::Ready(Ok(1..))));
+        }
+    }
+}
+
+#[test]
+fn every_octet_arrives_once_however_little_the_upstream_takes() {
+    let content: Vec<u8> = (b'G'..=b'Z').cycle().take(200_000).collect();
+    for length in [BodyLength::Octets(200_000), BodyLength::Chunked] {
+        let mut line = Line::post(length);
+        line.peer.take_only(0);
+        let (mut sent, mut arrived) = (0, Vec::new());
+        while sent < content.len() {
+            match line.send(&content[sent..]) {
+                Poll::Ready(Ok(taken)) => sent += taken,
+                Poll::Ready(Err(error)) => panic!("{error}"),
+                Poll::Pending => line.peer.take_more(7777),
+            }
+            arrived.extend(line.peer.received());
+        }
+        line.finish_content().unwrap();
+        while line.flush().is_pending() {
+            line.peer.take_more(7777);
+        }
+        arrived.extend(line.peer.received());
+        let body = &arrived["POST\r\n\r\n".len()..];
+        let letters: Vec<u8> = body.iter().copied().filter(u8::is_ascii_uppercase).collect();
+        assert!(letters == content);
+        assert_eq!(body.ends_with(b"\r\n0\r\n\r\n"), length == BodyLength::Chunked);
+    }
+}
+
+#[test]
+fn trailers_follow_the_last_chunk() {
+    let mut line = Line::post(BodyLength::Chunked);
+    let mut trailers = FieldLinesBuf::new();
+    trailers.append("Digest", "x").unwrap();
+    line.exchange.finish_content(&trailers).unwrap();
+    assert_eq!(line.flush(), Poll::Ready(Ok(())));
+    assert_eq!(line.received(), "POST\r\n\r\n0\r\nDigest: x\r\n\r\n");
+}
+
+#[test]
+fn content_of_another_length_than_announced_is_the_clients_fault() {
+    let mut line = Line::post(BodyLength::Octets(3));
+    assert_eq!(line.send(b"four"), Poll::Ready(Err(Error::RequestContentTooLong)));
+    assert_eq!(line.send(b"no"), Poll::Ready(Ok(2)));
+    assert_eq!(line.finish_content(), Err(Error::RequestContentTooShort));
+    let error = Error::RequestContentTooShort;
+    assert_eq!((error.side(), error.retry()), (Side::Client, Retry::Never));
+    let mut line = Line::get();
+    assert_eq!(line.send(b"x"), Poll::Ready(Err(Error::RequestContentTooLong)));
+}
+
+#[test]
+fn an_early_refusal_stops_the_sending_and_the_connection_is_not_used_again() {
+    let mut line = Line::post(BodyLength::Octets(100));
+    assert_eq!(line.send(b"first"), Poll::Ready(Ok(5)));
+    assert_eq!(line.read(), "…");
+    line.peer.send("HTTP/1.1 413 No\r\nContent-Length: 2\r\n\r\nno");
+    assert_eq!(line.read(), "413 `no` end");
+    assert!(!line.exchange.wants_content());
+    line.peer.received();
+    assert_eq!(line.send(&[b'a'; 50]), Poll::Ready(Ok(50)));
+    assert_eq!((line.finish_content(), line.flush()), (Ok(()), Poll::Ready(Ok(()))));
+    assert_eq!(line.received(), "", "what nobody wants is not sent");
+    assert!(!line.leaves_it_reusable());
+}
+
+#[test]
+fn an_early_success_leaves_the_request_going_until_it_ends_itself() {
+    let mut line = Line::post(BodyLength::Chunked);
+    line.peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
+    assert_eq!(line.read(), "200 `a` …");
+    assert!(line.exchange.wants_content());
+    assert_eq!(line.send(b"more"), Poll::Ready(Ok(4)));
+    assert_eq!(line.read(), "…");
+    assert!(line.received().ends_with("4\r\nmore\r\n"));
+    line.finish_content().unwrap();
+    line.peer.send("0\r\n\r\n");
+    assert_eq!(line.read(), "end");
+    assert!(line.leaves_it_reusable());
+
+    let mut line = Line::post(BodyLength::Chunked);
+    line.peer.send(PROPER);
+    assert_eq!(line.read(), "200 `ok` end");
+    assert!(!line.exchange.wants_content());
+    assert!(!line.leaves_it_reusable());
+}
+
+/// A server that refuses content answers and closes; what is sent then fails, before the answer was read.
+#[test]
+fn an_answer_is_read_although_the_request_cannot_be_written_any_more() {
+    let mut line = Line::post(BodyLength::Octets(100_000));
+    line.peer.send("HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno");
+    line.peer.reset();
+    assert_eq!(line.send(&vec![b'a'; 100_000]), Poll::Ready(Ok(100_000)));
+    assert_eq!(line.read(), "403 `no` end");
+    assert!(!line.leaves_it_reusable());
+}
+
+fn expecting() -> Line {
+    let request =
+        RequestToSend { awaits_continue: true, ..RequestToSend::new(Method::Put, BodyLength::Octets(4)) };
+    Line::with(request, "PUT\r\n\r\n", &Config::default())
+}
+
+#[test]
+fn content_waits_for_continue() {
+    let mut line = expecting();
+    assert!(line.send(b"four").is_pending());
+    assert_eq!(line.read(), "…");
+    assert_eq!(line.received(), "PUT\r\n\r\n");
+    line.peer.send("HTTP/1.1 103 \r\n\r\n");
+    assert_eq!(line.read(), "103 …");
+    assert!(line.send(b"four").is_pending());
+    line.peer.send("HTTP/1.1 100 \r\n\r\n");
+    assert_eq!(line.read(), "100 …");
+    assert_eq!(line.send(b"four"), Poll::Ready(Ok(4)));
+    line.peer.send(PROPER);
+    assert_eq!(line.read(), "200 `ok` end");
+    assert_eq!(line.received(), "four");
+    assert!(line.leaves_it_reusable());
+}
+
+#[test]
+fn content_is_sent_all_the_same_when_nobody_says_continue() {
+    let mut line = expecting();
+    assert_eq!(line.read(), "…");
+    let deadline = line.exchange.deadline().unwrap();
+    assert_eq!(deadline, line.now + Config::default().timeouts.expect_continue);
+    line.now = deadline;
+    assert_eq!(line.send(b"four"), Poll::Ready(Ok(4)));
+}
+
+#[test]
+fn content_that_is_refused_beforehand_is_not_sent() {
+    let mut line = expecting();
+    line.peer.send("HTTP/1.1 417 \r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(line.read(), "417. end");
+    assert!(!line.exchange.wants_content());
+    assert_eq!(line.received(), "PUT\r\n\r\n");
+    assert!(!line.leaves_it_reusable());
+}

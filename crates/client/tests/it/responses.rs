@@ -1,0 +1,148 @@
+//! Responses as they should be.
+
+use std::task::Poll;
+
+use thruway_client::{Config, RequestToSend, ResponseEvent};
+use thruway_http1::BodyLength;
+use thruway_message::Method;
+use thruway_testkit::upstream::PROPER;
+
+use crate::line::{GET, Line, context, get};
+
+#[test]
+fn a_request_is_written_once_and_its_response_read() {
+    let mut line = Line::get();
+    assert_eq!(line.read(), "…");
+    assert_eq!((line.received().as_str(), line.peer.writes()), (GET, 1));
+    line.peer.send(PROPER);
+    assert_eq!(line.read(), "200 `ok` end");
+    assert!(line.exchange.is_complete() && !line.exchange.is_reused());
+    assert_eq!(line.read(), "end");
+    assert!(line.leaves_it_reusable());
+}
+
+#[test]
+fn a_head_is_lent_as_it_came() {
+    let mut line = Line::get();
+    line.peer.send("HTTP/1.1 404 Not here\r\nX-a: 1\r\nx-A:2 \r\nContent-Length: 0\r\n\r\n");
+    let mut turn = line.exchange.turn();
+    let Poll::Ready(Ok(ResponseEvent::Final(head, length))) = turn.poll_event(&mut context(), line.now)
+    else {
+        panic!("no head")
+    };
+    assert_eq!((head.status.as_u16(), head.reason, length), (404, &b"Not here"[..], BodyLength::NONE));
+    let lines: Vec<String> =
+        head.field_lines.iter().map(|line| format!("{}={}", line.name, line.value)).collect();
+    assert_eq!(lines, ["X-a=1", "x-A=2", "Content-Length=0"]);
+}
+
+#[test]
+fn how_a_body_ends_decides_whether_the_connection_goes_on() {
+    for (method, response, events, is_reusable) in [
+        (Method::Get, "HTTP/1.1 204 \r\n\r\n", "204. end", true),
+        (Method::Get, "HTTP/1.1 304 \r\nContent-Length: 5\r\n\r\n", "304. end", true),
+        (Method::Head, "HTTP/1.1 200 \r\nContent-Length: 5\r\n\r\n", "200. end", true),
+        (Method::Head, "HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n", "200. end", true),
+        (
+            Method::Get,
+            "HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1;x=y\r\nc\r\n0\r\nT: 1\r\n\r\n",
+            "200 `ab` `c` end{\"T\": \"1\"}",
+            true,
+        ),
+        (Method::Get, "HTTP/1.1 200 \r\nConnection: close\r\nContent-Length: 0\r\n\r\n", "200. end", false),
+        (Method::Get, "HTTP/1.0 200 \r\nContent-Length: 1\r\n\r\na", "200 `a` end", false),
+        (
+            Method::Get,
+            "HTTP/1.0 200 \r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\na",
+            "200 `a` end",
+            true,
+        ),
+        (Method::Get, "HTTP/1.1 103 \r\nLink: a\r\n\r\nHTTP/1.1 204 \r\n\r\n", "103 204. end", true),
+    ] {
+        let mut line = Line::with(RequestToSend::new(method, BodyLength::NONE), GET, &Config::default());
+        line.peer.send(response);
+        let found = line.read();
+        let found = if found.ends_with('.') { format!("{found} end") } else { found };
+        assert_eq!((found.as_str(), line.leaves_it_reusable()), (events, is_reusable), "{response}");
+    }
+}
+
+#[test]
+fn content_without_a_length_ends_with_the_connection() {
+    let mut line = Line::get();
+    line.peer.send("HTTP/1.1 200 OK\r\n\r\nabc");
+    assert_eq!(line.read(), "200 `abc` …");
+    line.peer.send("def");
+    line.peer.finish();
+    assert_eq!(line.read(), "`def` end");
+    assert!(!line.leaves_it_reusable());
+}
+
+#[test]
+fn a_tunnel_hands_out_the_connection_and_what_came_early() {
+    let request = RequestToSend { asks_for_upgrade: true, ..get() };
+    let mut line = Line::with(request, GET, &Config::default());
+    line.peer.send("HTTP/1.1 101 \r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nearly");
+    assert_eq!(line.read(), "tunnel");
+    assert_eq!(line.exchange.deadline(), None);
+    let tunnel = line.exchange.into_tunnel().unwrap();
+    assert_eq!(&tunnel.early[..], b"early");
+    assert!(!line.peer.is_closed());
+    drop(tunnel);
+    assert!(line.peer.is_closed());
+}
+
+#[test]
+fn a_success_of_connect_is_a_tunnel_and_a_failure_is_not() {
+    let connect = RequestToSend::new(Method::Connect, BodyLength::NONE);
+    let mut line = Line::with(connect, GET, &Config::default());
+    line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
+    assert_eq!(line.read(), "tunnel");
+    let mut line = Line::with(connect, GET, &Config::default());
+    line.peer.send("HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno");
+    assert_eq!(line.read(), "403 `no` end");
+    assert!(line.exchange.into_tunnel().is_none());
+}
+
+#[test]
+fn what_was_not_taken_comes_again() {
+    let mut line = Line::get();
+    line.peer
+        .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nabcdef\r\n3\r\nghi\r\n0\r\n\r\n");
+    let mut taken = Vec::new();
+    for _ in 0..100 {
+        let mut turn = line.exchange.turn();
+        let Poll::Ready(Ok(event)) = turn.poll_event(&mut context(), line.now) else { panic!("too little") };
+        match event {
+            ResponseEvent::Content(content) => {
+                taken.push(content[0]);
+                let left = content.len() - 1;
+                turn.put_back(left);
+            }
+            ResponseEvent::End(_) => break,
+            _ => {}
+        }
+    }
+    assert_eq!(taken, b"abcdefghi");
+    assert!(line.leaves_it_reusable());
+}
+
+#[test]
+fn nothing_is_read_while_nobody_takes_turns_and_no_more_than_asked_for() {
+    let mut line = Line::get();
+    line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
+    line.peer.send(vec![b'a'; 100_000]);
+    let mut given = 0;
+    while given < 100_000 {
+        let before = line.peer.unread();
+        let mut turn = line.exchange.turn();
+        turn.read_at_most(1000);
+        match turn.poll_event(&mut context(), line.now) {
+            Poll::Ready(Ok(ResponseEvent::Content(content))) => given += content.len(),
+            Poll::Ready(Ok(ResponseEvent::Final(..))) => {}
+            other => panic!("{other:?}"),
+        }
+        drop(turn);
+        assert!(before - line.peer.unread() <= 1000);
+    }
+}

@@ -1,0 +1,118 @@
+//! Pools.
+
+use std::time::Duration;
+
+use thruway_client::{Config, Connection, Pool, PoolConfig, UpstreamAddr};
+use thruway_testkit::upstream::PROPER;
+use thruway_testkit::{DrivenEnd, Peer};
+
+use crate::line::{Line, connection, start};
+
+const CONFIG: PoolConfig = PoolConfig { idle_per_address_max: 2, idle_max: 3, idle: Duration::from_secs(10) };
+
+fn key(number: u8) -> UpstreamAddr {
+    UpstreamAddr::from(std::net::SocketAddr::from(([192, 0, 2, number], 80)))
+}
+
+fn pool() -> Pool<UpstreamAddr, DrivenEnd> {
+    Pool::new(CONFIG)
+}
+
+fn fresh() -> (Peer, Connection<DrivenEnd>) {
+    connection(&Config::default())
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn a_connection_that_was_used_comes_back_as_such() {
+    let mut pool = pool();
+    let mut line = Line::get();
+    line.peer.send(PROPER);
+    assert_eq!(line.read(), "200 `ok` end");
+    pool.release(&key(1), line.exchange.finish().unwrap(), line.now);
+    assert!(pool.acquire(&key(2), line.now).is_none());
+    let connection = pool.acquire(&key(1), line.now).unwrap();
+    assert_eq!((connection.exchanges(), pool.len()), (1, 0));
+    let mut line = Line { exchange: start(connection, line.now), ..line };
+    assert!(line.exchange.is_reused());
+    line.peer.send(PROPER);
+    assert_eq!(line.read(), "200 `ok` end");
+    assert!(line.leaves_it_reusable());
+}
+
+#[test]
+fn the_one_used_last_comes_first_and_the_oldest_goes() {
+    let mut pool = pool();
+    let (peers, connections): (Vec<_>, Vec<_>) = (0..3).map(|_| fresh()).unzip();
+    for connection in connections {
+        pool.release(&key(1), connection, seconds(0));
+    }
+    assert_eq!(pool.len(), 2);
+    assert!(peers[0].is_closed() && !peers[1].is_closed());
+    let last = pool.acquire(&key(1), seconds(0)).unwrap();
+    drop(last);
+    assert!(peers[2].is_closed() && !peers[1].is_closed());
+}
+
+#[test]
+fn there_are_never_more_than_allowed_in_all() {
+    let mut pool = pool();
+    let peers: Vec<Peer> = (0..8)
+        .map(|number| {
+            let (peer, connection) = fresh();
+            pool.release(&key(number / 2), connection, seconds(0));
+            peer
+        })
+        .collect();
+    assert_eq!(pool.len(), 3);
+    assert_eq!(peers.iter().filter(|peer| !peer.is_closed()).count(), 3);
+    pool.forget(&key(0));
+    assert_eq!(pool.len(), 1);
+    assert!(peers[0].is_closed() && peers[1].is_closed());
+}
+
+#[test]
+fn what_is_old_or_closed_or_speaks_unasked_is_not_given_out() {
+    let mut pool = pool();
+    let grow_old = |_: &Peer| {};
+    let speak = |peer: &Peer| peer.send("HTTP/1.1 408 \r\n\r\n");
+    for (spoil, now) in [(grow_old as fn(&Peer), 10), (Peer::finish, 0), (Peer::reset, 0), (speak, 0)] {
+        for by_sweep in [false, true] {
+            let (peer, connection) = fresh();
+            pool.release(&key(1), connection, seconds(0));
+            spoil(&peer);
+            if by_sweep {
+                pool.sweep(seconds(now));
+                assert!(pool.is_empty() && peer.is_closed());
+            }
+            assert!(pool.acquire(&key(1), seconds(now)).is_none());
+            assert!(pool.is_empty() && peer.is_closed());
+        }
+    }
+}
+
+#[test]
+fn closed_connections_are_passed_over_for_older_ones_that_are_not() {
+    let mut pool = pool();
+    let ((older, first), (newer, second)) = (fresh(), fresh());
+    pool.release(&key(1), first, seconds(0));
+    pool.release(&key(1), second, seconds(1));
+    newer.finish();
+    assert!(pool.acquire(&key(1), seconds(2)).is_some());
+    assert!(newer.is_closed() && older.is_closed(), "the older one was given out and dropped");
+    assert!(pool.is_empty());
+}
+
+#[test]
+fn a_sweep_leaves_what_is_good() {
+    let mut pool = pool();
+    let ((old, first), (young, second)) = (fresh(), fresh());
+    pool.release(&key(1), first, seconds(0));
+    pool.release(&key(1), second, seconds(5));
+    pool.sweep(seconds(12));
+    assert!(old.is_closed() && !young.is_closed());
+    assert_eq!(pool.len(), 1);
+}

@@ -1,0 +1,217 @@
+//! The same over sockets: connecting, closing, resetting as the system does it.
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use thruway_client::{
+    Config, ConnectError, Connection, Error, Exchange, Pool, PoolConfig, ResponseEvent, Retry, Side,
+    UpstreamAddr, connect, connect_any, resolve,
+};
+use thruway_net::{Clock, Stream};
+use thruway_testkit::upstream::{self, Upstream};
+
+use crate::line::start;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn run<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
+}
+
+fn now() -> Duration {
+    Clock::system().now()
+}
+
+async fn open(address: SocketAddr) -> Connection {
+    Connection::new(connect(&address.into(), PATIENCE).await.unwrap(), &Config::default())
+}
+
+/// Reads the response to its end; returns its status and content.
+async fn read(exchange: &mut Exchange) -> Result<(u16, Vec<u8>), Error> {
+    let (mut status, mut content) = (0, Vec::new());
+    poll_fn(|cx| {
+        let mut turn = exchange.turn();
+        loop {
+            match std::task::ready!(turn.poll_event(cx, now()))? {
+                ResponseEvent::Final(head, _) => status = head.status.as_u16(),
+                ResponseEvent::Content(octets) => content.extend_from_slice(octets),
+                ResponseEvent::End(_) => return std::task::Poll::Ready(Ok(())),
+                ResponseEvent::Interim(_) | ResponseEvent::Tunnel(_) => {}
+            }
+        }
+    })
+    .await
+    .map(|()| (status, content))
+}
+
+async fn ask(upstream: Upstream) -> Result<(u16, Vec<u8>), Error> {
+    let listening = upstream.listen();
+    let mut exchange = start(open(listening.address).await, now());
+    let outcome = read(&mut exchange).await;
+    assert_eq!(listening.requests(), 1);
+    outcome
+}
+
+#[test]
+fn misbehaving_upstreams_are_told_apart() {
+    run(async {
+        assert_eq!(ask(upstream::answers_properly()).await, Ok((200, b"ok".to_vec())));
+        assert_eq!(ask(upstream::speaks_http10()).await, Ok((200, b"ok".to_vec())));
+        assert_eq!(ask(upstream::sends_two_answers()).await, Ok((200, b"ok".to_vec())));
+        assert_eq!(ask(upstream::closes_without_an_answer()).await, Err(Error::ClosedBeforeResponse));
+        assert_eq!(ask(upstream::closes_mid_head()).await, Err(Error::HeadIncomplete));
+        assert_eq!(ask(upstream::closes_mid_content()).await, Err(Error::ContentIncomplete));
+        assert_eq!(ask(upstream::closes_mid_chunk()).await, Err(Error::ContentIncomplete));
+        assert_eq!(ask(upstream::resets_mid_content()).await, Err(Error::ContentIncomplete));
+        assert!(matches!(ask(upstream::endless_interim_responses()).await, Err(Error::HeadMalformed(_))));
+        assert!(matches!(ask(upstream::sends_a_huge_head()).await, Err(Error::HeadMalformed(_))));
+    });
+}
+
+#[test]
+fn a_connection_is_used_for_one_exchange_after_the_other() {
+    run(async {
+        let listening = upstream::answers_properly().listen();
+        let mut pool: Pool = Pool::new(PoolConfig::default());
+        let address = UpstreamAddr::from(listening.address);
+        for _ in 0..20 {
+            let connection = match pool.acquire(&address, now()) {
+                Some(connection) => connection,
+                None => open(listening.address).await,
+            };
+            let mut exchange = start(connection, now());
+            assert_eq!(read(&mut exchange).await, Ok((200, b"ok".to_vec())));
+            pool.release(&address, exchange.finish().unwrap(), now());
+        }
+        assert_eq!((listening.connections(), listening.requests(), pool.len()), (1, 20, 1));
+    });
+}
+
+#[test]
+fn an_idle_connection_that_is_closed_just_as_it_is_reused_allows_a_retry() {
+    run(async {
+        let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
+        let mut exchange = start(open(listening.address).await, now());
+        assert!(read(&mut exchange).await.is_ok());
+        let mut exchange = start(exchange.finish().unwrap(), now());
+        let error = read(&mut exchange).await.unwrap_err();
+        assert_eq!(error, Error::ClosedBeforeResponse);
+        assert!(error.retry().allows(true, exchange.is_reused()));
+        assert!(!error.retry().allows(false, exchange.is_reused()));
+    });
+}
+
+#[test]
+fn a_connection_that_the_upstream_closes_while_it_waits_is_found_closed() {
+    run(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = UpstreamAddr::from(listener.local_addr().unwrap());
+        let mut connection: Connection =
+            Connection::new(connect(&address, PATIENCE).await.unwrap(), &Config::default());
+        let (accepted, _) = listener.accept().await.unwrap();
+        assert!(connection.is_alive());
+        drop(accepted);
+        // The reactor hears of it when this task lets it.
+        while connection.is_alive() {
+            tokio::task::yield_now().await;
+        }
+        let mut pool: Pool = Pool::new(PoolConfig::default());
+        pool.release(&address, connection, now());
+        assert!(pool.acquire(&address, now()).is_none());
+    });
+}
+
+#[test]
+fn connecting_fails_with_a_reason() {
+    run(async {
+        let refused: UpstreamAddr = upstream::refuses().into();
+        let error = connect(&refused, PATIENCE).await.unwrap_err();
+        assert_eq!(
+            (error, error.side(), error.retry()),
+            (ConnectError::Refused, Side::Upstream, Retry::Always)
+        );
+        let missing = UpstreamAddr::unix("/nonexistent/socket");
+        assert_eq!(connect(&missing, PATIENCE).await.unwrap_err(), ConnectError::SocketNotFound);
+
+        let failures = connect_any(&[refused.clone(), missing.clone()], PATIENCE).await.unwrap_err();
+        assert_eq!(
+            failures.to_string(),
+            format!("{refused}: connection refused; unix:/nonexistent/socket: there is no such socket")
+        );
+        let nowhere = connect_any(&[], PATIENCE).await.unwrap_err();
+        assert_eq!(nowhere.to_string(), "there is no address to connect to");
+    });
+}
+
+#[test]
+fn the_first_address_that_accepts_is_taken() {
+    run(async {
+        let listening = upstream::answers_properly().listen();
+        let addresses: Vec<UpstreamAddr> = [upstream::refuses(), listening.address].map(Into::into).into();
+        let (stream, address) = connect_any(&addresses, PATIENCE).await.unwrap();
+        assert_eq!(address, &addresses[1]);
+        let Stream::Tcp(stream) = stream else { panic!("it is an IP address") };
+        assert!(stream.nodelay().unwrap());
+    });
+}
+
+/// A listener whose queue is full does not answer: the first address must leave time for the second.
+#[test]
+fn an_address_that_does_not_answer_leaves_time_for_the_next() {
+    run(async {
+        let (full, _queue) = full_listener();
+        let listening = upstream::answers_properly().listen();
+        let error = connect(&full, Duration::from_millis(50)).await.unwrap_err();
+        assert_eq!((error, error.is_timeout()), (ConnectError::TimedOut, true));
+        let addresses = [full, listening.address.into()];
+        let (_, address) = connect_any(&addresses, Duration::from_millis(500)).await.unwrap();
+        assert_eq!(address, &addresses[1]);
+    });
+}
+
+/// A socket with room for one connection that nobody accepts, and the connections that fill it.
+fn full_listener() -> (UpstreamAddr, Vec<socket2::Socket>) {
+    let tcp = || socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let listener = tcp();
+    listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    listener.listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut sockets = vec![listener];
+    for _ in 0..4 {
+        let socket = tcp();
+        socket.set_nonblocking(true).unwrap();
+        // Those that the queue has no room for stay half-open, which is what is wanted.
+        drop(socket.connect(&address));
+        sockets.push(socket);
+    }
+    (address.as_socket().unwrap().into(), sockets)
+}
+
+#[test]
+fn names_are_resolved_to_all_their_addresses() {
+    run(async {
+        let addresses = resolve("localhost", 8080).await.unwrap();
+        assert!(!addresses.is_empty());
+        assert!(addresses.iter().all(|address| address.tcp().unwrap().ip().is_loopback()));
+        assert_eq!(resolve("[::1]", 1).await.unwrap(), ["[::1]:1".parse().unwrap()]);
+        assert!(resolve("name.invalid", 80).await.is_err());
+    });
+}
+
+#[test]
+fn a_unix_socket_is_an_upstream_as_any_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    run(async {
+        let listener = tokio::net::UnixListener::bind(&path).unwrap();
+        let address = UpstreamAddr::unix(&path);
+        let stream = connect(&address, PATIENCE).await.unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        let mut exchange = start(Connection::new(stream, &Config::default()), now());
+        accepted.writable().await.unwrap();
+        accepted.try_write(upstream::PROPER.as_bytes()).unwrap();
+        assert_eq!(read(&mut exchange).await, Ok((200, b"ok".to_vec())));
+        assert!(exchange.finish().is_some());
+    });
+}
