@@ -1,7 +1,9 @@
 //! From the routes of a config to handlers.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use thruway_gateway::{Forward, Upstream};
 use thruway_server::{Answer, Handler, Request, Response, Router};
 
 use crate::config::{Action, Config, Failure, FixedAnswer, PathMatch, Route};
@@ -16,8 +18,13 @@ pub(crate) fn build(config: &Config) -> Result<Router, Failure> {
         return Ok(demo::router());
     }
     let mut router = Router::new();
+    let upstreams: Upstreams = config
+        .upstreams
+        .iter()
+        .map(|(name, upstream)| (name.as_str(), Arc::new(Upstream::new(upstream.clone()))))
+        .collect();
     let failures = config.routes.iter().filter_map(|route| {
-        add(&mut router, route).err().map(|message| config.failure_at(&route.span, message))
+        add(&mut router, route, &upstreams).err().map(|message| config.failure_at(&route.span, message))
     });
     match Failure::all(failures.collect()) {
         None => Ok(router),
@@ -25,14 +32,19 @@ pub(crate) fn build(config: &Config) -> Result<Router, Failure> {
     }
 }
 
+/// Upstreams by their names.
+type Upstreams<'c> = HashMap<&'c str, Arc<Upstream>>;
+
 /// Adds `route`; the error is a message.
-fn add(router: &mut Router, route: &Route) -> Result<(), String> {
+fn add(router: &mut Router, route: &Route, upstreams: &Upstreams<'_>) -> Result<(), String> {
     let handler: Arc<dyn Handler> = match &route.action {
         Action::Answer(answer) => Arc::new(answer.clone()),
         Action::Demo => Arc::new(demo::router()),
         Action::Files(files) => Arc::new(files.open().map_err(|error| {
             format!("the directory `{}` cannot be served: {error}", files.root().display())
         })?),
+        // That there is one of this name was checked with the config.
+        Action::Forward(name) => Arc::new(Forward::new(upstreams[name.as_str()].clone())),
     };
     let added = match &route.path {
         PathMatch::Prefix(path) => router.try_mount(path, handler),

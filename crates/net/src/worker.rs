@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use crate::balance::Balance;
@@ -22,14 +22,21 @@ pub struct Worker {
 
 impl Worker {
     pub(crate) fn new(index: usize, balance: Balance, clock: Clock) -> Rc<Self> {
-        Rc::new(Self {
+        let worker = Rc::new(Self {
             index,
             clock,
             deadlines: Deadlines::new(),
             is_draining: Cell::new(false),
             balance,
             waits_for_last: RefCell::new(None),
-        })
+        });
+        CURRENT.set(Rc::downgrade(&worker));
+        worker
+    }
+
+    /// The worker of this thread, if it is one: for handlers that have connections of their own.
+    pub fn current() -> Option<Rc<Self>> {
+        CURRENT.with_borrow(Weak::upgrade)
     }
 
     /// A worker without a thread, for tests: its time is `clock`.
@@ -103,6 +110,11 @@ impl Worker {
             waker.wake();
         }
     }
+}
+
+thread_local! {
+    /// The worker that was made last on this thread; a thread of the engine makes one.
+    static CURRENT: RefCell<Weak<Worker>> = const { RefCell::new(Weak::new()) };
 }
 
 /// A connection that was accepted and belongs to this worker now.

@@ -6,10 +6,12 @@ mod failure;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use thruway_gateway::UpstreamConfig;
 use thruway_server::{
     AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, StatusCode,
 };
@@ -21,6 +23,7 @@ use failure::Source;
 pub(crate) struct Config {
     pub(crate) listeners: Vec<ListenAddr>,
     pub(crate) routes: Vec<Route>,
+    pub(crate) upstreams: Upstreams,
     pub(crate) access_log: Option<AccessLogConfig>,
     /// `None` for one for each core.
     pub(crate) workers: Option<usize>,
@@ -50,7 +53,12 @@ pub(crate) enum Action {
     Answer(FixedAnswer),
     Demo,
     Files(FilesConfig),
+    /// To the upstream of this name.
+    Forward(String),
 }
+
+/// Upstreams by their names.
+pub(crate) type Upstreams = BTreeMap<String, UpstreamConfig>;
 
 /// The same answer for everybody. What it consists of is needed until the process ends, so it is never freed: that
 /// way workers share it without copies, and without counting who uses it.
@@ -96,6 +104,7 @@ impl Config {
         Self {
             listeners: vec![ListenAddr::Tcp(([127, 0, 0, 1], 8080).into())],
             routes: vec![Route { path: PathMatch::Prefix("/".to_owned()), action: Action::Demo, span: 0..0 }],
+            upstreams: Upstreams::new(),
             access_log: None,
             workers: None,
             connections_max: None,
@@ -154,6 +163,10 @@ impl fmt::Display for Config {
         for route in &self.routes {
             writeln!(f, "{route}")?;
         }
+        for upstream in self.upstreams.values() {
+            let servers: Vec<_> = upstream.servers.iter().map(|server| server.address.to_string()).collect();
+            writeln!(f, "upstream {}: {}", upstream.name, servers.join(", "))?;
+        }
         if let Some(log) = &self.access_log {
             writeln!(f, "access log: {log}")?;
         }
@@ -171,6 +184,7 @@ impl fmt::Display for Route {
             Action::Answer(answer) => write!(f, "answers {}", answer.status),
             Action::Demo => f.write_str("the demo"),
             Action::Files(files) => write!(f, "files of {}", files.root.display()),
+            Action::Forward(upstream) => write!(f, "forwarded to {upstream}"),
         }
     }
 }

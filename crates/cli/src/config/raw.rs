@@ -2,6 +2,7 @@
 //!
 //! `examples/serve.toml` shows every key with its default.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -27,6 +28,9 @@ pub(super) struct Raw {
     /// What is served; at least one.
     #[serde(default)]
     pub(super) routes: Vec<Spanned<RawRoute>>,
+    /// Servers that requests are forwarded to, by name.
+    #[serde(default)]
+    pub(super) upstreams: BTreeMap<String, Spanned<RawUpstream>>,
     /// A line for each request. Default none.
     pub(super) access_log: Option<RawAccessLog>,
     #[serde(default)]
@@ -57,6 +61,27 @@ pub(super) struct RawRoute {
     pub(super) demo: Option<bool>,
     /// Action: a directory of files.
     pub(super) files: Option<RawFiles>,
+    /// Action: the name of an upstream that answers.
+    pub(super) upstream: Option<Spanned<String>>,
+}
+
+/// Servers that answer the same requests.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawUpstream {
+    /// `IP:PORT` or `unix:PATH`; at least one.
+    pub(super) servers: Vec<Spanned<String>>,
+    /// `round_robin` or `least_connections`. Default `round_robin`.
+    #[serde(default)]
+    pub(super) balance: RawBalance,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RawBalance {
+    #[default]
+    RoundRobin,
+    LeastConnections,
 }
 
 #[derive(Deserialize)]

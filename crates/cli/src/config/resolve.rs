@@ -1,6 +1,7 @@
 //! From what the file says to what is to be done.
 
 mod answer;
+mod upstreams;
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -16,7 +17,8 @@ use super::raw::{
     Period, Raw, RawAccessLog, RawFiles, RawFormat, RawLimits, RawListener, RawRoute, RawTimeouts,
 };
 use super::{
-    AccessLogConfig, Action, Config, Failure, FilesConfig, LISTED_HINT, PathMatch, Route, Span, is_listed,
+    AccessLogConfig, Action, Config, Failure, FilesConfig, LISTED_HINT, PathMatch, Route, Span, Upstreams,
+    is_listed,
 };
 
 /// Resolves `raw`, which `source` says.
@@ -28,7 +30,8 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let workers = resolver.count(raw.workers, 1..=1024);
     let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
     let listeners = resolver.listeners(&raw.listeners);
-    let routes = resolver.routes(raw.routes);
+    let upstreams = resolver.upstreams(raw.upstreams);
+    let routes = resolver.routes(raw.routes, &upstreams);
     let access_log = raw.access_log.map(|log| resolver.access_log(log));
     let server = resolver.server(raw.limits, raw.timeouts);
     match Failure::all(resolver.failures) {
@@ -36,6 +39,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
         None => Ok(Config {
             listeners,
             routes,
+            upstreams,
             access_log,
             workers,
             connections_max,
@@ -79,17 +83,17 @@ impl Resolver<'_> {
         }
     }
 
-    fn routes(&mut self, raw: Vec<Spanned<RawRoute>>) -> Vec<Route> {
+    fn routes(&mut self, raw: Vec<Spanned<RawRoute>>, upstreams: &Upstreams) -> Vec<Route> {
         if raw.is_empty() {
             self.failures.push(
                 Failure::new(format!("`{}` has no route", self.source.path.display()))
                     .with_hint("add one: `[[routes]]` and below it `path = \"/\"` and `demo = true`"),
             );
         }
-        raw.into_iter().filter_map(|route| self.route(route)).collect()
+        raw.into_iter().filter_map(|route| self.route(route, upstreams)).collect()
     }
 
-    fn route(&mut self, raw: Spanned<RawRoute>) -> Option<Route> {
+    fn route(&mut self, raw: Spanned<RawRoute>, upstreams: &Upstreams) -> Option<Route> {
         let span = raw.span();
         let route = raw.into_inner();
         let path = match (route.path, route.path_exact) {
@@ -100,12 +104,13 @@ impl Resolver<'_> {
                 None
             }
         };
-        let action = match (route.answer, route.demo.unwrap_or_default(), route.files) {
-            (Some(answer), false, None) => Some(Action::Answer(self.answer(answer))),
-            (None, true, None) => Some(Action::Demo),
-            (None, false, Some(files)) => Some(Action::Files(self.files(files))),
+        let action = match (route.answer, route.demo.unwrap_or_default(), route.files, route.upstream) {
+            (Some(answer), false, None, None) => Some(Action::Answer(self.answer(answer))),
+            (None, true, None, None) => Some(Action::Demo),
+            (None, false, Some(files), None) => Some(Action::Files(self.files(files))),
+            (None, false, None, Some(name)) => self.forward(&name, upstreams),
             _ => {
-                self.refuse_at(&span, "a route has exactly one of `answer`, `demo` and `files`");
+                self.refuse_at(&span, "a route has exactly one of `answer`, `demo`, `files` and `upstream`");
                 None
             }
         };

@@ -29,9 +29,16 @@ fn what_the_example_comments_out_can_be_said() {
 
 #[test]
 fn the_example_names_every_key() {
-    for section in ["", "[[listeners]]\n", "[[routes]]\n", "[[routes]]\nanswer.", "[[routes]]\nfiles."]
-        .into_iter()
-        .chain(["[[routes]]\nanswer.fields = [{ x = 1 }]\n", "[access_log]\n", "[limits]\n", "[timeouts]\n"])
+    for section in [
+        "",
+        "[[listeners]]\n",
+        "[[routes]]\n",
+        "[[routes]]\nanswer.",
+        "[[routes]]\nfiles.",
+        "[upstreams.a]\n",
+    ]
+    .into_iter()
+    .chain(["[[routes]]\nanswer.fields = [{ x = 1 }]\n", "[access_log]\n", "[limits]\n", "[timeouts]\n"])
     {
         let failure = resolved(&format!("{section}x = 1")).err().unwrap().to_string();
         let keys = failure.split("possible here: ").nth(1).unwrap_or_else(|| panic!("{failure}"));

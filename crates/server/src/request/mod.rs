@@ -163,6 +163,14 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// How many octets of content there are, or will be, if that is known.
+    pub fn content_length(&self) -> Option<u64> {
+        match &self.content {
+            Incoming::Whole(content) => Some(content.len() as u64),
+            Incoming::Arriving(content) => content.length(),
+        }
+    }
+
     /// Whether all content has arrived.
     pub const fn has_whole_content(&self) -> bool {
         matches!(self.content, Incoming::Whole(_))

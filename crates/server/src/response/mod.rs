@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
-use thruway_message::{FieldLinesBuf, FieldValue, InvalidFieldLine, StatusCode};
+use thruway_message::{FieldLine, FieldLinesBuf, FieldValue, InvalidFieldLine, StatusCode};
 use thruway_net::PooledBuffer;
 
 pub use content::{AtDrain, BoxError, Content, ContentStream, Piece};
@@ -147,6 +147,16 @@ impl Response {
         Self::new(StatusCode::OK).with_content(Content(Source::Tunnel(TunnelHandler::new(run))))
     }
 
+    /// The same, with the connection handed over to `run`: for who relays an upgrade, or a success of CONNECT, with the
+    /// status and fields that came.
+    #[must_use]
+    pub fn into_tunnel<F>(self, run: impl FnOnce(Tunnel) -> F + 'static) -> Self
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        self.with_content(Content(Source::Tunnel(TunnelHandler::new(run))))
+    }
+
     /// The same with another status.
     #[must_use]
     pub fn with_status(mut self, status: StatusCode) -> Self {
@@ -195,8 +205,24 @@ impl Response {
         Ok(())
     }
 
+    /// Adds a field line that a parser has checked; some are passed over, as by [`append_field`](Self::append_field).
+    pub fn append_line(&mut self, line: FieldLine<'_>) {
+        let name = str::from_utf8(line.name.as_bytes()).unwrap_or_default();
+        match OwnField::named(name) {
+            None => self.field_lines.append_line(line),
+            Some(OwnField::Framing) => {}
+            Some(OwnField::Connection) => {
+                self.marks.is_last |= thruway_message::list::contains_token(line.value.as_bytes(), "close");
+            }
+            Some(OwnField::Origin) => {
+                self.field_lines.append_line(line);
+                self.marks.has_origin_fields = true;
+            }
+        }
+    }
+
     /// Makes room for field lines of so many octets.
-    pub(crate) fn reserve_fields(&mut self, octets: usize) {
+    pub fn reserve_fields(&mut self, octets: usize) {
         self.field_lines.reserve(octets);
     }
 

@@ -1,0 +1,132 @@
+//! Why a request could not be forwarded: whose fault that is, whether it may be sent again, and what its client is told.
+
+use std::fmt;
+
+use thruway_client::{ConnectError, Error, Retry, Side};
+use thruway_server::{ContentError, Response, StatusCode};
+
+/// Why there is no response of an upstream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Failure {
+    /// There is no connection to the server.
+    Connect(ConnectError),
+    /// CONNECT was asked for, which a gateway does not do.
+    ConnectRefused,
+    /// The exchange with the server failed.
+    Exchange(Error),
+    /// No server may get requests.
+    NoServer,
+    /// The client's content was not complete.
+    RequestContent(ContentError),
+}
+
+impl Failure {
+    /// Whose fault it is.
+    pub const fn side(self) -> Side {
+        match self {
+            Self::Connect(error) => error.side(),
+            Self::ConnectRefused | Self::RequestContent(_) => Side::Client,
+            Self::Exchange(error) => error.side(),
+            Self::NoServer => Side::Upstream,
+        }
+    }
+
+    /// Whether the request may be sent to another server.
+    pub const fn retry(self) -> Retry {
+        match self {
+            Self::Connect(error) => error.retry(),
+            Self::Exchange(error) => error.retry(),
+            Self::ConnectRefused | Self::NoServer | Self::RequestContent(_) => Retry::Never,
+        }
+    }
+
+    /// The status that tells the client (RFC 9110 §15.6.3 to §15.6.5).
+    pub const fn status(self) -> StatusCode {
+        match self {
+            Self::ConnectRefused => StatusCode::METHOD_NOT_ALLOWED,
+            Self::RequestContent(error) => error.status(),
+            Self::NoServer => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Connect(error) if matches!(error.side(), Side::Local) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Connect(ConnectError::TimedOut) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Exchange(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
+            Self::Exchange(error) if matches!(error.side(), Side::Client) => StatusCode::BAD_REQUEST,
+            Self::Connect(_) | Self::Exchange(_) => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// What it is called in `Proxy-Status` (RFC 9209 §2.3).
+    pub const fn proxy_error(self) -> &'static str {
+        match self {
+            Self::Connect(error) => match error {
+                ConnectError::TimedOut => "connection_timeout",
+                ConnectError::Refused | ConnectError::SocketNotFound => "connection_refused",
+                ConnectError::Unreachable => "destination_ip_unroutable",
+                _ if matches!(error.side(), Side::Local) => "proxy_internal_error",
+                _ => "destination_unavailable",
+            },
+            Self::ConnectRefused => "http_request_denied",
+            Self::Exchange(error) => match error {
+                Error::ClosedBeforeRequest | Error::ClosedBeforeResponse => "connection_terminated",
+                Error::ContentIncomplete | Error::HeadIncomplete => "http_response_incomplete",
+                Error::ContentTimedOut => "connection_read_timeout",
+                Error::HeadTimedOut | Error::TimedOut => "http_response_timeout",
+                Error::WriteTimedOut => "connection_write_timeout",
+                Error::RequestContentTooLong | Error::RequestContentTooShort => "http_request_error",
+                _ => "http_protocol_error",
+            },
+            Self::NoServer => "destination_unavailable",
+            Self::RequestContent(_) => "http_request_error",
+        }
+    }
+
+    /// The response that tells the client.
+    pub fn to_response(self) -> Response {
+        let status = self.status();
+        let proxy_status = format!("thruway; error={}", self.proxy_error());
+        let response =
+            Response::text(format!("{} {}\n", status.as_u16(), status.reason())).with_status(status);
+        let response = response.with_field("Proxy-Status", proxy_status);
+        match self {
+            Self::ConnectRefused => {
+                response.with_field("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+            }
+            _ if status == StatusCode::SERVICE_UNAVAILABLE => response.with_field("Retry-After", "1"),
+            // What is left of the content cannot be told from another request any more.
+            Self::RequestContent(_) => response.and_close(),
+            _ => response,
+        }
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        Self::Connect(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Exchange(error)
+    }
+}
+
+impl From<ContentError> for Failure {
+    fn from(error: ContentError) -> Self {
+        Self::RequestContent(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(error) => write!(f, "no connection: {error}"),
+            Self::ConnectRefused => f.write_str("tunnels are not made here"),
+            Self::Exchange(error) => error.fmt(f),
+            Self::NoServer => f.write_str("no server may get requests"),
+            Self::RequestContent(error) => write!(f, "the request: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,107 @@
+//! Which fields concern one connection only and are not passed on (RFC 9110 §7.6.1).
+
+use thruway_message::{FieldLines, FieldName, list};
+
+/// The connection options of a message: the fields that they name belong to the connection too.
+pub(super) struct ConnectionOptions<'a> {
+    field_lines: FieldLines<'a>,
+    /// Options beyond those that name no field. Most messages have none.
+    has_names: bool,
+}
+
+impl<'a> ConnectionOptions<'a> {
+    #[inline]
+    pub(super) fn of(field_lines: FieldLines<'a>) -> Self {
+        let is_plain = |option: &[u8]| {
+            option.eq_ignore_ascii_case(b"keep-alive") || option.eq_ignore_ascii_case(b"close")
+        };
+        let has_names =
+            field_lines.all("connection").any(|value| !list::members(value.as_bytes()).all(is_plain));
+        Self { field_lines, has_names }
+    }
+
+    /// Whether the field `name` goes no further than this connection.
+    #[inline]
+    pub(super) fn include(&self, name: FieldName<'_>) -> bool {
+        is_connection_field(name) || (self.has_names && self.name(name))
+    }
+
+    fn name(&self, name: FieldName<'_>) -> bool {
+        let Ok(name) = str::from_utf8(name.as_bytes()) else { return false };
+        !is_end_to_end(name)
+            && self.field_lines.all("connection").any(|value| list::contains_token(value.as_bytes(), name))
+    }
+}
+
+/// Those that always concern the connection, and those that frame the message: whoever sends it on frames it anew.
+#[inline]
+fn is_connection_field(name: FieldName<'_>) -> bool {
+    let name = name.as_bytes();
+    let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+    match name.len() {
+        2 => is(b"te"),
+        7 => is(b"upgrade"),
+        10 => is(b"connection") || is(b"keep-alive"),
+        14 => is(b"content-length"),
+        16 => is(b"proxy-connection"),
+        17 => is(b"transfer-encoding"),
+        _ => false,
+    }
+}
+
+/// A connection option must not take away what the recipient decides by: with `Connection: Host`, or the name of a field
+/// that a gateway adds, a client could have it dropped on the way.
+fn is_end_to_end(name: &str) -> bool {
+    let kept = ["host", "content-type", "authorization", "cookie", "cache-control", "forwarded", "via"];
+    kept.iter().any(|kept| name.eq_ignore_ascii_case(kept))
+        || name.get(..12).is_some_and(|start| start.eq_ignore_ascii_case("x-forwarded-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thruway_http1::{HeadIndex, Limits, ServerConnection};
+
+    /// The names of a request's fields that are passed on.
+    fn passed_on(lines: &str) -> Vec<String> {
+        let octets = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n").into_bytes();
+        let mut index = HeadIndex::with_capacity(32);
+        let mut connection = ServerConnection::new(Limits::default());
+        let (event, used) = connection.handle_input(&octets, &mut index).unwrap();
+        assert!(event.is_some());
+        let head = index.request_head(&octets[..used]);
+        let options = ConnectionOptions::of(head.field_lines);
+        let names = head.field_lines.iter().filter(|line| !options.include(line.name));
+        names.map(|line| line.name.to_string().to_lowercase()).collect()
+    }
+
+    #[test]
+    fn fields_of_the_connection_stay_behind() {
+        assert_eq!(
+            passed_on(
+                "Connection: close\r\nKeep-Alive: 5\r\nTE: trailers\r\nProxy-Connection: x\r\nAccept: a\r\n"
+            ),
+            ["host", "accept"]
+        );
+    }
+
+    #[test]
+    fn so_do_fields_that_connection_names() {
+        assert_eq!(
+            passed_on(
+                "Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nX-Other: 2\r\nConnection: x-more\r\nX-MORE: 3\r\n"
+            ),
+            ["host", "x-other"]
+        );
+    }
+
+    #[test]
+    fn a_client_cannot_have_fields_dropped_that_others_decide_by() {
+        assert_eq!(
+            passed_on(
+                "Connection: host, authorization, x-forwarded-for\r\nAuthorization: a\r\nX-Forwarded-For: b\r\n"
+            ),
+            ["host", "authorization", "x-forwarded-for"]
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! A request on its way to an upstream and back.
+//!
+//! ```text
+//! Forward ── OutgoingRequest ──▶ attempt: select, acquire or connect ──▶ Relay ──▶ Response
+//!               (head, and the        │ failed, and may be sent again       │ whole, as a stream, or a tunnel
+//!                content if whole)    └──▶ attempt at another server
+//! ```
+
+mod fields;
+mod request;
+mod attempts;
+mod relay;
+mod response;
+mod tunnel;
+
+use std::sync::Arc;
+
+use thruway_message::Method;
+use thruway_server::{Answer, Handler, Request};
+
+use crate::Failure;
+use crate::upstream::Upstream;
+
+use request::{OutgoingRequest, RequestBody};
+
+/// Forwards every request to an upstream.
+#[derive(Clone, Debug)]
+pub struct Forward {
+    upstream: Arc<Upstream>,
+    config: Arc<ForwardConfig>,
+}
+
+/// What is changed in requests on their way.
+#[derive(Clone, Debug)]
+pub struct ForwardConfig {
+    /// Which fields tell the upstream about the client. Default [`ForwardedFields::XForwarded`].
+    pub forwarded: ForwardedFields,
+    /// What `Host` says. Default what the client said.
+    pub host: HostRewrite,
+    /// Whether `Via` says that there is a gateway (RFC 9110 §7.6.3). Default yes.
+    pub via: bool,
+}
+
+/// Which fields tell the upstream about the client. What the client says itself in them is not passed on.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum ForwardedFields {
+    /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
+    #[default]
+    XForwarded,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+    /// None.
+    None,
+}
+
+/// What `Host` says to the upstream.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub enum HostRewrite {
+    /// What the client said.
+    #[default]
+    Preserve,
+    /// This.
+    Fixed(String),
+}
+
+impl Default for ForwardConfig {
+    fn default() -> Self {
+        Self { forwarded: ForwardedFields::default(), host: HostRewrite::default(), via: true }
+    }
+}
+
+impl Forward {
+    /// Forwards to `upstream`.
+    pub fn new(upstream: Arc<Upstream>) -> Self {
+        Self::with_config(upstream, ForwardConfig::default())
+    }
+
+    /// The same, with something changed on the way.
+    pub fn with_config(upstream: Arc<Upstream>, config: ForwardConfig) -> Self {
+        Self { upstream, config: Arc::new(config) }
+    }
+}
+
+impl Handler for Forward {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        if request.method() == Method::Connect {
+            return Answer::Now(Failure::ConnectRefused.to_response());
+        }
+        let outgoing = OutgoingRequest::new(request, &self.config);
+        let body = (!request.has_whole_content())
+            .then(|| RequestBody { content: request.take_content(), is_untouched: true });
+        Answer::later(attempts::forward(self.upstream.clone(), outgoing, body))
+    }
+}

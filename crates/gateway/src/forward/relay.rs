@@ -1,0 +1,252 @@
+//! One exchange with an upstream: the client's content goes there while the response comes back.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use thruway_client::{Error, Exchange, ResponseEvent};
+use thruway_http1::BodyLength;
+use thruway_message::{FieldLines, FieldLinesBuf};
+use thruway_net::{Clock, Deadline, PooledBuffer, Worker};
+use thruway_server::{BoxError, Content, ContentStream, Piece, Response};
+
+use super::request::RequestBody;
+use super::response::{Begun, Body, response_of, switching};
+use crate::Failure;
+use crate::upstream::{Lease, release};
+
+/// The two sides of an exchange.
+pub(super) struct Relay {
+    /// Not there any more when it is over.
+    exchange: Option<Exchange>,
+    lease: Lease,
+    clock: Clock,
+    /// Wakes the task when the upstream has had its time. There once something was waited for.
+    deadline: Option<Deadline>,
+    /// What of the client's content was taken and is not sent yet.
+    unsent: Bytes,
+    /// What is still to be passed on, though the response is complete.
+    trailers: Option<FieldLinesBuf>,
+}
+
+impl Relay {
+    pub(super) const fn new(exchange: Exchange, lease: Lease, clock: Clock) -> Self {
+        Self { exchange: Some(exchange), lease, clock, deadline: None, unsent: Bytes::new(), trailers: None }
+    }
+
+    /// The upstream's connection, when the response has made it a tunnel.
+    pub(super) fn into_exchange(self) -> Option<Exchange> {
+        self.exchange
+    }
+
+    /// The response, as soon as its head is there; with all of its content, if that came along.
+    pub(super) fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut Option<RequestBody>,
+    ) -> Poll<Result<Begun, Failure>> {
+        let now = self.clock.now();
+        if let Some(body) = body {
+            self.poll_send(cx, now, body)?;
+        }
+        let Some(exchange) = &mut self.exchange else { return Poll::Pending };
+        let mut turn = exchange.turn();
+        let begun = loop {
+            match turn.poll_event(cx, now)? {
+                Poll::Pending => {
+                    drop(turn);
+                    self.wait(cx);
+                    return Poll::Pending;
+                }
+                Poll::Ready(ResponseEvent::Interim(_)) => {}
+                Poll::Ready(ResponseEvent::Final(head, body_length)) => {
+                    break Begun { response: response_of(&head), body: Body::of(&head, body_length) };
+                }
+                Poll::Ready(ResponseEvent::Tunnel(head)) => {
+                    break Begun { response: switching(&head), body: Body::Tunnel };
+                }
+                Poll::Ready(ResponseEvent::Content(_) | ResponseEvent::End(_)) => {
+                    unreachable!("a head comes first, and an exchange that is complete was taken out")
+                }
+            }
+        };
+        let Begun { response, body: Body::Stream { length, .. } } = begun else {
+            drop(turn);
+            self.finish(now);
+            return Poll::Ready(Ok(begun));
+        };
+        let mut first = PooledBuffer::take();
+        let is_complete = loop {
+            match turn.poll_event(cx, now)? {
+                Poll::Ready(ResponseEvent::Content(octets)) => first.extend_from_slice(octets),
+                Poll::Ready(ResponseEvent::End(trailers)) if trailers.is_empty() => break true,
+                Poll::Ready(ResponseEvent::End(trailers)) => {
+                    self.trailers = Some(owned(trailers));
+                    break false;
+                }
+                Poll::Ready(_) | Poll::Pending => break false,
+            }
+            if first.len() >= WHOLE_BYTES_MAX {
+                break false;
+            }
+        };
+        drop(turn);
+        if is_complete {
+            self.finish(now);
+            return Poll::Ready(Ok(Begun { response, body: Body::Whole(first) }));
+        }
+        Poll::Ready(Ok(Begun { response, body: Body::Stream { first, length } }))
+    }
+
+    /// Sends what there is of the client's content, as far as the upstream takes it.
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Duration,
+        body: &mut RequestBody,
+    ) -> Result<(), Failure> {
+        let Some(exchange) = &mut self.exchange else { return Ok(()) };
+        while exchange.wants_content() {
+            if self.unsent.is_empty() {
+                if exchange.poll_room(cx, now)?.is_pending() {
+                    break;
+                }
+                match body.content.poll_next(cx) {
+                    Poll::Pending => break,
+                    Poll::Ready(Some(piece)) => {
+                        body.is_untouched = false;
+                        self.unsent = piece?;
+                    }
+                    Poll::Ready(None) => {
+                        exchange.finish_content(&body.content.take_trailers().unwrap_or_default())?;
+                        break;
+                    }
+                }
+            }
+            match exchange.poll_send(cx, now, &self.unsent)? {
+                Poll::Pending => break,
+                Poll::Ready(sent) => drop(self.unsent.split_to(sent)),
+            }
+        }
+        // What was kept back to be sent together goes now.
+        let _ = exchange.poll_flush(cx, now)?;
+        Ok(())
+    }
+
+    /// The next piece of the response's content.
+    fn poll_piece(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<Option<Piece>, Error>> {
+        if let Some(trailers) = self.trailers.take() {
+            self.finish(now);
+            return Poll::Ready(Ok(Some(Piece::Trailers(trailers))));
+        }
+        let Some(exchange) = &mut self.exchange else { return Poll::Ready(Ok(None)) };
+        let mut turn = exchange.turn();
+        turn.read_at_most(PIECE_BYTES_MAX);
+        let piece = match turn.poll_event(cx, now)? {
+            Poll::Pending => {
+                drop(turn);
+                self.wait(cx);
+                return Poll::Pending;
+            }
+            Poll::Ready(ResponseEvent::Content(octets)) => {
+                let piece = PooledBuffer::copy_of(octets);
+                return Poll::Ready(Ok(Some(Piece::Data(Bytes::from_owner(piece)))));
+            }
+            Poll::Ready(ResponseEvent::End(trailers)) if trailers.is_empty() => None,
+            Poll::Ready(ResponseEvent::End(trailers)) => Some(Piece::Trailers(owned(trailers))),
+            Poll::Ready(_) => None,
+        };
+        drop(turn);
+        self.finish(now);
+        Poll::Ready(Ok(piece))
+    }
+
+    /// The response is complete: the connection may be used again.
+    fn finish(&mut self, now: Duration) {
+        self.deadline = None;
+        if !self.exchange.as_ref().is_some_and(Exchange::is_complete) {
+            return;
+        }
+        if let Some(connection) = self.exchange.take().and_then(Exchange::finish) {
+            release(&self.lease.upstream, self.lease.place, connection, now);
+        }
+    }
+
+    /// Has the task woken when the upstream has had its time.
+    fn wait(&mut self, cx: &Context<'_>) {
+        let Some(exchange) = &self.exchange else { return };
+        if self.deadline.is_none() {
+            self.deadline = Worker::current().map(|worker| worker.deadlines().register());
+        }
+        if let Some(deadline) = &self.deadline {
+            deadline.set(exchange.deadline());
+            deadline.set_waker(cx.waker());
+        }
+    }
+}
+
+fn owned(lines: FieldLines<'_>) -> FieldLinesBuf {
+    let mut owned = FieldLinesBuf::new();
+    lines.iter().for_each(|line| owned.append_line(line));
+    owned
+}
+
+/// A response whose content is still coming, and the rest of the request.
+pub(super) struct Streamed {
+    pub(super) relay: Relay,
+    pub(super) request_body: Option<RequestBody>,
+    /// What came with the head.
+    pub(super) first: PooledBuffer,
+    pub(super) length: Option<u64>,
+}
+
+impl ContentStream for Streamed {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        let this = &mut *self;
+        if !this.first.is_empty() {
+            let first = std::mem::take(&mut this.first);
+            return Poll::Ready(Some(Ok(Piece::Data(Bytes::from_owner(first)))));
+        }
+        let now = this.relay.clock.now();
+        if let Some(body) = &mut this.request_body
+            && let Err(failure) = this.relay.poll_send(cx, now, body)
+        {
+            return Poll::Ready(Some(Err(failure.into())));
+        }
+        let piece = ready!(this.relay.poll_piece(cx, now));
+        Poll::Ready(piece.map_err(|error| Failure::from(error).into()).transpose())
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+}
+
+impl Begun {
+    /// What the client gets. What is still to come of both messages is driven by the content.
+    pub(super) fn into_response(self, relay: Relay, request_body: Option<RequestBody>) -> Response {
+        let Self { response, body } = self;
+        match body {
+            Body::None => response,
+            Body::LeftOut(length) => response.with_content(Content::left_out(length)),
+            Body::Whole(content) => response.with_content(content),
+            Body::Stream { first, length } => {
+                let streamed = Streamed { relay, request_body, first, length };
+                response.with_content(Content::from_content_stream(streamed))
+            }
+            Body::Tunnel => super::tunnel::open(response, relay),
+        }
+    }
+}
+
+/// The length that is said to the client, if the upstream said one.
+pub(super) const fn known_length(body_length: BodyLength) -> Option<u64> {
+    body_length.octets()
+}
+
+/// Content that comes with the head is answered as a whole up to this; beyond, it is streamed.
+const WHOLE_BYTES_MAX: usize = 64 << 10;
+
+/// What is read of streamed content at a time: as much as a buffer may have to be used again.
+const PIECE_BYTES_MAX: usize = 64 << 10;

@@ -1,0 +1,190 @@
+//! The request as the upstream gets it.
+
+use std::borrow::Cow;
+use std::io::Write as _;
+
+use thruway_client::RequestToSend;
+use thruway_http1::{BodyLength, RequestToWrite, write_request_head};
+use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget};
+use thruway_net::{ClientAddr, PooledBuffer};
+use thruway_server::{Request, RequestContent};
+
+use super::fields::ConnectionOptions;
+use super::{ForwardConfig, ForwardedFields, HostRewrite};
+
+/// Content that was not all there when its request came.
+pub(super) struct RequestBody {
+    pub(super) content: RequestContent,
+    /// Whether nothing of it was taken: then the request may be sent again.
+    pub(super) is_untouched: bool,
+}
+
+/// A request to be sent, as often as needed.
+pub(super) struct OutgoingRequest {
+    /// The head, and the content behind it if that was all there.
+    octets: PooledBuffer,
+    to_send: RequestToSend,
+    pub(super) is_idempotent: bool,
+}
+
+impl OutgoingRequest {
+    /// The request for the upstream. Its content is left alone unless it is all there.
+    pub(super) fn new(request: &Request<'_>, config: &ForwardConfig) -> Self {
+        let content = request.content();
+        let body_length = match (request.has_whole_content(), request.content_length()) {
+            (true, _) => BodyLength::Octets(content.len() as u64),
+            (false, Some(length)) => BodyLength::Octets(length),
+            (false, None) => BodyLength::Chunked,
+        };
+        let asks_for_upgrade = request.wants_tunnel();
+        let mut lines = PooledBuffer::take();
+        write_field_lines(&mut lines, request, config);
+        let mut octets = PooledBuffer::take();
+        write_head(&mut octets, request, &lines, body_length);
+        octets.extend_from_slice(content);
+        // What stands behind the head already is nothing that is still to be sent.
+        let left = if request.has_whole_content() { BodyLength::NONE } else { body_length };
+        let to_send = RequestToSend { asks_for_upgrade, ..RequestToSend::new(request.method(), left) };
+        Self { octets, to_send, is_idempotent: request.method().is_idempotent() }
+    }
+
+    /// What decides how it is framed, and how its response is read.
+    pub(super) const fn to_send(&self) -> RequestToSend {
+        self.to_send
+    }
+
+    /// Appends what is there from the start.
+    pub(super) fn write(&self, output: &mut Vec<u8>) {
+        output.extend_from_slice(&self.octets);
+    }
+}
+
+fn write_head(octets: &mut Vec<u8>, request: &Request<'_>, lines: &[u8], body: BodyLength) {
+    let target = target_of(request);
+    let head = RequestToWrite { method: request.method(), target: &target, field_lines: [lines, b""], body };
+    // Both were checked when they were parsed.
+    let written = write_request_head(octets, &head);
+    debug_assert!(written.is_ok());
+}
+
+/// The target in origin form; what is asked of a server as a whole has none (RFC 9112 §3.2.1 and §3.2.4).
+fn target_of<'a>(request: &Request<'a>) -> Cow<'a, str> {
+    match request.target() {
+        RequestTarget::Origin(origin) => origin.as_str().into(),
+        RequestTarget::Absolute(AbsoluteForm { origin, .. }) => match origin.as_str() {
+            "" if request.method() == Method::Options => "*".into(),
+            target if target.starts_with('/') => target.into(),
+            query => format!("/{query}").into(),
+        },
+        RequestTarget::Authority(_) | RequestTarget::Asterisk => "*".into(),
+    }
+}
+
+/// Appends the field lines that go to the upstream, `Host` first; those that frame the message are left out.
+fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &ForwardConfig) {
+    write_host(lines, request, &config.host);
+    let field_lines = request.field_lines();
+    let options = ConnectionOptions::of(field_lines);
+    for line in field_lines.iter() {
+        if !options.include(line.name) && !is_own(line, config) {
+            write_line(lines, line);
+        }
+    }
+    if request.wants_tunnel() {
+        write_upgrade(lines, request);
+    }
+    write_forwarded(lines, request, config.forwarded);
+    if config.via {
+        lines.extend_from_slice(b"Via: 1.1 thruway\r\n");
+    }
+}
+
+fn write_line(lines: &mut Vec<u8>, line: FieldLine<'_>) {
+    lines.extend_from_slice(line.name.as_bytes());
+    lines.extend_from_slice(b": ");
+    lines.extend_from_slice(line.value.as_bytes());
+    lines.extend_from_slice(b"\r\n");
+}
+
+/// Fields that are written anew: `Host`, `Expect`, which was dealt with here, and those that tell about the client.
+#[inline]
+fn is_own(line: FieldLine<'_>, config: &ForwardConfig) -> bool {
+    let name = line.name.as_bytes();
+    let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+    match name.len() {
+        4 => is(b"host"),
+        6 => is(b"expect"),
+        9 => is(b"forwarded") && config.forwarded != ForwardedFields::None,
+        15..=17 => {
+            config.forwarded != ForwardedFields::None
+                && (is(b"x-forwarded-for") || is(b"x-forwarded-host") || is(b"x-forwarded-proto"))
+        }
+        _ => false,
+    }
+}
+
+/// The host that the request is for: that of an absolute target comes before the field (RFC 9112 §3.2.2).
+fn write_host(lines: &mut Vec<u8>, request: &Request<'_>, rewrite: &HostRewrite) {
+    let host = match rewrite {
+        HostRewrite::Fixed(host) => host.as_bytes(),
+        HostRewrite::Preserve => host_of(request),
+    };
+    lines.extend_from_slice(b"Host: ");
+    lines.extend_from_slice(host);
+    lines.extend_from_slice(b"\r\n");
+}
+
+fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
+    match request.target().authority() {
+        Some(authority) => authority.as_str().as_bytes(),
+        None => request.field("host").map_or(b"", |value| value.as_bytes()),
+    }
+}
+
+/// The protocols that the client asks for (RFC 9110 §7.8).
+fn write_upgrade(lines: &mut Vec<u8>, request: &Request<'_>) {
+    lines.extend_from_slice(b"Connection: upgrade\r\n");
+    for line in request.field_lines().iter().filter(|line| line.name.is("upgrade")) {
+        write_line(lines, line);
+    }
+}
+
+/// Says who the client is, and what it asked.
+fn write_forwarded(lines: &mut Vec<u8>, request: &Request<'_>, fields: ForwardedFields) {
+    let client = request.connection().client;
+    let host = host_of(request);
+    match fields {
+        ForwardedFields::None => {}
+        ForwardedFields::XForwarded => {
+            lines.extend_from_slice(b"X-Forwarded-For: ");
+            write_client(lines, client);
+            lines.extend_from_slice(b"\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: ");
+            lines.extend_from_slice(host);
+            lines.extend_from_slice(b"\r\n");
+        }
+        ForwardedFields::Forwarded => {
+            lines.extend_from_slice(b"Forwarded: for=");
+            write_forwarded_node(lines, client);
+            lines.extend_from_slice(b";proto=http;host=\"");
+            lines.extend_from_slice(host);
+            lines.extend_from_slice(b"\"\r\n");
+        }
+    }
+}
+
+fn write_client(lines: &mut Vec<u8>, client: ClientAddr) {
+    // Writing to a vector cannot fail.
+    let _ = match client {
+        ClientAddr::Tcp(address) => write!(lines, "{}", address.ip()),
+        ClientAddr::Unix => lines.write_all(b"unix:"),
+    };
+}
+
+/// An IPv6 address stands in brackets and quotes (RFC 7239 §6).
+fn write_forwarded_node(lines: &mut Vec<u8>, client: ClientAddr) {
+    let _ = match client {
+        ClientAddr::Tcp(address) if address.is_ipv6() => write!(lines, "\"[{}]\"", address.ip()),
+        ClientAddr::Tcp(address) => write!(lines, "{}", address.ip()),
+        ClientAddr::Unix => lines.write_all(b"unknown"),
+    };
+}

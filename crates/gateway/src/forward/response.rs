@@ -1,0 +1,66 @@
+//! The response as the client gets it.
+
+use thruway_http1::BodyLength;
+use thruway_message::ResponseHead;
+use thruway_net::PooledBuffer;
+use thruway_server::{Response, StatusCode};
+
+use super::fields::ConnectionOptions;
+use super::relay::known_length;
+
+/// A response whose head is there.
+pub(super) struct Begun {
+    pub(super) response: Response,
+    pub(super) body: Body,
+}
+
+/// What follows the head.
+pub(super) enum Body {
+    /// Nothing.
+    None,
+    /// Nothing, because the request was HEAD or the status is 304; how long it would be, if that was said.
+    LeftOut(Option<u64>),
+    /// This.
+    Whole(PooledBuffer),
+    /// This, and what still comes; the length of it all, if that is known.
+    Stream { first: PooledBuffer, length: Option<u64> },
+    /// Another protocol.
+    Tunnel,
+}
+
+impl Body {
+    /// What follows `head`, whose body is this long.
+    pub(super) fn of(head: &ResponseHead<'_>, body_length: BodyLength) -> Self {
+        if body_length != BodyLength::NONE {
+            return Self::Stream { first: PooledBuffer::default(), length: known_length(body_length) };
+        }
+        // A length that was said of nothing is that of what was left out.
+        let length = head.field("content-length").and_then(|value| value.as_str()?.parse().ok());
+        match length {
+            None | Some(0) if head.status != StatusCode::NOT_MODIFIED => Self::None,
+            length => Self::LeftOut(length),
+        }
+    }
+}
+
+/// The response that makes the connection another protocol, which it names.
+pub(super) fn switching(head: &ResponseHead<'_>) -> Response {
+    let mut response = response_of(head);
+    for line in head.field_lines.iter().filter(|line| line.name.is("upgrade")) {
+        response.append_line(line);
+    }
+    response
+}
+
+/// The response without content. The server writes the fields that frame it.
+pub(super) fn response_of(head: &ResponseHead<'_>) -> Response {
+    let mut response = Response::new(head.status);
+    response.reserve_fields(head.field_lines.octets().len());
+    let options = ConnectionOptions::of(head.field_lines);
+    for line in head.field_lines.iter() {
+        if !options.include(line.name) {
+            response.append_line(line);
+        }
+    }
+    response
+}
