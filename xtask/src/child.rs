@@ -15,10 +15,10 @@ use super::stop::Stop;
 /// How long a child may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Builds a command line on one core. Should this process be killed, the kernel asks the child to end.
-pub(super) fn pinned(core: u32, program: &Path) -> Command {
+/// Builds a command line on `cores`, such as `0` or `0,1`. Should this process be killed, the kernel asks the child to end.
+pub(super) fn pinned(cores: &str, program: &Path) -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "TERM", "taskset", "-c", &core.to_string()]).arg(program);
+    command.args(["--pdeathsig", "TERM", "taskset", "-c", cores]).arg(program);
     command
 }
 

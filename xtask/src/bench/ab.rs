@@ -58,7 +58,7 @@ pub(super) fn arguments(load: Load, address: &str, percentiles: &str) -> Vec<Str
 pub(super) fn run(load: Load, address: SocketAddr, stop: &Stop) -> anyhow::Result<Totals> {
     let percentiles = tempfile::NamedTempFile::new()?;
     let path = percentiles.path().to_str().context("the temporary directory's path is not UTF-8")?;
-    let mut command = child::pinned(CLIENT_CORE, Path::new("ab"));
+    let mut command = child::pinned(&CLIENT_CORE.to_string(), Path::new("ab"));
     command.args(arguments(load, &address.to_string(), path));
     let printed = child::output_of("ab", command, LIMIT, stop)?;
     parse(&printed, &std::fs::read_to_string(path)?).with_context(|| format!("`ab` printed\n{printed}"))

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use anyhow::Context as _;
+
 use super::metric::{Metric, Sample};
 use super::prepare::Prepared;
 use super::probe::Probe;
 use super::request::PLAINTEXT;
-use super::server::Server;
+use super::server::{BOTH_CORES, CLIENT_CORE, SERVER_CORE, Server};
 use super::workloads::Load;
 use super::{ab, idle, soak, stdio, wrk};
 use crate::process::CpuSource;
@@ -19,11 +21,24 @@ const CONTENT_BYTES: u64 = PLAINTEXT.len() as u64;
 ///
 /// # Errors
 /// Anything that makes the run no result; with the end of what the server printed.
-pub(super) fn run(prepared: &Prepared, load: Load, seconds: u32, stop: &Stop) -> anyhow::Result<Sample> {
+pub(super) fn run(
+    prepared: &Prepared,
+    backend: Option<&Prepared>,
+    load: Load,
+    seconds: u32,
+    stop: &Stop,
+) -> anyhow::Result<Sample> {
     if let Load::Stdio { request, window } = load {
         return stdio::run(prepared, stdio::Load { request, window, seconds }, stop);
     }
-    let server = Server::start(prepared, stop)?;
+    if let Load::Gateway { shares_cores, .. } = load {
+        let cores = |core| if shares_cores { BOTH_CORES.to_owned() } else { core };
+        let backend = backend.context("there is no backend")?;
+        let backend = Server::start(backend, &cores(CLIENT_CORE.to_string()), None, stop)?;
+        let server = Server::start(prepared, &cores(SERVER_CORE.to_string()), Some(backend.address()), stop)?;
+        return run_on(&server, load, seconds, stop).map_err(|error| server.blame(&error));
+    }
+    let server = Server::start(prepared, &SERVER_CORE.to_string(), None, stop)?;
     run_on(&server, load, seconds, stop).map_err(|error| server.blame(&error))
 }
 
@@ -33,15 +48,29 @@ fn run_on(server: &Server, load: Load, seconds: u32, stop: &Stop) -> anyhow::Res
     let probe = Probe::connect(address, request)?;
     let answer_bytes = probe.answer_bytes();
     probe.warm_up()?;
+    let wrk_load = |request, connections, depth, seconds| wrk::Load {
+        request,
+        connections,
+        depth,
+        seconds,
+        cores: CLIENT_CORE.to_string(),
+    };
     match load {
         Load::Wrk { connections, depth, stretch } => load_with_wrk(
             server,
-            wrk::Load { request, connections, depth, seconds: seconds * stretch },
+            &wrk_load(request, connections, depth, seconds * stretch),
             answer_bytes,
             stop,
         ),
         Load::Mcp { connections, .. } => {
-            load_with_wrk(server, wrk::Load { request, connections, depth: 1, seconds }, answer_bytes, stop)
+            load_with_wrk(server, &wrk_load(request, connections, 1, seconds), answer_bytes, stop)
+        }
+        Load::Gateway { connections, shares_cores, .. } => {
+            let mut load = wrk_load(request, connections, 1, seconds);
+            if shares_cores {
+                BOTH_CORES.clone_into(&mut load.cores);
+            }
+            load_with_wrk(server, &load, answer_bytes, stop)
         }
         Load::Ab { requests, connections, persistent } => {
             let load = ab::Load { requests, connections, persistent };
@@ -62,7 +91,7 @@ fn run_on(server: &Server, load: Load, seconds: u32, stop: &Stop) -> anyhow::Res
 
 fn load_with_wrk(
     server: &Server,
-    load: wrk::Load,
+    load: &wrk::Load,
     answer_bytes: usize,
     stop: &Stop,
 ) -> anyhow::Result<Sample> {

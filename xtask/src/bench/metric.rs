@@ -78,6 +78,7 @@ impl Metric {
             Load::Wrk { .. } | Load::Mcp { .. } | Load::Stdio { .. } => {
                 &[Self::CpuPerRequest, Self::RequestsPerSecond]
             }
+            Load::Gateway { .. } => &[Self::CpuPerRequest, Self::RequestsPerSecond, Self::P99],
             Load::Ab { .. } => &[Self::CpuPerRequest, Self::RequestsPerSecond, Self::P99, Self::Longest],
             Load::Idle { .. } => &[Self::ResidentPerConnection, Self::AnonymousPerConnection],
             Load::Soak { .. } => &[Self::CpuPerRequest],
@@ -90,6 +91,7 @@ impl Metric {
             Load::Wrk { depth: 1, .. } | Load::Mcp { .. } => {
                 &[Self::P50, Self::P90, Self::P99, Self::CoreUse]
             }
+            Load::Gateway { .. } => &[Self::P50, Self::P90, Self::CoreUse],
             Load::Wrk { .. } | Load::Stdio { .. } => &[Self::CoreUse],
             Load::Ab { .. } => &[Self::P50, Self::P98, Self::CoreUse],
             Load::Idle { .. } => &[Self::ResidentBase],

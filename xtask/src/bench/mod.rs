@@ -120,6 +120,9 @@ fn wanted(options: &Options, selected: &[&'static Peer]) -> Vec<&'static Peer> {
     let ours = workloads.iter().filter(|_| options.ours.is_none()).map(|workload| workload.ours());
     let mut wanted: Vec<&'static Peer> = ours.filter_map(peers::find).collect();
     wanted.extend(options.ours.as_deref().and_then(peers::find));
+    if workloads.contains(&workloads::Workload::Gateway) {
+        wanted.extend(peers::find("thruway"));
+    }
     wanted.extend(selected.iter().filter(|peer| peer.workloads.iter().any(|w| workloads.contains(w))));
     wanted.sort_by_key(|peer| peers::position(peer));
     wanted.dedup_by_key(|peer| peer.name);

@@ -5,8 +5,8 @@
 use anyhow::bail;
 
 use super::workloads::Workload::{
-    self, Axum, Connections, KeepAlive, Mcp, McpLegacy, McpSoak, McpStdio, McpStdioLegacy, Pipelining,
-    Plaintext,
+    self, Axum, Connections, Gateway, KeepAlive, Mcp, McpLegacy, McpSoak, McpStdio, McpStdioLegacy,
+    Pipelining, Plaintext,
 };
 
 /// A server that can be started and measured; ours is one of them.
@@ -231,6 +231,46 @@ pub(super) const PEERS: &[Peer] = &[
         config: Some("h2o/h2o.conf"),
         version: Version::Printed("-v"),
         workloads: GENERAL,
+    },
+    Peer {
+        name: "thruway-gateway",
+        about: "ours as a gateway, one worker",
+        build: Build::Root("thruway"),
+        arguments: &["serve", "{config}"],
+        stdio: None,
+        config: Some("gateway/thruway.toml"),
+        version: Version::Printed("--version"),
+        workloads: &[Gateway],
+    },
+    Peer {
+        name: "haproxy-gateway",
+        about: "as a gateway as it comes, one thread, no log",
+        build: Build::Installed("haproxy"),
+        arguments: &["-db", "-f", "{config}"],
+        stdio: None,
+        config: Some("gateway/haproxy.cfg"),
+        version: Version::Printed("-v"),
+        workloads: &[Gateway],
+    },
+    Peer {
+        name: "haproxy-tuned",
+        about: "the same with splice, larger buffers and connections shared by all clients",
+        build: Build::Installed("haproxy"),
+        arguments: &["-db", "-f", "{config}"],
+        stdio: None,
+        config: Some("gateway/haproxy-tuned.cfg"),
+        version: Version::Printed("-v"),
+        workloads: &[Gateway],
+    },
+    Peer {
+        name: "nginx-gateway",
+        about: "as a gateway, persistent connections to the backend, one worker, no access log",
+        build: Build::Installed("nginx"),
+        arguments: &["-p", "{directory}", "-e", "stderr", "-c", "{config}"],
+        stdio: None,
+        config: Some("gateway/nginx.conf"),
+        version: Version::Printed("-v"),
+        workloads: &[Gateway],
     },
     Peer {
         name: "fasthttp",

@@ -12,6 +12,8 @@ pub(super) struct Plan<'a> {
     pub(super) pairs: Vec<PlannedPair<'a>>,
     /// Cases in which ours is missing or has no part, with the name of ours.
     pub(super) left_out: Vec<(&'static str, &'static str)>,
+    /// What stands behind gateways.
+    pub(super) backend: Option<&'a Prepared>,
     /// Seconds of a run by `wrk`.
     pub(super) seconds: u32,
 }
@@ -55,7 +57,7 @@ impl<'a> Plan<'a> {
                 "there is nothing to run: ours or every peer is missing\n\nhint: `--ours ceiling` measures peers"
             );
         }
-        Ok(Self { pairs, left_out, seconds: options.seconds })
+        Ok(Self { pairs, left_out, backend: ready.find("thruway"), seconds: options.seconds })
     }
 
     /// About how long the pairs from `first` on take.

@@ -20,6 +20,9 @@ const BATCH: usize = 16;
 /// Batches of the warm-up: some 10,000 requests.
 const WARM_UP_BATCHES: usize = 640;
 
+/// Long answers warm a server up sooner.
+const WARM_UP_BYTES_MAX: usize = 256 << 20;
+
 /// A persistent connection on which answers are read one by one.
 pub(super) struct Probe {
     stream: TcpStream,
@@ -66,7 +69,8 @@ impl Probe {
     /// # Errors
     /// Fewer or more octets than so many answers have.
     pub(super) fn warm_up(mut self) -> anyhow::Result<()> {
-        for _ in 0..WARM_UP_BATCHES {
+        let bytes = BATCH * self.answer_bytes;
+        for _ in 0..WARM_UP_BATCHES.min(WARM_UP_BYTES_MAX / bytes + 1) {
             self.batch(BATCH)?;
         }
         self.stream.set_read_timeout(Some(QUIET))?;

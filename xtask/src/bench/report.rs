@@ -216,14 +216,16 @@ fn table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
 
 /// The command line of a load, or what is done in its place.
 fn load_command(load: Load, seconds: u32) -> String {
-    let wrk_command =
-        |load| quoted("wrk", wrk::arguments(load, ADDRESS, "xtask/src/bench/wrk.lua", "REQUEST"));
+    let wrk_command = |request, connections, depth, seconds| {
+        let load = wrk::Load { request, connections, depth, seconds, cores: String::new() };
+        quoted("wrk", wrk::arguments(&load, ADDRESS, "xtask/src/bench/wrk.lua", "REQUEST"))
+    };
     match load {
         Load::Wrk { connections, depth, stretch } => {
-            wrk_command(wrk::Load { request: load.request(), connections, depth, seconds: seconds * stretch })
+            wrk_command(load.request(), connections, depth, seconds * stretch)
         }
-        Load::Mcp { request, connections } => {
-            wrk_command(wrk::Load { request, connections, depth: 1, seconds })
+        Load::Mcp { request, connections } | Load::Gateway { request, connections, .. } => {
+            wrk_command(request, connections, 1, seconds)
         }
         Load::Ab { requests, connections, persistent } => {
             quoted("ab", ab::arguments(ab::Load { requests, connections, persistent }, ADDRESS, "FILE.csv"))

@@ -9,6 +9,12 @@ use serde_json::{Value, json};
 pub(super) enum Request {
     /// `GET /plaintext`.
     Plaintext,
+    /// `GET /ok`: two octets.
+    Ok,
+    /// `GET /download?bytes=4096`.
+    Download4Kb,
+    /// `GET /download?bytes=1048576`.
+    Download1Mb,
     /// A call of the tool `echo`, revision 2026-07-28.
     CallTool,
     /// The list of 100 tools, revision 2026-07-28.
@@ -30,10 +36,14 @@ const MESSAGE: &str = "Benchmark test message 1";
 impl Request {
     /// The octets, field lines as clients of the kind send them.
     pub(super) fn octets(self) -> Vec<u8> {
+        let get = |target: &str| {
+            format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/plain\r\n\r\n").into_bytes()
+        };
         let (method, revision) = match self {
-            Self::Plaintext => {
-                return b"GET /plaintext HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/plain\r\n\r\n".to_vec();
-            }
+            Self::Plaintext => return get("/plaintext"),
+            Self::Ok => return get("/ok"),
+            Self::Download4Kb => return get("/download?bytes=4096"),
+            Self::Download1Mb => return get("/download?bytes=1048576"),
             Self::CallTool => ("tools/call", MODERN),
             Self::ListTools => ("tools/list", MODERN),
             Self::LegacyCallTool => ("tools/call", LEGACY),
@@ -55,7 +65,7 @@ impl Request {
     /// The message of MCP; that of no message is null.
     pub(super) fn message(self, id: u32) -> Value {
         match self {
-            Self::Plaintext => Value::Null,
+            Self::Plaintext | Self::Ok | Self::Download4Kb | Self::Download1Mb => Value::Null,
             Self::CallTool => modern(id, "tools/call", call()),
             Self::ListTools => modern(id, "tools/list", json!({})),
             Self::LegacyCallTool => message(id, "tools/call", Some(call())),
@@ -65,7 +75,7 @@ impl Request {
 
     /// What a client on a connection of its own says first, and whether that is answered.
     pub(super) fn greeting(self) -> Vec<(Value, bool)> {
-        if matches!(self, Self::Plaintext | Self::CallTool | Self::ListTools) {
+        if !matches!(self, Self::LegacyCallTool | Self::LegacyPing) {
             return Vec::new();
         }
         let client = json!({"name": "bench", "version": "1.0"});
@@ -80,6 +90,10 @@ impl Request {
     /// It is not as the workload says.
     pub(super) fn check(self, head: &str, content: &str) -> anyhow::Result<()> {
         ensure!(head.starts_with("HTTP/1.1 200 "), "the status is not 200: {head}");
+        if let Some(bytes) = self.download_bytes() {
+            ensure!(content.len() == bytes, "the content has {} octets", content.len());
+            return Ok(());
+        }
         if self == Self::Plaintext {
             ensure!(content == PLAINTEXT, "the content is {content:?}");
             ensure!(
@@ -95,6 +109,16 @@ impl Request {
             "the `Content-Type` is not `application/json`"
         );
         self.check_message(content)
+    }
+
+    /// How long the content of the answer is, where nothing else of it is of interest.
+    const fn download_bytes(self) -> Option<usize> {
+        match self {
+            Self::Ok => Some(2),
+            Self::Download4Kb => Some(4096),
+            Self::Download1Mb => Some(1 << 20),
+            _ => None,
+        }
     }
 
     /// Checks a message that is an answer.
@@ -114,7 +138,7 @@ impl Request {
         }
         let result = &message["result"];
         match self {
-            Self::Plaintext => false,
+            Self::Plaintext | Self::Ok | Self::Download4Kb | Self::Download1Mb => false,
             Self::CallTool | Self::LegacyCallTool => {
                 result["structuredContent"]["echo"] == MESSAGE && result["content"][0]["type"] == "text"
             }

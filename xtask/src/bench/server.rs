@@ -19,6 +19,9 @@ pub(super) const CLIENT_CORE: u32 = 1;
 /// The core of the server under test; the load generator has [`CLIENT_CORE`].
 pub(super) const SERVER_CORE: u32 = 0;
 
+/// Where everything runs that shares both.
+pub(super) const BOTH_CORES: &str = "0,1";
+
 /// How long a server may take to listen.
 const START: Duration = Duration::from_secs(10);
 
@@ -33,14 +36,19 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a server and waits until it accepts connections.
+    /// Starts a server on `cores` and waits until it accepts connections. `backend` is where a gateway forwards to.
     ///
     /// # Errors
     /// When it cannot be started, ends at once, or does not listen in time.
-    pub(super) fn start(prepared: &Prepared, stop: &Stop) -> anyhow::Result<Self> {
+    pub(super) fn start(
+        prepared: &Prepared,
+        cores: &str,
+        backend: Option<SocketAddr>,
+        stop: &Stop,
+    ) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("thruway-bench-").tempdir()?;
         let address = free_address()?;
-        let command = command(prepared, address, directory.path())?;
+        let command = command(prepared, cores, address, backend, directory.path())?;
         let running = Running::start(command, &directory.path().join(LOG))?;
         let mut server = Self { running, directory, address };
         let listening = stop.wait("the server to listen", START, || server.connected());
@@ -86,17 +94,24 @@ fn free_address() -> anyhow::Result<SocketAddr> {
 pub(super) fn stdio_command(prepared: &Prepared) -> anyhow::Result<Command> {
     let arguments = prepared.peer.stdio.context("the server has no part in stdio")?;
     let bench = prepared.bench_directory.to_str().context("the repository's path is not UTF-8")?;
-    let mut command = child::pinned(SERVER_CORE, &prepared.program);
+    let mut command = child::pinned(&SERVER_CORE.to_string(), &prepared.program);
     command.args(arguments.iter().map(|argument| argument.replace("{bench}", bench)));
     Ok(command)
 }
 
-fn command(prepared: &Prepared, address: SocketAddr, directory: &Path) -> anyhow::Result<Command> {
+fn command(
+    prepared: &Prepared,
+    cores: &str,
+    address: SocketAddr,
+    backend: Option<SocketAddr>,
+    directory: &Path,
+) -> anyhow::Result<Command> {
     let bench = prepared.bench_directory.to_str().context("the repository's path is not UTF-8")?;
     let directory_name = directory.to_str().context("the temporary directory's path is not UTF-8")?;
     let config = format!("{directory_name}/config");
     let fill = |template: &str| {
         let (host, port) = (address.ip().to_string(), address.port().to_string());
+        let backend = backend.map_or_else(String::new, |backend| backend.to_string());
         let places = [
             ("{address}", address.to_string().as_str()),
             ("{host}", &host),
@@ -104,6 +119,7 @@ fn command(prepared: &Prepared, address: SocketAddr, directory: &Path) -> anyhow
             ("{directory}", directory_name),
             ("{bench}", bench),
             ("{config}", &config),
+            ("{backend}", &backend),
         ]
         .map(|(place, value)| (place, value.to_owned()));
         places.iter().fold(template.to_owned(), |text, (place, value)| text.replace(place, value))
@@ -113,7 +129,7 @@ fn command(prepared: &Prepared, address: SocketAddr, directory: &Path) -> anyhow
             .with_context(|| format!("cannot read `bench/{name}`"))?;
         fs::write(&config, fill(&template))?;
     }
-    let mut command = child::pinned(SERVER_CORE, &prepared.program);
+    let mut command = child::pinned(cores, &prepared.program);
     command.args(prepared.peer.arguments.iter().map(|argument| fill(argument)));
     Ok(command)
 }

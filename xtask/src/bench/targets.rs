@@ -113,6 +113,31 @@ const TARGETS: &[Target] = &[
     // W5: the mean round trip is to be at most 1.2
     against_peer("mcp stdio call w=1", Metric::RequestsPerSecond, "pipe-echo", Bound::AtLeast(0.83)),
     against_peer("mcp stdio call w=64", Metric::RequestsPerSecond, "rmcp", Bound::AtLeast(3.0)),
+    // W6
+    against_peer("gateway 2 B c=50", CPU, "haproxy-gateway", Bound::AtMost(0.85)),
+    against_peer("gateway 2 B c=200", CPU, "haproxy-gateway", Bound::AtMost(0.85)),
+    against_peer("gateway 2 B c=500", CPU, "haproxy-gateway", Bound::AtMost(0.85)),
+    against_peer("gateway 4 KB c=200", CPU, "haproxy-gateway", Bound::AtMost(0.85)),
+    against_peer("gateway 2 B c=50", CPU, "nginx-gateway", Bound::AtMost(0.85)),
+    against_peer("gateway 2 B c=200", CPU, "nginx-gateway", Bound::AtMost(0.85)),
+    against_peer("gateway 2 B c=500", CPU, "nginx-gateway", Bound::AtMost(0.85)),
+    against_peer("gateway 4 KB c=200", CPU, "nginx-gateway", Bound::AtMost(0.85)),
+    against_peer("gateway 2 B c=200", Metric::RequestsPerSecond, "haproxy-gateway", Bound::AtLeast(1.15)),
+    against_peer("gateway 2 B c=200", Metric::RequestsPerSecond, "nginx-gateway", Bound::AtLeast(1.15)),
+    against_peer("gateway 2 B c=200", Metric::P99, "haproxy-gateway", Bound::AtMost(1.0)),
+    against_peer("gateway 2 B c=200", Metric::P99, "nginx-gateway", Bound::AtMost(1.0)),
+    against_peer("gateway 1 MB c=50", Metric::RequestsPerSecond, "haproxy-gateway", Bound::AtLeast(1.0)),
+    against_peer("gateway 1 MB c=50", Metric::RequestsPerSecond, "nginx-gateway", Bound::AtLeast(1.0)),
+    against_peer("gateway 1 MB c=50", CPU, "haproxy-tuned", Bound::AtMost(0.8)),
+    against_peer("gateway 2 B c=200 shared", CPU, "haproxy-gateway", Bound::AtMost(0.66)),
+    against_peer(
+        "gateway 2 B c=200 shared",
+        Metric::RequestsPerSecond,
+        "haproxy-gateway",
+        Bound::AtLeast(1.3),
+    ),
+    // On one connection, the rate is one by the mean response time.
+    against_peer("gateway 2 B c=1", Metric::RequestsPerSecond, "nginx-gateway", Bound::AtLeast(1.0)),
     Target {
         case: "mcp soak",
         metric: Metric::AnonymousGrowth,

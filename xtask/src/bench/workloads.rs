@@ -23,6 +23,8 @@ pub(super) enum Selection {
     McpStdio,
     /// A million messages of MCP, after which no memory may be missing.
     McpSoak,
+    /// W6: a fast backend behind gateways.
+    Gateway,
     /// All of them.
     All,
 }
@@ -39,6 +41,7 @@ impl Selection {
             Self::Mcp => &[Workload::Mcp, Workload::McpLegacy],
             Self::McpStdio => &[Workload::McpStdio, Workload::McpStdioLegacy],
             Self::McpSoak => &[Workload::McpSoak],
+            Self::Gateway => &[Workload::Gateway],
             Self::All => &[
                 Workload::Plaintext,
                 Workload::Pipelining,
@@ -50,6 +53,7 @@ impl Selection {
                 Workload::McpStdio,
                 Workload::McpStdioLegacy,
                 Workload::McpSoak,
+                Workload::Gateway,
             ],
         }
     }
@@ -68,6 +72,7 @@ pub(super) enum Workload {
     McpStdio,
     McpStdioLegacy,
     McpSoak,
+    Gateway,
 }
 
 impl Workload {
@@ -78,6 +83,7 @@ impl Workload {
             Self::Mcp | Self::McpLegacy | Self::McpStdio | Self::McpStdioLegacy | Self::McpSoak => {
                 "mcp-on-thruway"
             }
+            Self::Gateway => "thruway-gateway",
             _ => "thruway",
         }
     }
@@ -109,6 +115,8 @@ pub(super) enum Load {
     Idle { connections: u32 },
     /// A child process that is sent messages on its standard input, so many of them unanswered at a time.
     Stdio { request: Request, window: u32 },
+    /// `wrk` on so many connections to a gateway, which has a backend on the core of `wrk`; or all of them on both cores.
+    Gateway { request: Request, connections: u32, shares_cores: bool },
     /// All messages of MCP in turn by `wrk` until there were at least so many.
     Soak { requests: u64, connections: u32 },
 }
@@ -117,7 +125,9 @@ impl Load {
     /// The request that the load is made of.
     pub(super) fn request(self) -> Request {
         match self {
-            Self::Mcp { request, .. } | Self::Stdio { request, .. } => request,
+            Self::Mcp { request, .. } | Self::Stdio { request, .. } | Self::Gateway { request, .. } => {
+                request
+            }
             Self::Soak { .. } => Request::CallTool,
             Self::Wrk { .. } | Self::Ab { .. } | Self::Idle { .. } => Request::Plaintext,
         }
@@ -127,7 +137,7 @@ impl Load {
     pub(super) fn estimated_seconds(self, seconds: u32) -> f64 {
         match self {
             Self::Wrk { stretch, .. } => f64::from(seconds * stretch) + 0.5,
-            Self::Mcp { .. } | Self::Stdio { .. } => f64::from(seconds) + 0.5,
+            Self::Mcp { .. } | Self::Stdio { .. } | Self::Gateway { .. } => f64::from(seconds) + 0.5,
             Self::Soak { .. } => 20.0,
             Self::Ab { persistent: true, .. } => 1.0,
             Self::Ab { persistent: false, .. } => 2.5,
@@ -154,6 +164,8 @@ const IDLE_NOTE: &str = "Growth over the process after its warm-up. Every connec
      answered one more afterwards. Memory of the kernel is not in it.";
 const STDIO_NOTE: &str = "Each message has an id of its own; each answer is compared octet by octet with the first, its id \
      apart, and every id must be answered. Sequential, one by the rate is the mean round trip.";
+const GATEWAY_NOTE: &str = "The backend is `thruway serve` on the core of the load generator.";
+const SHARED_NOTE: &str = "Gateway, backend and load generator share both cores.";
 const SOAK_NOTE: &str =
     "Growth of the anonymous memory from the end of a first round of all messages to the end of the last.";
 const BUSY_NOTE: &str = "CPU time includes accepting the connections.";
@@ -197,6 +209,15 @@ pub(super) const CASES: &[Case] = &[
     stdio("mcp stdio list w=1", Workload::McpStdio, Request::ListTools, 1),
     stdio("mcp stdio legacy call w=1", Workload::McpStdioLegacy, Request::LegacyCallTool, 1),
     stdio("mcp stdio legacy call w=64", Workload::McpStdioLegacy, Request::LegacyCallTool, 64),
+    gateway("gateway 2 B c=50", Request::Ok, 50, false),
+    gateway("gateway 2 B c=200", Request::Ok, 200, false),
+    gateway("gateway 2 B c=500", Request::Ok, 500, false),
+    gateway("gateway 4 KB c=50", Request::Download4Kb, 50, false),
+    gateway("gateway 4 KB c=200", Request::Download4Kb, 200, false),
+    gateway("gateway 4 KB c=500", Request::Download4Kb, 500, false),
+    gateway("gateway 1 MB c=50", Request::Download1Mb, 50, false),
+    gateway("gateway 2 B c=200 shared", Request::Ok, 200, true),
+    gateway("gateway 2 B c=1", Request::Ok, 1, false),
     Case {
         name: "mcp soak",
         workload: Workload::McpSoak,
@@ -227,6 +248,12 @@ const fn mcp(name: &'static str, workload: Workload, request: Request, connectio
 
 const fn stdio(name: &'static str, workload: Workload, request: Request, window: u32) -> Case {
     Case { name, workload, load: Load::Stdio { request, window }, full_only: false, note: STDIO_NOTE }
+}
+
+const fn gateway(name: &'static str, request: Request, connections: u32, shares_cores: bool) -> Case {
+    let load = Load::Gateway { request, connections, shares_cores };
+    let note = if shares_cores { SHARED_NOTE } else { GATEWAY_NOTE };
+    Case { name, workload: Workload::Gateway, load, full_only: false, note }
 }
 
 const fn ab(name: &'static str, persistent: bool) -> Case {

@@ -9,7 +9,6 @@ use serde::Deserialize;
 
 use super::metric::{Metric, Sample};
 use super::request::Request;
-use super::server::CLIENT_CORE;
 use crate::child;
 use crate::stop::Stop;
 
@@ -26,13 +25,15 @@ const SHORTEST_TIMEOUT_SECONDS: u32 = 2;
 const CONNECTIONS_PER_TIMEOUT_SECOND: u32 = 1000;
 
 /// How a server is loaded.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Load {
     pub(super) request: Request,
     pub(super) connections: u32,
     /// Requests that a connection sends before it reads.
     pub(super) depth: u32,
     pub(super) seconds: u32,
+    /// Where `wrk` runs.
+    pub(super) cores: String,
 }
 
 /// The totals of a run, as `wrk.lua` prints them.
@@ -55,8 +56,8 @@ pub(super) struct Totals {
 /// The arguments for a load; the same on paper and in the run.
 ///
 /// Requests other than `GET /plaintext` are in the file `request`, as they are sent.
-pub(super) fn arguments(load: Load, address: &str, script: &str, request: &str) -> Vec<String> {
-    let Load { connections, depth, seconds, .. } = load;
+pub(super) fn arguments(load: &Load, address: &str, script: &str, request: &str) -> Vec<String> {
+    let &Load { connections, depth, seconds, .. } = load;
     let timeout = SHORTEST_TIMEOUT_SECONDS.max(connections / CONNECTIONS_PER_TIMEOUT_SECOND);
     let mut arguments = vec!["-t1".to_owned(), format!("-c{connections}"), format!("-d{seconds}s")];
     arguments.extend(["--timeout".to_owned(), format!("{timeout}s")]);
@@ -78,14 +79,14 @@ pub(super) fn arguments(load: Load, address: &str, script: &str, request: &str) 
 ///
 /// # Errors
 /// When `wrk` fails.
-pub(super) fn run(load: Load, address: SocketAddr, stop: &Stop) -> anyhow::Result<Totals> {
+pub(super) fn run(load: &Load, address: SocketAddr, stop: &Stop) -> anyhow::Result<Totals> {
     let script = tempfile::Builder::new().suffix(".lua").tempfile()?;
     std::fs::write(script.path(), SCRIPT)?;
     let path = script.path().to_str().context("the temporary directory's path is not UTF-8")?;
     let request = tempfile::NamedTempFile::new()?;
     std::fs::write(request.path(), load.request.octets())?;
     let request_path = request.path().to_str().context("the temporary directory's path is not UTF-8")?;
-    let mut command = child::pinned(CLIENT_CORE, Path::new("wrk"));
+    let mut command = child::pinned(&load.cores, Path::new("wrk"));
     command.args(arguments(load, &address.to_string(), path, request_path));
     let limit = Duration::from_secs(u64::from(load.seconds)) + EXTRA;
     parse(&child::output_of("wrk", command, limit, stop)?)
@@ -102,7 +103,7 @@ impl Totals {
     ///
     /// # Errors
     /// What was wrong.
-    pub(super) fn check(&self, load: Load, answer_bytes: usize) -> anyhow::Result<()> {
+    pub(super) fn check(&self, load: &Load, answer_bytes: usize) -> anyhow::Result<()> {
         let Self { requests, bytes, connect, read, write, status, timeout, .. } = *self;
         ensure!(requests > 0, "no request was answered");
         ensure!(
@@ -122,7 +123,7 @@ impl Totals {
     }
 
     /// The figures of the run; latencies only where they mean something.
-    pub(super) fn figures(&self, load: Load) -> Sample {
+    pub(super) fn figures(&self, load: &Load) -> Sample {
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
         let requests_per_second = self.requests as f64 / (self.microseconds / 1e6);
         let mut sample = Sample::from([(Metric::RequestsPerSecond, requests_per_second)]);
@@ -142,7 +143,8 @@ impl Totals {
 mod tests {
     use super::{Load, Metric, Request, Totals, parse};
 
-    const LOAD: Load = Load { request: Request::Plaintext, connections: 2, depth: 1, seconds: 1 };
+    const LOAD: Load =
+        Load { request: Request::Plaintext, connections: 2, depth: 1, seconds: 1, cores: String::new() };
 
     /// What `wrk` 4.1 prints with the script.
     const PRINTED: &str = r#"Running 1s test @ http://127.0.0.1:4100/plaintext
@@ -162,14 +164,14 @@ Transfer/sec:     64.94KB
 
     #[test]
     fn totals_are_read_from_the_line_of_the_script() {
-        let sample = totals().figures(LOAD);
+        let sample = totals().figures(&LOAD);
         assert_eq!(totals().requests, 1000);
         assert_eq!((sample[&Metric::RequestsPerSecond], sample[&Metric::P99]), (500.0, 1500.0));
     }
 
     #[test]
     fn a_pipelined_load_has_no_latencies() {
-        let sample = totals().figures(Load { depth: 16, ..LOAD });
+        let sample = totals().figures(&Load { depth: 16, ..LOAD });
         assert_eq!(sample.keys().collect::<Vec<_>>(), [&Metric::RequestsPerSecond]);
     }
 
@@ -180,8 +182,8 @@ Transfer/sec:     64.94KB
 
     #[test]
     fn answers_of_the_right_length_are_accepted_with_parts_of_the_last_ones() {
-        totals().check(LOAD, 133).unwrap();
-        Totals { bytes: 133_000 + 200, ..totals() }.check(LOAD, 133).unwrap();
+        totals().check(&LOAD, 133).unwrap();
+        Totals { bytes: 133_000 + 200, ..totals() }.check(&LOAD, 133).unwrap();
     }
 
     #[test]
@@ -197,7 +199,7 @@ Transfer/sec:     64.94KB
             Totals { timeout: 1, ..totals() },
         ];
         for totals in faulty {
-            assert!(totals.check(LOAD, 133).is_err(), "accepted {totals:?}");
+            assert!(totals.check(&LOAD, 133).is_err(), "accepted {totals:?}");
         }
     }
 }
