@@ -1,6 +1,8 @@
 //! HTTP clients: resolve, connect, pool, drive connections.
 //!
-//! The engine is polled and lends what it reads; the gateway's relay stands on it.
+//! [`Connection`], [`Exchange`] and [`Pool`] are the engine: it is polled, lends what it reads and knows no runtime; a
+//! relay stands on it. [`Client`] is the comfortable way. HTTP/1.1 only, without TLS: that comes in as another
+//! [`Transport`](thruway_net::Transport).
 #![forbid(unsafe_code)]
 
 // where requests go
@@ -16,7 +18,11 @@ mod connection;
 // those that wait
 mod pool;
 
+// all of it, for those who want an answer
+mod client;
+
 pub use address::{InvalidUpstreamAddr, UpstreamAddr};
+pub use client::{Client, ClientConfig, ClientError, Event, Events, Request, Response};
 pub use config::{Config, Timeouts};
 pub use connect::{ConnectError, ConnectFailures, connect, connect_any};
 pub use connection::{Connection, Exchange, RequestToSend, ResponseEvent, Tunnel, Turn};

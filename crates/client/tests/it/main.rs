@@ -12,3 +12,6 @@ mod timeouts;
 // many
 mod reuse;
 mod sockets;
+
+// the comfortable way
+mod client;
