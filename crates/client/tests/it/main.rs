@@ -6,6 +6,7 @@ mod line;
 mod requests;
 mod responses;
 mod cuts;
+mod damaged;
 mod misbehaving;
 mod timeouts;
 
