@@ -75,8 +75,11 @@ fn requests_are_written_as_the_builder_says() {
         let echoed = response.collect(1000).await.unwrap();
         assert_eq!(echoed, format!("GET /?q=1 HTTP/1.1\r\nHost: {host}\r\nX-A: b\r\n\r\n"));
         let response = client.post(&format!("{base}/path")).content("hello").send().await.unwrap();
-        let echoed = response.collect(1000).await.unwrap();
+        let collecting = response.collect(1000);
+        assert_can_be_sent_between_threads(&collecting);
+        let echoed = collecting.await.unwrap();
         assert_eq!(echoed, format!("POST /path HTTP/1.1\r\nHost: {host}\r\nContent-Length: 5\r\n\r\nhello"));
+        assert_can_be_sent_between_threads(&client.get(&base).send().await.unwrap().events().next());
         let deleted = client.request(Method::Delete, &base).send().await.unwrap();
         assert!(deleted.collect(1000).await.unwrap().starts_with(b"DELETE / "));
         assert_eq!(client.idle_connections(), 1);
