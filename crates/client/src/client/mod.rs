@@ -144,10 +144,10 @@ impl Client {
     async fn execute(&self, request: &Request<'_>) -> Result<Response, ClientError> {
         let url = Url::parse(&request.url)?;
         let head = request.head(&url)?;
-        let started = now();
+        let (started, is_idempotent) = (now(), request.is_idempotent);
         if let Some(connection) = self.idle.acquire(url.origin) {
             match self.exchange(request, &url, &head, connection, started).await {
-                Err(error) if error.retry().allows(request.is_idempotent, true) => {}
+                Err(error) if error.retry().blames_nobody(true) && error.retry().allows(is_idempotent) => {}
                 outcome => return Ok(outcome?),
             }
         }

@@ -10,7 +10,7 @@ use thruway_client::{
     UpstreamAddr,
 };
 use thruway_message::Method;
-use thruway_testkit::upstream::{self, Listening};
+use thruway_testkit::upstream::{self, Listening, Upstream};
 
 use crate::sockets::run;
 
@@ -194,6 +194,18 @@ fn a_request_that_brings_a_server_down_is_not_sent_again() {
     });
 }
 
+/// Whatever failed on a connection that had been used before was tried again, time after time that had run out too.
+#[test]
+fn only_an_idle_connection_that_ends_is_replaced() {
+    run(async {
+        let silent = Upstream { proper_answers: 1, ..upstream::accepts_and_says_nothing() }.listen();
+        let client = with_timeouts(Timeouts { head: Duration::from_millis(20), ..Timeouts::default() });
+        assert!(client.get(&url(&silent)).send().await.unwrap().collect(10).await.is_ok());
+        assert_eq!(client.get(&url(&silent)).send().await.unwrap_err(), Error::HeadTimedOut.into());
+        assert_eq!((silent.connections(), silent.requests()), (1, 2));
+    });
+}
+
 #[test]
 fn deadlines_are_kept() {
     run(async {
@@ -202,6 +214,7 @@ fn deadlines_are_kept() {
         let client = with_timeouts(Timeouts { head: short, ..Timeouts::default() });
         let error = client.get(&url(&silent)).send().await.unwrap_err();
         assert_eq!(error, Error::HeadTimedOut.into());
+        assert_eq!(silent.requests(), 1);
         let total = Timeouts { total: Some(short), ..Timeouts::default() };
         let error = Client::new().get(&url(&silent)).timeouts(total).send().await.unwrap_err();
         assert_eq!(error, Error::TimedOut.into());
