@@ -24,7 +24,7 @@ pub struct Timeouts {
     pub head: Duration,
     /// Without an octet of the response's content. Default 60 s.
     pub content_idle: Duration,
-    /// Without an octet of the request being taken. Default 30 s.
+    /// Without an octet of the request being taken, until the final response begins. Default 30 s.
     pub write_stall: Duration,
     /// For `100 (Continue)`, if the request asks for it; then the content is sent all the same (RFC 9110 §10.1.1).
     /// Default 1 s.

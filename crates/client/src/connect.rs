@@ -9,6 +9,7 @@ use thruway_net::{Clock, Stream};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
+use crate::address::Place;
 use crate::{Retry, Side, UpstreamAddr};
 
 /// Connects to `address` within `within`. What is written goes out at once (`TCP_NODELAY`). TLS will stand here, between
@@ -54,12 +55,14 @@ pub async fn connect_any(
 }
 
 async fn connect_socket(address: &UpstreamAddr) -> io::Result<Stream> {
-    if let Some(address) = address.tcp() {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        return Ok(Stream::Tcp(stream));
+    match &address.0 {
+        Place::Tcp(address) => {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            Ok(Stream::Tcp(stream))
+        }
+        Place::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
     }
-    UnixStream::connect(address.unix_path().unwrap_or("".as_ref())).await.map(Stream::Unix)
 }
 
 /// Why there is no connection. Nothing was sent, so that every request may be sent elsewhere.

@@ -20,9 +20,8 @@ pub enum Side {
 pub enum Retry {
     /// Not at all.
     Never,
-    /// If it is idempotent, and the connection had been used before. That is how a connection ends that its server
-    /// closed for being idle; it says nothing against the server. On a fresh connection the request itself may be what
-    /// brought the server down, and is better not given to the next.
+    /// If it is idempotent; and if the connection had been used before, at once and to the same server. That is how a
+    /// connection ends that its server closed for being idle: see [`Retry::blames_nobody`].
     IfConnectionReused,
     /// If it is idempotent: the server may have acted on it (RFC 9110 §9.2.2).
     IfIdempotent,
@@ -31,15 +30,20 @@ pub enum Retry {
 }
 
 impl Retry {
-    /// Whether a request may be sent again that `is_idempotent` or not, after it was sent on a connection that
-    /// `is_reused` or not.
-    pub const fn allows(self, is_idempotent: bool, is_reused: bool) -> bool {
+    /// Whether a request that `is_idempotent`, or not, may be sent again. One that is not, and may have been read, may not
+    /// (RFC 9112 §9.3.1).
+    pub const fn allows(self, is_idempotent: bool) -> bool {
         match self {
             Self::Never => false,
-            Self::IfConnectionReused => is_idempotent && is_reused,
-            Self::IfIdempotent => is_idempotent,
+            Self::IfConnectionReused | Self::IfIdempotent => is_idempotent,
             Self::Always => true,
         }
+    }
+
+    /// Whether a failure on a connection that `is_reused`, or not, says nothing against the server: it may close a
+    /// connection that waits, at any time.
+    pub const fn blames_nobody(self, is_reused: bool) -> bool {
+        is_reused && matches!(self, Self::IfConnectionReused | Self::Always)
     }
 }
 

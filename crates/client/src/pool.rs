@@ -3,6 +3,7 @@
 //! A pool is a plain value without a lock: a worker has one of its own. Nothing here watches the connections; they are
 //! looked at when they are taken, and when somebody asks for a [sweep](Pool::sweep).
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
@@ -60,7 +61,11 @@ impl<K: Eq + Hash, T: Transport> Pool<K, T> {
     /// have waited too long, that the upstream has closed, or on which something has come that nobody asked for are
     /// closed on the way.
     #[inline]
-    pub fn acquire(&mut self, key: &K, now: Duration) -> Option<Connection<T>> {
+    pub fn acquire<Q>(&mut self, key: &Q, now: Duration) -> Option<Connection<T>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
         let idle = self.idle.get_mut(key)?;
         while let Some(mut last) = idle.pop() {
             self.count -= 1;
@@ -73,9 +78,10 @@ impl<K: Eq + Hash, T: Transport> Pool<K, T> {
 
     /// Lets a connection wait, if there is room for it.
     #[inline]
-    pub fn release(&mut self, key: &K, connection: Connection<T>, now: Duration)
+    pub fn release<Q>(&mut self, key: &Q, connection: Connection<T>, now: Duration)
     where
-        K: Clone,
+        K: Borrow<Q>,
+        Q: Eq + Hash + ToOwned<Owned = K> + ?Sized,
     {
         if self.count >= self.config.idle_max || self.config.idle_per_address_max == 0 {
             return;
@@ -90,7 +96,7 @@ impl<K: Eq + Hash, T: Transport> Pool<K, T> {
                 }
                 idle.push(fresh);
             }
-            None => drop(self.idle.insert(key.clone(), vec![fresh])),
+            None => drop(self.idle.insert(key.to_owned(), vec![fresh])),
         }
     }
 
@@ -106,7 +112,11 @@ impl<K: Eq + Hash, T: Transport> Pool<K, T> {
     }
 
     /// Closes all that waits for `key`: the server is gone, or not to be used.
-    pub fn forget(&mut self, key: &K) {
+    pub fn forget<Q>(&mut self, key: &Q)
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
         self.count -= self.idle.remove(key).map_or(0, |idle| idle.len());
     }
 

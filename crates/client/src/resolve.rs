@@ -1,5 +1,6 @@
 //! Names to addresses.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -8,7 +9,7 @@ use crate::UpstreamAddr;
 
 /// What resolves names. The system's way is [`SystemResolver`]; a resolver of its own, which knows how long an answer
 /// holds, is for the gateway to bring.
-pub trait Resolve: Send + Sync {
+pub trait Resolve: fmt::Debug + Send + Sync {
     /// All addresses of `host`, in the order in which to try them, with `port`.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a>;
 }

@@ -136,6 +136,23 @@ impl ClientConnection {
         self.expected.len()
     }
 
+    /// Octets of content still to come in the present response: 0 if it is complete or has not begun, `None` if that is
+    /// not known.
+    pub const fn content_remaining(&self) -> Option<u64> {
+        match &self.state {
+            State::ExpectContent(decoder) => decoder.remaining(),
+            _ => Some(0),
+        }
+    }
+
+    /// Passes over `octets` of content of a known length: the caller has taken them from the connection in another way
+    /// than through its input. What goes beyond the content is not counted; its end is still an event.
+    pub fn skip_content(&mut self, octets: u64) {
+        if let State::ExpectContent(decoder) = &mut self.state {
+            decoder.skip(octets);
+        }
+    }
+
     fn fail(&mut self) {
         self.state = State::ExpectNothing;
         self.is_persistent = false;

@@ -54,6 +54,13 @@ impl ContentDecoder {
         }
     }
 
+    /// Passes over `octets` of content of a known length.
+    pub(crate) fn skip(&mut self, octets: u64) {
+        if let Self::Octets { remaining } = self {
+            *remaining = remaining.saturating_sub(octets);
+        }
+    }
+
     /// How many octets are still to come, where that is known.
     pub(crate) const fn remaining(&self) -> Option<u64> {
         match self {

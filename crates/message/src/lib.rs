@@ -31,7 +31,7 @@ pub use field_line::{FieldLine, FieldName, FieldValue, InvalidFieldLine};
 pub use field_lines::{FieldLineSpan, FieldLines, FieldLinesBuf, FieldLinesIter};
 pub use head::{RequestHead, ResponseHead};
 pub use method::{InvalidMethod, Method};
-pub use owned_head::OwnedRequestHead;
+pub use owned_head::{OwnedRequestHead, OwnedResponseHead};
 pub use request_target::{AbsoluteForm, OriginForm, RequestTarget};
 pub use status_code::{InvalidStatusCode, StatusCode};
 pub use version::Version;

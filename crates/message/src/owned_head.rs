@@ -1,4 +1,4 @@
-//! A request head that does not borrow.
+//! Heads that do not borrow.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -6,7 +6,7 @@ use core::ops::Range;
 
 use crate::{
     AbsoluteForm, Authority, FieldLine, FieldLineSpan, FieldLines, Method, OriginForm, RequestHead,
-    RequestTarget, Version,
+    RequestTarget, ResponseHead, StatusCode, Version,
 };
 
 /// The head of a request with octets of its own, for those who need it longer than the octets it came in.
@@ -82,9 +82,7 @@ impl OwnedRequestHead {
 
 impl From<RequestHead<'_>> for OwnedRequestHead {
     fn from(head: RequestHead<'_>) -> Self {
-        let line_octets = |line: FieldLine<'_>| line.name.as_bytes().len() + line.value.as_bytes().len();
-        let room: usize = head.field_lines.iter().map(line_octets).sum();
-        let mut octets = Vec::with_capacity(room + ROOM_FOR_START_LINE);
+        let mut octets = Vec::with_capacity(room(head.field_lines) + ROOM_FOR_START_LINE);
         let method = match head.method.registered() {
             Some(method) => OwnedMethod::Registered(method),
             None => OwnedMethod::Other(append(&mut octets, head.method.as_str().as_bytes())),
@@ -93,6 +91,43 @@ impl From<RequestHead<'_>> for OwnedRequestHead {
         let spans = head.field_lines.iter().map(|line| append_line(&mut octets, line)).collect();
         Self { octets: octets.into_boxed_slice(), spans, method, target, version: head.version }
     }
+}
+
+/// The head of a response with octets of its own, for those who need it longer than the octets it came in.
+#[derive(Clone, Debug)]
+pub struct OwnedResponseHead {
+    octets: Box<[u8]>,
+    spans: Box<[FieldLineSpan]>,
+    status: StatusCode,
+    reason: Range<usize>,
+    version: Version,
+}
+
+impl OwnedResponseHead {
+    /// The head, to be read as any other.
+    pub fn as_head(&self) -> ResponseHead<'_> {
+        ResponseHead {
+            status: self.status,
+            reason: &self.octets[self.reason.clone()],
+            version: self.version,
+            field_lines: FieldLines::from_parsed(&self.octets, &self.spans),
+        }
+    }
+}
+
+impl From<ResponseHead<'_>> for OwnedResponseHead {
+    fn from(head: ResponseHead<'_>) -> Self {
+        let mut octets = Vec::with_capacity(room(head.field_lines) + ROOM_FOR_START_LINE);
+        let reason = append(&mut octets, head.reason);
+        let spans = head.field_lines.iter().map(|line| append_line(&mut octets, line)).collect();
+        let (status, version) = (head.status, head.version);
+        Self { octets: octets.into_boxed_slice(), spans, status, reason, version }
+    }
+}
+
+/// How many octets names and values take.
+fn room(lines: FieldLines<'_>) -> usize {
+    lines.iter().map(|line| line.name.as_bytes().len() + line.value.as_bytes().len()).sum()
 }
 
 fn append_target(octets: &mut Vec<u8>, target: RequestTarget<'_>) -> OwnedTarget {
@@ -148,6 +183,26 @@ mod tests {
             version: Version::Http11,
             field_lines: FieldLines::from_parsed(octets, spans),
         }
+    }
+
+    #[test]
+    fn a_copy_of_a_response_head_reads_as_the_head_it_was_made_from() {
+        let octets = b"HTTP/1.0 404 Not here\r\nA: b\r\n\r\n";
+        let spans = [FieldLineSpan { name_start: 23, name_end: 24, value_start: 26, value_end: 27 }];
+        let borrowed = ResponseHead {
+            status: StatusCode::NOT_FOUND,
+            reason: &octets[13..21],
+            version: Version::Http10,
+            field_lines: FieldLines::from_parsed(octets, &spans),
+        };
+        let owned = OwnedResponseHead::from(borrowed);
+        let copy = owned.as_head();
+        assert_eq!(
+            (copy.status, copy.reason, copy.version),
+            (StatusCode::NOT_FOUND, &b"Not here"[..], Version::Http10)
+        );
+        assert!(copy.field_lines.iter().eq(borrowed.field_lines.iter()));
+        assert_eq!(copy.field("a").unwrap(), "b");
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub(crate) enum Operation {
     Octets(Vec<u8>),
     Response(Response),
     Expect { to: To, asks_for_upgrade: bool },
+    Skip { octets: u8 },
     EndOfInput,
 }
 
@@ -77,6 +78,7 @@ pub(crate) fn run(limits: Limits, operations: &[Operation], size: usize) -> (Vec
     for operation in operations {
         run.perform(operation, size);
         assert_eq!(run.connection.expected_count(), run.awaited);
+        assert_eq!(run.connection.content_remaining(), run.expected.map_or(Some(0), BodyLength::octets));
         if run.connection.is_reusable() {
             assert!(run.awaited == 0 && run.expected.is_none() && run.error.is_none() && !run.has_ended);
         }
@@ -112,6 +114,7 @@ impl Run {
                 self.connection.expect_response(to, *asks_for_upgrade);
                 self.awaited += 1;
             }
+            Operation::Skip { octets } => self.skip((*octets).into()),
             Operation::EndOfInput => self.end(),
         }
     }
@@ -128,6 +131,15 @@ impl Run {
         self.expected = None;
         self.has_ended = true;
         assert!(!self.connection.is_reusable());
+    }
+
+    /// Content of a known length is passed over; of what has no length nothing is.
+    fn skip(&mut self, octets: u64) {
+        self.connection.skip_content(octets);
+        if let Some(BodyLength::Octets(remaining)) = &mut self.expected {
+            *remaining = remaining.saturating_sub(octets);
+        }
+        self.read();
     }
 
     fn feed(&mut self, octets: &[u8], size: usize) {

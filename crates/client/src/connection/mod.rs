@@ -24,7 +24,8 @@ mod response;
 mod timers;
 
 use std::fmt;
-use std::task::{Context, Waker};
+use std::io;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use thruway_http1::{BodyLength, ClientConnection, ResponseTo};
@@ -211,6 +212,43 @@ impl<T: Transport> Exchange<T> {
     #[inline]
     pub fn turn(&mut self) -> Turn<'_, T> {
         Turn::new(&mut self.0)
+    }
+
+    /// How many octets of content come next on the connection and nothing else: all that is left of content of a known
+    /// length, if none of it has been read already. Those can be [moved](Self::poll_move_content).
+    pub fn movable_content(&self) -> u64 {
+        let is_next = self.0.phase == Phase::ExpectContent && self.0.kept.is_empty();
+        if is_next { self.0.http1.content_remaining().unwrap_or(0) } else { 0 }
+    }
+
+    /// Lets `move_content` take content from the transport without it passing through here, as `splice` does: as much as
+    /// it likes of the octets that are [movable](Self::movable_content), which are its second argument. It returns how
+    /// many it took, and 0 at the end of what the upstream sends. That the content is complete is said in a turn.
+    ///
+    /// # Errors
+    /// The connection has ended too early, or a deadline has passed.
+    pub fn poll_move_content(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Duration,
+        move_content: impl FnOnce(&mut T, u64, &mut Context<'_>) -> Poll<io::Result<u64>>,
+    ) -> Poll<Result<u64, Error>> {
+        let movable = self.movable_content();
+        if movable == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        match move_content(&mut self.0.transport, movable, cx) {
+            Poll::Pending => {
+                self.0.wait_to_read(now)?;
+                Poll::Pending
+            }
+            Poll::Ready(Ok(moved @ 1..)) => {
+                self.0.http1.skip_content(moved);
+                self.0.note_received();
+                Poll::Ready(Ok(moved))
+            }
+            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Err(self.0.closed())),
+        }
     }
 
     /// Ends the exchange. Returns the connection if another may follow on it: both messages are complete, nothing came

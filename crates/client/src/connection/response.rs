@@ -245,7 +245,7 @@ impl<'e, T: Transport> Turn<'e, T> {
 impl<T> State<T> {
     /// Octets came: content has not stopped, but a head may still come too slowly.
     #[inline]
-    fn note_received(&mut self) {
+    pub(super) fn note_received(&mut self) {
         match &mut self.phase {
             Phase::ExpectHead { has_received } => *has_received = true,
             Phase::ExpectContent | Phase::Complete | Phase::Tunnel => self.timers.owed_since = None,

@@ -74,7 +74,11 @@ impl<T> State<T> {
         Some(self.timers.started.saturating_add(self.timeouts.total?))
     }
 
+    /// An upstream that answers need not take the rest of the request: then the content it owes is waited for.
     fn write_deadline(&self) -> Option<Duration> {
+        if !matches!(self.phase, Phase::ExpectHead { .. }) {
+            return None;
+        }
         Some(self.timers.stalled_since?.saturating_add(self.timeouts.write_stall))
     }
 

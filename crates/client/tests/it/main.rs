@@ -6,9 +6,13 @@ mod line;
 mod requests;
 mod responses;
 mod cuts;
+mod damaged;
 mod misbehaving;
 mod timeouts;
 
 // many
 mod reuse;
 mod sockets;
+
+// the comfortable way
+mod client;

@@ -136,12 +136,17 @@ fn a_dropped_exchange_closes_its_connection() {
 
 #[test]
 fn a_retry_needs_what_its_variant_says() {
-    let allowed = |retry: Retry| {
-        [(false, false), (false, true), (true, false), (true, true)]
-            .map(|(is_idempotent, is_reused)| retry.allows(is_idempotent, is_reused))
-    };
-    assert_eq!(allowed(Retry::Never), [false; 4]);
-    assert_eq!(allowed(Retry::IfConnectionReused), [false, false, false, true]);
-    assert_eq!(allowed(Retry::IfIdempotent), [false, false, true, true]);
-    assert_eq!(allowed(Retry::Always), [true; 4]);
+    for (retry, of_any, of_idempotent, blames_nobody) in [
+        (Retry::Never, false, false, false),
+        (Retry::IfConnectionReused, false, true, true),
+        (Retry::IfIdempotent, false, true, false),
+        (Retry::Always, true, true, true),
+    ] {
+        assert_eq!((retry.allows(false), retry.allows(true)), (of_any, of_idempotent), "{retry:?}");
+        assert_eq!(
+            (retry.blames_nobody(false), retry.blames_nobody(true)),
+            (false, blames_nobody),
+            "{retry:?}"
+        );
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::task::Poll;
 
-use thruway_client::{Config, RequestToSend, ResponseEvent};
+use thruway_client::{Config, Error, RequestToSend, ResponseEvent};
 use thruway_http1::BodyLength;
 use thruway_message::Method;
+use thruway_net::Transport;
 use thruway_testkit::upstream::PROPER;
 
 use crate::line::{GET, Line, context, get};
@@ -125,6 +126,47 @@ fn what_was_not_taken_comes_again() {
     }
     assert_eq!(taken, b"abcdefghi");
     assert!(line.leaves_it_reusable());
+}
+
+/// Reads up to so many octets past the exchange, as `splice` would.
+fn move_content(line: &mut Line, most: usize) -> Poll<Result<u64, Error>> {
+    line.exchange.poll_move_content(&mut context(), line.now, |transport, movable, cx| {
+        let length = most.min(usize::try_from(movable).unwrap());
+        transport.poll_read(cx, &mut vec![0; length]).map_ok(|read| read as u64)
+    })
+}
+
+#[test]
+fn content_of_a_known_length_can_be_moved_past_the_buffers() {
+    let mut line = Line::get();
+    assert_eq!((line.exchange.movable_content(), move_content(&mut line, 9)), (0, Poll::Ready(Ok(0))));
+    line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");
+    assert_eq!(line.read(), "200 `ab` …");
+    assert_eq!(line.exchange.movable_content(), 8);
+    assert!(move_content(&mut line, 9).is_pending());
+    line.peer.send("cdefgh");
+    assert_eq!(move_content(&mut line, 5), Poll::Ready(Ok(5)));
+    assert_eq!((line.read().as_str(), line.exchange.movable_content()), ("`h` …", 2));
+    line.peer.send("ijHTTP/1.1");
+    assert_eq!(move_content(&mut line, 9), Poll::Ready(Ok(2)));
+    assert_eq!(line.read(), "end");
+    assert_eq!(line.peer.unread(), "HTTP/1.1".len());
+    assert!(!line.exchange.finish().unwrap().is_alive());
+}
+
+#[test]
+fn content_that_is_buffered_or_has_no_length_is_not_moved() {
+    let mut line = Line::get();
+    line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");
+    assert!(line.exchange.turn().poll_event(&mut context(), line.now).is_ready());
+    assert_eq!(line.exchange.movable_content(), 0);
+    assert_eq!(line.read(), "`ab` …");
+    line.peer.finish();
+    assert_eq!(move_content(&mut line, 9), Poll::Ready(Err(Error::ContentIncomplete)));
+    let mut line = Line::get();
+    line.peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\nab");
+    assert_eq!(line.read(), "200 `ab` …");
+    assert_eq!(line.exchange.movable_content(), 0);
 }
 
 #[test]

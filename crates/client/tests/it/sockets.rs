@@ -13,9 +13,9 @@ use thruway_testkit::upstream::{self, Upstream};
 
 use crate::line::start;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-fn run<T>(test: impl Future<Output = T>) -> T {
+pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
 }
 
@@ -97,8 +97,8 @@ fn an_idle_connection_that_is_closed_just_as_it_is_reused_allows_a_retry() {
         let mut exchange = start(exchange.finish().unwrap(), now());
         let error = read(&mut exchange).await.unwrap_err();
         assert_eq!(error, Error::ClosedBeforeResponse);
-        assert!(error.retry().allows(true, exchange.is_reused()));
-        assert!(!error.retry().allows(false, exchange.is_reused()));
+        assert!(error.retry().blames_nobody(exchange.is_reused()));
+        assert!(error.retry().allows(true) && !error.retry().allows(false));
     });
 }
 

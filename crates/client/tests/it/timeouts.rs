@@ -109,6 +109,23 @@ fn an_upstream_that_takes_nothing_is_given_up() {
     assert_eq!(line.error(), Error::WriteTimedOut);
 }
 
+/// Writing timed out with an error that allowed a retry, although the final response had begun.
+#[test]
+fn an_upstream_that_answers_need_not_take_the_rest_of_the_request() {
+    let mut line = Line::post(BodyLength::Octets(1 << 20)).timed(TIMEOUTS);
+    line.peer.take_only(100);
+    let content = vec![b'a'; 50_000];
+    assert!(line.send(&content).is_ready());
+    assert!(line.send(&content).is_pending());
+    line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no");
+    assert_eq!((line.read().as_str(), line.seconds_left()), ("200 `o` …", Some(5)));
+    line.pass(4);
+    assert!(line.send(&content).is_pending());
+    line.pass(1);
+    let error = line.error();
+    assert_eq!((error, error.retry()), (Error::ContentTimedOut, Retry::Never));
+}
+
 #[test]
 fn the_total_counts_everything() {
     let total = Some(Duration::from_secs(7));

@@ -96,6 +96,22 @@ fn a_request_may_be_sent_while_a_response_is_read() {
 }
 
 #[test]
+fn content_that_was_taken_in_another_way_is_counted() {
+    let mut connection = after(1, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");
+    assert_eq!(connection.content_remaining(), Some(8));
+    connection.skip_content(5);
+    assert_eq!(connection.content_remaining(), Some(3));
+    assert_eq!(feed(&mut connection, b"c"), Ok(1));
+    connection.skip_content(2);
+    assert_eq!((connection.content_remaining(), connection.is_reusable()), (Some(0), false));
+    assert_eq!(feed(&mut connection, b""), Ok(0));
+    assert!(connection.is_reusable());
+    assert_eq!(connection.content_remaining(), Some(0));
+    let connection = after(1, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab");
+    assert_eq!(connection.content_remaining(), None);
+}
+
+#[test]
 fn a_status_line_is_not_read_before_its_request_is_known() {
     let mut connection = ClientConnection::new(Limits::default());
     let mut index = HeadIndex::default();

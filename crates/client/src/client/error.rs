@@ -1,0 +1,71 @@
+//! Why a request has no response.
+
+use std::fmt;
+use std::io;
+
+use thruway_http1 as http1;
+use thruway_message::InvalidFieldLine;
+
+use crate::{ConnectFailures, Error, Side};
+
+/// Why there is no response, or no more of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// No address accepts connections.
+    Connect(ConnectFailures),
+    /// The content is larger than the caller allows.
+    ContentTooLarge,
+    /// An event is larger than allowed.
+    EventTooLarge,
+    /// The exchange failed.
+    Exchange(Error),
+    /// The request has a field line that cannot be sent.
+    FieldInvalid(InvalidFieldLine),
+    /// The name of the server is not known, or cannot be asked for.
+    NameNotResolved(io::ErrorKind),
+    /// Method or target cannot be sent.
+    RequestInvalid(http1::Error),
+    /// Only `http` is.
+    SchemeNotSupported,
+    /// It is no URL with a scheme and a host.
+    UrlInvalid,
+}
+
+impl ClientError {
+    /// Whose fault it is.
+    pub fn side(&self) -> Side {
+        match self {
+            Self::Connect(failures) => failures.side(),
+            Self::Exchange(error) => error.side(),
+            Self::ContentTooLarge | Self::EventTooLarge | Self::NameNotResolved(_) => Side::Upstream,
+            Self::FieldInvalid(_) | Self::RequestInvalid(_) | Self::SchemeNotSupported | Self::UrlInvalid => {
+                Side::Client
+            }
+        }
+    }
+}
+
+impl From<Error> for ClientError {
+    fn from(error: Error) -> Self {
+        Self::Exchange(error)
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(failures) => failures.fmt(f),
+            Self::ContentTooLarge => f.write_str("the content is larger than allowed"),
+            Self::EventTooLarge => f.write_str("an event is larger than allowed"),
+            Self::Exchange(error) => error.fmt(f),
+            Self::FieldInvalid(error) => error.fmt(f),
+            Self::NameNotResolved(kind) => write!(f, "the name of the server is not resolved: {kind}"),
+            Self::RequestInvalid(rule) => rule.fmt(f),
+            Self::SchemeNotSupported => f.write_str("only URLs that begin with `http://` are supported"),
+            Self::UrlInvalid => f.write_str("a URL begins with `http://` and a host"),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}

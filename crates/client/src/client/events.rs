@@ -1,0 +1,204 @@
+//! Event streams, read (WHATWG HTML §9.2.5 and §9.2.6).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{ClientError, Response};
+
+/// One event of a stream.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Event {
+    /// What kind of event it is; empty means `message`.
+    pub event: String,
+    /// The data: lines joined with a line feed.
+    pub data: String,
+    /// The last id that the stream has named up to this event; empty if none.
+    pub id: String,
+}
+
+/// The events of a response, one after the other.
+#[derive(Debug)]
+pub struct Events {
+    response: Response,
+    decoder: EventDecoder,
+}
+
+impl Events {
+    pub(super) fn new(response: Response) -> Self {
+        Self { response, decoder: EventDecoder::new(EVENT_BYTES_MAX) }
+    }
+
+    /// Allows events of so many octets. Default 4 MiB.
+    pub fn event_bytes_max(mut self, octets: usize) -> Self {
+        self.decoder.event_bytes_max = octets;
+        self
+    }
+
+    /// The next event; `None` at the end of the stream. An event that the end cuts off is none.
+    ///
+    /// # Errors
+    /// The exchange failed, or an event is too large.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost if the future is dropped.
+    pub async fn next(&mut self) -> Option<Result<Event, ClientError>> {
+        loop {
+            if let Some(event) = self.decoder.events.pop_front() {
+                return Some(Ok(event));
+            }
+            let decoder = &mut self.decoder;
+            match self.response.read_with(|content| decoder.feed(content)).await {
+                Ok(Some(Ok(()))) => {}
+                Ok(Some(Err(error))) | Err(error) => return Some(Err(error)),
+                Ok(None) => return None,
+            }
+        }
+    }
+
+    /// How long to wait before the stream is asked for again, if it has said so.
+    pub const fn retry(&self) -> Option<Duration> {
+        self.decoder.retry
+    }
+
+    /// The last id that the stream has named: what `Last-Event-ID` is set to when it is asked for again.
+    pub fn last_event_id(&self) -> &str {
+        &self.decoder.id
+    }
+}
+
+/// Reads lines and makes events of them, however they are cut into pieces.
+#[derive(Debug)]
+struct EventDecoder {
+    line: Vec<u8>,
+    /// The line before ended with CR: an LF that follows belongs to it.
+    is_after_carriage_return: bool,
+    is_after_first_line: bool,
+    event: String,
+    data: String,
+    id: String,
+    retry: Option<Duration>,
+    events: VecDeque<Event>,
+    event_bytes_max: usize,
+}
+
+impl EventDecoder {
+    const fn new(event_bytes_max: usize) -> Self {
+        Self {
+            line: Vec::new(),
+            is_after_carriage_return: false,
+            is_after_first_line: false,
+            event: String::new(),
+            data: String::new(),
+            id: String::new(),
+            retry: None,
+            events: VecDeque::new(),
+            event_bytes_max,
+        }
+    }
+
+    /// Reads a piece of the stream.
+    fn feed(&mut self, mut octets: &[u8]) -> Result<(), ClientError> {
+        while !octets.is_empty() {
+            if std::mem::take(&mut self.is_after_carriage_return)
+                && let [b'\n', rest @ ..] = octets
+            {
+                octets = rest;
+                continue;
+            }
+            let end = octets.iter().position(|octet| matches!(octet, b'\r' | b'\n'));
+            let (part, rest) = octets.split_at(end.unwrap_or(octets.len()));
+            if self.line.len() + self.data.len() + part.len() > self.event_bytes_max {
+                return Err(ClientError::EventTooLarge);
+            }
+            self.line.extend_from_slice(part);
+            octets = rest;
+            if let [line_end, rest @ ..] = rest {
+                self.is_after_carriage_return = *line_end == b'\r';
+                self.end_line();
+                octets = rest;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        let text = String::from_utf8_lossy(&line);
+        let is_first = !std::mem::replace(&mut self.is_after_first_line, true);
+        let text = if is_first { text.strip_prefix('\u{feff}').unwrap_or(&text) } else { &text };
+        match text.split_once(':') {
+            _ if text.is_empty() => self.dispatch(),
+            Some((name, value)) => self.take_field(name, value.strip_prefix(' ').unwrap_or(value)),
+            None => self.take_field(text, ""),
+        }
+        self.line = line;
+        self.line.clear();
+    }
+
+    fn take_field(&mut self, name: &str, value: &str) {
+        match name {
+            "event" => value.clone_into(&mut self.event),
+            "data" => {
+                self.data.push_str(value);
+                self.data.push('\n');
+            }
+            "id" if !value.contains('\0') => value.clone_into(&mut self.id),
+            "retry" if !value.is_empty() && value.bytes().all(|octet| octet.is_ascii_digit()) => {
+                self.retry = value.parse().map(Duration::from_millis).ok().or(self.retry);
+            }
+            _ => {}
+        }
+    }
+
+    /// An empty line ends the event, if there is data.
+    fn dispatch(&mut self) {
+        let (event, mut data) = (std::mem::take(&mut self.event), std::mem::take(&mut self.data));
+        if data.pop().is_some() {
+            self.events.push_back(Event { event, data, id: self.id.clone() });
+        }
+    }
+}
+
+const EVENT_BYTES_MAX: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (Vec<Event>, String, Option<Duration>) {
+        let mut decoder = EventDecoder::new(100);
+        pieces.into_iter().for_each(|piece| decoder.feed(piece).unwrap());
+        (decoder.events.into(), decoder.id, decoder.retry)
+    }
+
+    fn event(event: &str, data: &str, id: &str) -> Event {
+        Event { event: event.into(), data: data.into(), id: id.into() }
+    }
+
+    const STREAM: &str = "\u{feff}data: first\r\n\r\n: a comment\nevent: add\rdata:a\rdata: b\r\rid: 7\ndata\n\n\
+        retry: 250\r\nretry: soon\r\nnothing: here\r\n\r\nevent: lost\n\nid: 8\r\ndata:  é\r\n\r\ndata: cut off\n";
+
+    #[test]
+    fn events_do_not_depend_on_how_a_stream_is_cut() {
+        let octets = STREAM.as_bytes();
+        let whole = decode([octets]);
+        let events =
+            [event("", "first", ""), event("add", "a\nb", ""), event("", "", "7"), event("", " é", "8")];
+        assert_eq!(whole, (events.into(), "8".into(), Some(Duration::from_millis(250))));
+        for size in 1..octets.len() {
+            assert_eq!(decode(octets.chunks(size)), whole, "cut into {size}");
+        }
+        for place in 0..octets.len() {
+            assert_eq!(decode([&octets[..place], &octets[place..]]), whole, "cut at {place}");
+        }
+    }
+
+    #[test]
+    fn an_event_has_a_limit_and_a_stream_has_none() {
+        assert_eq!(decode([&b"data: x\n\n"[..]; 100]).0.len(), 100);
+        let mut decoder = EventDecoder::new(100);
+        let outcome = (0..20).try_for_each(|_| decoder.feed(b"data: 0123456789\n"));
+        assert_eq!(outcome, Err(ClientError::EventTooLarge));
+        assert_eq!(EventDecoder::new(100).feed(&[b'a'; 101]), Err(ClientError::EventTooLarge));
+    }
+}

@@ -1,0 +1,233 @@
+//! A client for those who want an answer and no relay: URLs in, responses out.
+//!
+//! It is one value for a whole program, whichever threads its tasks run on: it keeps the idle connections behind a lock,
+//! which is held for no more than taking one. Redirects are not followed, content codings not undone, nothing is kept.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), thruway_client::ClientError> {
+//! use thruway_client::Client;
+//!
+//! let client = Client::new();
+//! let keys = client.get("http://127.0.0.1:8080/keys").send().await?.collect(1 << 20).await?;
+//! let answer = client
+//!     .post("http://127.0.0.1:8080/mcp")
+//!     .field("Content-Type", "application/json")
+//!     .content(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)
+//!     .send()
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+
+// the request
+mod url;
+mod request;
+
+// the exchange
+mod drive;
+
+// the response
+mod response;
+mod events;
+
+mod error;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use thruway_message::{Method, OwnedResponseHead};
+use thruway_net::Stream;
+use tokio::time::timeout;
+
+use crate::{
+    Config, Connection, Error, Pool, PoolConfig, Resolve, ResponseEvent, SystemResolver, UpstreamAddr,
+    connect_any,
+};
+use drive::{Driven, now};
+use url::Url;
+
+pub use error::ClientError;
+pub use events::{Event, Events};
+pub use request::Request;
+pub use response::Response;
+
+/// Sends requests, and keeps connections for the next. Clones share them. To be used within one tokio runtime with I/O
+/// and time.
+#[derive(Clone, Debug)]
+pub struct Client {
+    config: ClientConfig,
+    resolver: Arc<dyn Resolve>,
+    idle: Arc<Idle>,
+}
+
+/// What a client connects to, for how long, and what it keeps.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// For names to be resolved and connections to be made, all addresses together. Default 10 s.
+    pub connect: Duration,
+    /// Connects here, whatever host the URL names: a Unix socket, or a test's server. Default nothing: the URL says it.
+    pub connect_to: Option<UpstreamAddr>,
+    /// Limits and timeouts of an exchange. `total` includes connecting.
+    pub exchange: Config,
+    /// What is kept.
+    pub pool: PoolConfig,
+}
+
+impl Default for ClientConfig {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            connect_to: None,
+            exchange: Config::default(),
+            pool: PoolConfig::default(),
+        }
+    }
+}
+
+/// The idle connections.
+struct Idle(Mutex<Pool<String, Stream>>);
+
+impl Client {
+    /// A client with the defaults.
+    pub fn new() -> Self {
+        Self::with_config(ClientConfig::default())
+    }
+
+    /// A client with other settings.
+    pub fn with_config(config: ClientConfig) -> Self {
+        let idle = Arc::new(Idle(Mutex::new(Pool::new(config.pool))));
+        Self { config, resolver: Arc::new(SystemResolver), idle }
+    }
+
+    /// A client of the Unix socket at `path`; the host of a URL is only what the server is told.
+    pub fn of_unix_socket(path: impl Into<PathBuf>) -> Self {
+        let connect_to = Some(UpstreamAddr::unix(path));
+        Self::with_config(ClientConfig { connect_to, ..ClientConfig::default() })
+    }
+
+    /// Resolves names in another way than the system does.
+    pub fn resolver(mut self, resolver: impl Resolve + 'static) -> Self {
+        self.resolver = Arc::new(resolver);
+        self
+    }
+
+    /// A GET of `url`.
+    pub fn get(&self, url: &str) -> Request<'_> {
+        self.request(Method::Get, url)
+    }
+
+    /// A POST to `url`.
+    pub fn post(&self, url: &str) -> Request<'_> {
+        self.request(Method::Post, url)
+    }
+
+    /// A request of any method.
+    pub fn request(&self, method: Method<'static>, url: &str) -> Request<'_> {
+        Request::new(self, method, url, self.config.exchange.timeouts)
+    }
+
+    /// Closes idle connections that have waited too long or that their servers have closed. Those to the server that is
+    /// asked next are looked at anyway.
+    pub fn sweep(&self) {
+        self.idle.lock().sweep(now());
+    }
+
+    /// How many connections wait to be used again.
+    pub fn idle_connections(&self) -> usize {
+        self.idle.lock().len()
+    }
+
+    async fn execute(&self, request: &Request<'_>) -> Result<Response, ClientError> {
+        let url = Url::parse(&request.url)?;
+        let head = request.head(&url)?;
+        let (started, is_idempotent) = (now(), request.is_idempotent);
+        if let Some(connection) = self.idle.acquire(url.origin) {
+            match self.exchange(request, &url, &head, connection, started).await {
+                Err(error) if error.retry().blames_nobody(true) && error.retry().allows(is_idempotent) => {}
+                outcome => return Ok(outcome?),
+            }
+        }
+        let stream = self.connect(request, &url, started).await?;
+        let connection = Connection::new(stream, &self.config.exchange);
+        Ok(self.exchange(request, &url, &head, connection, started).await?)
+    }
+
+    /// Sends the request on `connection`, and waits for the final head.
+    async fn exchange(
+        &self,
+        request: &Request<'_>,
+        url: &Url<'_>,
+        head: &[u8],
+        connection: Connection<Stream>,
+        started: Duration,
+    ) -> Result<Response, Error> {
+        let mut exchange =
+            connection.start(request.to_send(), started, |output| output.extend_from_slice(head));
+        exchange.set_timeouts(request.timeouts);
+        let mut driven = Driven::new(exchange, request.content.clone());
+        let (head, length) = poll_fn(|cx| {
+            driven.poll_with(cx, |event| match event {
+                ResponseEvent::Final(head, length) => Some((OwnedResponseHead::from(head), length)),
+                _ => None,
+            })
+        })
+        .await?;
+        Ok(Response::new(head, length, driven, self.idle.clone(), url.origin.into()))
+    }
+
+    async fn connect(
+        &self,
+        request: &Request<'_>,
+        url: &Url<'_>,
+        started: Duration,
+    ) -> Result<Stream, ClientError> {
+        let total = request.timeouts.total.unwrap_or(Duration::MAX);
+        let within = self.config.connect.min(total.saturating_sub(now().saturating_sub(started)));
+        let began = now();
+        let addresses = match &self.config.connect_to {
+            Some(address) => vec![address.clone()],
+            None => self.resolve(url, within).await?,
+        };
+        let left = within.saturating_sub(now().saturating_sub(began));
+        let connected = connect_any(&addresses, left).await;
+        connected.map(|(stream, _)| stream).map_err(ClientError::Connect)
+    }
+
+    async fn resolve(&self, url: &Url<'_>, within: Duration) -> Result<Vec<UpstreamAddr>, ClientError> {
+        match timeout(within, self.resolver.resolve(url.authority.host(), url.port())).await {
+            Ok(resolved) => resolved.map_err(|error| ClientError::NameNotResolved(error.kind())),
+            Err(_) => Err(ClientError::NameNotResolved(io::ErrorKind::TimedOut)),
+        }
+    }
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Idle {
+    fn acquire(&self, origin: &str) -> Option<Connection<Stream>> {
+        self.lock().acquire(origin, now())
+    }
+
+    fn release(&self, origin: &str, connection: Connection<Stream>) {
+        self.lock().release(origin, connection, now());
+    }
+
+    /// What the pool does cannot be interrupted half-way by a panic of somebody else.
+    fn lock(&self) -> MutexGuard<'_, Pool<String, Stream>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} idle connections", self.lock().len())
+    }
+}

@@ -1,0 +1,152 @@
+//! A response, and its content as it comes.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use thruway_http1::BodyLength;
+use thruway_message::{FieldLinesBuf, FieldValue, OwnedResponseHead, ResponseHead, StatusCode};
+
+use super::drive::Driven;
+use super::{ClientError, Events, Idle};
+use crate::ResponseEvent;
+
+/// A response whose head has come. Its content comes as fast as it is read; whoever does not want it drops it, and with
+/// it the connection.
+pub struct Response {
+    head: OwnedResponseHead,
+    length: BodyLength,
+    /// `None` when all has come.
+    driven: Option<Driven>,
+    trailers: FieldLinesBuf,
+    idle: Arc<Idle>,
+    origin: Box<str>,
+}
+
+impl Response {
+    pub(super) fn new(
+        head: OwnedResponseHead,
+        length: BodyLength,
+        driven: Driven,
+        idle: Arc<Idle>,
+        origin: Box<str>,
+    ) -> Self {
+        let trailers = FieldLinesBuf::new();
+        let mut response = Self { head, length, driven: Some(driven), trailers, idle, origin };
+        if length == BodyLength::NONE {
+            response.release();
+        }
+        response
+    }
+
+    /// The head.
+    pub fn head(&self) -> ResponseHead<'_> {
+        self.head.as_head()
+    }
+
+    /// The status code.
+    pub fn status(&self) -> StatusCode {
+        self.head().status
+    }
+
+    /// The value of the first field line named `name`, in any case.
+    pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
+        self.head().field(name)
+    }
+
+    /// The next piece of content, never empty; `None` at its end.
+    ///
+    /// # Errors
+    /// The exchange failed: what came is not all.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost if the future is dropped.
+    pub async fn next(&mut self) -> Option<Result<Bytes, ClientError>> {
+        self.read_with(Bytes::copy_from_slice).await.transpose()
+    }
+
+    /// All of the content, if that is at most `limit_bytes`.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next), and [`ClientError::ContentTooLarge`].
+    ///
+    /// # Cancel safety
+    /// The content is lost if the future is dropped.
+    pub async fn collect(mut self, limit_bytes: usize) -> Result<Bytes, ClientError> {
+        let announced = self.length.octets().unwrap_or(0);
+        if announced > limit_bytes as u64 {
+            return Err(ClientError::ContentTooLarge);
+        }
+        let mut all = BytesMut::new();
+        let mut take = |content: &[u8]| {
+            let fits = all.len() + content.len() <= limit_bytes;
+            if fits {
+                all.extend_from_slice(content);
+            }
+            fits
+        };
+        while let Some(fits) = self.read_with(&mut take).await? {
+            if !fits {
+                return Err(ClientError::ContentTooLarge);
+            }
+        }
+        Ok(all.freeze())
+    }
+
+    /// Reads the content as a stream of events.
+    pub fn events(self) -> Events {
+        Events::new(self)
+    }
+
+    /// The trailer section, once the content has been read to its end.
+    pub const fn trailers(&self) -> &FieldLinesBuf {
+        &self.trailers
+    }
+
+    /// Gives the next piece of content to `take`, and returns what that returns; `None` at the end.
+    pub(super) async fn read_with<R>(
+        &mut self,
+        mut take: impl FnMut(&[u8]) -> R,
+    ) -> Result<Option<R>, ClientError> {
+        poll_fn(|cx| self.poll_with(cx, &mut take)).await
+    }
+
+    fn poll_with<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: &mut impl FnMut(&[u8]) -> R,
+    ) -> Poll<Result<Option<R>, ClientError>> {
+        let Some(driven) = &mut self.driven else { return Poll::Ready(Ok(None)) };
+        let trailers = &mut self.trailers;
+        let outcome = driven.poll_with(cx, |event| match event {
+            ResponseEvent::Content(content) => Some(Some(take(content))),
+            ResponseEvent::End(lines) => {
+                lines.iter().for_each(|line| trailers.append_line(line));
+                Some(None)
+            }
+            ResponseEvent::Interim(_) | ResponseEvent::Final(..) | ResponseEvent::Tunnel(_) => None,
+        });
+        match outcome {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Ok(Some(taken))) => return Poll::Ready(Ok(Some(taken))),
+            Poll::Ready(Ok(None)) => self.release(),
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+        }
+        Poll::Ready(Ok(None))
+    }
+
+    /// All has come: the connection waits for the next request, if it may.
+    fn release(&mut self) {
+        if let Some(connection) = self.driven.take().and_then(|driven| driven.exchange.finish()) {
+            self.idle.release(&self.origin, connection);
+        }
+    }
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response").field("head", &self.head()).finish_non_exhaustive()
+    }
+}

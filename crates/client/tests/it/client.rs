@@ -1,0 +1,319 @@
+//! The client: URLs in, responses out.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use thruway_client::{
+    Client, ClientConfig, ClientError, Config, ConnectError, Error, Resolve, Resolving, Side, Timeouts,
+    UpstreamAddr,
+};
+use thruway_message::Method;
+use thruway_testkit::upstream::{self, Listening, Upstream};
+
+use crate::sockets::run;
+
+/// A server that answers each request, head and content, with what `answer` says. Ends with the process.
+fn serve(answer: impl Fn(&str) -> String + Clone + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            let answer = answer.clone();
+            thread::spawn(move || {
+                while let Some(request) = read_request(&mut connection) {
+                    connection.write_all(answer(&request).as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    format!("http://{address}")
+}
+
+fn read_request(connection: &mut TcpStream) -> Option<String> {
+    let mut octets = Vec::new();
+    while !octets.ends_with(b"\r\n\r\n") {
+        octets.push(0);
+        connection.read_exact(octets.last_mut().map(std::slice::from_mut)?).ok()?;
+    }
+    let head = String::from_utf8(octets).unwrap();
+    let length = head.split("Content-Length: ").nth(1).and_then(|rest| rest.lines().next());
+    let mut content = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    connection.read_exact(&mut content).unwrap();
+    Some(head + str::from_utf8(&content).unwrap())
+}
+
+fn ok(content: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nX-Kind: test\r\nContent-Length: {}\r\n\r\n{content}", content.len())
+}
+
+fn url(listening: &Listening) -> String {
+    format!("http://{}/", listening.address)
+}
+
+fn with_timeouts(timeouts: Timeouts) -> Client {
+    let exchange = Config { timeouts, ..Config::default() };
+    Client::with_config(ClientConfig { exchange, ..ClientConfig::default() })
+}
+
+fn assert_can_be_sent_between_threads<T: Send>(_: &T) {}
+
+#[test]
+fn requests_are_written_as_the_builder_says() {
+    run(async {
+        let base = serve(ok);
+        let host = base.trim_start_matches("http://").to_owned();
+        let client = Client::new();
+        let sending = client.get(&format!("{base}?q=1#fragment")).field("X-A", "b").send();
+        assert_can_be_sent_between_threads(&sending);
+        let response = sending.await.unwrap();
+        assert_eq!(
+            (response.status().as_u16(), response.field("x-kind").unwrap().as_bytes()),
+            (200, &b"test"[..])
+        );
+        let echoed = response.collect(1000).await.unwrap();
+        assert_eq!(echoed, format!("GET /?q=1 HTTP/1.1\r\nHost: {host}\r\nX-A: b\r\n\r\n"));
+        let response = client.post(&format!("{base}/path")).content("hello").send().await.unwrap();
+        let collecting = response.collect(1000);
+        assert_can_be_sent_between_threads(&collecting);
+        let echoed = collecting.await.unwrap();
+        assert_eq!(echoed, format!("POST /path HTTP/1.1\r\nHost: {host}\r\nContent-Length: 5\r\n\r\nhello"));
+        assert_can_be_sent_between_threads(&client.get(&base).send().await.unwrap().events().next());
+        let deleted = client.request(Method::Delete, &base).send().await.unwrap();
+        assert!(deleted.collect(1000).await.unwrap().starts_with(b"DELETE / "));
+        assert_eq!(client.idle_connections(), 1);
+    });
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_before_anything_is() {
+    run(async {
+        let client = Client::new();
+        for (request, expected) in [
+            (client.get("nowhere"), ClientError::UrlInvalid),
+            (client.get("https://a.example/"), ClientError::SchemeNotSupported),
+            (
+                client.get("http://a.example/a b"),
+                ClientError::RequestInvalid(thruway_http1::Error::RequestTargetInvalid),
+            ),
+            (
+                client.get("http://a/").field("X", "a\r\nEvil: 1"),
+                ClientError::FieldInvalid(thruway_message::InvalidFieldLine::Value),
+            ),
+            (
+                client.get("http://a/").field("content-LENGTH", "1").field("X", "y"),
+                ClientError::FieldInvalid(thruway_message::InvalidFieldLine::Name),
+            ),
+        ] {
+            let error = request.send().await.unwrap_err();
+            assert_eq!((&error, error.side()), (&expected, Side::Client));
+        }
+    });
+}
+
+#[test]
+fn large_content_goes_both_ways() {
+    run(async {
+        let base = serve(|request| ok(request.split_once("\r\n\r\n").unwrap().1));
+        let content = "0123456789".repeat(500_000);
+        let response = Client::new().post(&base).content(content.clone()).send().await.unwrap();
+        assert!(response.collect(usize::MAX).await.unwrap() == content);
+    });
+}
+
+#[test]
+fn content_is_read_piece_by_piece_or_up_to_a_limit() {
+    run(async {
+        let base = serve(|_| ok("0123456789"));
+        let client = Client::new();
+        let mut response = client.get(&base).send().await.unwrap();
+        let mut all = Vec::new();
+        while let Some(piece) = response.next().await {
+            all.extend_from_slice(&piece.unwrap());
+        }
+        assert_eq!(all, b"0123456789");
+        assert!(response.next().await.is_none());
+        let response = client.get(&base).send().await.unwrap();
+        assert_eq!(response.collect(9).await, Err(ClientError::ContentTooLarge));
+        assert_eq!(client.idle_connections(), 0, "what was not read is not used again");
+        let until_close = upstream::speaks_http10().listen();
+        let response = client.get(&url(&until_close)).send().await.unwrap();
+        assert_eq!(response.collect(1).await, Err(ClientError::ContentTooLarge));
+    });
+}
+
+#[test]
+fn trailers_come_after_the_content() {
+    run(async {
+        let base = serve(|_| {
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nDigest: x\r\n\r\n".into()
+        });
+        let mut response = Client::new().get(&base).send().await.unwrap();
+        while response.next().await.is_some() {}
+        assert_eq!(response.trailers().field("digest").unwrap(), "x");
+    });
+}
+
+#[test]
+fn an_idempotent_request_is_sent_once_more_when_its_connection_was_closed_for_being_idle() {
+    run(async {
+        let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
+        let client = Client::new();
+        for _ in 0..3 {
+            let response = client.get(&url(&listening)).send().await.unwrap();
+            assert_eq!(response.collect(10).await.unwrap(), "ok");
+        }
+        assert_eq!((listening.connections(), listening.requests()), (3, 5));
+    });
+}
+
+#[test]
+fn a_request_that_is_not_idempotent_is_never_sent_twice_unless_the_caller_allows_it() {
+    run(async {
+        let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
+        let client = Client::new();
+        let post = || client.post(&url(&listening)).send();
+        assert_eq!(post().await.unwrap().collect(10).await.unwrap(), "ok");
+        assert_eq!(post().await.unwrap_err(), ClientError::Exchange(Error::ClosedBeforeResponse));
+        assert_eq!((listening.connections(), listening.requests()), (1, 2));
+        assert_eq!(post().await.unwrap().collect(10).await.unwrap(), "ok");
+        let allowed = client.post(&url(&listening)).idempotent(true).send().await.unwrap();
+        assert_eq!(allowed.collect(10).await.unwrap(), "ok");
+        assert_eq!((listening.connections(), listening.requests()), (3, 5));
+    });
+}
+
+#[test]
+fn a_request_that_brings_a_server_down_is_not_sent_again() {
+    run(async {
+        let listening = upstream::closes_without_an_answer().listen();
+        let error = Client::new().get(&url(&listening)).send().await.unwrap_err();
+        assert_eq!((&error, error.side()), (&Error::ClosedBeforeResponse.into(), Side::Upstream));
+        assert_eq!(listening.requests(), 1);
+    });
+}
+
+/// Whatever failed on a connection that had been used before was tried again, time after time that had run out too.
+#[test]
+fn only_an_idle_connection_that_ends_is_replaced() {
+    run(async {
+        let silent = Upstream { proper_answers: 1, ..upstream::accepts_and_says_nothing() }.listen();
+        let client = with_timeouts(Timeouts { head: Duration::from_millis(20), ..Timeouts::default() });
+        assert!(client.get(&url(&silent)).send().await.unwrap().collect(10).await.is_ok());
+        assert_eq!(client.get(&url(&silent)).send().await.unwrap_err(), Error::HeadTimedOut.into());
+        assert_eq!((silent.connections(), silent.requests()), (1, 2));
+    });
+}
+
+#[test]
+fn deadlines_are_kept() {
+    run(async {
+        let short = Duration::from_millis(20);
+        let silent = upstream::accepts_and_says_nothing().listen();
+        let client = with_timeouts(Timeouts { head: short, ..Timeouts::default() });
+        let error = client.get(&url(&silent)).send().await.unwrap_err();
+        assert_eq!(error, Error::HeadTimedOut.into());
+        assert_eq!(silent.requests(), 1);
+        let total = Timeouts { total: Some(short), ..Timeouts::default() };
+        let error = Client::new().get(&url(&silent)).timeouts(total).send().await.unwrap_err();
+        assert_eq!(error, Error::TimedOut.into());
+
+        let stalling = upstream::stalls_in_content().listen();
+        let client = with_timeouts(Timeouts { content_idle: short, ..Timeouts::default() });
+        let mut response = client.get(&url(&stalling)).send().await.unwrap();
+        assert_eq!(response.next().await, Some(Ok("four".into())));
+        assert_eq!(response.next().await, Some(Err(Error::ContentTimedOut.into())));
+    });
+}
+
+#[test]
+fn nobody_there_is_said_of_every_address() {
+    run(async {
+        let refused = upstream::refuses();
+        let error = Client::new().get(&format!("http://{refused}/")).send().await.unwrap_err();
+        let ClientError::Connect(failures) = &error else { panic!("{error}") };
+        let failures: Vec<_> = failures.iter().collect();
+        assert_eq!(failures, [(&UpstreamAddr::from(refused), ConnectError::Refused)]);
+        let error = Client::new().get("http://name.invalid/").send().await.unwrap_err();
+        assert!(matches!(error, ClientError::NameNotResolved(_)), "{error}");
+    });
+}
+
+/// Knows one name, with an address at which nobody is before the right one.
+#[derive(Debug)]
+struct Fixed(SocketAddr);
+
+impl Resolve for Fixed {
+    fn resolve<'a>(&'a self, host: &'a str, _: u16) -> Resolving<'a> {
+        assert_eq!(host, "backend.example");
+        let addresses = [upstream::refuses(), self.0].map(UpstreamAddr::from);
+        Box::pin(async move { Ok(addresses.into()) })
+    }
+}
+
+#[test]
+fn a_resolver_of_its_own_says_where_a_name_is() {
+    run(async {
+        let listening = upstream::answers_properly().listen();
+        let client = Client::new().resolver(Fixed(listening.address));
+        let response = client.get("http://backend.example/").send().await.unwrap();
+        assert_eq!(response.collect(10).await.unwrap(), "ok");
+    });
+}
+
+#[test]
+fn a_client_of_a_unix_socket_needs_no_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    run(async {
+        let listener = tokio::net::UnixListener::bind(&path).unwrap();
+        let client = Client::of_unix_socket(&path);
+        let asking = client.get("http://anything.example/").send();
+        let answering = async {
+            let (accepted, _) = listener.accept().await.unwrap();
+            accepted.writable().await.unwrap();
+            accepted.try_write(upstream::PROPER.as_bytes()).unwrap();
+            accepted
+        };
+        let (response, _accepted) = tokio::join!(asking, answering);
+        assert_eq!(response.unwrap().collect(10).await.unwrap(), "ok");
+    });
+}
+
+#[test]
+fn a_dropped_request_or_response_does_not_leave_its_connection_behind() {
+    run(async {
+        let silent = upstream::accepts_and_says_nothing().listen();
+        let client = Client::new();
+        let request = client.get(&url(&silent)).send();
+        assert!(tokio::time::timeout(Duration::from_millis(20), request).await.is_err());
+        let stalling = upstream::stalls_in_content().listen();
+        drop(client.get(&url(&stalling)).send().await.unwrap());
+        assert_eq!(client.idle_connections(), 0);
+    });
+}
+
+#[test]
+fn events_are_read_as_they_come() {
+    run(async {
+        let base = serve(|_| {
+            let stream = "retry: 100\n\nid: 1\ndata: a\n\nevent: b\r\ndata: c\r\n\r\ndata: cut off";
+            format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n{stream}",
+                stream.len()
+            )
+        });
+        let client = Client::new();
+        let mut events = client.get(&base).send().await.unwrap().events();
+        let first = events.next().await.unwrap().unwrap();
+        assert_eq!((first.event.as_str(), first.data.as_str(), first.id.as_str()), ("", "a", "1"));
+        let second = events.next().await.unwrap().unwrap();
+        assert_eq!((second.event.as_str(), second.data.as_str(), second.id.as_str()), ("b", "c", "1"));
+        assert_eq!(events.next().await, None);
+        assert_eq!((events.retry(), events.last_event_id()), (Some(Duration::from_millis(100)), "1"));
+        assert_eq!(client.idle_connections(), 1);
+        let mut events = client.get(&base).send().await.unwrap().events().event_bytes_max(3);
+        assert_eq!(events.next().await, Some(Err(ClientError::EventTooLarge)));
+    });
+}
