@@ -58,14 +58,14 @@ impl Selection {
                 let places = (0..servers.len()).map(|n| start.wrapping_add(n) % servers.len());
                 places
                     .filter(|&place| servers[place].weight > 0 && may_be(place))
-                    .min_by(|&a, &b| is_busier(&servers[a], &servers[b]))
+                    .min_by(|&a, &b| compare_load(&servers[a], &servers[b]))
             }
         }
     }
 }
 
 /// Compares requests for each unit of weight, without dividing.
-fn is_busier(a: &Server, b: &Server) -> std::cmp::Ordering {
+fn compare_load(a: &Server, b: &Server) -> std::cmp::Ordering {
     let load = |of: &Server, other: &Server| of.in_flight() as u64 * u64::from(other.weight);
     load(a, b).cmp(&load(b, a))
 }
