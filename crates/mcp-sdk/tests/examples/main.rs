@@ -10,7 +10,7 @@ use thruway_mcp_sdk::schema::ClientCapabilities;
 use thruway_mcp_sdk::{LocalClient, McpServer, Revision};
 use tower_service::Service;
 
-use programs::{booking, calculator, mcp_in_axum, notes};
+use programs::{booking, calculator, mcp_in_axum, notes, words};
 
 /// A client of each era, with a user who says yes to everything.
 async fn clients(server: &McpServer) -> [LocalClient; 2] {
@@ -70,6 +70,25 @@ async fn notes_become_resources() {
         let refused = call(&mut client, "write", json!({"name": "../etc", "text": ""})).await;
         assert_eq!(refused["isError"], true);
     }
+}
+
+#[tokio::test]
+async fn words_are_counted_and_found() {
+    for mut client in clients(&words::server()).await {
+        let arguments = json!({"text": "a fine word", "letters_min": 2});
+        let result = call(&mut client, "count_words", arguments).await;
+        assert_eq!(result["structuredContent"], json!({"words": 2}));
+        let result = call(&mut client, "longest_word", json!({"texts": ["a fine", "longer word", ""]})).await;
+        assert_eq!(result["content"][0]["text"], "longer");
+        let refused = call(&mut client, "longest_word", json!({"texts": [" "]})).await;
+        assert_eq!(
+            (&refused["isError"], &refused["content"][0]["text"]),
+            (&json!(true), &json!("there is no word"))
+        );
+        let refused = call(&mut client, "longest_word", json!({"texts": []})).await;
+        assert_eq!(refused["isError"], true);
+    }
+    assert_eq!(words::count_words("without a server", 0).0.words, 3);
 }
 
 #[tokio::test]

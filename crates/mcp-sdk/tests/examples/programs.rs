@@ -8,3 +8,5 @@ pub(crate) mod calculator;
 pub(crate) mod mcp_in_axum;
 #[path = "../../examples/notes.rs"]
 pub(crate) mod notes;
+#[path = "../../examples/words.rs"]
+pub(crate) mod words;
