@@ -9,13 +9,15 @@ struct Row {
     package: &'static str,
     /// Packages of this workspace; [`ALL`] for those who only drive and test the others.
     ours: &'static [&'static str],
-    /// Packages of others: protocol crates have neither sockets nor clocks, and few dependencies at all.
+    /// Packages of others.
     others: Others,
 }
 
 enum Others {
     Any,
     Only(&'static [&'static str]),
+    /// The same, and `std` neither: protocol crates have no sockets and no clocks.
+    OnlyWithoutStd(&'static [&'static str]),
 }
 
 const fn row(package: &'static str, ours: &'static [&'static str], others: Others) -> Row {
@@ -26,17 +28,25 @@ const ALL: &[&str] = &["*"];
 
 const TABLE: &[Row] = &[
     // protocol
-    row("thruway-message", &[], Others::Only(&["memchr"])),
-    row("thruway-http1", &["thruway-message"], Others::Only(&["itoa", "memchr"])),
-    row("thruway-mcp", &["thruway-message"], Others::Only(&["base64", "serde", "serde_json"])),
+    row("thruway-message", &[], Others::OnlyWithoutStd(&["memchr"])),
+    row("thruway-http1", &["thruway-message"], Others::OnlyWithoutStd(&["itoa", "memchr"])),
+    row("thruway-mcp", &["thruway-message"], Others::OnlyWithoutStd(&["base64", "serde", "serde_json"])),
     // engine
     row("thruway-net", &[], Others::Any),
     row("thruway-server", &["thruway-message", "thruway-http1", "thruway-net"], Others::Any),
     row("thruway-client", &["thruway-message", "thruway-http1", "thruway-net"], Others::Any),
     // products
+    row("thruway-mcp-macros", &[], Others::Only(&["proc-macro2", "quote", "syn"])),
     row(
         "thruway-mcp-sdk",
-        &["thruway-message", "thruway-mcp", "thruway-server", "thruway-client", "thruway-net"],
+        &[
+            "thruway-message",
+            "thruway-mcp",
+            "thruway-mcp-macros",
+            "thruway-server",
+            "thruway-client",
+            "thruway-net",
+        ],
         Others::Any,
     ),
     row(
@@ -89,7 +99,7 @@ fn check_package(tree: &Tree, path: &str, manifest: &Manifest) -> Vec<Finding> {
             refuse(name);
         }
     }
-    if matches!(row.others, Others::Only(_)) {
+    if matches!(row.others, Others::OnlyWithoutStd(_)) {
         findings.extend(check_no_std(tree, path));
     }
     findings
@@ -104,7 +114,7 @@ impl Row {
         }
         match self.others {
             Others::Any => true,
-            Others::Only(names) => names.contains(&name),
+            Others::Only(names) | Others::OnlyWithoutStd(names) => names.contains(&name),
         }
     }
 }
@@ -157,6 +167,8 @@ mod tests {
         assert_eq!(finds("thruway-message", "[dependencies]\ntokio = \"1\""), 1);
         assert_eq!(finds("thruway-message", "[target.'cfg(unix)'.dependencies]\nlibc = \"1\""), 1);
         assert_eq!(finds("thruway-net", "[build-dependencies]\nthruway-server = \"1\""), 1);
+        assert_eq!(finds("thruway-mcp-macros", "[dependencies]\nsyn = \"3\""), 0);
+        assert_eq!(finds("thruway-mcp-macros", "[dependencies]\nserde = \"1\""), 1);
         assert_eq!(finds("thruway-new", ""), 1);
     }
 

@@ -11,6 +11,10 @@ use super::HandlerError;
 use crate::json_schema;
 
 /// What can be made into an answer of the kind `O`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no answer: it cannot be made into `{O}`",
+    note = "a value with a schema is returned as `Structured<T>`, another as a `String`; either may be in a `Result`"
+)]
 pub trait IntoAnswer<O> {
     /// The JSON Schema of what is answered, if the type has one.
     fn output_schema() -> Option<JsonObject> {

@@ -1,6 +1,7 @@
 //! A server: what it is, what it offers, and how that changes while it runs.
 
 mod changes;
+mod offer;
 mod options;
 
 use std::fmt;
@@ -25,6 +26,7 @@ use crate::session::Sessions;
 use crate::tasks::{TaskSupport, Tasks};
 
 pub(crate) use changes::{Change, Changes, Subscription};
+pub use offer::Offer;
 pub use options::{LegacySessions, McpServerOptions};
 
 /// An MCP server. Clones are the same server.
@@ -73,6 +75,16 @@ impl McpServer {
             tasks,
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Offers what knows by itself how: [a function with `#[tool]`](crate::tool), or another [`Offer`].
+    ///
+    /// # Panics
+    /// It cannot be offered as it is: a schema is invalid, for instance.
+    #[must_use]
+    pub fn with(self, offer: impl Offer) -> Self {
+        expect(self.add(offer));
+        self
     }
 
     /// Offers a tool.
@@ -205,6 +217,14 @@ impl McpServer {
         let layer: Arc<dyn Layer> = Arc::new(layer);
         self.shared.change(|registry| registry.layers.push(layer.clone()));
         self
+    }
+
+    /// Offers [a function with `#[tool]`](crate::tool), or another [`Offer`], in the place of what has the same name.
+    ///
+    /// # Errors
+    /// It cannot be offered as it is: a schema is invalid, for instance.
+    pub fn add(&self, offer: impl Offer) -> Result<(), RegistrationError> {
+        offer.offer(self)
     }
 
     /// Offers a tool, or another in the place of one with the same name.

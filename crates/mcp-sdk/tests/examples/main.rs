@@ -13,7 +13,7 @@ use thruway_mcp_sdk::{LocalClient, McpServer, Revision};
 use thruway_testkit::scene::Scene;
 use tower_service::Service;
 
-use programs::{booking, calculator, guarded, layers, library, mcp_in_axum, notes, report};
+use programs::{booking, calculator, guarded, layers, library, mcp_in_axum, notes, report, words};
 
 /// A client of each era, with a user who says yes to everything.
 async fn clients(server: &McpServer) -> [LocalClient; 2] {
@@ -89,6 +89,25 @@ async fn a_layer_lets_as_many_calls_through_as_are_paid_for() {
         (&refused["isError"], &refused["content"][0]["text"]),
         (&json!(true), &json!("the quota is used up"))
     );
+}
+
+#[tokio::test]
+async fn words_are_counted_and_found() {
+    for mut client in clients(&words::server()).await {
+        let arguments = json!({"text": "a fine word", "letters_min": 2});
+        let result = call(&mut client, "count_words", arguments).await;
+        assert_eq!(result["structuredContent"], json!({"words": 2}));
+        let result = call(&mut client, "longest_word", json!({"texts": ["a fine", "longer word", ""]})).await;
+        assert_eq!(result["content"][0]["text"], "longer");
+        let refused = call(&mut client, "longest_word", json!({"texts": [" "]})).await;
+        assert_eq!(
+            (&refused["isError"], &refused["content"][0]["text"]),
+            (&json!(true), &json!("there is no word"))
+        );
+        let refused = call(&mut client, "longest_word", json!({"texts": []})).await;
+        assert_eq!(refused["isError"], true);
+    }
+    assert_eq!(words::count_words("without a server", 0).0.words, 3);
 }
 
 #[tokio::test]

@@ -16,3 +16,5 @@ pub(crate) mod layers;
 pub(crate) mod notes;
 #[path = "../../examples/report.rs"]
 pub(crate) mod report;
+#[path = "../../examples/words.rs"]
+pub(crate) mod words;

@@ -20,6 +20,7 @@ mod tasks;
 // what servers offer, in both eras
 mod lists;
 mod tools;
+mod tool_attribute;
 
 // the legacy era over HTTP
 mod layers;

@@ -1,0 +1,64 @@
+//! What a tool says of itself.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
+use syn::{Expr, ExprLit, ItemFn, Lit, Meta};
+
+use crate::attribute::Attribute;
+
+/// An expression that is the definition of the tool.
+pub(crate) fn definition(attribute: &Attribute, function: &ItemFn) -> TokenStream {
+    let own_name = function.sig.ident.unraw().to_string();
+    let name = attribute.name.as_ref().map_or_else(|| own_name.to_token_stream(), ToTokens::to_token_stream);
+    let title = attribute.title.iter();
+    let description = attribute.description.as_ref().map(ToTokens::to_token_stream);
+    let description = description.or_else(|| documentation(&function.attrs)).into_iter();
+    let annotations = annotations(attribute).into_iter();
+    quote! {
+        ::thruway_mcp_sdk::schema::Tool::new(#name)
+            #(.with_title(#title))*
+            #(.with_description(#description))*
+            #(.with_annotations(#annotations))*
+    }
+}
+
+/// How the tool behaves, if the author says anything about it.
+fn annotations(attribute: &Attribute) -> Option<TokenStream> {
+    let hints = [
+        ("read_only_hint", &attribute.read_only),
+        ("destructive_hint", &attribute.destructive),
+        ("idempotent_hint", &attribute.idempotent),
+        ("open_world_hint", &attribute.open_world),
+    ];
+    let said: Vec<_> = hints
+        .into_iter()
+        .filter_map(|(name, hint)| Some((Ident::new(name, Span::call_site()), hint.as_ref()?)))
+        .map(|(name, hint)| quote!(#name: ::core::option::Option::Some(#hint)))
+        .collect();
+    let others = quote!(..::core::default::Default::default());
+    (!said.is_empty()).then(|| quote!(::thruway_mcp_sdk::schema::ToolAnnotations { #(#said,)* #others }))
+}
+
+/// The documentation without the blank that its lines begin with. A line may also be an `include_str!`, which only the
+/// compiler can put together with the others.
+fn documentation(attributes: &[syn::Attribute]) -> Option<TokenStream> {
+    let lines: Vec<TokenStream> = attributes
+        .iter()
+        .filter_map(|attribute| match &attribute.meta {
+            Meta::NameValue(line) if line.path.is_ident("doc") => Some(without_blank(&line.value)),
+            _ => None,
+        })
+        .collect();
+    (!lines.is_empty()).then(|| quote!(::core::concat!(#(#lines, "\n"),*).trim()))
+}
+
+fn without_blank(line: &Expr) -> TokenStream {
+    match line {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
+            let text = text.value();
+            text.strip_prefix(' ').unwrap_or(&text).to_token_stream()
+        }
+        other => other.to_token_stream(),
+    }
+}

@@ -1,0 +1,154 @@
+//! What is written in the place of a function with `#[tool]`: the function as it is, a type of its name, and how a server
+//! offers it.
+//!
+//! The type has braces, so that it takes the function's name among types and not among values: there, the function is.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Ident, ItemFn, ReturnType};
+
+use crate::attribute::Attribute;
+use crate::definition::definition;
+use crate::function::{Function, Input};
+use crate::parameter::{Kind, Member, Told};
+use crate::rule::{Broken, Rule};
+
+/// Makes a tool of a function. What is wrong is said by the compiler, in the place where it is.
+pub(crate) fn tool(attribute: TokenStream, item: &TokenStream) -> TokenStream {
+    let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else {
+        let error = Rule::NoFunction.at(item).into_compile_error();
+        return quote!(#error #item);
+    };
+    let offered = offered(attribute, &mut function).unwrap_or_else(syn::Error::into_compile_error);
+    // The function is there in any case, so that nothing is reported that is not wrong.
+    quote!(#function #offered)
+}
+
+/// What is written beside a function, whose parameters lose the attributes that are not for the compiler.
+pub(crate) fn offered(attribute: TokenStream, function: &mut ItemFn) -> syn::Result<TokenStream> {
+    let mut broken = Broken::default();
+    let attribute = broken.note(syn::parse2(attribute)).unwrap_or_default();
+    let taken = broken.note(Function::take(function)).unwrap_or_default();
+    broken.or_else(|| offer(&attribute, &taken, function))
+}
+
+/// The type, and how it is offered.
+fn offer(attribute: &Attribute, taken: &Function, function: &ItemFn) -> TokenStream {
+    let (name, visibility) = (&function.sig.ident, &function.vis);
+    let conditions: Vec<_> = function.attrs.iter().filter(|other| other.path().is_ident("cfg")).collect();
+    let documentation = format!("The tool that [`{0}`](fn@{0}) is.", name.unraw());
+    let arguments = arguments(&taken.input, name);
+    let definition = definition(attribute, function);
+    let scopes = scopes(attribute);
+    let added = added(attribute, taken, function);
+    quote! {
+        #(#conditions)*
+        #[doc = #documentation]
+        #[allow(non_camel_case_types, reason = "it has the name of a function")]
+        #[derive(Clone, Copy, Debug)]
+        #visibility struct #name {}
+
+        #(#conditions)*
+        const _: () = {
+            #arguments
+
+            impl ::thruway_mcp_sdk::Offer for #name {
+                fn offer(
+                    self,
+                    __server: &::thruway_mcp_sdk::McpServer,
+                ) -> ::core::result::Result<(), ::thruway_mcp_sdk::RegistrationError> {
+                    let __definition = #definition;
+                    #scopes
+                    #added
+                }
+            }
+        };
+    }
+}
+
+/// The type that the arguments are read as, unless the author wrote one.
+fn arguments(input: &Input, title: &Ident) -> Option<TokenStream> {
+    let Input::Members(members) = input else { return None };
+    let title = title.unraw().to_string();
+    let members = members.iter().map(|Member { attributes, name, kind }| {
+        let kind = &kind.owned;
+        quote!(#(#attributes)* #name: #kind)
+    });
+    Some(quote! {
+        #[derive(::thruway_mcp_sdk::expansion::serde::Deserialize, ::thruway_mcp_sdk::expansion::schemars::JsonSchema)]
+        #[serde(crate = "::thruway_mcp_sdk::expansion::serde")]
+        #[schemars(crate = "::thruway_mcp_sdk::expansion::schemars", rename = #title)]
+        struct __Arguments {
+            #(#members,)*
+        }
+    })
+}
+
+/// Scopes come before the tool, which nobody may call without them.
+fn scopes(attribute: &Attribute) -> Option<TokenStream> {
+    let scopes = attribute.scopes.as_ref()?;
+    Some(quote! {
+        let _ = ::thruway_mcp_sdk::McpServer::require_scopes(
+            ::core::clone::Clone::clone(__server),
+            __definition.name.as_str(),
+            [#scopes],
+        );
+    })
+}
+
+/// Adds the tool to the server.
+fn added(attribute: &Attribute, taken: &Function, function: &ItemFn) -> TokenStream {
+    let handler = handler(taken, function);
+    match &attribute.task_support {
+        None => quote!(::thruway_mcp_sdk::McpServer::add_tool(__server, __definition, #handler)),
+        Some(support) => {
+            quote!(::thruway_mcp_sdk::McpServer::add_task_tool(__server, __definition, #support, #handler))
+        }
+    }
+}
+
+/// A closure that calls the function. Of an `async` one, it keeps what the function is lent until that is done.
+fn handler(taken: &Function, function: &ItemFn) -> TokenStream {
+    let input = match &taken.input {
+        Input::None => quote!(::thruway_mcp_sdk::NoInput),
+        Input::Members(_) => quote!(__Arguments),
+        Input::Whole(kind) => kind.owned.clone(),
+    };
+    let answer = answer(taken, function);
+    match (taken.told, function.sig.asyncness) {
+        (Some(Told::Call), _) => quote!(|__input: #input, __told: &::thruway_mcp_sdk::Call<'_>| #answer),
+        (None, None) => quote!(|__input: #input| #answer),
+        _ => quote!(|__input: #input, __told: ::thruway_mcp_sdk::Context| async move { #answer }),
+    }
+}
+
+/// Calls the function. That its answer can be one is said in the place of its type: there, the compiler says if it is not.
+fn answer(taken: &Function, function: &ItemFn) -> TokenStream {
+    let mut values = match &taken.input {
+        Input::None => Vec::new(),
+        Input::Members(members) => members.iter().map(value_of_member).collect(),
+        Input::Whole(kind) => vec![value(kind, &quote!(__input))],
+    };
+    if taken.told.is_some() {
+        values.push(quote!(__told));
+    }
+    let mut name = function.sig.ident.clone();
+    let place = match &function.sig.output {
+        ReturnType::Default => name.span(),
+        ReturnType::Type(_, kind) => kind.span(),
+    };
+    name.set_span(place.resolved_at(name.span()));
+    let place = place.resolved_at(Span::call_site());
+    let awaited = function.sig.asyncness.map(|_| quote_spanned!(place=> .await));
+    quote_spanned!(place=> ::thruway_mcp_sdk::expansion::answer(#name(#(#values),*) #awaited))
+}
+
+fn value_of_member(Member { name, kind, .. }: &Member) -> TokenStream {
+    value(kind, &quote!(__input.#name))
+}
+
+fn value(kind: &Kind, place: &TokenStream) -> TokenStream {
+    if kind.is_lent { quote!(&#place) } else { place.clone() }
+}

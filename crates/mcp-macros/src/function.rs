@@ -1,0 +1,89 @@
+//! A function that is a tool: what it takes and what it is told.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::{ItemFn, Safety, Signature};
+
+use crate::parameter::{Kind, Member, Parameter, Told};
+use crate::rule::{Broken, Rule};
+
+/// What was read of a function.
+#[derive(Default)]
+pub(crate) struct Function {
+    pub(crate) input: Input,
+    pub(crate) told: Option<Told>,
+}
+
+/// What a tool is called with.
+#[derive(Default)]
+pub(crate) enum Input {
+    /// Whatever.
+    #[default]
+    None,
+    /// An object with these members.
+    Members(Vec<Member>),
+    /// What is read as this type.
+    Whole(Kind),
+}
+
+/// A parameter and where it stands.
+type Placed = (Parameter, TokenStream);
+
+impl Function {
+    /// Reads a function, and takes the attributes from its parameters that the compiler does not know.
+    pub(crate) fn take(item: &mut ItemFn) -> syn::Result<Self> {
+        let mut broken = Broken::default();
+        broken.note(check_signature(&item.sig));
+        let mut parameters: Vec<Placed> = Vec::new();
+        for parameter in &mut item.sig.inputs {
+            let taken = broken.note(Parameter::take(parameter));
+            parameters.extend(taken.map(|taken| (taken, parameter.to_token_stream())));
+        }
+        let is_async = item.sig.asyncness.is_some();
+        let told = broken.note(take_told(&mut parameters, is_async)).flatten();
+        let input = broken.note(input(parameters)).unwrap_or_default();
+        broken.or_else(|| Self { input, told })
+    }
+}
+
+fn check_signature(signature: &Signature) -> syn::Result<()> {
+    if let Safety::Unsafe(unsafety) = &signature.safety {
+        return Err(Rule::Unsafe.at(unsafety));
+    }
+    if !signature.generics.params.is_empty() {
+        return Err(Rule::Generic.at(&signature.generics));
+    }
+    Ok(())
+}
+
+/// Takes the last parameter from the others if it is what the function is told.
+fn take_told(parameters: &mut Vec<Placed>, is_async: bool) -> syn::Result<Option<Told>> {
+    let last = parameters.pop_if(|(parameter, _)| matches!(parameter, Parameter::Told(_)));
+    if let Some((_, place)) = parameters.iter().find(|(parameter, _)| matches!(parameter, Parameter::Told(_)))
+    {
+        return Err(Rule::NotLast.at(place));
+    }
+    match last {
+        Some((Parameter::Told(Told::Call), place)) if is_async => Err(Rule::AsyncWithCall.at(place)),
+        Some((Parameter::Told(Told::Context), place)) if !is_async => {
+            Err(Rule::ContextWithoutAsync.at(place))
+        }
+        Some((Parameter::Told(told), _)) => Ok(Some(told)),
+        _ => Ok(None),
+    }
+}
+
+fn input(parameters: Vec<Placed>) -> syn::Result<Input> {
+    let is_alone = parameters.len() == 1;
+    let mut members = Vec::new();
+    for (parameter, place) in parameters {
+        match parameter {
+            Parameter::Member(member) => members.push(member),
+            Parameter::Input(kind) if is_alone => return Ok(Input::Whole(kind)),
+            Parameter::Input(_) => return Err(Rule::InputBesideOthers.at(place)),
+            // It is no argument, wherever it stands.
+            Parameter::Told(_) => {}
+        }
+    }
+    Ok(if members.is_empty() { Input::None } else { Input::Members(members) })
+}

@@ -1,0 +1,171 @@
+//! A parameter of a function that is a tool.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::{Attribute, FnArg, Ident, Pat, PatType, Type, TypeReference};
+
+use crate::rule::Rule;
+
+/// What a parameter is for.
+pub(crate) enum Parameter {
+    /// A member of the arguments.
+    Member(Member),
+    /// All arguments at once: `#[tool(input)]`.
+    Input(Kind),
+    /// What the function is told of the request.
+    Told(Told),
+}
+
+/// A member of the arguments.
+pub(crate) struct Member {
+    /// Its documentation, and what serde and schemars are told of it.
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) name: Ident,
+    pub(crate) kind: Kind,
+}
+
+/// What a parameter is read as, and whether the function is only lent it.
+pub(crate) struct Kind {
+    pub(crate) owned: TokenStream,
+    pub(crate) is_lent: bool,
+}
+
+/// What a function is told of its request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Told {
+    Call,
+    Context,
+}
+
+impl Parameter {
+    /// Reads a parameter, and takes the attributes from it that the compiler does not know there.
+    pub(crate) fn take(argument: &mut FnArg) -> syn::Result<Self> {
+        match argument {
+            FnArg::Receiver(receiver) => Err(Rule::SelfParameter.at(receiver)),
+            FnArg::Typed(typed) => Self::take_typed(typed),
+        }
+    }
+
+    fn take_typed(PatType { attrs, pat, ty, .. }: &mut PatType) -> syn::Result<Self> {
+        let (lints, attributes) = std::mem::take(attrs).into_iter().partition(is_lint);
+        *attrs = lints;
+        let is_input = is_input(&attributes)?;
+        let told = if is_input { None } else { told(ty)? };
+        if is_input || told.is_some() {
+            check_is_no_member(&attributes)?;
+        }
+        if let Some(told) = told {
+            return Ok(Self::Told(told));
+        }
+        let name = name(pat)?;
+        let kind = kind(ty)?;
+        Ok(if is_input { Self::Input(kind) } else { Self::Member(Member { attributes, name, kind }) })
+    }
+}
+
+/// What the compiler takes from a parameter itself.
+fn is_lint(attribute: &Attribute) -> bool {
+    ["allow", "deny", "expect", "forbid", "warn"].iter().any(|lint| attribute.path().is_ident(lint))
+}
+
+/// Whether a parameter is marked with `#[tool(input)]`.
+fn is_input(attributes: &[Attribute]) -> syn::Result<bool> {
+    let mut is_input = false;
+    for attribute in attributes {
+        if attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr") {
+            return Err(Rule::ConditionalParameter.at(attribute));
+        }
+        if attribute.path().is_ident("tool") {
+            is_input = attribute.parse_args::<Ident>().is_ok_and(|mark| mark == "input");
+            if !is_input {
+                return Err(Rule::UnknownMark.at(attribute));
+            }
+        }
+    }
+    Ok(is_input)
+}
+
+/// What is no member of the arguments has no attributes of serde and schemars.
+fn check_is_no_member(attributes: &[Attribute]) -> syn::Result<()> {
+    let is_known =
+        |attribute: &Attribute| attribute.path().is_ident("doc") || attribute.path().is_ident("tool");
+    match attributes.iter().find(|attribute| !is_known(attribute)) {
+        Some(unknown) => Err(Rule::NoMember.at(unknown)),
+        None => Ok(()),
+    }
+}
+
+fn name(pattern: &Pat) -> syn::Result<Ident> {
+    match pattern {
+        Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => {
+            Ok(pattern.ident.clone())
+        }
+        _ => Err(Rule::NoPattern.at(pattern)),
+    }
+}
+
+/// Whether a type is what functions are told of their requests, by its name: its meaning is not known to a macro.
+fn told(kind: &Type) -> syn::Result<Option<Told>> {
+    let (is_lent, named) = match plain(kind) {
+        Type::Reference(reference) => (true, plain(&reference.elem)),
+        other => (false, other),
+    };
+    match (last_name(named), is_lent) {
+        (Some("Call"), true) => Ok(Some(Told::Call)),
+        (Some("Call"), false) => Err(Rule::CallByValue.at(kind)),
+        (Some("Context"), true) => Err(Rule::ContextByReference.at(kind)),
+        (Some("Context"), false) => Ok(Some(Told::Context)),
+        _ => Ok(None),
+    }
+}
+
+fn last_name(kind: &Type) -> Option<&'static str> {
+    let Type::Path(path) = kind else { return None };
+    let last = &path.path.segments.last()?.ident;
+    ["Call", "Context"].into_iter().find(|name| last == name)
+}
+
+/// A type without the parentheses and groups around it.
+fn plain(kind: &Type) -> &Type {
+    match kind {
+        Type::Group(group) => plain(&group.elem),
+        Type::Paren(parentheses) => plain(&parentheses.elem),
+        _ => kind,
+    }
+}
+
+/// What a type is read as. A reference is to what was read, so it may be to anything that owns what it has.
+fn kind(kind: &Type) -> syn::Result<Kind> {
+    let (owned, is_lent) = match plain(kind) {
+        Type::Reference(TypeReference { lifetime: None, mutability: None, elem, .. }) => {
+            (owned(plain(elem)), true)
+        }
+        other => (other.to_token_stream(), false),
+    };
+    match plain(kind) {
+        Type::ImplTrait(_) => Err(Rule::ImplParameter.at(kind)),
+        _ if is_borrowed(owned.clone()) => Err(Rule::BorrowedParameter.at(kind)),
+        _ => Ok(Kind { owned, is_lent }),
+    }
+}
+
+/// What is read to be lent as `kind`.
+fn owned(kind: &Type) -> TokenStream {
+    match kind {
+        Type::Path(path) if path.path.is_ident("str") => quote!(::std::string::String),
+        Type::Slice(slice) => {
+            let element = &slice.elem;
+            quote!(::std::vec::Vec<#element>)
+        }
+        _ => kind.to_token_stream(),
+    }
+}
+
+/// Whether there is a reference or a lifetime anywhere in a type.
+fn is_borrowed(kind: TokenStream) -> bool {
+    kind.into_iter().any(|token| match token {
+        TokenTree::Punct(sign) => sign.as_char() == '&' || sign.as_char() == '\'',
+        TokenTree::Group(group) => is_borrowed(group.stream()),
+        TokenTree::Ident(_) | TokenTree::Literal(_) => false,
+    })
+}
