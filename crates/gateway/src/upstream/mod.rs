@@ -36,7 +36,8 @@ pub struct UpstreamConfig {
     pub connect_timeout: Duration,
     /// Limits and timeouts of exchanges.
     pub exchange: Config,
-    /// How many connections wait to be used again, for each worker.
+    /// How many connections wait to be used again, for each worker. Default 1024 to one server and 4096 in all: with fewer
+    /// than there are requests at a time, every other request pays for a new connection.
     pub pool: PoolConfig,
     /// How many more servers are tried when a request fails and may be sent again. Default 2.
     pub retries_max: u32,
@@ -60,7 +61,7 @@ impl UpstreamConfig {
             balance: Balance::default(),
             connect_timeout: Duration::from_secs(5),
             exchange: Config::default(),
-            pool: PoolConfig::default(),
+            pool: PoolConfig { idle_per_address_max: 1024, idle_max: 4096, ..PoolConfig::default() },
             retries_max: 2,
         }
     }
