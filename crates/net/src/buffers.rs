@@ -65,6 +65,76 @@ impl Drop for PooledBuffer {
     }
 }
 
+/// A buffer of 256 KiB for content that passes through. There are only so many for each thread; whoever gets none does with
+/// less.
+#[derive(Debug)]
+pub struct LargeBuffer {
+    octets: Box<[u8]>,
+    length: usize,
+}
+
+impl LargeBuffer {
+    /// A buffer, unless too many are in use. What is in it is of no meaning.
+    pub fn take() -> Option<Self> {
+        let (free, in_use) = LARGE.with_borrow_mut(|pool| (pool.free.pop(), pool.in_use));
+        if in_use >= LARGE_BUFFERS_MAX {
+            return None;
+        }
+        let octets = free.unwrap_or_else(|| vec![0; LARGE_BYTES].into_boxed_slice());
+        LARGE.with_borrow_mut(|pool| pool.in_use += 1);
+        Some(Self { octets, length: LARGE_BYTES })
+    }
+
+    /// All of it, to be filled.
+    pub const fn room(&mut self) -> &mut [u8] {
+        &mut self.octets
+    }
+
+    /// Only the first `length` octets count from here on.
+    pub fn truncate(&mut self, length: usize) {
+        self.length = length.min(self.length);
+    }
+}
+
+impl AsRef<[u8]> for LargeBuffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.octets[..self.length]
+    }
+}
+
+impl Drop for LargeBuffer {
+    fn drop(&mut self) {
+        let octets = std::mem::take(&mut self.octets);
+        // While the thread ends there is no pool any more; then the buffer is freed.
+        let _ = LARGE.try_with(|pool| {
+            let mut pool = pool.borrow_mut();
+            pool.in_use = pool.in_use.saturating_sub(1);
+            if pool.free.len() < LARGE_BUFFERS_KEPT {
+                pool.free.push(octets);
+            }
+        });
+    }
+}
+
+#[derive(Default)]
+struct LargePool {
+    free: Vec<Box<[u8]>>,
+    in_use: usize,
+}
+
+thread_local! {
+    static LARGE: RefCell<LargePool> = const { RefCell::new(LargePool { free: Vec::new(), in_use: 0 }) };
+}
+
+/// How long a large buffer is: with a quarter of it, large content costs a relay a third more.
+const LARGE_BYTES: usize = 256 << 10;
+
+/// 16 MiB for each thread, if clients stop reading just then.
+const LARGE_BUFFERS_MAX: usize = 64;
+
+/// How many wait to be used again.
+const LARGE_BUFFERS_KEPT: usize = 8;
+
 thread_local! {
     static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
@@ -78,6 +148,16 @@ const BUFFERS_MAX: usize = 128;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_are_only_so_many_large_buffers() {
+        let mut taken: Vec<_> = std::iter::from_fn(LargeBuffer::take).collect();
+        assert_eq!(taken.len(), LARGE_BUFFERS_MAX);
+        taken[0].truncate(3);
+        assert_eq!(taken[0].as_ref().len(), 3);
+        taken.pop();
+        assert!(LargeBuffer::take().is_some_and(|buffer| buffer.as_ref().len() == LARGE_BYTES));
+    }
 
     #[test]
     fn a_dropped_buffer_comes_back_empty() {

@@ -27,7 +27,7 @@ mod signals;
 pub use address::{ClientAddr, InvalidListenAddr, ListenAddr};
 pub use balance::WorkerLoad;
 pub use bind::{BindError, BindReason, Bound, bind};
-pub use buffers::PooledBuffer;
+pub use buffers::{LargeBuffer, PooledBuffer};
 pub use clock::{Clock, ManualTime};
 pub use deadlines::{Deadline, Deadlines};
 pub use descriptors::raise_descriptor_limit;

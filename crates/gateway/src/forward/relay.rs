@@ -8,7 +8,7 @@ use bytes::Bytes;
 use thruway_client::{Error, Exchange, ResponseEvent};
 use thruway_http1::BodyLength;
 use thruway_message::{FieldLines, FieldLinesBuf};
-use thruway_net::{Clock, Deadline, PooledBuffer, Worker};
+use thruway_net::{Clock, Deadline, LargeBuffer, PooledBuffer, Transport, Worker};
 use thruway_server::{BoxError, Content, ContentStream, Piece, Response};
 
 use super::request::RequestBody;
@@ -28,11 +28,21 @@ pub(super) struct Relay {
     unsent: Bytes,
     /// What is still to be passed on, though the response is complete.
     trailers: Option<FieldLinesBuf>,
+    /// When the last piece of the response's content was passed on.
+    last_piece: Duration,
 }
 
 impl Relay {
     pub(super) const fn new(exchange: Exchange, lease: Lease, clock: Clock) -> Self {
-        Self { exchange: Some(exchange), lease, clock, deadline: None, unsent: Bytes::new(), trailers: None }
+        Self {
+            exchange: Some(exchange),
+            lease,
+            clock,
+            deadline: None,
+            unsent: Bytes::new(),
+            trailers: None,
+            last_piece: Duration::ZERO,
+        }
     }
 
     /// The upstream's connection, when the response has made it a tunnel.
@@ -52,6 +62,7 @@ impl Relay {
         }
         let Some(exchange) = &mut self.exchange else { return Poll::Pending };
         let mut turn = exchange.turn();
+        turn.read_at_most(WHOLE_BYTES_MAX);
         let begun = loop {
             match turn.poll_event(cx, now)? {
                 Poll::Pending => {
@@ -92,6 +103,7 @@ impl Relay {
             }
         };
         drop(turn);
+        self.last_piece = now;
         if is_complete {
             self.finish(now);
             return Poll::Ready(Ok(Begun { response, body: Body::Whole(first) }));
@@ -134,11 +146,46 @@ impl Relay {
         Ok(())
     }
 
+    /// Some of the content as it comes from the socket, if that is what comes next, and a large buffer is to be had for a
+    /// client that is fast enough for it.
+    fn poll_large_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Duration,
+    ) -> Option<Poll<Result<Piece, Error>>> {
+        let exchange =
+            self.exchange.as_mut().filter(|exchange| exchange.movable_content() >= LARGE_CONTENT_BYTES)?;
+        if now.saturating_sub(self.last_piece) > FAST_CLIENT {
+            return None;
+        }
+        let mut buffer = LargeBuffer::take()?;
+        let moved = exchange.poll_move_content(cx, now, |transport, octets, cx| {
+            let room = buffer.room();
+            let length = usize::try_from(octets).map_or(room.len(), |octets| octets.min(room.len()));
+            transport.poll_read(cx, &mut room[..length]).map_ok(|read| read as u64)
+        });
+        Some(moved.map_ok(|moved| {
+            buffer.truncate(usize::try_from(moved).unwrap_or(usize::MAX));
+            Piece::Data(Bytes::from_owner(buffer))
+        }))
+    }
+
     /// The next piece of the response's content.
     fn poll_piece(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<Option<Piece>, Error>> {
         if let Some(trailers) = self.trailers.take() {
             self.finish(now);
             return Poll::Ready(Ok(Some(Piece::Trailers(trailers))));
+        }
+        if let Some(large) = self.poll_large_piece(cx, now) {
+            let piece = match large {
+                Poll::Pending => {
+                    self.wait(cx);
+                    return Poll::Pending;
+                }
+                Poll::Ready(piece) => piece?,
+            };
+            self.last_piece = now;
+            return Poll::Ready(Ok(Some(piece)));
         }
         let Some(exchange) = &mut self.exchange else { return Poll::Ready(Ok(None)) };
         let mut turn = exchange.turn();
@@ -151,6 +198,7 @@ impl Relay {
             }
             Poll::Ready(ResponseEvent::Content(octets)) => {
                 let piece = PooledBuffer::copy_of(octets);
+                self.last_piece = now;
                 return Poll::Ready(Ok(Some(Piece::Data(Bytes::from_owner(piece)))));
             }
             Poll::Ready(ResponseEvent::End(trailers)) if trailers.is_empty() => None,
@@ -247,6 +295,12 @@ pub(super) const fn known_length(body_length: BodyLength) -> Option<u64> {
 
 /// Content that comes with the head is answered as a whole up to this; beyond, it is streamed.
 const WHOLE_BYTES_MAX: usize = 64 << 10;
+
+/// A client that has taken a piece within this time is given a large one next: a slow one would keep the buffer.
+const FAST_CLIENT: Duration = Duration::from_millis(50);
+
+/// Content of which less is left is not worth a large buffer.
+const LARGE_CONTENT_BYTES: u64 = 64 << 10;
 
 /// What is read of streamed content at a time: as much as a buffer may have to be used again.
 const PIECE_BYTES_MAX: usize = 64 << 10;
