@@ -1,21 +1,25 @@
 //! The MCP server of the `rmcp` peer on our SDK.
 
+use std::error::Error;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thruway_mcp_sdk::schema::Tool;
 use thruway_mcp_sdk::{LegacySessions, McpServer, McpServerOptions, Structured, schema::Implementation};
-use thruway_server::{Content, FieldLinesBuf, Request, Response, Router, Server, ServerError};
+use thruway_server::{Content, FieldLinesBuf, Request, Response, Router, Server};
 
-fn main() -> Result<(), ServerError> {
-    let address = contract::listen_address().into();
+fn main() -> Result<(), Box<dyn Error>> {
     let sessions =
         if contract::has_flag("--sessions") { LegacySessions::Stateful } else { LegacySessions::Stateless };
+    if contract::has_flag("--stdio") {
+        return Ok(server(sessions).serve_stdio()?);
+    }
     let router = if contract::has_flag("--echo") {
         Router::new().any("/mcp", echo)
     } else {
         Router::new().any("/mcp", server(sessions).endpoint())
     };
-    Server::new(router).listen_on(address).workers(1).run()
+    Ok(Server::new(router).listen_on(contract::listen_address().into()).workers(1).run()?)
 }
 
 /// The floor: a message of the same size, sent back unread.

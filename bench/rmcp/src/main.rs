@@ -1,6 +1,7 @@
-//! The official Rust SDK of MCP on axum, as fast as it gets: one current-thread runtime, no sessions, JSON answers, a
-//! handler written by hand that finds its tool without a router.
+//! The official Rust SDK of MCP on axum or on pipes, as fast as it gets: one current-thread runtime, no sessions, JSON
+//! answers, a handler written by hand that finds its tool without a router.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use axum::Router;
@@ -11,9 +12,10 @@ use rmcp::model::{
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
+use rmcp::transport::stdio_pipes;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use rmcp::{ErrorData, RoleServer, ServerHandler};
+use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
@@ -21,17 +23,27 @@ use tokio::net::TcpListener;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-fn main() -> std::io::Result<()> {
-    tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?.block_on(serve())
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let server = Server { tools: Arc::new(tools()) };
+    if contract::has_flag("--stdio") {
+        return runtime.block_on(serve_stdio(server));
+    }
+    Ok(runtime.block_on(serve_http(server))?)
 }
 
-async fn serve() -> std::io::Result<()> {
-    let tools: Arc<Vec<Tool>> = Arc::new(tools());
+/// On pipes in the reactor: `stdio()` would go through a thread for each read and write.
+async fn serve_stdio(server: Server) -> Result<(), Box<dyn Error>> {
+    server.serve(stdio_pipes()).await?.waiting().await?;
+    Ok(())
+}
+
+async fn serve_http(server: Server) -> std::io::Result<()> {
     let mut config = StreamableHttpServerConfig::default();
     config.legacy_session_mode = false;
     config.json_response = true;
     let service: StreamableHttpService<Server, LocalSessionManager> =
-        StreamableHttpService::new(move || Ok(Server { tools: tools.clone() }), Arc::default(), config);
+        StreamableHttpService::new(move || Ok(server.clone()), Arc::default(), config);
     let listener = TcpListener::bind(contract::listen_address()).await?;
     let listener = listener.tap_io(|stream| {
         stream.set_nodelay(true).expect("a connected socket takes TCP_NODELAY");

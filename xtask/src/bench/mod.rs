@@ -14,6 +14,7 @@ mod targets;
 
 // before the runs
 mod prepare;
+mod packages;
 mod versions;
 mod machine;
 

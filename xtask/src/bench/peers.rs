@@ -19,7 +19,7 @@ pub(super) struct Peer {
     pub(super) build: Build,
     /// Its arguments; `{address}`, `{host}`, `{port}`, `{directory}`, `{bench}` and `{config}` are filled in.
     pub(super) arguments: &'static [&'static str],
-    /// Its arguments to serve the standard input and output, if it can.
+    /// The arguments with which it serves its standard input and output instead, filled in likewise; none if it cannot.
     pub(super) stdio: Option<&'static [&'static str]>,
     /// Its configuration, a file below `bench/` with the same places to fill in.
     pub(super) config: Option<&'static str>,
@@ -37,6 +37,10 @@ pub(super) enum Build {
     Bench(&'static str),
     /// A command of the Go module `bench/go`.
     Go(&'static str),
+    /// Node, with the packages of `bench/typescript`.
+    Node,
+    /// The interpreter of an environment with the packages of `bench/python`.
+    Python,
     /// A program on `PATH`.
     Installed(&'static str),
 }
@@ -47,6 +51,10 @@ pub(super) enum Version {
     BenchLock(&'static str),
     /// The entry of this module in `bench/go/go.mod`.
     GoModule(&'static str),
+    /// The entry of this package in `bench/typescript/package-lock.json`.
+    NpmLock(&'static str),
+    /// The line of this package in `bench/python/requirements.txt`.
+    Requirement(&'static str),
     /// What `go version` says.
     GoToolchain,
     /// The first line that the program prints when given this argument.
@@ -170,6 +178,56 @@ pub(super) const PEERS: &[Peer] = &[
         stdio: Some(&["--stdio", "--tools", "100"]),
         config: None,
         version: Version::BenchLock("rmcp"),
+        workloads: MCP,
+    },
+    Peer {
+        name: "tower-mcp",
+        about: "tower-mcp on axum, current-thread tokio, `TCP_NODELAY`, JSON answers, no sessions, mimalloc",
+        build: Build::Bench("bench-tower-mcp"),
+        arguments: &["--listen", "{address}", "--tools", "100"],
+        stdio: Some(&["--stdio", "--tools", "100"]),
+        config: None,
+        version: Version::BenchLock("tower-mcp"),
+        workloads: MCP,
+    },
+    Peer {
+        name: "mcp-go",
+        about: "mark3labs/mcp-go on net/http, `GOMAXPROCS` 1, `GOGC` 400, no sessions",
+        build: Build::Go("mcpgo"),
+        arguments: &["--listen", "{address}", "--tools", "100"],
+        stdio: Some(&["--stdio", "--tools", "100"]),
+        config: None,
+        version: Version::GoModule("github.com/mark3labs/mcp-go"),
+        workloads: MCP,
+    },
+    Peer {
+        name: "go-sdk",
+        about: "the official Go SDK on net/http, `GOMAXPROCS` 1, `GOGC` 400, JSON answers, no sessions",
+        build: Build::Go("gosdk"),
+        arguments: &["--listen", "{address}", "--tools", "100"],
+        stdio: Some(&["--stdio", "--tools", "100"]),
+        config: None,
+        version: Version::GoModule("github.com/modelcontextprotocol/go-sdk"),
+        workloads: MCP,
+    },
+    Peer {
+        name: "typescript-sdk",
+        about: "the official TypeScript SDK, low-level server, Hono's adapter for Node, JSON answers, no sessions",
+        build: Build::Node,
+        arguments: &["{bench}/target/typescript/server.mjs", "--listen", "{address}", "--tools", "100"],
+        stdio: Some(&["{bench}/target/typescript/server.mjs", "--stdio", "--tools", "100"]),
+        config: None,
+        version: Version::NpmLock("@modelcontextprotocol/server"),
+        workloads: MCP,
+    },
+    Peer {
+        name: "python-sdk",
+        about: "the official Python SDK, low-level server, uvicorn with uvloop and httptools, JSON answers, no sessions",
+        build: Build::Python,
+        arguments: &["{bench}/python/server.py", "--listen", "{address}", "--tools", "100"],
+        stdio: Some(&["{bench}/python/server.py", "--stdio", "--tools", "100"]),
+        config: None,
+        version: Version::Requirement("mcp"),
         workloads: MCP,
     },
     Peer {

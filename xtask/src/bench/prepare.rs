@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::peers::{self, Build, Peer};
-use super::versions;
+use super::{packages, versions};
 use crate::stop::Stop;
 use crate::{child, places};
 
@@ -90,10 +90,7 @@ fn given(program: &Path, root: &Path, servers: &mut Vec<Prepared>) -> anyhow::Re
     servers.push(Prepared {
         peer,
         program: program.canonicalize()?,
-        shown_program: program
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default(),
+        shown_program: shown(program, root),
         version: "given on the command line".to_owned(),
         bench_directory: root.join("bench"),
     });
@@ -106,22 +103,21 @@ fn prepare(peer: &'static Peer, root: &Path, stop: &Stop) -> anyhow::Result<Prep
         Build::Root(package) => cargo_build(root, package, stop)?,
         Build::Bench(package) => cargo_build(&bench, package, stop)?,
         Build::Go(command) => go_build(&bench, command, stop)?,
+        Build::Node => packages::node(&bench, stop)?,
+        Build::Python => packages::python(&bench, stop)?,
         Build::Installed(name) => places::find_on_path(name).context("not on the path")?,
     };
-    let shown_program = match (peer.build.installed(), program.strip_prefix(root)) {
-        (Some(name), _) => name.to_owned(),
-        (None, relative) => relative.unwrap_or(&program).display().to_string(),
-    };
+    let shown_program = shown(&program, root);
     let version = versions::of_peer(peer, &program, &bench, stop);
     Ok(Prepared { peer, program, shown_program, version, bench_directory: bench })
 }
 
-impl Build {
-    fn installed(&self) -> Option<&'static str> {
-        match self {
-            Self::Installed(name) => Some(name),
-            Self::Root(_) | Self::Bench(_) | Self::Go(_) => None,
-        }
+/// A program of the repository by its place there, another by its name.
+fn shown(program: &Path, root: &Path) -> String {
+    match (program.strip_prefix(root), program.file_name()) {
+        (Ok(relative), _) => relative.display().to_string(),
+        (Err(_), Some(name)) => name.to_string_lossy().into_owned(),
+        (Err(_), None) => String::new(),
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 
 use super::request::{Request, field};
+use crate::stop::now;
 
 /// No answer takes longer on a machine that does nothing else.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -23,13 +24,16 @@ const WARM_UP_BATCHES: usize = 640;
 /// Long answers warm a server up sooner.
 const WARM_UP_BYTES_MAX: usize = 256 << 20;
 
+/// When the warm-up of a slow server is over, however many requests it has had.
+const WARM_UP: Duration = Duration::from_secs(5);
+
 /// A persistent connection on which answers are read one by one.
 pub(super) struct Probe {
     stream: TcpStream,
     request: Vec<u8>,
     /// The first answer; the others must be as long.
     answer_bytes: usize,
-    /// The end of the content.
+    /// The end of the content, or of its last chunks.
     content_end: Vec<u8>,
 }
 
@@ -44,10 +48,10 @@ impl Probe {
         stream.set_read_timeout(Some(PATIENCE))?;
         let octets = request.octets();
         stream.write_all(&octets)?;
-        let answer = read_answer(&mut stream)?;
-        let (head, content) = answer.split_once(HEAD_END).context("the header section has no end")?;
-        request.check(head, content)?;
-        let content_end = content.as_bytes()[content.len().saturating_sub(CHECKED_BYTES)..].to_vec();
+        let (answer, content) = read_answer(&mut stream)?;
+        let (head, body) = answer.split_once(HEAD_END).context("the header section has no end")?;
+        request.check(head, &content)?;
+        let content_end = body.as_bytes()[body.len().saturating_sub(CHECKED_BYTES)..].to_vec();
         Ok(Self { stream, request: octets, answer_bytes: answer.len(), content_end })
     }
 
@@ -64,13 +68,17 @@ impl Probe {
         self.batch(1)
     }
 
-    /// Sends some 10,000 requests, pipelined, and checks that there were as many answers and nothing after them.
+    /// Sends some 10,000 requests, pipelined, or as many as are answered in five seconds, and checks that there were as
+    /// many answers and nothing after them.
     ///
     /// # Errors
     /// Fewer or more octets than so many answers have.
     pub(super) fn warm_up(mut self) -> anyhow::Result<()> {
-        let bytes = BATCH * self.answer_bytes;
+        let (started, bytes) = (now(), BATCH * self.answer_bytes);
         for _ in 0..WARM_UP_BATCHES.min(WARM_UP_BYTES_MAX / bytes + 1) {
+            if started.elapsed() > WARM_UP {
+                break;
+            }
             self.batch(BATCH)?;
         }
         self.stream.set_read_timeout(Some(QUIET))?;
@@ -90,8 +98,8 @@ impl Probe {
     }
 }
 
-/// Reads up to the end of the content, however it arrives.
-fn read_answer(stream: &mut TcpStream) -> anyhow::Result<String> {
+/// Reads up to the end of the content, however it arrives: the answer as it came, and its content.
+fn read_answer(stream: &mut TcpStream) -> anyhow::Result<(String, String)> {
     let (mut answer, mut piece) = (Vec::new(), [0; 4096]);
     loop {
         let n = stream
@@ -99,23 +107,67 @@ fn read_answer(stream: &mut TcpStream) -> anyhow::Result<String> {
             .with_context(|| format!("no answer but {:?}", String::from_utf8_lossy(&answer)))?;
         ensure!(n > 0, "closed after {:?}", String::from_utf8_lossy(&answer));
         answer.extend_from_slice(&piece[..n]);
-        if is_whole(&answer)? {
-            return Ok(String::from_utf8(answer)?);
+        if let Some(content) = whole_content(&String::from_utf8_lossy(&answer))? {
+            return Ok((String::from_utf8(answer)?, content));
         }
     }
 }
 
-/// Whether as much content has come as the head says.
-fn is_whole(answer: &[u8]) -> anyhow::Result<bool> {
-    let answer = String::from_utf8_lossy(answer);
-    let Some((head, content)) = answer.split_once(HEAD_END) else { return Ok(false) };
+/// The content, once as much of it has come as the head or the chunks say.
+fn whole_content(answer: &str) -> anyhow::Result<Option<String>> {
+    let Some((head, body)) = answer.split_once(HEAD_END) else { return Ok(None) };
+    if field(head, "Transfer-Encoding").is_ok_and(|coding| coding == "chunked") {
+        return decode_chunks(body);
+    }
     let length: usize =
         field(head, "Content-Length")?.parse().context("the `Content-Length` is no number")?;
-    ensure!(content.len() <= length, "there is more content than `Content-Length` says");
-    Ok(content.len() == length)
+    ensure!(body.len() <= length, "there is more content than `Content-Length` says");
+    Ok((body.len() == length).then(|| body.to_owned()))
+}
+
+/// The content of chunks without extensions and trailers, once the last one has come.
+fn decode_chunks(mut body: &str) -> anyhow::Result<Option<String>> {
+    let mut content = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).context("the size of a chunk is no number")?;
+        let Some((chunk, rest)) = rest.split_at_checked(size) else { return Ok(None) };
+        let Some(rest) = rest.strip_prefix("\r\n") else { return Ok(None) };
+        if size == 0 {
+            ensure!(rest.is_empty(), "there is more after the last chunk");
+            return Ok(Some(content));
+        }
+        content.push_str(chunk);
+        body = rest;
+    }
+    Ok(None)
 }
 
 const HEAD_END: &str = "\r\n\r\n";
 
 /// How much of the end of each batch is looked at.
 const CHECKED_BYTES: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "HTTP/1.1 200 OK\r\n";
+
+    #[test]
+    fn an_answer_is_whole_when_its_length_has_come() {
+        let content = |body: &str| whole_content(&format!("{HEAD}Content-Length: 3\r\n\r\n{body}"));
+        assert_eq!(content("ab").unwrap(), None);
+        assert_eq!(content("abc").unwrap().as_deref(), Some("abc"));
+        assert!(content("abcd").is_err());
+    }
+
+    #[test]
+    fn a_chunked_answer_is_whole_with_its_last_chunk() {
+        let answer = format!("{HEAD}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n");
+        for end in 0..answer.len() {
+            assert_eq!(whole_content(&answer[..end]).unwrap(), None, "{:?}", &answer[..end]);
+        }
+        assert_eq!(whole_content(&answer).unwrap().as_deref(), Some("abcd"));
+        assert!(whole_content(&format!("{answer}4")).is_err());
+    }
+}

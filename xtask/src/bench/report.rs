@@ -128,7 +128,8 @@ impl Report<'_> {
              is pinned to core {CLIENT_CORE}. Receiving on loopback is charged to whoever sends.\n\
              - Runs alternate: ours, peer, ours, next peer …; every peer has its own runs of ours to be compared with.\n\
              - Before the load one request is checked (status, `Content-Type`, `Content-Length`, `Server`, `Date`, \
-             content), then some 10,000 pipelined ones warm the server up and must give as many answers and nothing more.\n\
+             content), then some 10,000 pipelined ones, or those of five seconds, warm the server up and must give as many \
+             answers and nothing more.\n\
              - A run with a socket error, another status, a failed request or a wrong number of octets is a failure.\n\
              - CPU time: {cpu_time_source}, from before the load generator's start to after its end.\n\
              - Open descriptors: {descriptors}. {rustc}; {wrk}; {ab}."

