@@ -15,4 +15,7 @@ mod failure;
 
 pub use failure::Failure;
 pub use forward::{Forward, ForwardConfig, ForwardedFields, HostRewrite};
-pub use upstream::{Balance, ServerConfig, Upstream, UpstreamConfig};
+pub use upstream::{
+    Balance, EjectionConfig, HashBy, InvalidStatusRange, ServerConfig, StatusRange, Sticky, Upstream,
+    UpstreamConfig,
+};

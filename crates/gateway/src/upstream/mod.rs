@@ -1,17 +1,55 @@
 //! Upstreams: servers that answer the same requests, and which of them is next.
+//!
+//! ```text
+//! RequestKey ─▶ Servers::select: the first tier that is not empty ─▶ Balance::pick ─▶ Lease
+//! Lease: responded / failed ─▶ Server: how it is doing, which the next selection looks at
+//! ```
+//! How servers are doing is in atomics that all workers share; nothing is locked on the path of a request.
 
+// what is wanted
+mod config;
+mod key;
+mod sticky;
+mod statuses;
+
+// who is next
+mod select;
 mod balance;
-mod connections;
-mod server;
+mod random;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+// how servers are doing
+mod server;
+mod latency;
+mod ejection;
+mod lease;
+
+// connections to them
+mod connections;
+
+#[cfg(test)]
+mod scene;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use thruway_client::{Config, PoolConfig, UpstreamAddr};
+use arc_swap::ArcSwap;
+use thruway_net::Clock;
 
 pub use balance::Balance;
+pub use config::{ServerConfig, UpstreamConfig};
 pub(crate) use connections::{acquire, release};
-pub(crate) use server::{Lease, Server};
+pub use ejection::EjectionConfig;
+pub use key::HashBy;
+pub(crate) use key::RequestKey;
+pub(crate) use lease::Lease;
+pub(crate) use server::Server;
+pub use statuses::{InvalidStatusRange, StatusRange};
+pub use sticky::Sticky;
+
+use ejection::Admission;
+use select::{Selected, Servers};
+use server::milliseconds;
 
 /// Servers that answer the same requests. Shared by all workers.
 #[derive(Debug)]
@@ -19,63 +57,19 @@ pub struct Upstream {
     /// Tells the connections to this upstream from those to others, also to one of the same name before a reload.
     pub(crate) id: u64,
     pub(crate) config: UpstreamConfig,
-    pub(crate) servers: Vec<Server>,
-    selection: balance::Selection,
-}
-
-/// An upstream, as it is wanted.
-#[derive(Clone, Debug)]
-pub struct UpstreamConfig {
-    /// What it is called in logs and metrics.
-    pub name: String,
-    /// Its servers; without any, every request is answered 503.
-    pub servers: Vec<ServerConfig>,
-    /// How the next server is found. Default round robin.
-    pub balance: Balance,
-    /// How long a server may take to accept a connection. Default 5 s.
-    pub connect_timeout: Duration,
-    /// Limits and timeouts of exchanges.
-    pub exchange: Config,
-    /// How many connections wait to be used again, for each worker.
-    pub pool: PoolConfig,
-    /// How many more servers are tried when a request fails and may be sent again. Default 2.
-    pub retries_max: u32,
-}
-
-/// One server of an upstream.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ServerConfig {
-    /// Where it is.
-    pub address: UpstreamAddr,
-    /// How many requests it gets, in relation to the others. Default 1; with 0, none.
-    pub weight: u32,
-}
-
-impl UpstreamConfig {
-    /// An upstream of servers of the same weight.
-    pub fn new(name: impl Into<String>, servers: impl IntoIterator<Item = UpstreamAddr>) -> Self {
-        Self {
-            name: name.into(),
-            servers: servers.into_iter().map(|address| ServerConfig { address, weight: 1 }).collect(),
-            balance: Balance::default(),
-            connect_timeout: Duration::from_secs(5),
-            exchange: Config::default(),
-            pool: PoolConfig::default(),
-            retries_max: 2,
-        }
-    }
+    servers: ArcSwap<Servers>,
+    /// Whose turn it is.
+    turn: AtomicUsize,
 }
 
 impl Upstream {
     /// The upstream that `config` describes. Nothing is connected yet.
     pub fn new(config: UpstreamConfig) -> Self {
         static LAST_ID: AtomicU64 = AtomicU64::new(0);
-        Self {
-            id: LAST_ID.fetch_add(1, Ordering::Relaxed),
-            servers: config.servers.iter().map(Server::new).collect(),
-            selection: balance::Selection::new(config.balance, &config.servers),
-            config,
-        }
+        let servers = config.servers.iter().map(|server| Arc::new(Server::new(server, &config)));
+        let servers = ArcSwap::from_pointee(Servers::new(servers));
+        let turn = AtomicUsize::new(0);
+        Self { id: LAST_ID.fetch_add(1, Ordering::Relaxed), servers, turn, config }
     }
 
     /// What it is called.
@@ -83,9 +77,38 @@ impl Upstream {
         &self.config.name
     }
 
-    /// The place of the server that is to get the next request, none of those `tried` if there is another; `None` if no
-    /// server may get any.
-    pub(crate) fn select(&self, tried: &[usize]) -> Option<usize> {
-        self.selection.select(&self.servers, tried)
+    /// The server that gets the next request, none of those `tried` if there is another; `None` if no server may get any.
+    pub(crate) fn lease(self: &Arc<Self>, key: RequestKey, tried: &[usize], clock: &Clock) -> Option<Lease> {
+        let servers = self.servers.load();
+        match servers.select(&self.config.balance, &self.turn, key, tried, milliseconds(clock.now())) {
+            Selected::Server(server, admission) => {
+                Some(Lease::new(self.clone(), server.clone(), admission, clock))
+            }
+            Selected::Nobody => None,
+        }
+    }
+
+    /// Puts `server` out if it may be spared.
+    fn eject(&self, server: &Server, admission: Admission, now: u64) {
+        let config = &self.config.ejection;
+        let (out, total) = self.servers.load().out_of(now);
+        if admission != Admission::Trial && !config.allows_one_more(out, total) {
+            return;
+        }
+        if let Some(milliseconds) = server.ejection.eject(config, admission, server.back_since(), now) {
+            let (upstream, address) = (self.name(), &server.address);
+            tracing::warn!(upstream, server = %address, milliseconds, "a server fails and is left alone");
+        }
+    }
+
+    /// Lets `server` have its share again.
+    fn come_back(&self, server: &Server, now: u64) {
+        server.come_back(now);
+        tracing::info!(upstream = self.name(), server = %server.address, "a server is back");
+    }
+
+    /// The time, as exact as it must be: only response times must be.
+    fn now(&self, clock: &Clock) -> Duration {
+        if matches!(self.config.balance, Balance::PeakEwma) { clock.now_exact() } else { clock.now() }
     }
 }

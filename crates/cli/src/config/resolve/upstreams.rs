@@ -1,14 +1,19 @@
 //! Upstreams, and the routes that lead to them.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use thruway_client::{InvalidUpstreamAddr, UpstreamAddr};
-use thruway_gateway::{Balance, UpstreamConfig};
+use thruway_gateway::{Balance, EjectionConfig, HashBy, ServerConfig, StatusRange, Sticky, UpstreamConfig};
+use thruway_server::FieldName;
 use toml::Spanned;
 
-use super::super::raw::{RawBalance, RawUpstream};
+use super::super::raw::{
+    Period, RawBalance, RawBalanceName, RawEjection, RawHash, RawServer, RawSticky, RawUpstream, TextOrTable,
+};
 use super::super::{Action, Upstreams};
-use super::Resolver;
+use super::{PERIOD_MAX, Resolver};
 
 impl Resolver<'_> {
     pub(super) fn upstreams(&mut self, raw: BTreeMap<String, Spanned<RawUpstream>>) -> Upstreams {
@@ -17,16 +22,29 @@ impl Resolver<'_> {
 
     fn upstream(&mut self, name: String, raw: Spanned<RawUpstream>) -> UpstreamConfig {
         let span = raw.span();
-        let RawUpstream { servers, balance } = raw.into_inner();
-        if servers.is_empty() {
+        let raw = raw.into_inner();
+        if raw.servers.is_empty() {
             self.refuse_at(&span, "an upstream has at least one server");
         }
-        let servers: Vec<_> = servers.iter().filter_map(|server| self.server_address(server)).collect();
-        let balance = match balance {
-            RawBalance::RoundRobin => Balance::RoundRobin,
-            RawBalance::LeastConnections => Balance::LeastConnections,
-        };
-        UpstreamConfig { balance, ..UpstreamConfig::new(name, servers) }
+        let default = UpstreamConfig::new(name, []);
+        UpstreamConfig {
+            servers: raw.servers.into_iter().filter_map(|server| self.upstream_server(server)).collect(),
+            balance: raw.balance.map_or(default.balance, |balance| self.balance(balance)),
+            sticky: raw.sticky.map(|sticky| self.sticky(sticky)),
+            ejection: self.ejection(raw.ejection),
+            slow_start: self.or(raw.slow_start, Period(default.slow_start), ANY_PERIOD).0,
+            connect_timeout: self.or(raw.connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
+            retries_max: self.or(raw.retries_max, default.retries_max, 0..=100),
+            ..default
+        }
+    }
+
+    fn upstream_server(&mut self, raw: Spanned<TextOrTable<RawServer>>) -> Option<ServerConfig> {
+        let span = raw.span();
+        let TextOrTable(RawServer { address, weight, backup }) = raw.into_inner();
+        let weight = self.or(weight, 1, 0..=ServerConfig::WEIGHT_MAX);
+        let address = self.server_address(&Spanned::new(span, address))?;
+        Some(ServerConfig { address, weight, is_backup: backup })
     }
 
     fn server_address(&mut self, raw: &Spanned<String>) -> Option<UpstreamAddr> {
@@ -40,6 +58,56 @@ impl Resolver<'_> {
                 None
             }
         }
+    }
+
+    fn balance(&mut self, raw: Spanned<TextOrTable<RawBalance>>) -> Balance {
+        match raw.into_inner().0 {
+            RawBalance::Named(RawBalanceName::RoundRobin) => Balance::RoundRobin,
+            RawBalance::Named(RawBalanceName::LeastConnections) => Balance::LeastConnections,
+            RawBalance::Named(RawBalanceName::RandomOfTwo) => Balance::RandomOfTwo,
+            RawBalance::Named(RawBalanceName::PeakEwma) => Balance::PeakEwma,
+            RawBalance::Hash(RawHash { hash, load_max_percent }) => Balance::Hash {
+                by: self.hash_by(&hash),
+                load_max_percent: self.or(load_max_percent, 125, 100..=100_000),
+            },
+        }
+    }
+
+    fn hash_by(&mut self, raw: &Spanned<String>) -> HashBy {
+        match raw.get_ref().split_once(':') {
+            None if raw.get_ref() == "client_address" => return HashBy::ClientAddress,
+            None if raw.get_ref() == "path" => return HashBy::Path,
+            Some(("cookie", name)) if is_token(name) => return HashBy::Cookie(name.to_owned()),
+            Some(("field", name)) if is_token(name) => return HashBy::Field(name.to_owned()),
+            _ => {}
+        }
+        let message = format!("`{}` is nothing to hash", raw.get_ref().escape_debug());
+        self.refuse_with(raw, message, "possible: `client_address`, `path`, `field:NAME`, `cookie:NAME`");
+        HashBy::Path
+    }
+
+    fn sticky(&mut self, RawSticky { cookie, secret }: RawSticky) -> Sticky {
+        if !is_token(cookie.get_ref()) {
+            let message = format!("`{}` is not the name of a cookie", cookie.get_ref().escape_debug());
+            self.refuse(&cookie, message);
+        }
+        Sticky { cookie: cookie.into_inner(), secret }
+    }
+
+    fn ejection(&mut self, raw: RawEjection) -> EjectionConfig {
+        let default = EjectionConfig::default();
+        EjectionConfig {
+            failures: raw.failures.unwrap_or(default.failures),
+            statuses: raw.statuses.map_or(default.statuses, |statuses| self.statuses(&statuses)),
+            time: self.or(raw.time, Period(default.time), SOME_PERIOD).0,
+            time_max: self.or(raw.time_max, Period(default.time_max), SOME_PERIOD).0,
+            percent_max: self.or(raw.percent_max, default.percent_max, 0..=100),
+        }
+    }
+
+    fn statuses(&mut self, raw: &[Spanned<String>]) -> Vec<StatusRange> {
+        let parsed = raw.iter().map(|text| (text, text.get_ref().parse()));
+        parsed.filter_map(|(text, range)| range.map_err(|error| self.refuse(text, error)).ok()).collect()
     }
 
     /// The action that sends requests to the upstream of this name.
@@ -60,3 +128,11 @@ impl Resolver<'_> {
         None
     }
 }
+
+/// Names of cookies and of fields are of the same kind (RFC 6265 §4.1.1, RFC 9110 §5.1).
+fn is_token(name: &str) -> bool {
+    FieldName::new(name.as_bytes()).is_ok()
+}
+
+const ANY_PERIOD: RangeInclusive<Period> = Period(Duration::ZERO)..=PERIOD_MAX;
+const SOME_PERIOD: RangeInclusive<Period> = Period(Duration::from_millis(1))..=PERIOD_MAX;

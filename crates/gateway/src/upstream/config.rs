@@ -1,0 +1,73 @@
+//! An upstream, as it is wanted.
+
+use std::time::Duration;
+
+use thruway_client::{Config, PoolConfig, UpstreamAddr};
+
+use super::{Balance, EjectionConfig, Sticky};
+
+/// An upstream, as it is wanted.
+#[derive(Clone, Debug)]
+pub struct UpstreamConfig {
+    /// What it is called in logs and metrics.
+    pub name: String,
+    /// Its servers; without any, every request is answered 503.
+    pub servers: Vec<ServerConfig>,
+    /// How the next server is found. Default round robin.
+    pub balance: Balance,
+    /// The cookie that brings a client to the same server again. Default none.
+    pub sticky: Option<Sticky>,
+    /// When a server that fails gets no more requests.
+    pub ejection: EjectionConfig,
+    /// For how long a server that has come back gets more and more requests, from a tenth of its share to all of it. With
+    /// [`Balance::Hash`] it gets all at once, as nobody else has what is asked of it. Default not at all.
+    pub slow_start: Duration,
+    /// How long a server may take to accept a connection. Default 5 s.
+    pub connect_timeout: Duration,
+    /// Limits and timeouts of exchanges.
+    pub exchange: Config,
+    /// How many connections wait to be used again, for each worker.
+    pub pool: PoolConfig,
+    /// How many more servers are tried when a request fails and may be sent again. Default 2.
+    pub retries_max: u32,
+}
+
+/// One server of an upstream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerConfig {
+    /// Where it is.
+    pub address: UpstreamAddr,
+    /// How many requests it gets, in relation to the others, up to [`WEIGHT_MAX`](Self::WEIGHT_MAX). Default 1; with 0, only
+    /// those that a sticky cookie brings.
+    pub weight: u32,
+    /// Whether it gets requests only if none of those that are no backups may get any. Default no.
+    pub is_backup: bool,
+}
+
+impl UpstreamConfig {
+    /// An upstream of servers of the same weight.
+    pub fn new(name: impl Into<String>, servers: impl IntoIterator<Item = UpstreamAddr>) -> Self {
+        Self {
+            name: name.into(),
+            servers: servers.into_iter().map(ServerConfig::new).collect(),
+            balance: Balance::default(),
+            sticky: None,
+            ejection: EjectionConfig::default(),
+            slow_start: Duration::ZERO,
+            connect_timeout: Duration::from_secs(5),
+            exchange: Config::default(),
+            pool: PoolConfig::default(),
+            retries_max: 2,
+        }
+    }
+}
+
+impl ServerConfig {
+    /// The largest weight: one round of all servers lies in memory.
+    pub const WEIGHT_MAX: u32 = 256;
+
+    /// The server at `address`.
+    pub const fn new(address: UpstreamAddr) -> Self {
+        Self { address, weight: 1, is_backup: false }
+    }
+}

@@ -1,0 +1,11 @@
+//! Gateways between real sockets: clients that are simple, and upstreams that are not.
+
+// both sides
+mod backend;
+mod gateway;
+
+// servers that fail
+mod ejection;
+
+// who is next
+mod sticky;
