@@ -3,6 +3,7 @@
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 
+use thruway_gateway::Upstream;
 use thruway_server::{
     AccessLog, ListenAddr, ReopenSignal, Router, RunningServer, Server, ServerError, TerminationSignals,
     raise_descriptor_limit,
@@ -26,8 +27,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     // Before the first thread, so that no signal finds the default.
     let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
     let reopen = ReopenSignal::take_over().map_err(ServerError::from)?;
-    let router = routes::build(&config)?;
+    let (router, upstreams) = routes::build(&config)?;
     let log = access_log::start(&config)?;
+    upstreams.iter().for_each(Upstream::start);
     let server = start(&config, router, log.as_ref())?;
     access_log::reopen_at(reopen, log.clone());
     print_addresses(&server);

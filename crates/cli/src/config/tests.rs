@@ -48,6 +48,7 @@ fn the_example_names_every_key() {
         "[upstreams.a]\n",
         "[upstreams.a]\nbalance.",
         "[upstreams.a]\nsticky.",
+        "[upstreams.a]\ncheck.",
         "[upstreams.a]\nejection.",
     ]
     .into_iter()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thruway_client::{Config, PoolConfig, UpstreamAddr};
 
-use super::{Balance, EjectionConfig, Sticky};
+use super::{Balance, CheckConfig, EjectionConfig, Sticky};
 
 /// An upstream, as it is wanted.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub struct UpstreamConfig {
     pub sticky: Option<Sticky>,
     /// When a server that fails gets no more requests.
     pub ejection: EjectionConfig,
+    /// How servers are asked how they are. Default not.
+    pub check: Option<CheckConfig>,
     /// For how long a server that has come back gets more and more requests, from a tenth of its share to all of it. With
     /// [`Balance::Hash`] it gets all at once, as nobody else has what is asked of it. Default not at all.
     pub slow_start: Duration,
@@ -53,6 +55,7 @@ impl UpstreamConfig {
             balance: Balance::default(),
             sticky: None,
             ejection: EjectionConfig::default(),
+            check: None,
             slow_start: Duration::ZERO,
             connect_timeout: Duration::from_secs(5),
             exchange: Config::default(),

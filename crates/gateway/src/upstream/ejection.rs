@@ -125,6 +125,11 @@ impl Ejection {
         is_out && began >= self.since.load(Ordering::Relaxed) && self.until.swap(0, Ordering::Relaxed) != 0
     }
 
+    /// Lets it in again, whatever requests have found.
+    pub(super) fn end(&self) {
+        self.until.store(0, Ordering::Relaxed);
+    }
+
     /// Notes a failure. Whether that puts the server out: there have been enough in a row, or it was a trial.
     pub(super) fn failed(&self, config: &EjectionConfig, admission: Admission) -> bool {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);

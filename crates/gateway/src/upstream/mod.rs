@@ -21,7 +21,11 @@ mod random;
 mod server;
 mod latency;
 mod ejection;
+mod checks;
 mod lease;
+
+// beside the requests
+mod upkeep;
 
 // connections to them
 mod connections;
@@ -37,6 +41,7 @@ use arc_swap::ArcSwap;
 use thruway_net::Clock;
 
 pub use balance::Balance;
+pub use checks::{CheckConfig, CheckKind};
 pub use config::{ServerConfig, UpstreamConfig};
 pub(crate) use connections::{acquire, release};
 pub use ejection::EjectionConfig;
@@ -70,6 +75,12 @@ impl Upstream {
         let servers = ArcSwap::from_pointee(Servers::new(servers));
         let turn = AtomicUsize::new(0);
         Self { id: LAST_ID.fetch_add(1, Ordering::Relaxed), servers, turn, config }
+    }
+
+    /// Begins to look after the servers, beside the requests: [checks](UpstreamConfig::check) of how they are. That ends when
+    /// the upstream is dropped. To be called once.
+    pub fn start(self: &Arc<Self>) {
+        self.servers.load().list.iter().for_each(|server| checks::start(self, server));
     }
 
     /// What it is called.

@@ -1,6 +1,6 @@
 //! One server of an upstream, and how it is doing.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
@@ -27,6 +27,8 @@ pub(crate) struct Server {
     pub(super) latency: Latency,
     pub(super) ejection: Ejection,
     ejection_config: EjectionConfig,
+    /// Whether checks have found it down.
+    is_down: AtomicBool,
     /// When it may get requests again, as it has said itself.
     asks_to_wait_until: AtomicU64,
     slow_start: u64,
@@ -51,6 +53,7 @@ impl Server {
             latency: Latency::default(),
             ejection: Ejection::default(),
             ejection_config: upstream.ejection.clone(),
+            is_down: AtomicBool::new(false),
             asks_to_wait_until: AtomicU64::new(0),
             slow_start: milliseconds(upstream.slow_start),
             back_since: AtomicU64::new(0),
@@ -80,7 +83,17 @@ impl Server {
     /// Whether it may get requests.
     #[inline]
     pub(super) fn is_available(&self, now: u64) -> bool {
-        self.ejection.is_over(now) && self.asks_to_wait_until.load(Ordering::Relaxed) <= now
+        self.ejection.is_over(now)
+            && !self.is_down.load(Ordering::Relaxed)
+            && self.asks_to_wait_until.load(Ordering::Relaxed) <= now
+    }
+
+    /// Notes what checks have found. A server that they find up is ejected no longer.
+    pub(super) fn set_down(&self, is_down: bool) {
+        self.is_down.store(is_down, Ordering::Relaxed);
+        if !is_down {
+            self.ejection.end();
+        }
     }
 
     /// It wants nothing for `time`, it says.

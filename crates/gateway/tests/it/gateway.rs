@@ -24,8 +24,10 @@ pub(crate) struct Got {
 
 impl Gateway {
     pub(crate) fn start(config: UpstreamConfig) -> Self {
-        let forward = Forward::new(Arc::new(Upstream::new(config)));
-        let server = Server::new(forward).workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
+        let upstream = Arc::new(Upstream::new(config));
+        upstream.start();
+        let server =
+            Server::new(Forward::new(upstream)).workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
         let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
         Self { server: Some(server), address }
     }

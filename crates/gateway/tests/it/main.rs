@@ -6,6 +6,7 @@ mod gateway;
 
 // servers that fail
 mod ejection;
+mod checks;
 
 // who is next
 mod sticky;

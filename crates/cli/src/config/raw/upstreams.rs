@@ -20,6 +20,8 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) balance: Option<Spanned<TextOrTable<RawBalance>>>,
     /// Brings a client to the same server again. Default not.
     pub(in super::super) sticky: Option<RawSticky>,
+    /// How servers are asked how they are. Default not.
+    pub(in super::super) check: Option<Spanned<RawCheck>>,
     /// When a server that fails gets no more requests.
     #[serde(default)]
     pub(in super::super) ejection: RawEjection,
@@ -76,6 +78,28 @@ pub(in super::super) struct RawSticky {
     pub(in super::super) cookie: Spanned<String>,
     /// What its values are made with. Default made at the start.
     pub(in super::super) secret: Option<String>,
+}
+
+/// How servers are asked how they are. Defaults are those of `thruway_gateway::CheckConfig`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawCheck {
+    /// What is asked for with `GET`. Without it, only whether a connection is accepted.
+    pub(in super::super) path: Option<Spanned<String>>,
+    /// What `Host` says. Default the server's address.
+    pub(in super::super) host: Option<Spanned<String>>,
+    /// Statuses that are good: `204`, `200-399`.
+    pub(in super::super) statuses: Option<Vec<Spanned<String>>>,
+    /// Text that must be in the content. Default none.
+    pub(in super::super) content: Option<String>,
+    /// From one time to the next.
+    pub(in super::super) interval: Option<Spanned<Period>>,
+    /// For an answer.
+    pub(in super::super) timeout: Option<Spanned<Period>>,
+    /// Good answers in a row that bring a server back.
+    pub(in super::super) rise: Option<Spanned<u32>>,
+    /// Bad answers in a row that take it out.
+    pub(in super::super) fall: Option<Spanned<u32>>,
 }
 
 /// When a server that fails gets no more requests. Defaults are those of `thruway_gateway::EjectionConfig`.

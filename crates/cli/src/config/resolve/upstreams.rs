@@ -5,15 +5,19 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use thruway_client::{InvalidUpstreamAddr, UpstreamAddr};
-use thruway_gateway::{Balance, EjectionConfig, HashBy, ServerConfig, StatusRange, Sticky, UpstreamConfig};
-use thruway_server::FieldName;
+use thruway_gateway::{
+    Balance, CheckConfig, CheckKind, EjectionConfig, HashBy, ServerConfig, StatusRange, Sticky,
+    UpstreamConfig,
+};
+use thruway_server::{FieldName, FieldValue};
 use toml::Spanned;
 
 use super::super::raw::{
-    Period, RawBalance, RawBalanceName, RawEjection, RawHash, RawServer, RawSticky, RawUpstream, TextOrTable,
+    Period, RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawServer, RawSticky, RawUpstream,
+    TextOrTable,
 };
 use super::super::{Action, Upstreams};
-use super::{PERIOD_MAX, Resolver};
+use super::{PERIOD_MAX, Resolver, is_path_octet};
 
 impl Resolver<'_> {
     pub(super) fn upstreams(&mut self, raw: BTreeMap<String, Spanned<RawUpstream>>) -> Upstreams {
@@ -31,6 +35,7 @@ impl Resolver<'_> {
             servers: raw.servers.into_iter().filter_map(|server| self.upstream_server(server)).collect(),
             balance: raw.balance.map_or(default.balance, |balance| self.balance(balance)),
             sticky: raw.sticky.map(|sticky| self.sticky(sticky)),
+            check: raw.check.map(|check| self.check(check)),
             ejection: self.ejection(raw.ejection),
             slow_start: self.or(raw.slow_start, Period(default.slow_start), ANY_PERIOD).0,
             connect_timeout: self.or(raw.connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
@@ -92,6 +97,47 @@ impl Resolver<'_> {
             self.refuse(&cookie, message);
         }
         Sticky { cookie: cookie.into_inner(), secret }
+    }
+
+    fn check(&mut self, raw: Spanned<RawCheck>) -> CheckConfig {
+        let span = raw.span();
+        let raw = raw.into_inner();
+        let is_about_http = raw.host.is_some() || raw.statuses.is_some() || raw.content.is_some();
+        if raw.path.is_none() && is_about_http {
+            self.refuse_at(&span, "a check without a `path` has no `host`, `statuses` or `content`");
+        }
+        let statuses =
+            raw.statuses.map_or_else(|| vec![CheckKind::STATUSES], |statuses| self.statuses(&statuses));
+        let host = raw.host.map(|host| self.host(host));
+        let kind = raw.path.map_or(CheckKind::Tcp, |path| {
+            let path = self.target(path);
+            CheckKind::Http { path, host, statuses, content: raw.content }
+        });
+        let default = CheckConfig::new(kind);
+        CheckConfig {
+            interval: self.or(raw.interval, Period(default.interval), SOME_PERIOD).0,
+            timeout: self.or(raw.timeout, Period(default.timeout), SOME_PERIOD).0,
+            rise: self.or(raw.rise, default.rise, 1..=1_000),
+            fall: self.or(raw.fall, default.fall, 1..=1_000),
+            ..default
+        }
+    }
+
+    /// A path, perhaps with a query.
+    fn target(&mut self, raw: Spanned<String>) -> String {
+        let (path, query) = raw.get_ref().split_once('?').unwrap_or((raw.get_ref(), ""));
+        let is_valid = path.starts_with('/') && path.chars().all(is_path_octet);
+        if !is_valid || !query.chars().all(|octet| is_path_octet(octet) || "/?".contains(octet)) {
+            self.refuse_with(&raw, "this is no path", "a path begins with `/` and is percent-encoded");
+        }
+        raw.into_inner()
+    }
+
+    fn host(&mut self, raw: Spanned<String>) -> String {
+        if raw.get_ref().is_empty() || FieldValue::new(raw.get_ref().as_bytes()).is_err() {
+            self.refuse(&raw, "this is no host");
+        }
+        raw.into_inner()
     }
 
     fn ejection(&mut self, raw: RawEjection) -> EjectionConfig {
