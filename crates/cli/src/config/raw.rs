@@ -16,8 +16,8 @@ use toml::Spanned;
 use super::Failure;
 use super::failure::Source;
 pub(super) use upstreams::{
-    RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawServer, RawSticky, RawUpstream,
-    TextOrTable,
+    RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawQueue, RawRetryBudget, RawServer,
+    RawSticky, RawUpstream, TextOrTable,
 };
 
 /// A whole file.

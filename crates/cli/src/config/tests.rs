@@ -50,6 +50,8 @@ fn the_example_names_every_key() {
         "[upstreams.a]\nsticky.",
         "[upstreams.a]\ncheck.",
         "[upstreams.a]\nejection.",
+        "[upstreams.a]\nqueue.",
+        "[upstreams.a]\nretry_budget.",
     ]
     .into_iter()
     .chain(["[upstreams.a]\nservers = [{ x = 1 }]\n"])

@@ -10,9 +10,10 @@ use thruway_server::Response;
 use super::relay::Relay;
 use super::request::{OutgoingRequest, RequestBody};
 use crate::Failure;
-use crate::upstream::{Lease, RequestKey, Upstream, acquire};
+use crate::upstream::{Lease, RequestKey, Server, Upstream, acquire, is_fault};
 
-/// Forwards a request, and sends it again where that is safe.
+/// Forwards a request, and sends it again where that is safe: to another server, or to the same on a fresh connection if
+/// that had closed one that waited to be used again, which says nothing against it.
 pub(super) async fn forward(
     upstream: Arc<Upstream>,
     key: RequestKey,
@@ -20,25 +21,36 @@ pub(super) async fn forward(
     mut body: Option<RequestBody>,
 ) -> Response {
     let clock = Worker::current().map_or_else(Clock::system, |worker| worker.clock().clone());
+    upstream.count_request(&clock);
     let mut tried = Vec::new();
+    let mut again = None;
     loop {
-        let Some(lease) = upstream.lease(key, &tried, &clock) else {
-            return Failure::NoServer.to_response();
+        let is_fresh = again.is_some();
+        let lease = match again.take() {
+            Some(lease) => lease,
+            None => match upstream.lease(key, &tried, &clock).await {
+                Ok(lease) => lease,
+                Err(failure) => return failure.to_response(),
+            },
         };
-        let server = lease.server().number;
-        let attempt = Attempt { lease, key, clock: &clock };
-        let (failure, is_reused) = match attempt.run(&request, &mut body).await {
+        let attempt = Attempt { lease, key, is_fresh, clock: &clock };
+        let Failed { failure, is_reused, server } = match attempt.run(&request, &mut body).await {
             Ok(response) => return response,
             Err(failed) => failed,
         };
-        tracing::debug!(upstream = upstream.name(), server, %failure, "a request could not be forwarded");
+        tracing::debug!(upstream = upstream.name(), server = %server.address, %failure, "a request could not be forwarded");
         // What of the content has been taken is not kept.
         let is_whole = body.as_ref().is_none_or(|body| body.is_untouched);
-        let may_be_repeated = is_whole && failure.retry().allows(request.is_idempotent, is_reused);
-        if !may_be_repeated || tried.len() >= upstream.config.retries_max as usize {
+        if !is_whole || !failure.retry().allows(request.is_idempotent, is_reused) {
             return failure.to_response();
         }
-        tried.push(server);
+        if is_reused && !is_fault(failure, is_reused) {
+            again = upstream.lease_again(server, &clock);
+        } else if upstream.allows_retry(tried.len(), &clock) {
+            tried.push(server.number);
+        } else {
+            return failure.to_response();
+        }
     }
 }
 
@@ -46,43 +58,46 @@ pub(super) async fn forward(
 struct Attempt<'c> {
     lease: Lease,
     key: RequestKey,
+    /// Whether the connection must be one that was not used before.
+    is_fresh: bool,
     clock: &'c Clock,
 }
 
+/// What went wrong, whether the connection had been used before, and where that was.
+struct Failed {
+    failure: Failure,
+    is_reused: bool,
+    server: Arc<Server>,
+}
+
 impl Attempt<'_> {
-    /// The response; or what went wrong, and whether the connection had been used before.
     async fn run(
         self,
         request: &OutgoingRequest,
         body: &mut Option<RequestBody>,
-    ) -> Result<Response, (Failure, bool)> {
-        let Self { lease, key, clock } = self;
-        let waiting = acquire(&lease, clock.now());
+    ) -> Result<Response, Failed> {
+        let Self { lease, key, is_fresh, clock } = self;
+        let waiting = if is_fresh { None } else { acquire(&lease, clock.now()) };
         let is_reused = waiting.is_some();
+        let failed = |lease: &Lease, failure: Failure| {
+            lease.failed(failure, is_reused, clock);
+            Failed { failure, is_reused, server: lease.server.clone() }
+        };
         let connection = match waiting {
             Some(connection) => connection,
-            None => open(&lease).await.map_err(|failure| {
-                lease.failed(failure, is_reused, clock);
-                (failure, is_reused)
-            })?,
+            None => open(&lease).await.map_err(|failure| failed(&lease, failure))?,
         };
         let exchange = connection.start(request.to_send(), clock.now(), |output| request.write(output));
         let mut relay = Relay::new(exchange, lease, clock.clone());
-        match poll_fn(|cx| relay.poll_response(cx, body)).await {
-            Ok(mut begun) => {
-                relay.lease.responded(&mut begun.response, key, clock);
-                Ok(begun.into_response(relay, body.take()))
-            }
-            Err(failure) => {
-                relay.lease.failed(failure, is_reused, clock);
-                Err((failure, is_reused))
-            }
-        }
+        let begun = poll_fn(|cx| relay.poll_response(cx, body)).await;
+        let mut begun = begun.map_err(|failure| failed(&relay.lease, failure))?;
+        relay.lease.responded(&mut begun.response, key, clock);
+        Ok(begun.into_response(relay, body.take()))
     }
 }
 
 async fn open(lease: &Lease) -> Result<Connection, Failure> {
     let config = &lease.upstream.config;
-    let stream = connect(&lease.server().address, config.connect_timeout).await?;
+    let stream = connect(&lease.server.address, config.connect_timeout).await?;
     Ok(Connection::new(stream, &config.exchange))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thruway_client::{Config, PoolConfig, UpstreamAddr};
 
-use super::{Balance, CheckConfig, EjectionConfig, Sticky};
+use super::{Balance, CheckConfig, EjectionConfig, QueueConfig, RetryBudget, Sticky};
 
 /// An upstream, as it is wanted.
 #[derive(Clone, Debug)]
@@ -30,8 +30,12 @@ pub struct UpstreamConfig {
     pub exchange: Config,
     /// How many connections wait to be used again, for each worker.
     pub pool: PoolConfig,
+    /// What requests do for which no server has room.
+    pub queue: QueueConfig,
     /// How many more servers are tried when a request fails and may be sent again. Default 2.
     pub retries_max: u32,
+    /// How many requests may be sent again, of all.
+    pub retry_budget: RetryBudget,
 }
 
 /// One server of an upstream.
@@ -44,6 +48,9 @@ pub struct ServerConfig {
     pub weight: u32,
     /// Whether it gets requests only if none of those that are no backups may get any. Default no.
     pub is_backup: bool,
+    /// How many requests it may be answering at a time, and so how many of its connections are in use. Default 0 for any
+    /// number.
+    pub requests_max: usize,
 }
 
 impl UpstreamConfig {
@@ -60,7 +67,9 @@ impl UpstreamConfig {
             connect_timeout: Duration::from_secs(5),
             exchange: Config::default(),
             pool: PoolConfig::default(),
+            queue: QueueConfig::default(),
             retries_max: 2,
+            retry_budget: RetryBudget::default(),
         }
     }
 }
@@ -71,6 +80,6 @@ impl ServerConfig {
 
     /// The server at `address`.
     pub const fn new(address: UpstreamAddr) -> Self {
-        Self { address, weight: 1, is_backup: false }
+        Self { address, weight: 1, is_backup: false, requests_max: 0 }
     }
 }

@@ -25,13 +25,13 @@ thread_local! {
 pub(crate) fn acquire(lease: &Lease, now: Duration) -> Option<Connection> {
     POOLS.with_borrow_mut(|pools| {
         let pool = pools.iter_mut().find(|pool| pool.upstream == lease.upstream.id)?;
-        pool.pool.acquire(&lease.server().number, now)
+        pool.pool.acquire(&lease.server.number, now)
     })
 }
 
 /// Lets a connection to the leased server wait for the next request.
 pub(crate) fn release(lease: &Lease, connection: Connection, now: Duration) {
-    let (upstream, server): (&Upstream, &Server) = (&lease.upstream, lease.server());
+    let (upstream, server): (&Upstream, &Server) = (&lease.upstream, &lease.server);
     POOLS.with_borrow_mut(|pools| {
         let known = pools.iter().position(|pool| pool.upstream == upstream.id);
         let index = known.unwrap_or_else(|| {

@@ -16,7 +16,7 @@ use crate::Failure;
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) upstream: Arc<Upstream>,
-    server: Arc<Server>,
+    pub(crate) server: Arc<Server>,
     admission: Admission,
     since: Duration,
 }
@@ -31,10 +31,6 @@ impl Lease {
     ) -> Self {
         let since = upstream.now(clock);
         Self { upstream, server, admission, since }
-    }
-
-    pub(crate) fn server(&self) -> &Server {
-        &self.server
     }
 
     /// Notes that `response` came, and has the client bring its cookie along if it does not yet.
@@ -110,11 +106,12 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.server.end();
+        self.upstream.queue.room_was_made();
     }
 }
 
 /// Whether the failure says something against the server.
-fn is_fault(failure: Failure, is_reused: bool) -> bool {
+pub(crate) fn is_fault(failure: Failure, is_reused: bool) -> bool {
     let was_closed =
         matches!(failure, Failure::Exchange(Error::ClosedBeforeRequest | Error::ClosedBeforeResponse));
     failure.side() == Side::Upstream && !(is_reused && was_closed)

@@ -23,6 +23,8 @@ mod latency;
 mod ejection;
 mod checks;
 mod lease;
+mod queue;
+mod budget;
 
 // beside the requests
 mod upkeep;
@@ -41,18 +43,21 @@ use arc_swap::ArcSwap;
 use thruway_net::Clock;
 
 pub use balance::Balance;
+pub use budget::RetryBudget;
 pub use checks::{CheckConfig, CheckKind};
 pub use config::{ServerConfig, UpstreamConfig};
 pub(crate) use connections::{acquire, release};
 pub use ejection::EjectionConfig;
 pub use key::HashBy;
 pub(crate) use key::RequestKey;
-pub(crate) use lease::Lease;
+pub(crate) use lease::{Lease, is_fault};
+pub use queue::QueueConfig;
 pub(crate) use server::Server;
 pub use statuses::{InvalidStatusRange, StatusRange};
 pub use sticky::Sticky;
 
 use ejection::Admission;
+use queue::Queue;
 use select::{Selected, Servers};
 use server::milliseconds;
 
@@ -65,6 +70,17 @@ pub struct Upstream {
     servers: ArcSwap<Servers>,
     /// Whose turn it is.
     turn: AtomicUsize,
+    queue: Queue,
+    retries: budget::Balance,
+}
+
+/// Why nobody gets a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unavailable {
+    /// No server that may get it has room.
+    Busy,
+    /// There is no server.
+    Nobody,
 }
 
 impl Upstream {
@@ -74,7 +90,14 @@ impl Upstream {
         let servers = config.servers.iter().map(|server| Arc::new(Server::new(server, &config)));
         let servers = ArcSwap::from_pointee(Servers::new(servers));
         let turn = AtomicUsize::new(0);
-        Self { id: LAST_ID.fetch_add(1, Ordering::Relaxed), servers, turn, config }
+        Self {
+            id: LAST_ID.fetch_add(1, Ordering::Relaxed),
+            servers,
+            turn,
+            queue: Queue::default(),
+            retries: budget::Balance::new(),
+            config,
+        }
     }
 
     /// Begins to look after the servers, beside the requests: [checks](UpstreamConfig::check) of how they are. That ends when
@@ -88,15 +111,45 @@ impl Upstream {
         &self.config.name
     }
 
-    /// The server that gets the next request, none of those `tried` if there is another; `None` if no server may get any.
-    pub(crate) fn lease(self: &Arc<Self>, key: RequestKey, tried: &[usize], clock: &Clock) -> Option<Lease> {
+    /// How many requests wait for a server that has room.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn try_lease(
+        self: &Arc<Self>,
+        key: RequestKey,
+        tried: &[usize],
+        clock: &Clock,
+    ) -> Result<Lease, Unavailable> {
         let servers = self.servers.load();
-        match servers.select(&self.config.balance, &self.turn, key, tried, milliseconds(clock.now())) {
+        let now = milliseconds(clock.now());
+        match servers.select(&self.config.balance, &self.turn, key, tried, now) {
             Selected::Server(server, admission) => {
-                Some(Lease::new(self.clone(), server.clone(), admission, clock))
+                Ok(Lease::new(self.clone(), server.clone(), admission, clock))
             }
-            Selected::Nobody => None,
+            Selected::Busy => Err(Unavailable::Busy),
+            Selected::Nobody => Err(Unavailable::Nobody),
         }
+    }
+
+    /// The same server once more, if it may get the request.
+    pub(crate) fn lease_again(self: &Arc<Self>, server: Arc<Server>, clock: &Clock) -> Option<Lease> {
+        match server.begin(milliseconds(clock.now())) {
+            Admission::Refused => None,
+            admission => Some(Lease::new(self.clone(), server, admission, clock)),
+        }
+    }
+
+    /// Notes that there is one more request.
+    pub(crate) fn count_request(&self, clock: &Clock) {
+        self.retries.deposit(self.config.retry_budget, milliseconds(clock.now()));
+    }
+
+    /// Whether a request that `tried` so many servers may try one more. If so, that is noted.
+    pub(crate) fn allows_retry(&self, tried: usize, clock: &Clock) -> bool {
+        tried < self.config.retries_max as usize
+            && self.retries.withdraw(self.config.retry_budget, milliseconds(clock.now()))
     }
 
     /// Puts `server` out if it may be spared.

@@ -44,7 +44,7 @@ impl Scene {
 
     pub(super) fn lease_for(&self, key: RequestKey, tried: &[usize]) -> Option<Lease> {
         let tried: Vec<_> = tried.iter().map(|&place| self.server(place).number).collect();
-        self.upstream.lease(key, &tried, &self.clock)
+        self.upstream.try_lease(key, &tried, &self.clock).ok()
     }
 
     pub(super) fn lease(&self) -> Lease {
@@ -53,7 +53,7 @@ impl Scene {
 
     pub(super) fn place_of(&self, lease: &Lease) -> usize {
         let servers = self.upstream.servers.load();
-        servers.list.iter().position(|server| server.number == lease.server().number).unwrap()
+        servers.list.iter().position(|server| server.number == lease.server.number).unwrap()
     }
 
     /// Where `n` requests go of which each ends before the next.

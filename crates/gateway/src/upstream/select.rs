@@ -41,6 +41,8 @@ pub(super) struct Candidates<'s> {
 pub(super) enum Selected<'s> {
     /// This one, which counts it already.
     Server(&'s Arc<Server>, Admission),
+    /// Nobody: those who may get it have no room.
+    Busy,
     /// Nobody: there is none.
     Nobody,
 }
@@ -84,6 +86,9 @@ impl Servers {
                     return selected;
                 }
             }
+            if candidates.is_anybody_busy() {
+                return Selected::Busy;
+            }
         }
         Selected::Nobody
     }
@@ -92,7 +97,8 @@ impl Servers {
     /// has begun.
     fn sticky(&self, token: u64, tried: &[usize], now: u64) -> Option<&Arc<Server>> {
         let server = self.list.iter().find(|server| server.token == token)?;
-        (server.is_available(now) && !tried.contains(&server.number)).then_some(server)
+        let may_be = server.is_available(now) && server.has_room() && !tried.contains(&server.number);
+        may_be.then_some(server)
     }
 }
 
@@ -109,6 +115,16 @@ impl<'s> Candidates<'s> {
     #[inline]
     pub(super) fn include(&self, place: usize) -> bool {
         let server = &self.servers.list[place];
+        self.would_include(server) && server.has_room()
+    }
+
+    /// Whether somebody would be one, but for want of room.
+    fn is_anybody_busy(&self) -> bool {
+        self.servers.list.iter().any(|server| self.would_include(server))
+    }
+
+    #[inline]
+    fn would_include(&self, server: &Server) -> bool {
         let Tier { is_backup, is_available, is_untried } = self.tier;
         server.weight > 0
             && server.is_backup == is_backup

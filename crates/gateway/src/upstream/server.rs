@@ -24,6 +24,8 @@ pub(crate) struct Server {
     pub(super) token: u64,
     pub(super) set_cookie: Option<String>,
     in_flight: AtomicUsize,
+    /// `usize::MAX` for any number.
+    requests_max: usize,
     pub(super) latency: Latency,
     pub(super) ejection: Ejection,
     ejection_config: EjectionConfig,
@@ -50,6 +52,7 @@ impl Server {
             token,
             set_cookie: sticky.map(|sticky| sticky.set_cookie(token)),
             in_flight: AtomicUsize::new(0),
+            requests_max: if config.requests_max == 0 { usize::MAX } else { config.requests_max },
             latency: Latency::default(),
             ejection: Ejection::default(),
             ejection_config: upstream.ejection.clone(),
@@ -66,18 +69,30 @@ impl Server {
         self.in_flight.load(Ordering::Relaxed)
     }
 
+    /// Whether it may be answering one more request.
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.in_flight.load(Ordering::SeqCst) < self.requests_max
+    }
+
     /// Counts one more request that it is answering, until it [ends](Self::end); unless that is refused.
     pub(super) fn begin(&self, now: u64) -> Admission {
-        let admission = self.ejection.admit(&self.ejection_config, now);
-        if admission != Admission::Refused {
-            self.in_flight.fetch_add(1, Ordering::Relaxed);
+        // What is counted is in one order with what waits in the queue.
+        let before = self.in_flight.fetch_add(1, Ordering::SeqCst);
+        let admission = if before < self.requests_max {
+            self.ejection.admit(&self.ejection_config, now)
+        } else {
+            Admission::Refused
+        };
+        if admission == Admission::Refused {
+            self.end();
         }
         admission
     }
 
     /// One request less.
     pub(super) fn end(&self) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Whether it may get requests.

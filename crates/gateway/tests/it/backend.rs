@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
 use thruway_client::UpstreamAddr;
@@ -20,6 +20,10 @@ struct Shared {
     connections: AtomicUsize,
     requests: AtomicUsize,
     behaviour: Mutex<Behaviour>,
+    behaves_otherwise: Condvar,
+    /// Requests that it is answering, and the most there were at a time.
+    current: AtomicUsize,
+    most: AtomicUsize,
     open: Mutex<Vec<TcpStream>>,
     is_over: Mutex<bool>,
 }
@@ -31,6 +35,8 @@ pub(crate) enum Behaviour {
     Answers { status: u16, lines: &'static str, name: &'static str },
     /// It closes the connection.
     Closes,
+    /// It waits until it is told to do something else, and does that.
+    Holds,
     /// It reads, and that is all.
     SaysNothing,
 }
@@ -90,6 +96,9 @@ impl Backend {
     pub(crate) fn leave(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         *lock(&self.shared.is_over) = true;
+        if matches!(*lock(&self.shared.behaviour), Behaviour::Holds) {
+            self.now(Behaviour::Closes);
+        }
         drop(TcpStream::connect(self.address));
         thread.join().unwrap();
         for connection in lock(&self.shared.open).drain(..) {
@@ -105,10 +114,16 @@ impl Backend {
     /// It does something else from the next request on.
     pub(crate) fn now(&self, behaviour: Behaviour) {
         *lock(&self.shared.behaviour) = behaviour;
+        self.shared.behaves_otherwise.notify_all();
     }
 
     pub(crate) fn upstream_address(&self) -> UpstreamAddr {
         self.address.into()
+    }
+
+    /// The most requests that it was answering at a time.
+    pub(crate) fn most(&self) -> usize {
+        self.shared.most.load(Ordering::SeqCst)
     }
 
     pub(crate) fn requests(&self) -> usize {
@@ -121,7 +136,11 @@ impl Shared {
         connection.set_nodelay(true)?;
         while read_head(&mut connection)? {
             self.requests.fetch_add(1, Ordering::SeqCst);
-            let behaviour = lock(&self.behaviour).clone();
+            let current = self.current.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(current, Ordering::SeqCst);
+            let behaviour = self.next_behaviour();
+            // Before the answer, after which the next may come at once.
+            self.current.fetch_sub(1, Ordering::SeqCst);
             match behaviour {
                 Behaviour::Answers { status, lines, name } => {
                     let length = name.len();
@@ -129,10 +148,16 @@ impl Shared {
                     connection.write_all(head.as_bytes())?;
                 }
                 Behaviour::Closes => return connection.shutdown(Shutdown::Both),
-                Behaviour::SaysNothing => {}
+                Behaviour::Holds | Behaviour::SaysNothing => {}
             }
         }
         Ok(())
+    }
+
+    fn next_behaviour(&self) -> Behaviour {
+        let behaviour = lock(&self.behaviour);
+        let is_holding = |behaviour: &mut Behaviour| matches!(behaviour, Behaviour::Holds);
+        self.behaves_otherwise.wait_while(behaviour, is_holding).unwrap().clone()
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::net::sockopt::set_socket_linger;
 use thruway_gateway::{Forward, Upstream, UpstreamConfig};
 use thruway_server::{ListenAddr, RunningServer, Server};
 
@@ -12,6 +13,7 @@ use thruway_server::{ListenAddr, RunningServer, Server};
 pub(crate) struct Gateway {
     server: Option<RunningServer>,
     address: SocketAddr,
+    pub(crate) upstream: Arc<Upstream>,
 }
 
 /// What a client got.
@@ -26,10 +28,14 @@ impl Gateway {
     pub(crate) fn start(config: UpstreamConfig) -> Self {
         let upstream = Arc::new(Upstream::new(config));
         upstream.start();
-        let server =
-            Server::new(Forward::new(upstream)).workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
+        let server = Server::new(Forward::new(upstream.clone()))
+            .workers(2)
+            .listen("127.0.0.1:0")
+            .unwrap()
+            .start()
+            .unwrap();
         let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
-        Self { server: Some(server), address }
+        Self { server: Some(server), address, upstream }
     }
 
     /// The answer to a request with this control data and these further field lines, on a connection of its own.
@@ -52,10 +58,15 @@ impl Gateway {
     }
 }
 
-/// A request that was sent. Dropped, its client goes.
+/// A request that was sent.
 pub(crate) struct Asked(TcpStream);
 
 impl Asked {
+    /// The client goes, and does not only say that it has said all.
+    pub(crate) fn break_off(self) {
+        set_socket_linger(&self.0, Some(Duration::ZERO)).unwrap();
+    }
+
     pub(crate) fn end(mut self) -> Got {
         let mut text = String::new();
         self.0.read_to_string(&mut text).unwrap();

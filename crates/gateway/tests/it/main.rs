@@ -10,3 +10,6 @@ mod checks;
 
 // who is next
 mod sticky;
+
+// how many
+mod limits;

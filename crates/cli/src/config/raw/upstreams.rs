@@ -20,6 +20,14 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) balance: Option<Spanned<TextOrTable<RawBalance>>>,
     /// Brings a client to the same server again. Default not.
     pub(in super::super) sticky: Option<RawSticky>,
+    /// How many requests each server may be answering at a time; 0 for any number, which is the default.
+    pub(in super::super) server_requests_max: Option<usize>,
+    /// What requests do for which no server has room.
+    #[serde(default)]
+    pub(in super::super) queue: RawQueue,
+    /// How many requests may be sent again, of all.
+    #[serde(default)]
+    pub(in super::super) retry_budget: RawRetryBudget,
     /// How servers are asked how they are. Default not.
     pub(in super::super) check: Option<Spanned<RawCheck>>,
     /// When a server that fails gets no more requests.
@@ -44,6 +52,8 @@ pub(in super::super) struct RawServer {
     /// Whether it gets requests only if no other may. Default no.
     #[serde(default)]
     pub(in super::super) backup: bool,
+    /// How many requests it may be answering at a time. Default as for the others.
+    pub(in super::super) requests_max: Option<usize>,
 }
 
 /// How the next server is found: a name, or a table.
@@ -78,6 +88,26 @@ pub(in super::super) struct RawSticky {
     pub(in super::super) cookie: Spanned<String>,
     /// What its values are made with. Default made at the start.
     pub(in super::super) secret: Option<String>,
+}
+
+/// What requests do for which no server has room. Defaults are those of `thruway_gateway::QueueConfig`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawQueue {
+    /// How many wait; those beyond are answered 503.
+    pub(in super::super) length_max: Option<usize>,
+    /// For how long; then they are answered 503.
+    pub(in super::super) timeout: Option<Spanned<Period>>,
+}
+
+/// How many requests may be sent again. Defaults are those of `thruway_gateway::RetryBudget`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawRetryBudget {
+    /// Of a hundred requests of the last ten seconds.
+    pub(in super::super) percent: Option<Spanned<u32>>,
+    /// And so many a second besides.
+    pub(in super::super) per_second_min: Option<Spanned<u32>>,
 }
 
 /// How servers are asked how they are. Defaults are those of `thruway_gateway::CheckConfig`.
@@ -135,7 +165,7 @@ impl FromText for RawServer {
     const EXPECTED: &'static str = "an address or a table with an `address`";
 
     fn from_text<E: Error>(text: &str) -> Result<Self, E> {
-        Ok(Self { address: text.to_owned(), weight: None, backup: false })
+        Ok(Self { address: text.to_owned(), weight: None, backup: false, requests_max: None })
     }
 
     fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use thruway_client::{InvalidUpstreamAddr, UpstreamAddr};
 use thruway_gateway::{
-    Balance, CheckConfig, CheckKind, EjectionConfig, HashBy, ServerConfig, StatusRange, Sticky,
-    UpstreamConfig,
+    Balance, CheckConfig, CheckKind, EjectionConfig, HashBy, QueueConfig, RetryBudget, ServerConfig,
+    StatusRange, Sticky, UpstreamConfig,
 };
 use thruway_server::{FieldName, FieldValue};
 use toml::Spanned;
 
 use super::super::raw::{
-    Period, RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawServer, RawSticky, RawUpstream,
-    TextOrTable,
+    Period, RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawQueue, RawRetryBudget, RawServer,
+    RawSticky, RawUpstream, TextOrTable,
 };
 use super::super::{Action, Upstreams};
 use super::{PERIOD_MAX, Resolver, is_path_octet};
@@ -31,25 +31,34 @@ impl Resolver<'_> {
             self.refuse_at(&span, "an upstream has at least one server");
         }
         let default = UpstreamConfig::new(name, []);
+        let requests_max = raw.server_requests_max.unwrap_or_default();
+        let servers = raw.servers.into_iter();
         UpstreamConfig {
-            servers: raw.servers.into_iter().filter_map(|server| self.upstream_server(server)).collect(),
+            servers: servers.filter_map(|server| self.upstream_server(server, requests_max)).collect(),
             balance: raw.balance.map_or(default.balance, |balance| self.balance(balance)),
             sticky: raw.sticky.map(|sticky| self.sticky(sticky)),
             check: raw.check.map(|check| self.check(check)),
             ejection: self.ejection(raw.ejection),
             slow_start: self.or(raw.slow_start, Period(default.slow_start), ANY_PERIOD).0,
             connect_timeout: self.or(raw.connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
+            queue: self.queue(raw.queue),
             retries_max: self.or(raw.retries_max, default.retries_max, 0..=100),
+            retry_budget: self.retry_budget(raw.retry_budget),
             ..default
         }
     }
 
-    fn upstream_server(&mut self, raw: Spanned<TextOrTable<RawServer>>) -> Option<ServerConfig> {
+    fn upstream_server(
+        &mut self,
+        raw: Spanned<TextOrTable<RawServer>>,
+        requests_max_of_all: usize,
+    ) -> Option<ServerConfig> {
         let span = raw.span();
-        let TextOrTable(RawServer { address, weight, backup }) = raw.into_inner();
+        let TextOrTable(RawServer { address, weight, backup, requests_max }) = raw.into_inner();
         let weight = self.or(weight, 1, 0..=ServerConfig::WEIGHT_MAX);
         let address = self.server_address(&Spanned::new(span, address))?;
-        Some(ServerConfig { address, weight, is_backup: backup })
+        let requests_max = requests_max.unwrap_or(requests_max_of_all);
+        Some(ServerConfig { address, weight, is_backup: backup, requests_max })
     }
 
     fn server_address(&mut self, raw: &Spanned<String>) -> Option<UpstreamAddr> {
@@ -97,6 +106,22 @@ impl Resolver<'_> {
             self.refuse(&cookie, message);
         }
         Sticky { cookie: cookie.into_inner(), secret }
+    }
+
+    fn queue(&mut self, raw: RawQueue) -> QueueConfig {
+        let default = QueueConfig::default();
+        QueueConfig {
+            length_max: raw.length_max.unwrap_or(default.length_max),
+            timeout: self.or(raw.timeout, Period(default.timeout), SOME_PERIOD).0,
+        }
+    }
+
+    fn retry_budget(&mut self, raw: RawRetryBudget) -> RetryBudget {
+        let default = RetryBudget::default();
+        RetryBudget {
+            percent: self.or(raw.percent, default.percent, 0..=1_000),
+            per_second_min: self.or(raw.per_second_min, default.per_second_min, 0..=1_000_000),
+        }
     }
 
     fn check(&mut self, raw: Spanned<RawCheck>) -> CheckConfig {
