@@ -16,6 +16,7 @@ mod failure;
 pub use failure::Failure;
 pub use forward::{Forward, ForwardConfig, ForwardedFields, HostRewrite};
 pub use upstream::{
-    Balance, CheckConfig, CheckKind, EjectionConfig, HashBy, InvalidStatusRange, QueueConfig, RetryBudget,
-    ServerConfig, StatusRange, Sticky, Upstream, UpstreamConfig,
+    Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
+    InvalidStatusRange, QueueConfig, RetryBudget, ServerAddr, ServerConfig, StatusRange, Sticky, Upstream,
+    UpstreamConfig,
 };

@@ -2,6 +2,7 @@
 
 use super::failure::Source;
 use super::*;
+use thruway_gateway::ServerConfig;
 
 const EXAMPLE: &str = include_str!("../../examples/serve.toml");
 
@@ -21,8 +22,9 @@ fn the_example_shows_the_defaults_of_the_server() {
 fn the_example_shows_the_defaults_of_upstreams() {
     let config = resolved(EXAMPLE).unwrap();
     let shown = &config.upstreams["backend"];
-    let addresses = shown.servers.iter().map(|server| server.address.clone());
-    assert_eq!(format!("{shown:?}"), format!("{:?}", UpstreamConfig::new("backend", addresses)));
+    let servers = shown.servers.iter().map(|server| ServerConfig::new(server.address.clone())).collect();
+    let expected = UpstreamConfig { servers, ..UpstreamConfig::new("backend", []) };
+    assert_eq!(format!("{shown:?}"), format!("{expected:?}"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thruway_client::{Config, PoolConfig, UpstreamAddr};
 
-use super::{Balance, CheckConfig, EjectionConfig, QueueConfig, RetryBudget, Sticky};
+use super::{Balance, CheckConfig, EjectionConfig, QueueConfig, RetryBudget, ServerAddr, Sticky};
 
 /// An upstream, as it is wanted.
 #[derive(Clone, Debug)]
@@ -13,6 +13,8 @@ pub struct UpstreamConfig {
     pub name: String,
     /// Its servers; without any, every request is answered 503.
     pub servers: Vec<ServerConfig>,
+    /// After how long names of servers are resolved again, a tenth more or less; sooner after a failure. Default 30 s.
+    pub resolve_interval: Duration,
     /// How the next server is found. Default round robin.
     pub balance: Balance,
     /// The cookie that brings a client to the same server again. Default none.
@@ -41,8 +43,8 @@ pub struct UpstreamConfig {
 /// One server of an upstream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerConfig {
-    /// Where it is.
-    pub address: UpstreamAddr,
+    /// Where it is. A name is as many servers as it has addresses.
+    pub address: ServerAddr,
     /// How many requests it gets, in relation to the others, up to [`WEIGHT_MAX`](Self::WEIGHT_MAX). Default 1; with 0, only
     /// those that a sticky cookie brings.
     pub weight: u32,
@@ -59,6 +61,7 @@ impl UpstreamConfig {
         Self {
             name: name.into(),
             servers: servers.into_iter().map(ServerConfig::new).collect(),
+            resolve_interval: Duration::from_secs(30),
             balance: Balance::default(),
             sticky: None,
             ejection: EjectionConfig::default(),
@@ -79,7 +82,7 @@ impl ServerConfig {
     pub const WEIGHT_MAX: u32 = 256;
 
     /// The server at `address`.
-    pub const fn new(address: UpstreamAddr) -> Self {
-        Self { address, weight: 1, is_backup: false, requests_max: 0 }
+    pub fn new(address: impl Into<ServerAddr>) -> Self {
+        Self { address: address.into(), weight: 1, is_backup: false, requests_max: 0 }
     }
 }

@@ -8,6 +8,7 @@
 
 // what is wanted
 mod config;
+mod address;
 mod key;
 mod sticky;
 mod statuses;
@@ -28,6 +29,7 @@ mod budget;
 
 // beside the requests
 mod upkeep;
+mod names;
 
 // connections to them
 mod connections;
@@ -40,8 +42,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use thruway_client::{Resolve, SystemResolver};
 use thruway_net::Clock;
 
+pub use address::{InvalidServerAddr, ServerAddr};
 pub use balance::Balance;
 pub use budget::RetryBudget;
 pub use checks::{CheckConfig, CheckKind};
@@ -51,6 +55,7 @@ pub use ejection::EjectionConfig;
 pub use key::HashBy;
 pub(crate) use key::RequestKey;
 pub(crate) use lease::{Lease, is_fault};
+pub use names::FirstLookup;
 pub use queue::QueueConfig;
 pub(crate) use server::Server;
 pub use statuses::{InvalidStatusRange, StatusRange};
@@ -87,7 +92,11 @@ impl Upstream {
     /// The upstream that `config` describes. Nothing is connected yet.
     pub fn new(config: UpstreamConfig) -> Self {
         static LAST_ID: AtomicU64 = AtomicU64::new(0);
-        let servers = config.servers.iter().map(|server| Arc::new(Server::new(server, &config)));
+        let servers =
+            config.servers.iter().enumerate().filter_map(|(origin, server)| match &server.address {
+                ServerAddr::Address(address) => Some(Arc::new(Server::new(&config, origin, address.clone()))),
+                ServerAddr::Name { .. } => None,
+            });
         let servers = ArcSwap::from_pointee(Servers::new(servers));
         let turn = AtomicUsize::new(0);
         Self {
@@ -100,10 +109,17 @@ impl Upstream {
         }
     }
 
-    /// Begins to look after the servers, beside the requests: [checks](UpstreamConfig::check) of how they are. That ends when
-    /// the upstream is dropped. To be called once.
-    pub fn start(self: &Arc<Self>) {
+    /// Begins to look after the servers, beside the requests: [checks](UpstreamConfig::check) of how they are, and lookups of
+    /// names, before the first of which there are no servers behind them. That ends when the upstream is dropped. To be called
+    /// once.
+    pub fn start(self: &Arc<Self>) -> FirstLookup {
+        self.start_with(Arc::new(SystemResolver))
+    }
+
+    /// The same, with another way to look up names.
+    pub fn start_with(self: &Arc<Self>, resolver: Arc<dyn Resolve>) -> FirstLookup {
         self.servers.load().list.iter().for_each(|server| checks::start(self, server));
+        names::start(self, resolver)
     }
 
     /// What it is called.

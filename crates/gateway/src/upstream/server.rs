@@ -16,6 +16,8 @@ pub(crate) struct Server {
     /// Tells it from all others of the process, also from those that were there before.
     pub(crate) number: usize,
     pub(crate) address: UpstreamAddr,
+    /// Which of the configured servers it comes from.
+    pub(super) origin: usize,
     pub(super) weight: u32,
     pub(super) is_backup: bool,
     /// What is hashed together with keys: the same in every process.
@@ -39,13 +41,15 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(super) fn new(config: &ServerConfig, upstream: &UpstreamConfig) -> Self {
+    /// A server at `address`, which the configured server `origin` has.
+    pub(super) fn new(upstream: &UpstreamConfig, origin: usize, address: UpstreamAddr) -> Self {
         static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let address = config.address.clone();
+        let config = &upstream.servers[origin];
         let sticky = upstream.sticky.as_ref();
         let token = sticky.map_or(0, |sticky| sticky.token_of(&upstream.name, &address));
         Self {
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            origin,
             weight: config.weight.min(ServerConfig::WEIGHT_MAX),
             is_backup: config.is_backup,
             seed: hash(address.to_string().as_bytes()),
@@ -167,7 +171,7 @@ mod tests {
     fn server() -> Server {
         let config = UpstreamConfig::new("a", ["127.0.0.1:1".parse().unwrap()]);
         let config = UpstreamConfig { slow_start: Duration::from_secs(10), ..config };
-        Server::new(&config.servers[0], &config)
+        Server::new(&config, 0, "127.0.0.1:1".parse().unwrap())
     }
 
     #[test]

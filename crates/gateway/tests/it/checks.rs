@@ -91,7 +91,7 @@ fn when_all_are_down_all_get_requests_all_the_same() {
 fn an_upstream_that_is_dropped_is_not_kept_for_its_checks() {
     let one = Backend::named("one");
     let upstream = Arc::new(Upstream::new(config(CheckKind::http("/"), [&one])));
-    upstream.start();
+    upstream.start().wait();
     until(|| one.requests() > 2);
     let weak = Arc::downgrade(&upstream);
     drop(upstream);

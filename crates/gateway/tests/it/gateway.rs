@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
+use thruway_client::{Resolve, SystemResolver};
 use thruway_gateway::{Forward, Upstream, UpstreamConfig};
 use thruway_server::{ListenAddr, RunningServer, Server};
 
@@ -26,8 +27,13 @@ pub(crate) struct Got {
 
 impl Gateway {
     pub(crate) fn start(config: UpstreamConfig) -> Self {
+        Self::start_with(config, Arc::new(SystemResolver))
+    }
+
+    /// One that looks up names elsewhere.
+    pub(crate) fn start_with(config: UpstreamConfig, resolver: Arc<dyn Resolve>) -> Self {
         let upstream = Arc::new(Upstream::new(config));
-        upstream.start();
+        upstream.start_with(resolver).wait();
         let server = Server::new(Forward::new(upstream.clone()))
             .workers(2)
             .listen("127.0.0.1:0")

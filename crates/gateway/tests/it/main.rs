@@ -9,6 +9,7 @@ mod ejection;
 mod checks;
 
 // who is next
+mod names;
 mod sticky;
 
 // how many

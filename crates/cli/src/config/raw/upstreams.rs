@@ -16,6 +16,8 @@ use super::Period;
 pub(in super::super) struct RawUpstream {
     /// At least one.
     pub(in super::super) servers: Vec<Spanned<TextOrTable<RawServer>>>,
+    /// After how long names of servers are resolved again.
+    pub(in super::super) resolve_interval: Option<Spanned<Period>>,
     /// `round_robin`, `least_connections`, `random_of_two`, `peak_ewma`, or `{ hash = "…" }`. Default `round_robin`.
     pub(in super::super) balance: Option<Spanned<TextOrTable<RawBalance>>>,
     /// Brings a client to the same server again. Default not.
@@ -45,7 +47,7 @@ pub(in super::super) struct RawUpstream {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawServer {
-    /// `IP:PORT` or `unix:PATH`.
+    /// `IP:PORT`, `NAME:PORT` or `unix:PATH`.
     pub(in super::super) address: String,
     /// How many requests it gets, in relation to the others. Default 1.
     pub(in super::super) weight: Option<Spanned<u32>>,

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use thruway_client::{InvalidUpstreamAddr, UpstreamAddr};
+use thruway_client::UpstreamAddr;
 use thruway_gateway::{
-    Balance, CheckConfig, CheckKind, EjectionConfig, HashBy, QueueConfig, RetryBudget, ServerConfig,
-    StatusRange, Sticky, UpstreamConfig,
+    Balance, CheckConfig, CheckKind, EjectionConfig, HashBy, InvalidServerAddr, QueueConfig, RetryBudget,
+    ServerAddr, ServerConfig, StatusRange, Sticky, UpstreamConfig,
 };
 use thruway_server::{FieldName, FieldValue};
 use toml::Spanned;
@@ -35,6 +35,7 @@ impl Resolver<'_> {
         let servers = raw.servers.into_iter();
         UpstreamConfig {
             servers: servers.filter_map(|server| self.upstream_server(server, requests_max)).collect(),
+            resolve_interval: self.or(raw.resolve_interval, Period(default.resolve_interval), SOME_PERIOD).0,
             balance: raw.balance.map_or(default.balance, |balance| self.balance(balance)),
             sticky: raw.sticky.map(|sticky| self.sticky(sticky)),
             check: raw.check.map(|check| self.check(check)),
@@ -61,14 +62,15 @@ impl Resolver<'_> {
         Some(ServerConfig { address, weight, is_backup: backup, requests_max })
     }
 
-    fn server_address(&mut self, raw: &Spanned<String>) -> Option<UpstreamAddr> {
-        match raw.get_ref().parse::<UpstreamAddr>() {
-            Ok(address) => match address.unix_path() {
-                Some(path) => Some(UpstreamAddr::unix(self.beside_config(path))),
-                None => Some(address),
-            },
+    fn server_address(&mut self, raw: &Spanned<String>) -> Option<ServerAddr> {
+        match raw.get_ref().parse::<ServerAddr>() {
+            Ok(ServerAddr::Address(address)) if address.unix_path().is_some() => {
+                let path = address.unix_path()?;
+                Some(UpstreamAddr::unix(self.beside_config(path)).into())
+            }
+            Ok(address) => Some(address),
             Err(error) => {
-                self.refuse_with(raw, error, InvalidUpstreamAddr::HINT);
+                self.refuse_with(raw, error, InvalidServerAddr::HINT);
                 None
             }
         }

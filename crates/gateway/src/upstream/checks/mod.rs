@@ -16,7 +16,7 @@ use super::server::{Server, milliseconds};
 use super::statuses::StatusRange;
 use super::{Upstream, random, upkeep};
 
-use probe::{ProbeFailure, probe};
+use probe::{ProbeFailure, ToProbe, probe};
 use tally::Tally;
 
 /// How servers are asked how they are, and what is made of it. Until the first answer they are up; that one decides at once.
@@ -80,27 +80,27 @@ pub(super) fn start(upstream: &Arc<Upstream>, server: &Arc<Server>) {
 
 async fn run(upstream: Weak<Upstream>, server: Weak<Server>) {
     let mut tally = Tally::default();
-    while let Some((check, address)) = what_to_check(&upstream, &server) {
-        let outcome = probe(&check, &address).await;
+    while let Some(what) = what_to_check(&upstream, &server) {
+        let outcome = probe(&what).await;
         // Nothing is kept alive only to be checked.
         let (Some(upstream), Some(server)) = (upstream.upgrade(), server.upgrade()) else { return };
-        if let Some(is_up) = tally.record(outcome.is_ok(), &check) {
+        if let Some(is_up) = tally.record(outcome.is_ok(), &what.check) {
             upstream.set_up(&server, is_up, outcome.err());
         }
         drop((upstream, server));
-        tokio::time::sleep(with_jitter(check.interval)).await;
+        tokio::time::sleep(with_jitter(what.check.interval)).await;
     }
 }
 
-fn what_to_check(
-    upstream: &Weak<Upstream>,
-    server: &Weak<Server>,
-) -> Option<(CheckConfig, thruway_client::UpstreamAddr)> {
-    Some((upstream.upgrade()?.config.check.clone()?, server.upgrade()?.address.clone()))
+fn what_to_check(upstream: &Weak<Upstream>, server: &Weak<Server>) -> Option<ToProbe> {
+    let (upstream, server) = (upstream.upgrade()?, server.upgrade()?);
+    let check = upstream.config.check.clone()?;
+    let configured = &upstream.config.servers[server.origin].address;
+    Some(ToProbe { check, address: server.address.clone(), configured: configured.clone() })
 }
 
 /// A tenth more or less.
-fn with_jitter(interval: Duration) -> Duration {
+pub(super) fn with_jitter(interval: Duration) -> Duration {
     let per_mille = 900 + u32::try_from(random::below(201)).unwrap_or_default();
     interval * per_mille / 1_000
 }

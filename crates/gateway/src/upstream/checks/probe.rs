@@ -13,6 +13,7 @@ use thruway_net::{Clock, Stream};
 use thruway_server::StatusCode;
 use tokio::time::timeout;
 
+use super::super::ServerAddr;
 use super::super::statuses::StatusRange;
 use super::{CheckConfig, CheckKind};
 
@@ -31,15 +32,23 @@ pub(super) enum ProbeFailure {
     TimedOut,
 }
 
-/// Asks the server at `address`.
-pub(super) async fn probe(check: &CheckConfig, address: &UpstreamAddr) -> Result<(), ProbeFailure> {
-    timeout(check.timeout, ask(check, address)).await.unwrap_or(Err(ProbeFailure::TimedOut))
+/// What is asked, and where.
+pub(super) struct ToProbe {
+    pub(super) check: CheckConfig,
+    pub(super) address: UpstreamAddr,
+    /// What the config calls it.
+    pub(super) configured: ServerAddr,
 }
 
-async fn ask(check: &CheckConfig, address: &UpstreamAddr) -> Result<(), ProbeFailure> {
-    let stream = connect(address, check.timeout).await.map_err(ProbeFailure::Connect)?;
-    let CheckKind::Http { path, host, statuses, content } = &check.kind else { return Ok(()) };
-    let host = host.clone().unwrap_or_else(|| host_of(address));
+/// Asks a server.
+pub(super) async fn probe(what: &ToProbe) -> Result<(), ProbeFailure> {
+    timeout(what.check.timeout, ask(what)).await.unwrap_or(Err(ProbeFailure::TimedOut))
+}
+
+async fn ask(what: &ToProbe) -> Result<(), ProbeFailure> {
+    let stream = connect(&what.address, what.check.timeout).await.map_err(ProbeFailure::Connect)?;
+    let CheckKind::Http { path, host, statuses, content } = &what.check.kind else { return Ok(()) };
+    let host = host.clone().unwrap_or_else(|| what.host());
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: thruway-check\r\nConnection: close\r\n\r\n"
     );
@@ -52,9 +61,14 @@ async fn ask(check: &CheckConfig, address: &UpstreamAddr) -> Result<(), ProbeFai
     poll_fn(|cx| expected.poll(cx, &mut exchange, &mut read)).await
 }
 
-/// A Unix socket has no name that anybody would know.
-fn host_of(address: &UpstreamAddr) -> String {
-    address.tcp().map_or_else(|| "localhost".to_owned(), |address| address.to_string())
+impl ToProbe {
+    /// What `Host` says. A Unix socket has no name that anybody would know.
+    fn host(&self) -> String {
+        match &self.configured {
+            ServerAddr::Address(address) if address.tcp().is_none() => "localhost".to_owned(),
+            configured => configured.to_string(),
+        }
+    }
 }
 
 /// What makes an answer good.
