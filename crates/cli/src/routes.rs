@@ -9,13 +9,13 @@ use thruway_server::{Answer, Handler, Request, Response, Router};
 use crate::config::{Action, Config, Failure, FixedAnswer, PathMatch, Route};
 use crate::demo;
 
-/// The router of `config`.
-pub(crate) fn build(config: &Config) -> Result<Router, Failure> {
+/// The router of `config`, and the upstreams that it leads to, which are still to be [started](Upstream::start).
+pub(crate) fn build(config: &Config) -> Result<(Router, Vec<Arc<Upstream>>), Failure> {
     // Alone, the demo needs no router around its own.
     if let [Route { path: PathMatch::Prefix(path), action: Action::Demo, .. }] = &config.routes[..]
         && path == "/"
     {
-        return Ok(demo::router());
+        return Ok((demo::router(), Vec::new()));
     }
     let mut router = Router::new();
     let upstreams: Upstreams = config
@@ -27,7 +27,7 @@ pub(crate) fn build(config: &Config) -> Result<Router, Failure> {
         add(&mut router, route, &upstreams).err().map(|message| config.failure_at(&route.span, message))
     });
     match Failure::all(failures.collect()) {
-        None => Ok(router),
+        None => Ok((router, upstreams.into_values().collect())),
         Some(failure) => Err(failure),
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 
+use thruway_gateway::{FirstLookup, Upstream};
 use thruway_server::{
     AccessLog, ListenAddr, ReopenSignal, Router, RunningServer, Server, ServerError, TerminationSignals,
     raise_descriptor_limit,
@@ -26,8 +27,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     // Before the first thread, so that no signal finds the default.
     let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
     let reopen = ReopenSignal::take_over().map_err(ServerError::from)?;
-    let router = routes::build(&config)?;
+    let (router, upstreams) = routes::build(&config)?;
     let log = access_log::start(&config)?;
+    let lookups: Vec<_> = upstreams.iter().map(Upstream::start).collect();
+    lookups.into_iter().for_each(FirstLookup::wait);
     let server = start(&config, router, log.as_ref())?;
     access_log::reopen_at(reopen, log.clone());
     print_addresses(&server);

@@ -15,8 +15,12 @@ pub enum Failure {
     ConnectRefused,
     /// The exchange with the server failed.
     Exchange(Error),
-    /// No server may get requests.
+    /// There is no server.
     NoServer,
+    /// No server has room, and too many requests wait for one already.
+    QueueFull,
+    /// No server had room in time.
+    QueueTimedOut,
     /// The client's content was not complete.
     RequestContent(ContentError),
 }
@@ -29,6 +33,7 @@ impl Failure {
             Self::ConnectRefused | Self::RequestContent(_) => Side::Client,
             Self::Exchange(error) => error.side(),
             Self::NoServer => Side::Upstream,
+            Self::QueueFull | Self::QueueTimedOut => Side::Local,
         }
     }
 
@@ -37,7 +42,11 @@ impl Failure {
         match self {
             Self::Connect(error) => error.retry(),
             Self::Exchange(error) => error.retry(),
-            Self::ConnectRefused | Self::NoServer | Self::RequestContent(_) => Retry::Never,
+            Self::ConnectRefused
+            | Self::NoServer
+            | Self::QueueFull
+            | Self::QueueTimedOut
+            | Self::RequestContent(_) => Retry::Never,
         }
     }
 
@@ -46,7 +55,7 @@ impl Failure {
         match self {
             Self::ConnectRefused => StatusCode::METHOD_NOT_ALLOWED,
             Self::RequestContent(error) => error.status(),
-            Self::NoServer => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoServer | Self::QueueFull | Self::QueueTimedOut => StatusCode::SERVICE_UNAVAILABLE,
             Self::Connect(error) if matches!(error.side(), Side::Local) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Connect(ConnectError::TimedOut) => StatusCode::GATEWAY_TIMEOUT,
             Self::Exchange(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
@@ -76,6 +85,7 @@ impl Failure {
                 _ => "http_protocol_error",
             },
             Self::NoServer => "destination_unavailable",
+            Self::QueueFull | Self::QueueTimedOut => "connection_limit_reached",
             Self::RequestContent(_) => "http_request_error",
         }
     }
@@ -123,7 +133,9 @@ impl fmt::Display for Failure {
             Self::Connect(error) => write!(f, "no connection: {error}"),
             Self::ConnectRefused => f.write_str("tunnels are not made here"),
             Self::Exchange(error) => error.fmt(f),
-            Self::NoServer => f.write_str("no server may get requests"),
+            Self::NoServer => f.write_str("there is no server"),
+            Self::QueueFull => f.write_str("no server has room, and too many requests wait already"),
+            Self::QueueTimedOut => f.write_str("no server had room in time"),
             Self::RequestContent(error) => write!(f, "the request: {error}"),
         }
     }

@@ -15,4 +15,8 @@ mod failure;
 
 pub use failure::Failure;
 pub use forward::{Forward, ForwardConfig, ForwardedFields, HostRewrite};
-pub use upstream::{Balance, ServerConfig, Upstream, UpstreamConfig};
+pub use upstream::{
+    Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
+    InvalidStatusRange, QueueConfig, RetryBudget, ServerAddr, ServerConfig, StatusRange, Sticky, Upstream,
+    UpstreamConfig,
+};

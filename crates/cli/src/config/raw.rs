@@ -2,6 +2,8 @@
 //!
 //! `examples/serve.toml` shows every key with its default.
 
+mod upstreams;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
@@ -13,6 +15,10 @@ use toml::Spanned;
 
 use super::Failure;
 use super::failure::Source;
+pub(super) use upstreams::{
+    RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawQueue, RawRetryBudget, RawServer,
+    RawSticky, RawUpstream, TextOrTable,
+};
 
 /// A whole file.
 #[derive(Deserialize)]
@@ -63,25 +69,6 @@ pub(super) struct RawRoute {
     pub(super) files: Option<RawFiles>,
     /// Action: the name of an upstream that answers.
     pub(super) upstream: Option<Spanned<String>>,
-}
-
-/// Servers that answer the same requests.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawUpstream {
-    /// `IP:PORT` or `unix:PATH`; at least one.
-    pub(super) servers: Vec<Spanned<String>>,
-    /// `round_robin` or `least_connections`. Default `round_robin`.
-    #[serde(default)]
-    pub(super) balance: RawBalance,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum RawBalance {
-    #[default]
-    RoundRobin,
-    LeastConnections,
 }
 
 #[derive(Deserialize)]

@@ -19,7 +19,7 @@ use thruway_message::Method;
 use thruway_server::{Answer, Handler, Request};
 
 use crate::Failure;
-use crate::upstream::Upstream;
+use crate::upstream::{RequestKey, Upstream};
 
 use request::{OutgoingRequest, RequestBody};
 
@@ -86,9 +86,10 @@ impl Handler for Forward {
         if request.method() == Method::Connect {
             return Answer::Now(Failure::ConnectRefused.to_response());
         }
+        let key = RequestKey::new(&self.upstream, request);
         let outgoing = OutgoingRequest::new(request, &self.config);
         let body = (!request.has_whole_content())
             .then(|| RequestBody { content: request.take_content(), is_untouched: true });
-        Answer::later(attempts::forward(self.upstream.clone(), outgoing, body))
+        Answer::later(attempts::forward(self.upstream.clone(), key, outgoing, body))
     }
 }

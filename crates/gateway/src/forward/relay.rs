@@ -20,7 +20,7 @@ use crate::upstream::{Lease, release};
 pub(super) struct Relay {
     /// Not there any more when it is over.
     exchange: Option<Exchange>,
-    lease: Lease,
+    pub(super) lease: Lease,
     clock: Clock,
     /// Wakes the task when the upstream has had its time. There once something was waited for.
     deadline: Option<Deadline>,
@@ -217,7 +217,7 @@ impl Relay {
             return;
         }
         if let Some(connection) = self.exchange.take().and_then(Exchange::finish) {
-            release(&self.lease.upstream, self.lease.place, connection, now);
+            release(&self.lease, connection, now);
         }
     }
 

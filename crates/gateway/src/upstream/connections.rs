@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use thruway_client::{Connection, Pool};
 
-use super::Upstream;
+use super::{Lease, Server, Upstream};
 
-/// The pool of one upstream, by the places of its servers.
+/// The pool of one upstream, by the numbers of its servers.
 struct UpstreamPool {
     upstream: u64,
     idle: Duration,
@@ -21,23 +21,24 @@ thread_local! {
     static POOLS: RefCell<Vec<UpstreamPool>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A connection to the server at `place` that was used before, if one waits.
-pub(crate) fn acquire(upstream: &Upstream, place: usize, now: Duration) -> Option<Connection> {
+/// A connection to the leased server that was used before, if one waits.
+pub(crate) fn acquire(lease: &Lease, now: Duration) -> Option<Connection> {
     POOLS.with_borrow_mut(|pools| {
-        let pool = pools.iter_mut().find(|pool| pool.upstream == upstream.id)?;
-        pool.pool.acquire(&place, now)
+        let pool = pools.iter_mut().find(|pool| pool.upstream == lease.upstream.id)?;
+        pool.pool.acquire(&lease.server.number, now)
     })
 }
 
-/// Lets a connection to the server at `place` wait for the next request.
-pub(crate) fn release(upstream: &Upstream, place: usize, connection: Connection, now: Duration) {
+/// Lets a connection to the leased server wait for the next request.
+pub(crate) fn release(lease: &Lease, connection: Connection, now: Duration) {
+    let (upstream, server): (&Upstream, &Server) = (&lease.upstream, &lease.server);
     POOLS.with_borrow_mut(|pools| {
         let known = pools.iter().position(|pool| pool.upstream == upstream.id);
         let index = known.unwrap_or_else(|| {
             pools.push(UpstreamPool::new(upstream, now));
             pools.len() - 1
         });
-        pools[index].pool.release(&place, connection, now);
+        pools[index].pool.release(&server.number, connection, now);
         if pools[index].is_to_be_swept(now) {
             sweep(pools, now);
         }

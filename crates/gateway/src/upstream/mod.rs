@@ -1,17 +1,70 @@
 //! Upstreams: servers that answer the same requests, and which of them is next.
+//!
+//! ```text
+//! RequestKey ─▶ Servers::select: the first tier that is not empty ─▶ Balance::pick ─▶ Lease
+//! Lease: responded / failed ─▶ Server: how it is doing, which the next selection looks at
+//! ```
+//! How servers are doing is in atomics that all workers share; nothing is locked on the path of a request.
 
+// what is wanted
+mod config;
+mod address;
+mod key;
+mod sticky;
+mod statuses;
+
+// who is next
+mod select;
 mod balance;
-mod connections;
-mod server;
+mod random;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+// how servers are doing
+mod server;
+mod latency;
+mod ejection;
+mod checks;
+mod lease;
+mod queue;
+mod budget;
+
+// beside the requests
+mod upkeep;
+mod names;
+
+// connections to them
+mod connections;
+
+#[cfg(test)]
+mod scene;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use thruway_client::{Config, PoolConfig, UpstreamAddr};
+use arc_swap::ArcSwap;
+use thruway_client::{Resolve, SystemResolver};
+use thruway_net::Clock;
 
+pub use address::{InvalidServerAddr, ServerAddr};
 pub use balance::Balance;
+pub use budget::RetryBudget;
+pub use checks::{CheckConfig, CheckKind};
+pub use config::{ServerConfig, UpstreamConfig};
 pub(crate) use connections::{acquire, release};
-pub(crate) use server::{Lease, Server};
+pub use ejection::EjectionConfig;
+pub use key::HashBy;
+pub(crate) use key::RequestKey;
+pub(crate) use lease::Lease;
+pub use names::FirstLookup;
+pub use queue::QueueConfig;
+pub(crate) use server::Server;
+pub use statuses::{InvalidStatusRange, StatusRange};
+pub use sticky::Sticky;
+
+use ejection::Admission;
+use queue::Queue;
+use select::{Selected, Servers};
+use server::milliseconds;
 
 /// Servers that answer the same requests. Shared by all workers.
 #[derive(Debug)]
@@ -19,64 +72,54 @@ pub struct Upstream {
     /// Tells the connections to this upstream from those to others, also to one of the same name before a reload.
     pub(crate) id: u64,
     pub(crate) config: UpstreamConfig,
-    pub(crate) servers: Vec<Server>,
-    selection: balance::Selection,
+    servers: ArcSwap<Servers>,
+    /// Whose turn it is.
+    turn: AtomicUsize,
+    queue: Queue,
+    retries: budget::Balance,
 }
 
-/// An upstream, as it is wanted.
-#[derive(Clone, Debug)]
-pub struct UpstreamConfig {
-    /// What it is called in logs and metrics.
-    pub name: String,
-    /// Its servers; without any, every request is answered 503.
-    pub servers: Vec<ServerConfig>,
-    /// How the next server is found. Default round robin.
-    pub balance: Balance,
-    /// How long a server may take to accept a connection. Default 5 s.
-    pub connect_timeout: Duration,
-    /// Limits and timeouts of exchanges.
-    pub exchange: Config,
-    /// How many connections wait to be used again, for each worker. Default 1024 to one server and 4096 in all: with fewer
-    /// than there are requests at a time, every other request pays for a new connection.
-    pub pool: PoolConfig,
-    /// How many more servers are tried when a request fails and may be sent again. Default 2.
-    pub retries_max: u32,
-}
-
-/// One server of an upstream.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ServerConfig {
-    /// Where it is.
-    pub address: UpstreamAddr,
-    /// How many requests it gets, in relation to the others. Default 1; with 0, none.
-    pub weight: u32,
-}
-
-impl UpstreamConfig {
-    /// An upstream of servers of the same weight.
-    pub fn new(name: impl Into<String>, servers: impl IntoIterator<Item = UpstreamAddr>) -> Self {
-        Self {
-            name: name.into(),
-            servers: servers.into_iter().map(|address| ServerConfig { address, weight: 1 }).collect(),
-            balance: Balance::default(),
-            connect_timeout: Duration::from_secs(5),
-            exchange: Config::default(),
-            pool: PoolConfig { idle_per_address_max: 1024, idle_max: 4096, ..PoolConfig::default() },
-            retries_max: 2,
-        }
-    }
+/// Why nobody gets a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unavailable {
+    /// No server that may get it has room.
+    Busy,
+    /// There is no server.
+    Nobody,
 }
 
 impl Upstream {
     /// The upstream that `config` describes. Nothing is connected yet.
     pub fn new(config: UpstreamConfig) -> Self {
         static LAST_ID: AtomicU64 = AtomicU64::new(0);
+        let servers =
+            config.servers.iter().enumerate().filter_map(|(origin, server)| match &server.address {
+                ServerAddr::Address(address) => Some(Arc::new(Server::new(&config, origin, address.clone()))),
+                ServerAddr::Name { .. } => None,
+            });
+        let servers = ArcSwap::from_pointee(Servers::new(servers));
+        let turn = AtomicUsize::new(0);
         Self {
             id: LAST_ID.fetch_add(1, Ordering::Relaxed),
-            servers: config.servers.iter().map(Server::new).collect(),
-            selection: balance::Selection::new(config.balance, &config.servers),
+            servers,
+            turn,
+            queue: Queue::default(),
+            retries: budget::Balance::new(),
             config,
         }
+    }
+
+    /// Begins to look after the servers, beside the requests: [checks](UpstreamConfig::check) of how they are, and lookups of
+    /// names, before the first of which there are no servers behind them. That ends when the upstream is dropped. To be called
+    /// once.
+    pub fn start(self: &Arc<Self>) -> FirstLookup {
+        self.start_with(Arc::new(SystemResolver))
+    }
+
+    /// The same, with another way to look up names.
+    pub fn start_with(self: &Arc<Self>, resolver: Arc<dyn Resolve>) -> FirstLookup {
+        self.servers.load().list.iter().for_each(|server| checks::start(self, server));
+        names::start(self, resolver)
     }
 
     /// What it is called.
@@ -84,9 +127,68 @@ impl Upstream {
         &self.config.name
     }
 
-    /// The place of the server that is to get the next request, none of those `tried` if there is another; `None` if no
-    /// server may get any.
-    pub(crate) fn select(&self, tried: &[usize]) -> Option<usize> {
-        self.selection.select(&self.servers, tried)
+    /// How many requests wait for a server that has room.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn try_lease(
+        self: &Arc<Self>,
+        key: RequestKey,
+        tried: &[usize],
+        clock: &Clock,
+    ) -> Result<Lease, Unavailable> {
+        let servers = self.servers.load();
+        let now = milliseconds(clock.now());
+        match servers.select(&self.config.balance, &self.turn, key, tried, now) {
+            Selected::Server(server, admission) => {
+                Ok(Lease::new(self.clone(), server.clone(), admission, clock))
+            }
+            Selected::Busy => Err(Unavailable::Busy),
+            Selected::Nobody => Err(Unavailable::Nobody),
+        }
+    }
+
+    /// The same server once more, if it may get the request.
+    pub(crate) fn lease_again(self: &Arc<Self>, server: Arc<Server>, clock: &Clock) -> Option<Lease> {
+        match server.begin(milliseconds(clock.now())) {
+            Admission::Refused => None,
+            admission => Some(Lease::new(self.clone(), server, admission, clock)),
+        }
+    }
+
+    /// Notes that there is one more request.
+    pub(crate) fn count_request(&self, clock: &Clock) {
+        self.retries.deposit(self.config.retry_budget, milliseconds(clock.now()));
+    }
+
+    /// Whether a request that `tried` so many servers may try one more. If so, that is noted.
+    pub(crate) fn allows_retry(&self, tried: usize, clock: &Clock) -> bool {
+        tried < self.config.retries_max as usize
+            && self.retries.withdraw(self.config.retry_budget, milliseconds(clock.now()))
+    }
+
+    /// Puts `server` out if it may be spared.
+    fn eject(&self, server: &Server, admission: Admission, now: u64) {
+        let config = &self.config.ejection;
+        let (out, total) = self.servers.load().out_of(now);
+        if admission != Admission::Trial && !config.allows_one_more(out, total) {
+            return;
+        }
+        if let Some(milliseconds) = server.ejection.eject(config, admission, server.back_since(), now) {
+            let (upstream, address) = (self.name(), &server.address);
+            tracing::warn!(upstream, server = %address, milliseconds, "a server fails and is left alone");
+        }
+    }
+
+    /// Lets `server` have its share again.
+    fn come_back(&self, server: &Server, now: u64) {
+        server.come_back(now);
+        tracing::info!(upstream = self.name(), server = %server.address, "a server is back");
+    }
+
+    /// The time, as exact as it must be: only response times must be.
+    fn now(&self, clock: &Clock) -> Duration {
+        if matches!(self.config.balance, Balance::PeakEwma) { clock.now_exact() } else { clock.now() }
     }
 }

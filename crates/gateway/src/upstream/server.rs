@@ -1,58 +1,196 @@
 //! One server of an upstream, and how it is doing.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
 
-use super::{ServerConfig, Upstream};
+use super::ejection::{Admission, Ejection};
+use super::key::hash;
+use super::latency::Latency;
+use super::{EjectionConfig, ServerConfig, UpstreamConfig};
 
-/// A server, as all workers see it.
+/// A server, as all workers see it. Times are milliseconds of the clock, which all of them read alike.
 #[derive(Debug)]
 pub(crate) struct Server {
+    /// Tells it from all others of the process, also from those that were there before.
+    pub(crate) number: usize,
     pub(crate) address: UpstreamAddr,
-    pub(crate) weight: u32,
+    /// Which of the configured servers it comes from.
+    pub(super) origin: usize,
+    pub(super) weight: u32,
+    pub(super) is_backup: bool,
+    /// What is hashed together with keys: the same in every process.
+    pub(super) seed: u64,
+    /// What a sticky cookie calls it, and how the cookie is set.
+    pub(super) token: u64,
+    pub(super) set_cookie: Option<String>,
     in_flight: AtomicUsize,
+    /// `usize::MAX` for any number.
+    requests_max: usize,
+    pub(super) latency: Latency,
+    pub(super) ejection: Ejection,
+    ejection_config: EjectionConfig,
+    /// Whether checks have found it down.
+    is_down: AtomicBool,
+    /// When it may get requests again, as it has said itself.
+    asks_to_wait_until: AtomicU64,
+    slow_start: u64,
+    /// When it has come back; 0 if it never was away.
+    back_since: AtomicU64,
 }
 
 impl Server {
-    pub(super) fn new(config: &ServerConfig) -> Self {
-        Self { address: config.address.clone(), weight: config.weight, in_flight: AtomicUsize::new(0) }
+    /// A server at `address`, which the configured server `origin` has.
+    pub(super) fn new(upstream: &UpstreamConfig, origin: usize, address: UpstreamAddr) -> Self {
+        static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let config = &upstream.servers[origin];
+        let sticky = upstream.sticky.as_ref();
+        let token = sticky.map_or(0, |sticky| sticky.token_of(&upstream.name, &address));
+        Self {
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            origin,
+            weight: config.weight.min(ServerConfig::WEIGHT_MAX),
+            is_backup: config.is_backup,
+            seed: hash(address.to_string().as_bytes()),
+            token,
+            set_cookie: sticky.map(|sticky| sticky.set_cookie(token)),
+            in_flight: AtomicUsize::new(0),
+            requests_max: if config.requests_max == 0 { usize::MAX } else { config.requests_max },
+            latency: Latency::default(),
+            ejection: Ejection::default(),
+            ejection_config: upstream.ejection.clone(),
+            is_down: AtomicBool::new(false),
+            asks_to_wait_until: AtomicU64::new(0),
+            slow_start: milliseconds(upstream.slow_start),
+            back_since: AtomicU64::new(0),
+            address,
+        }
     }
 
     /// How many requests it is answering.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }
-}
 
-/// A request that a server is answering, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Lease {
-    pub(crate) upstream: Arc<Upstream>,
-    pub(crate) place: usize,
-}
-
-impl Lease {
-    pub(crate) fn new(upstream: Arc<Upstream>, place: usize) -> Self {
-        upstream.servers[place].in_flight.fetch_add(1, Ordering::Relaxed);
-        Self { upstream, place }
+    /// Whether it may be answering one more request.
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.in_flight.load(Ordering::SeqCst) < self.requests_max
     }
 
-    pub(crate) fn server(&self) -> &Server {
-        &self.upstream.servers[self.place]
+    /// Counts one more request that it is answering, until it [ends](Self::end); unless that is refused.
+    pub(super) fn begin(&self, now: u64) -> Admission {
+        // What is counted is in one order with what waits in the queue.
+        let before = self.in_flight.fetch_add(1, Ordering::SeqCst);
+        let admission = if before < self.requests_max {
+            self.ejection.admit(&self.ejection_config, now)
+        } else {
+            Admission::Refused
+        };
+        if admission == Admission::Refused {
+            self.end();
+        }
+        admission
+    }
+
+    /// One request less.
+    pub(super) fn end(&self) {
+        self.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether it may get requests.
+    #[inline]
+    pub(super) fn is_available(&self, now: u64) -> bool {
+        self.ejection.is_over(now)
+            && !self.is_down.load(Ordering::Relaxed)
+            && self.asks_to_wait_until.load(Ordering::Relaxed) <= now
+    }
+
+    /// Notes what checks have found. A server that they find up is ejected no longer.
+    pub(super) fn set_down(&self, is_down: bool) {
+        self.is_down.store(is_down, Ordering::Relaxed);
+        if !is_down {
+            self.ejection.end();
+        }
+    }
+
+    /// It wants nothing for `time`, it says.
+    pub(super) fn asks_to_wait(&self, time: Duration, now: u64) {
+        let until = now + milliseconds(time.min(WAIT_MAX));
+        self.asks_to_wait_until.store(until, Ordering::Relaxed);
+    }
+
+    /// It has come back, and starts slowly if that is wanted.
+    pub(super) fn come_back(&self, now: u64) {
+        self.back_since.store(now.max(1), Ordering::Relaxed);
+    }
+
+    /// When it has come back; 0 if it never was away.
+    pub(super) fn back_since(&self) -> u64 {
+        self.back_since.load(Ordering::Relaxed)
+    }
+
+    /// How many of a hundred requests that it would get it should get.
+    #[inline]
+    pub(super) fn percent_wanted(&self, now: u64) -> u64 {
+        if self.slow_start == 0 {
+            return 100;
+        }
+        percent_wanted(self.back_since(), self.slow_start, now)
     }
 }
 
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.server().in_flight.fetch_sub(1, Ordering::Relaxed);
+/// A tenth at the beginning, as nobody learns that a server can do more from one that does nothing.
+fn percent_wanted(back_since: u64, slow_start: u64, now: u64) -> u64 {
+    if back_since == 0 {
+        return 100;
     }
+    (now.saturating_sub(back_since).saturating_mul(100) / slow_start).clamp(10, 100)
 }
+
+/// Milliseconds of a time or a duration.
+pub(super) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 2)
+}
+
+/// A server that asks for more is asked again after this.
+const WAIT_MAX: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 impl Server {
     pub(super) fn begin_for_test(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server() -> Server {
+        let config = UpstreamConfig::new("a", ["127.0.0.1:1".parse().unwrap()]);
+        let config = UpstreamConfig { slow_start: Duration::from_secs(10), ..config };
+        Server::new(&config, 0, "127.0.0.1:1".parse().unwrap())
+    }
+
+    #[test]
+    fn a_server_that_asks_to_wait_is_left_alone_for_that_long_but_not_for_ever() {
+        let server = server();
+        server.asks_to_wait(Duration::from_secs(3), 1_000);
+        assert!(!server.is_available(3_999));
+        assert!(server.is_available(4_000));
+        server.asks_to_wait(Duration::MAX, 4_000);
+        assert!(!server.is_available(13_999));
+        assert!(server.is_available(14_000));
+    }
+
+    #[test]
+    fn a_server_that_has_come_back_wants_more_and_more() {
+        let server = server();
+        assert_eq!(server.percent_wanted(5), 100, "it never was away");
+        server.come_back(20_000);
+        let wanted = [20_000, 21_000, 25_000, 29_990, 30_000, 99_000].map(|now| server.percent_wanted(now));
+        assert_eq!(wanted, [10, 10, 50, 99, 100, 100]);
     }
 }

@@ -1,14 +1,23 @@
 //! Upstreams, and the routes that lead to them.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
-use thruway_client::{InvalidUpstreamAddr, UpstreamAddr};
-use thruway_gateway::{Balance, UpstreamConfig};
+use thruway_client::UpstreamAddr;
+use thruway_gateway::{
+    Balance, CheckConfig, CheckKind, EjectionConfig, HashBy, InvalidServerAddr, QueueConfig, RetryBudget,
+    ServerAddr, ServerConfig, StatusRange, Sticky, UpstreamConfig,
+};
+use thruway_server::{FieldName, FieldValue};
 use toml::Spanned;
 
-use super::super::raw::{RawBalance, RawUpstream};
+use super::super::raw::{
+    Period, RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawQueue, RawRetryBudget, RawServer,
+    RawSticky, RawUpstream, TextOrTable,
+};
 use super::super::{Action, Upstreams};
-use super::Resolver;
+use super::{PERIOD_MAX, Resolver, is_path_octet};
 
 impl Resolver<'_> {
     pub(super) fn upstreams(&mut self, raw: BTreeMap<String, Spanned<RawUpstream>>) -> Upstreams {
@@ -17,29 +26,161 @@ impl Resolver<'_> {
 
     fn upstream(&mut self, name: String, raw: Spanned<RawUpstream>) -> UpstreamConfig {
         let span = raw.span();
-        let RawUpstream { servers, balance } = raw.into_inner();
-        if servers.is_empty() {
+        let raw = raw.into_inner();
+        if raw.servers.is_empty() {
             self.refuse_at(&span, "an upstream has at least one server");
         }
-        let servers: Vec<_> = servers.iter().filter_map(|server| self.server_address(server)).collect();
-        let balance = match balance {
-            RawBalance::RoundRobin => Balance::RoundRobin,
-            RawBalance::LeastConnections => Balance::LeastConnections,
-        };
-        UpstreamConfig { balance, ..UpstreamConfig::new(name, servers) }
+        let default = UpstreamConfig::new(name, []);
+        let requests_max = raw.server_requests_max.unwrap_or_default();
+        let servers = raw.servers.into_iter();
+        UpstreamConfig {
+            servers: servers.filter_map(|server| self.upstream_server(server, requests_max)).collect(),
+            resolve_interval: self.or(raw.resolve_interval, Period(default.resolve_interval), SOME_PERIOD).0,
+            balance: raw.balance.map_or(default.balance, |balance| self.balance(balance)),
+            sticky: raw.sticky.map(|sticky| self.sticky(sticky)),
+            check: raw.check.map(|check| self.check(check)),
+            ejection: self.ejection(raw.ejection),
+            slow_start: self.or(raw.slow_start, Period(default.slow_start), ANY_PERIOD).0,
+            connect_timeout: self.or(raw.connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
+            queue: self.queue(raw.queue),
+            retries_max: self.or(raw.retries_max, default.retries_max, 0..=100),
+            retry_budget: self.retry_budget(raw.retry_budget),
+            ..default
+        }
     }
 
-    fn server_address(&mut self, raw: &Spanned<String>) -> Option<UpstreamAddr> {
-        match raw.get_ref().parse::<UpstreamAddr>() {
-            Ok(address) => match address.unix_path() {
-                Some(path) => Some(UpstreamAddr::unix(self.beside_config(path))),
-                None => Some(address),
-            },
+    fn upstream_server(
+        &mut self,
+        raw: Spanned<TextOrTable<RawServer>>,
+        requests_max_of_all: usize,
+    ) -> Option<ServerConfig> {
+        let span = raw.span();
+        let TextOrTable(RawServer { address, weight, backup, requests_max }) = raw.into_inner();
+        let weight = self.or(weight, 1, 0..=ServerConfig::WEIGHT_MAX);
+        let address = self.server_address(&Spanned::new(span, address))?;
+        let requests_max = requests_max.unwrap_or(requests_max_of_all);
+        Some(ServerConfig { address, weight, is_backup: backup, requests_max })
+    }
+
+    fn server_address(&mut self, raw: &Spanned<String>) -> Option<ServerAddr> {
+        match raw.get_ref().parse::<ServerAddr>() {
+            Ok(ServerAddr::Address(address)) if address.unix_path().is_some() => {
+                let path = address.unix_path()?;
+                Some(UpstreamAddr::unix(self.beside_config(path)).into())
+            }
+            Ok(address) => Some(address),
             Err(error) => {
-                self.refuse_with(raw, error, InvalidUpstreamAddr::HINT);
+                self.refuse_with(raw, error, InvalidServerAddr::HINT);
                 None
             }
         }
+    }
+
+    fn balance(&mut self, raw: Spanned<TextOrTable<RawBalance>>) -> Balance {
+        match raw.into_inner().0 {
+            RawBalance::Named(RawBalanceName::RoundRobin) => Balance::RoundRobin,
+            RawBalance::Named(RawBalanceName::LeastConnections) => Balance::LeastConnections,
+            RawBalance::Named(RawBalanceName::RandomOfTwo) => Balance::RandomOfTwo,
+            RawBalance::Named(RawBalanceName::PeakEwma) => Balance::PeakEwma,
+            RawBalance::Hash(RawHash { hash, load_max_percent }) => Balance::Hash {
+                by: self.hash_by(&hash),
+                load_max_percent: self.or(load_max_percent, 125, 100..=100_000),
+            },
+        }
+    }
+
+    fn hash_by(&mut self, raw: &Spanned<String>) -> HashBy {
+        match raw.get_ref().split_once(':') {
+            None if raw.get_ref() == "client_address" => return HashBy::ClientAddress,
+            None if raw.get_ref() == "path" => return HashBy::Path,
+            Some(("cookie", name)) if is_token(name) => return HashBy::Cookie(name.to_owned()),
+            Some(("field", name)) if is_token(name) => return HashBy::Field(name.to_owned()),
+            _ => {}
+        }
+        let message = format!("`{}` is nothing to hash", raw.get_ref().escape_debug());
+        self.refuse_with(raw, message, "possible: `client_address`, `path`, `field:NAME`, `cookie:NAME`");
+        HashBy::Path
+    }
+
+    fn sticky(&mut self, RawSticky { cookie, secret }: RawSticky) -> Sticky {
+        if !is_token(cookie.get_ref()) {
+            let message = format!("`{}` is not the name of a cookie", cookie.get_ref().escape_debug());
+            self.refuse(&cookie, message);
+        }
+        Sticky { cookie: cookie.into_inner(), secret }
+    }
+
+    fn queue(&mut self, raw: RawQueue) -> QueueConfig {
+        let default = QueueConfig::default();
+        QueueConfig {
+            length_max: raw.length_max.unwrap_or(default.length_max),
+            timeout: self.or(raw.timeout, Period(default.timeout), SOME_PERIOD).0,
+        }
+    }
+
+    fn retry_budget(&mut self, raw: RawRetryBudget) -> RetryBudget {
+        let default = RetryBudget::default();
+        RetryBudget {
+            percent: self.or(raw.percent, default.percent, 0..=1_000),
+            per_second_min: self.or(raw.per_second_min, default.per_second_min, 0..=1_000_000),
+        }
+    }
+
+    fn check(&mut self, raw: Spanned<RawCheck>) -> CheckConfig {
+        let span = raw.span();
+        let raw = raw.into_inner();
+        let is_about_http = raw.host.is_some() || raw.statuses.is_some() || raw.content.is_some();
+        if raw.path.is_none() && is_about_http {
+            self.refuse_at(&span, "a check without a `path` has no `host`, `statuses` or `content`");
+        }
+        let statuses =
+            raw.statuses.map_or_else(|| vec![CheckKind::STATUSES], |statuses| self.statuses(&statuses));
+        let host = raw.host.map(|host| self.host(host));
+        let kind = raw.path.map_or(CheckKind::Tcp, |path| {
+            let path = self.target(path);
+            CheckKind::Http { path, host, statuses, content: raw.content }
+        });
+        let default = CheckConfig::new(kind);
+        CheckConfig {
+            interval: self.or(raw.interval, Period(default.interval), SOME_PERIOD).0,
+            timeout: self.or(raw.timeout, Period(default.timeout), SOME_PERIOD).0,
+            rise: self.or(raw.rise, default.rise, 1..=1_000),
+            fall: self.or(raw.fall, default.fall, 1..=1_000),
+            ..default
+        }
+    }
+
+    /// A path, perhaps with a query.
+    fn target(&mut self, raw: Spanned<String>) -> String {
+        let (path, query) = raw.get_ref().split_once('?').unwrap_or((raw.get_ref(), ""));
+        let is_valid = path.starts_with('/') && path.chars().all(is_path_octet);
+        if !is_valid || !query.chars().all(|octet| is_path_octet(octet) || "/?".contains(octet)) {
+            self.refuse_with(&raw, "this is no path", "a path begins with `/` and is percent-encoded");
+        }
+        raw.into_inner()
+    }
+
+    fn host(&mut self, raw: Spanned<String>) -> String {
+        if raw.get_ref().is_empty() || FieldValue::new(raw.get_ref().as_bytes()).is_err() {
+            self.refuse(&raw, "this is no host");
+        }
+        raw.into_inner()
+    }
+
+    fn ejection(&mut self, raw: RawEjection) -> EjectionConfig {
+        let default = EjectionConfig::default();
+        EjectionConfig {
+            failures: raw.failures.unwrap_or(default.failures),
+            statuses: raw.statuses.map_or(default.statuses, |statuses| self.statuses(&statuses)),
+            time: self.or(raw.time, Period(default.time), SOME_PERIOD).0,
+            time_max: self.or(raw.time_max, Period(default.time_max), SOME_PERIOD).0,
+            percent_max: self.or(raw.percent_max, default.percent_max, 0..=100),
+        }
+    }
+
+    fn statuses(&mut self, raw: &[Spanned<String>]) -> Vec<StatusRange> {
+        let parsed = raw.iter().map(|text| (text, text.get_ref().parse()));
+        parsed.filter_map(|(text, range)| range.map_err(|error| self.refuse(text, error)).ok()).collect()
     }
 
     /// The action that sends requests to the upstream of this name.
@@ -60,3 +201,11 @@ impl Resolver<'_> {
         None
     }
 }
+
+/// Names of cookies and of fields are of the same kind (RFC 6265 §4.1.1, RFC 9110 §5.1).
+fn is_token(name: &str) -> bool {
+    FieldName::new(name.as_bytes()).is_ok()
+}
+
+const ANY_PERIOD: RangeInclusive<Period> = Period(Duration::ZERO)..=PERIOD_MAX;
+const SOME_PERIOD: RangeInclusive<Period> = Period(Duration::from_millis(1))..=PERIOD_MAX;

@@ -1,0 +1,212 @@
+//! Upstreams as the file says them.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, IntoDeserializer, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+
+use super::Period;
+
+/// Servers that answer the same requests. Defaults are those of `thruway_gateway::UpstreamConfig`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawUpstream {
+    /// At least one.
+    pub(in super::super) servers: Vec<Spanned<TextOrTable<RawServer>>>,
+    /// After how long names of servers are resolved again.
+    pub(in super::super) resolve_interval: Option<Spanned<Period>>,
+    /// `round_robin`, `least_connections`, `random_of_two`, `peak_ewma`, or `{ hash = "…" }`. Default `round_robin`.
+    pub(in super::super) balance: Option<Spanned<TextOrTable<RawBalance>>>,
+    /// Brings a client to the same server again. Default not.
+    pub(in super::super) sticky: Option<RawSticky>,
+    /// How many requests each server may be answering at a time; 0 for any number, which is the default.
+    pub(in super::super) server_requests_max: Option<usize>,
+    /// What requests do for which no server has room.
+    #[serde(default)]
+    pub(in super::super) queue: RawQueue,
+    /// How many requests may be sent again, of all.
+    #[serde(default)]
+    pub(in super::super) retry_budget: RawRetryBudget,
+    /// How servers are asked how they are. Default not.
+    pub(in super::super) check: Option<Spanned<RawCheck>>,
+    /// When a server that fails gets no more requests.
+    #[serde(default)]
+    pub(in super::super) ejection: RawEjection,
+    /// For how long a server that has come back gets less than its share.
+    pub(in super::super) slow_start: Option<Spanned<Period>>,
+    /// For a server to accept a connection.
+    pub(in super::super) connect_timeout: Option<Spanned<Period>>,
+    /// How many more servers are tried when a request fails and may be sent again.
+    pub(in super::super) retries_max: Option<Spanned<u32>>,
+}
+
+/// One server: its address, or a table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawServer {
+    /// `IP:PORT`, `NAME:PORT` or `unix:PATH`.
+    pub(in super::super) address: String,
+    /// How many requests it gets, in relation to the others. Default 1.
+    pub(in super::super) weight: Option<Spanned<u32>>,
+    /// Whether it gets requests only if no other may. Default no.
+    #[serde(default)]
+    pub(in super::super) backup: bool,
+    /// How many requests it may be answering at a time. Default as for the others.
+    pub(in super::super) requests_max: Option<usize>,
+}
+
+/// How the next server is found: a name, or a table.
+pub(in super::super) enum RawBalance {
+    Named(RawBalanceName),
+    Hash(RawHash),
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in super::super) enum RawBalanceName {
+    RoundRobin,
+    LeastConnections,
+    RandomOfTwo,
+    PeakEwma,
+}
+
+/// Requests with the same key go to the same server.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawHash {
+    /// `client_address`, `path`, `field:NAME` or `cookie:NAME`.
+    pub(in super::super) hash: Spanned<String>,
+    /// Hundredths of its share that a server may have to do with.
+    pub(in super::super) load_max_percent: Option<Spanned<u32>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawSticky {
+    /// The name of the cookie.
+    pub(in super::super) cookie: Spanned<String>,
+    /// What its values are made with. Default made at the start.
+    pub(in super::super) secret: Option<String>,
+}
+
+/// What requests do for which no server has room. Defaults are those of `thruway_gateway::QueueConfig`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawQueue {
+    /// How many wait; those beyond are answered 503.
+    pub(in super::super) length_max: Option<usize>,
+    /// For how long; then they are answered 503.
+    pub(in super::super) timeout: Option<Spanned<Period>>,
+}
+
+/// How many requests may be sent again. Defaults are those of `thruway_gateway::RetryBudget`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawRetryBudget {
+    /// Of a hundred requests of the last ten seconds.
+    pub(in super::super) percent: Option<Spanned<u32>>,
+    /// And so many a second besides.
+    pub(in super::super) per_second_min: Option<Spanned<u32>>,
+}
+
+/// How servers are asked how they are. Defaults are those of `thruway_gateway::CheckConfig`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawCheck {
+    /// What is asked for with `GET`. Without it, only whether a connection is accepted.
+    pub(in super::super) path: Option<Spanned<String>>,
+    /// What `Host` says. Default the server's address.
+    pub(in super::super) host: Option<Spanned<String>>,
+    /// Statuses that are good: `204`, `200-399`.
+    pub(in super::super) statuses: Option<Vec<Spanned<String>>>,
+    /// Text that must be in the content. Default none.
+    pub(in super::super) content: Option<String>,
+    /// From one time to the next.
+    pub(in super::super) interval: Option<Spanned<Period>>,
+    /// For an answer.
+    pub(in super::super) timeout: Option<Spanned<Period>>,
+    /// Good answers in a row that bring a server back.
+    pub(in super::super) rise: Option<Spanned<u32>>,
+    /// Bad answers in a row that take it out.
+    pub(in super::super) fall: Option<Spanned<u32>>,
+}
+
+/// When a server that fails gets no more requests. Defaults are those of `thruway_gateway::EjectionConfig`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawEjection {
+    /// Failures in a row; 0 for never.
+    pub(in super::super) failures: Option<u32>,
+    /// Statuses that are failures: `503`, `500-599`.
+    pub(in super::super) statuses: Option<Vec<Spanned<String>>>,
+    /// For how long, the first time.
+    pub(in super::super) time: Option<Spanned<Period>>,
+    /// For how long at most.
+    pub(in super::super) time_max: Option<Spanned<Period>>,
+    /// How many of a hundred servers at the same time.
+    pub(in super::super) percent_max: Option<Spanned<u32>>,
+}
+
+/// What may be written as a text if nothing else is to be said. Not what serde calls untagged: that would say of a mistake
+/// only that there is one.
+pub(in super::super) struct TextOrTable<T>(pub(in super::super) T);
+
+/// What [`TextOrTable`] reads.
+pub(in super::super) trait FromText: Sized {
+    /// What it is, for those who wrote something else.
+    const EXPECTED: &'static str;
+
+    fn from_text<E: Error>(text: &str) -> Result<Self, E>;
+    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error>;
+}
+
+impl FromText for RawServer {
+    const EXPECTED: &'static str = "an address or a table with an `address`";
+
+    fn from_text<E: Error>(text: &str) -> Result<Self, E> {
+        Ok(Self { address: text.to_owned(), weight: None, backup: false, requests_max: None })
+    }
+
+    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(table))
+    }
+}
+
+impl FromText for RawBalance {
+    const EXPECTED: &'static str = "a name or a table with `hash`";
+
+    fn from_text<E: Error>(text: &str) -> Result<Self, E> {
+        RawBalanceName::deserialize(text.into_deserializer()).map(Self::Named)
+    }
+
+    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
+        RawHash::deserialize(MapAccessDeserializer::new(table)).map(Self::Hash)
+    }
+}
+
+impl<'de, T: FromText> Deserialize<'de> for TextOrTable<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader<T>(PhantomData<T>);
+
+        impl<'de, T: FromText> Visitor<'de> for Reader<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(T::EXPECTED)
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+                T::from_text(text)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<T, A::Error> {
+                T::from_table(table)
+            }
+        }
+
+        deserializer.deserialize_any(Reader(PhantomData)).map(Self)
+    }
+}

@@ -1,0 +1,115 @@
+//! Where a server is, or by what name that is asked.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thruway_client::UpstreamAddr;
+
+/// Where a server is: `192.0.2.1:8080`, `[2001:db8::1]:8080` or `unix:/run/backend.sock`; or by what name that is asked:
+/// `backend.example:8080`, which is as many servers as the name has addresses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ServerAddr {
+    /// An address.
+    Address(UpstreamAddr),
+    /// A name, to be resolved.
+    Name {
+        /// The name.
+        host: String,
+        /// The port, which the name does not tell.
+        port: u16,
+    },
+}
+
+impl From<UpstreamAddr> for ServerAddr {
+    fn from(address: UpstreamAddr) -> Self {
+        Self::Address(address)
+    }
+}
+
+impl FromStr for ServerAddr {
+    type Err = InvalidServerAddr;
+
+    fn from_str(text: &str) -> Result<Self, InvalidServerAddr> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        let invalid = || InvalidServerAddr(text.to_owned());
+        let (host, port) = text.rsplit_once(':').ok_or_else(invalid)?;
+        match port.parse() {
+            Ok(port) if port > 0 && is_name(host) => Ok(Self::Name { host: host.to_owned(), port }),
+            _ => Err(invalid()),
+        }
+    }
+}
+
+/// Whether `host` can be a name of the domain name system. Underscores are used, if not allowed. What ends in a number would be
+/// an address (RFC 1123 §2.1).
+fn is_name(host: &str) -> bool {
+    let is_octet = |octet: u8| octet.is_ascii_alphanumeric() || octet == b'-' || octet == b'_';
+    let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(is_octet);
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let last = host.rsplit('.').next().unwrap_or_default();
+    host.len() <= 253 && host.split('.').all(is_label) && !last.bytes().all(|octet| octet.is_ascii_digit())
+}
+
+impl fmt::Display for ServerAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Name { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// Text that is neither an address nor a name with a port.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InvalidServerAddr(String);
+
+impl InvalidServerAddr {
+    /// What to write instead.
+    pub const HINT: &str =
+        "a server is `IP:PORT`, as `127.0.0.1:8080` or `[::1]:8080`, `NAME:PORT`, or `unix:PATH`";
+}
+
+impl fmt::Display for InvalidServerAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not the address of a server", self.0.escape_debug())
+    }
+}
+
+impl std::error::Error for InvalidServerAddr {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_names_are_read_and_written_alike() {
+        for (text, is_address) in [
+            ("127.0.0.1:8080", true),
+            ("[::1]:80", true),
+            ("unix:/run/a.sock", true),
+            ("localhost:80", false),
+            ("backend_1.example.:8080", false),
+        ] {
+            let address: ServerAddr = text.parse().unwrap();
+            assert_eq!(address.to_string(), text);
+            assert_eq!(matches!(address, ServerAddr::Address(_)), is_address, "{text}");
+        }
+        for bad in [
+            "",
+            "a",
+            "a:",
+            "a:0",
+            "a:65536",
+            ":80",
+            "a..b:80",
+            "256.1.1.1:80",
+            "::1:80",
+            "a b:80",
+            "http://a:80",
+        ] {
+            assert!(bad.parse::<ServerAddr>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! One question to one server.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+
+use thruway_client::{
+    Config, ConnectError, Connection, Error, Exchange, RequestToSend, ResponseEvent, UpstreamAddr, connect,
+};
+use thruway_http1::BodyLength;
+use thruway_message::Method;
+use thruway_net::{Clock, Stream};
+use thruway_server::StatusCode;
+use tokio::time::timeout;
+
+use super::super::ServerAddr;
+use super::super::statuses::StatusRange;
+use super::{CheckConfig, CheckKind};
+
+/// Why an answer was not good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ProbeFailure {
+    /// There was no connection.
+    Connect(ConnectError),
+    /// The expected text was not in the content.
+    Content,
+    /// There was no answer, or none that could be understood.
+    Exchange(Error),
+    /// The status was not one of those expected.
+    Status(StatusCode),
+    /// It took too long.
+    TimedOut,
+}
+
+/// What is asked, and where.
+pub(super) struct ToProbe {
+    pub(super) check: CheckConfig,
+    pub(super) address: UpstreamAddr,
+    /// What the config calls it.
+    pub(super) configured: ServerAddr,
+}
+
+/// Asks a server.
+pub(super) async fn probe(what: &ToProbe) -> Result<(), ProbeFailure> {
+    timeout(what.check.timeout, ask(what)).await.unwrap_or(Err(ProbeFailure::TimedOut))
+}
+
+async fn ask(what: &ToProbe) -> Result<(), ProbeFailure> {
+    let stream = connect(&what.address, what.check.timeout).await.map_err(ProbeFailure::Connect)?;
+    let CheckKind::Http { path, host, statuses, content } = &what.check.kind else { return Ok(()) };
+    let host = host.clone().unwrap_or_else(|| what.host());
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: thruway-check\r\nConnection: close\r\n\r\n"
+    );
+    let connection = Connection::new(stream, &Config::default());
+    let to_send = RequestToSend::new(Method::Get, BodyLength::NONE);
+    let mut exchange = connection
+        .start(to_send, Clock::system().now(), |output| output.extend_from_slice(request.as_bytes()));
+    let expected = Expected { statuses, content: content.as_deref() };
+    let mut read = Vec::new();
+    poll_fn(|cx| expected.poll(cx, &mut exchange, &mut read)).await
+}
+
+impl ToProbe {
+    /// What `Host` says. A Unix socket has no name that anybody would know.
+    fn host(&self) -> String {
+        match &self.configured {
+            ServerAddr::Address(address) if address.tcp().is_none() => "localhost".to_owned(),
+            configured => configured.to_string(),
+        }
+    }
+}
+
+/// What makes an answer good.
+struct Expected<'c> {
+    statuses: &'c [StatusRange],
+    content: Option<&'c str>,
+}
+
+impl Expected<'_> {
+    /// Reads as much of the answer as it takes to know. `read` is what came of the content.
+    fn poll(
+        &self,
+        cx: &mut Context<'_>,
+        exchange: &mut Exchange<Stream>,
+        read: &mut Vec<u8>,
+    ) -> Poll<Result<(), ProbeFailure>> {
+        let mut turn = exchange.turn();
+        loop {
+            match ready!(turn.poll_event(cx, Clock::system().now())).map_err(ProbeFailure::Exchange)? {
+                ResponseEvent::Final(head, _) => {
+                    if !self.statuses.iter().any(|range| range.contains(head.status)) {
+                        return Poll::Ready(Err(ProbeFailure::Status(head.status)));
+                    }
+                    if self.content.is_none() {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                ResponseEvent::Content(octets) => {
+                    read.extend_from_slice(octets);
+                    if self.is_found(read) {
+                        return Poll::Ready(Ok(()));
+                    }
+                    if read.len() > CONTENT_BYTES_MAX {
+                        return Poll::Ready(Err(ProbeFailure::Content));
+                    }
+                }
+                ResponseEvent::End(_) => return Poll::Ready(Err(ProbeFailure::Content)),
+                ResponseEvent::Interim(_) | ResponseEvent::Tunnel(_) => {}
+            }
+        }
+    }
+
+    fn is_found(&self, read: &[u8]) -> bool {
+        let text = self.content.unwrap_or_default().as_bytes();
+        text.is_empty() || read.windows(text.len()).any(|window| window == text)
+    }
+}
+
+impl fmt::Display for ProbeFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(error) => write!(f, "no connection: {error}"),
+            Self::Content => f.write_str("the expected text is not in the content"),
+            Self::Exchange(error) => error.fmt(f),
+            Self::Status(status) => write!(f, "status {status}"),
+            Self::TimedOut => f.write_str("no answer in time"),
+        }
+    }
+}
+
+const CONTENT_BYTES_MAX: usize = 64 << 10;

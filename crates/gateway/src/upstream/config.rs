@@ -1,0 +1,89 @@
+//! An upstream, as it is wanted.
+
+use std::time::Duration;
+
+use thruway_client::{Config, PoolConfig, UpstreamAddr};
+
+use super::{Balance, CheckConfig, EjectionConfig, QueueConfig, RetryBudget, ServerAddr, Sticky};
+
+/// An upstream, as it is wanted.
+#[derive(Clone, Debug)]
+pub struct UpstreamConfig {
+    /// What it is called in logs and metrics.
+    pub name: String,
+    /// Its servers; without any, every request is answered 503.
+    pub servers: Vec<ServerConfig>,
+    /// After how long names of servers are resolved again, a tenth more or less; sooner after a failure. Default 30 s.
+    pub resolve_interval: Duration,
+    /// How the next server is found. Default round robin.
+    pub balance: Balance,
+    /// The cookie that brings a client to the same server again. Default none.
+    pub sticky: Option<Sticky>,
+    /// When a server that fails gets no more requests.
+    pub ejection: EjectionConfig,
+    /// How servers are asked how they are. Default not.
+    pub check: Option<CheckConfig>,
+    /// For how long a server that has come back gets more and more requests, from a tenth of its share to all of it. With
+    /// [`Balance::Hash`] it gets all at once, as nobody else has what is asked of it. Default not at all.
+    pub slow_start: Duration,
+    /// How long a server may take to accept a connection. Default 5 s.
+    pub connect_timeout: Duration,
+    /// Limits and timeouts of exchanges.
+    pub exchange: Config,
+    /// How many connections wait to be used again, for each worker. Default 1024 to one server and 4096 in all: with fewer
+    /// than there are requests at a time, every other request pays for a new connection.
+    pub pool: PoolConfig,
+    /// What requests do for which no server has room.
+    pub queue: QueueConfig,
+    /// How many more servers are tried when a request fails and may be sent again. Default 2.
+    pub retries_max: u32,
+    /// How many requests may be sent again, of all.
+    pub retry_budget: RetryBudget,
+}
+
+/// One server of an upstream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerConfig {
+    /// Where it is. A name is as many servers as it has addresses.
+    pub address: ServerAddr,
+    /// How many requests it gets, in relation to the others, up to [`WEIGHT_MAX`](Self::WEIGHT_MAX). Default 1; with 0, only
+    /// those that a sticky cookie brings.
+    pub weight: u32,
+    /// Whether it gets requests only if none of those that are no backups may get any. Default no.
+    pub is_backup: bool,
+    /// How many requests it may be answering at a time, and so how many of its connections are in use. Default 0 for any
+    /// number.
+    pub requests_max: usize,
+}
+
+impl UpstreamConfig {
+    /// An upstream of servers of the same weight.
+    pub fn new(name: impl Into<String>, servers: impl IntoIterator<Item = UpstreamAddr>) -> Self {
+        Self {
+            name: name.into(),
+            servers: servers.into_iter().map(ServerConfig::new).collect(),
+            resolve_interval: Duration::from_secs(30),
+            balance: Balance::default(),
+            sticky: None,
+            ejection: EjectionConfig::default(),
+            check: None,
+            slow_start: Duration::ZERO,
+            connect_timeout: Duration::from_secs(5),
+            exchange: Config::default(),
+            pool: PoolConfig { idle_per_address_max: 1024, idle_max: 4096, ..PoolConfig::default() },
+            queue: QueueConfig::default(),
+            retries_max: 2,
+            retry_budget: RetryBudget::default(),
+        }
+    }
+}
+
+impl ServerConfig {
+    /// The largest weight: one round of all servers lies in memory.
+    pub const WEIGHT_MAX: u32 = 256;
+
+    /// The server at `address`.
+    pub fn new(address: impl Into<ServerAddr>) -> Self {
+        Self { address: address.into(), weight: 1, is_backup: false, requests_max: 0 }
+    }
+}

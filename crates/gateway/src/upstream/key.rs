@@ -1,0 +1,81 @@
+//! What of a request decides which server it goes to.
+
+use std::net::IpAddr;
+
+use thruway_net::ClientAddr;
+use thruway_server::Request;
+
+use super::Upstream;
+
+/// What requests have in common that go to the same server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HashBy {
+    /// The client's IP address: that of the other end of the connection.
+    ClientAddress,
+    /// The cookie of this name.
+    Cookie(String),
+    /// The field of this name.
+    Field(String),
+    /// The path, without the query.
+    Path,
+}
+
+/// What decides which server a request goes to, besides how the servers are doing.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct RequestKey {
+    /// Requests with the same hash go to the same server; `None` if the request does not have what is looked at.
+    pub(super) hash: Option<u64>,
+    /// The server that a sticky cookie names.
+    pub(super) sticky: Option<u64>,
+}
+
+impl RequestKey {
+    /// The key of `request` for `upstream`. Looks at nothing that the upstream does not want to know.
+    pub(crate) fn new(upstream: &Upstream, request: &Request<'_>) -> Self {
+        let config = &upstream.config;
+        Self {
+            hash: config.balance.hash_by().and_then(|by| by.hash(request)),
+            sticky: config.sticky.as_ref().and_then(|sticky| sticky.token_in(request)),
+        }
+    }
+}
+
+impl HashBy {
+    fn hash(&self, request: &Request<'_>) -> Option<u64> {
+        match self {
+            Self::ClientAddress => Some(match request.connection().client {
+                ClientAddr::Tcp(address) => hash_of_address(address.ip()),
+                ClientAddr::Unix => 0,
+            }),
+            Self::Cookie(name) => Some(hash(request.cookie(name)?.value().as_bytes())),
+            Self::Field(name) => Some(hash(request.field(name)?.as_bytes())),
+            Self::Path => Some(hash(request.path().as_bytes())),
+        }
+    }
+}
+
+fn hash_of_address(address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(address) => hash(&address.octets()),
+        IpAddr::V6(address) => hash(&address.octets()),
+    }
+}
+
+/// FNV-1a: the same in every process, so that several gateways agree. Clients may choose what is hashed: that all of it
+/// falls to one server is what the bound on a server's load is for.
+pub(super) fn hash(octets: &[u8]) -> u64 {
+    let step = |hash: u64, octet: &u8| (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3);
+    octets.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_fnv_in_every_process() {
+        assert_eq!(hash(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(hash(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(hash(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+}

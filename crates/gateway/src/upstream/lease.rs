@@ -1,0 +1,132 @@
+//! A request that a server is answering.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_client::Side;
+use thruway_net::Clock;
+use thruway_server::{Response, StatusCode};
+
+use super::ejection::Admission;
+use super::server::milliseconds;
+use super::{Balance, RequestKey, Server, Upstream};
+use crate::Failure;
+
+/// A request that a server is answering, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) server: Arc<Server>,
+    admission: Admission,
+    since: Duration,
+}
+
+impl Lease {
+    /// A lease of `server`, which [counts](Server::begin) the request already.
+    pub(super) fn new(
+        upstream: Arc<Upstream>,
+        server: Arc<Server>,
+        admission: Admission,
+        clock: &Clock,
+    ) -> Self {
+        let since = upstream.now(clock);
+        Self { upstream, server, admission, since }
+    }
+
+    /// Notes that `response` came, and has the client bring its cookie along if it does not yet.
+    pub(crate) fn responded(&self, response: &mut Response, key: RequestKey, clock: &Clock) {
+        if self.upstream.config.ejection.is_failure(response.status()) {
+            self.note_failure(clock);
+        } else {
+            self.note_success(clock);
+        }
+        if matches!(self.upstream.config.balance, Balance::PeakEwma) {
+            self.note_speed(response, clock);
+        }
+        if let Some(cookie) = &self.server.set_cookie
+            && key.sticky != Some(self.server.token)
+        {
+            // A name that cannot be sent was refused with the config; there is no cookie then.
+            let _ = response.append_field("Set-Cookie", cookie);
+        }
+    }
+
+    /// Notes that there is no response, on a connection that was used before or not. A server that has closed a connection
+    /// which waited for long has done nothing wrong.
+    pub(crate) fn failed(&self, failure: Failure, is_reused: bool, clock: &Clock) {
+        if !is_fault(failure, is_reused) {
+            return;
+        }
+        self.note_failure(clock);
+        if matches!(self.upstream.config.balance, Balance::PeakEwma) {
+            let now = clock.now_exact();
+            self.server.latency.record_failure(now.saturating_sub(self.since), milliseconds(now));
+        }
+    }
+
+    fn note_success(&self, clock: &Clock) {
+        if self.server.ejection.succeeded(milliseconds(self.since)) {
+            self.upstream.come_back(&self.server, milliseconds(clock.now()));
+        }
+    }
+
+    fn note_failure(&self, clock: &Clock) {
+        if self.server.ejection.failed(&self.upstream.config.ejection, self.admission) {
+            self.upstream.eject(&self.server, self.admission, milliseconds(clock.now()));
+        }
+    }
+
+    fn note_speed(&self, response: &Response, clock: &Clock) {
+        let exact = clock.now_exact();
+        let (elapsed, now) = (exact.saturating_sub(self.since), milliseconds(exact));
+        if is_gateway_failure(response.status()) {
+            self.server.latency.record_failure(elapsed, now);
+        } else {
+            self.server.latency.record(elapsed, now);
+        }
+        if response.status() == StatusCode::SERVICE_UNAVAILABLE
+            && let Some(wait) = retry_after(response, clock)
+        {
+            self.server.asks_to_wait(wait, now);
+        }
+    }
+}
+
+#[cfg(test)]
+impl Lease {
+    pub(super) fn succeeded_for_test(&self, clock: &Clock) {
+        self.note_success(clock);
+    }
+
+    pub(super) fn failed_for_test(&self, clock: &Clock) {
+        self.note_failure(clock);
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.server.end();
+        self.upstream.queue.room_was_made();
+    }
+}
+
+/// Whether the failure says something against the server.
+fn is_fault(failure: Failure, is_reused: bool) -> bool {
+    failure.side() == Side::Upstream && !failure.retry().blames_nobody(is_reused)
+}
+
+/// Whether the status says that there was nobody to answer (RFC 9110 §15.6.3 to §15.6.5). Other failures are about the
+/// request as often as about the server.
+const fn is_gateway_failure(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 502..=504)
+}
+
+/// How long a server asks to be left alone (RFC 9110 §10.2.3): seconds, or a date.
+fn retry_after(response: &Response, clock: &Clock) -> Option<Duration> {
+    let field = response.field("retry-after")?;
+    let value = field.as_str()?.trim();
+    match value.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => httpdate::parse_http_date(value).ok()?.duration_since(clock.time_of_day()).ok(),
+    }
+}

@@ -1,0 +1,220 @@
+//! Names of servers to their addresses, at the start and again and again.
+//!
+//! The system is asked, as it is set up to: `/etc/hosts`, `nsswitch.conf`. It does not say for how long an answer holds, so
+//! the interval is configured. A lookup that fails changes nothing, and what stays in an answer keeps its state.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use thruway_client::{Resolve, UpstreamAddr};
+use thruway_net::Clock;
+use tokio::time::timeout;
+
+use super::select::Servers;
+use super::server::{Server, milliseconds};
+use super::{ServerAddr, Upstream, checks, upkeep};
+
+/// The first lookup of the names of an upstream.
+#[derive(Debug)]
+#[must_use = "until it is done, there are no servers behind names"]
+pub struct FirstLookup(Option<Receiver<()>>);
+
+impl FirstLookup {
+    /// Waits until every name was looked up once, whatever came of it.
+    pub fn wait(self) {
+        if let Some(done) = self.0 {
+            // It ends too if nobody looks anything up.
+            let _ = done.recv();
+        }
+    }
+}
+
+/// A name, and what is known of it.
+struct Name {
+    /// Which of the configured servers it is.
+    origin: usize,
+    host: String,
+    port: u16,
+    has_failed: bool,
+}
+
+/// Begins to look up the names of `upstream`, until it is dropped.
+pub(super) fn start(upstream: &Arc<Upstream>, resolver: Arc<dyn Resolve>) -> FirstLookup {
+    let names = names_of(upstream);
+    if names.is_empty() {
+        return FirstLookup(None);
+    }
+    let (done, is_done) = channel();
+    let upstream = Arc::downgrade(upstream);
+    upkeep::spawn(|| run(upstream, names, resolver, done));
+    FirstLookup(Some(is_done))
+}
+
+fn names_of(upstream: &Upstream) -> Vec<Name> {
+    let servers = upstream.config.servers.iter().enumerate();
+    let names = servers.filter_map(|(origin, server)| match &server.address {
+        ServerAddr::Address(_) => None,
+        ServerAddr::Name { host, port } => {
+            Some(Name { origin, host: host.clone(), port: *port, has_failed: false })
+        }
+    });
+    names.collect()
+}
+
+async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn Resolve>, done: Sender<()>) {
+    let mut done = Some(done);
+    loop {
+        let mut has_failed = false;
+        for name in &mut names {
+            let outcome = timeout(LOOKUP_MAX, resolver.resolve(&name.host, name.port)).await;
+            let addresses = outcome.unwrap_or_else(|elapsed| Err(elapsed.into()));
+            // Nothing is kept alive only to be looked up.
+            let Some(upstream) = upstream.upgrade() else { return };
+            has_failed |= !upstream.take_addresses(name, addresses);
+        }
+        // Whoever waits hears that it is gone.
+        drop(done.take());
+        let Some(interval) = upstream.upgrade().map(|upstream| upstream.config.resolve_interval) else {
+            return;
+        };
+        let pause = if has_failed { interval.min(FAILED_INTERVAL) } else { interval };
+        tokio::time::sleep(checks::with_jitter(pause)).await;
+    }
+}
+
+impl Upstream {
+    /// Has `addresses` in the place of those that `name` had before, unless there are none. Whether there are.
+    fn take_addresses(
+        self: &Arc<Self>,
+        name: &mut Name,
+        addresses: std::io::Result<Vec<UpstreamAddr>>,
+    ) -> bool {
+        let (upstream, host) = (self.name(), &name.host);
+        let addresses = match addresses {
+            Ok(addresses) if !addresses.is_empty() => addresses,
+            other => {
+                let reason = other.err().map_or_else(|| "no address".to_owned(), |error| error.to_string());
+                if !name.has_failed {
+                    tracing::warn!(
+                        upstream,
+                        host,
+                        reason,
+                        "a name cannot be resolved: its servers stay as they are"
+                    );
+                }
+                name.has_failed = true;
+                return false;
+            }
+        };
+        if name.has_failed {
+            tracing::info!(upstream, host, "a name can be resolved again");
+        }
+        name.has_failed = false;
+        self.replace(name.origin, &addresses);
+        true
+    }
+
+    /// Has servers at `addresses` in the place of those that come from the configured server `origin`.
+    fn replace(self: &Arc<Self>, origin: usize, addresses: &[UpstreamAddr]) {
+        let before = self.servers.load_full();
+        let make = |address: &UpstreamAddr| Arc::new(Server::new(&self.config, origin, address.clone()));
+        let Some((list, new)) = replaced(&before.list, origin, addresses, make) else { return };
+        let is_first = !before.list.iter().any(|server| server.origin == origin);
+        self.servers.store(Arc::new(Servers::new(list)));
+        let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        let addresses = addresses.join(", ");
+        tracing::info!(upstream = self.name(), addresses, "a name has other addresses");
+        for server in new {
+            if !is_first {
+                server.come_back(milliseconds(Clock::system().now()));
+            }
+            checks::start(self, &server);
+        }
+    }
+}
+
+/// Servers.
+type List = Vec<Arc<Server>>;
+
+/// The list in which those of `origin` are at `addresses`, in the order of their origins, and those among them that `make` made.
+/// `None` if nothing changes.
+fn replaced(
+    list: &[Arc<Server>],
+    origin: usize,
+    addresses: &[UpstreamAddr],
+    make: impl Fn(&UpstreamAddr) -> Arc<Server>,
+) -> Option<(List, List)> {
+    let is_of_origin = |server: &&Arc<Server>| server.origin == origin;
+    let (mut new, mut of_origin): (List, List) = (Vec::new(), Vec::new());
+    for address in addresses {
+        let is_at = |server: &&Arc<Server>| server.address == *address;
+        if of_origin.iter().any(|server| is_at(&server)) {
+            continue;
+        }
+        let known = list.iter().filter(is_of_origin).find(is_at).cloned();
+        of_origin.push(known.unwrap_or_else(|| {
+            new.push(make(address));
+            new[new.len() - 1].clone()
+        }));
+    }
+    if new.is_empty() && of_origin.len() == list.iter().filter(is_of_origin).count() {
+        return None;
+    }
+    let others = |is_before: bool| {
+        let others = list.iter().filter(move |server| server.origin != origin);
+        others.filter(move |server| (server.origin < origin) == is_before).cloned()
+    };
+    let replaced = others(true).chain(of_origin).chain(others(false));
+    Some((replaced.collect(), new))
+}
+
+/// For one name. The system may try several servers of names, each for a while.
+const LOOKUP_MAX: Duration = Duration::from_secs(5);
+
+/// After a lookup that has failed, the next may be the one that is waited for.
+const FAILED_INTERVAL: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::super::scene::address;
+    use super::super::{ServerConfig, UpstreamConfig};
+    use super::*;
+
+    fn list(entries: &[(usize, usize)]) -> List {
+        entries.iter().map(|&(origin, port)| server(origin, &address(port))).collect()
+    }
+
+    fn server(origin: usize, address: &UpstreamAddr) -> Arc<Server> {
+        let config = UpstreamConfig {
+            servers: vec![ServerConfig::new(address.clone()); 3],
+            ..UpstreamConfig::new("a", [])
+        };
+        Arc::new(Server::new(&config, origin, address.clone()))
+    }
+
+    fn entries(list: &[Arc<Server>]) -> Vec<(usize, String)> {
+        list.iter().map(|server| (server.origin, server.address.to_string())).collect()
+    }
+
+    #[test]
+    fn what_stays_in_an_answer_is_the_same_server_and_keeps_its_place() {
+        let before = list(&[(0, 1), (1, 2), (1, 3), (2, 2)]);
+        let addresses = [3, 4, 4].map(address);
+        let (after, new) = replaced(&before, 1, &addresses, |address| server(1, address)).unwrap();
+        let expected =
+            [(0, 1), (1, 3), (1, 4), (2, 2)].map(|(origin, port)| (origin, address(port).to_string()));
+        assert_eq!(entries(&after), expected);
+        assert_eq!(entries(&new), expected[2..3]);
+        for (is, was) in [(0, 0), (1, 2), (3, 3)] {
+            assert!(Arc::ptr_eq(&after[is], &before[was]));
+        }
+    }
+
+    #[test]
+    fn the_same_addresses_in_another_order_change_nothing() {
+        let before = list(&[(0, 1), (1, 2), (1, 3)]);
+        let addresses = [3, 2, 3].map(address);
+        assert!(replaced(&before, 1, &addresses, |_| unreachable!()).is_none());
+    }
+}

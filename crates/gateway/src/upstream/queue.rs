@@ -1,0 +1,136 @@
+//! Requests for which no server has room wait, first come, first served.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use thruway_net::Clock;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::{Lease, RequestKey, Unavailable, Upstream};
+use crate::Failure;
+
+/// How many requests wait for a server that has room, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueConfig {
+    /// Those beyond are answered 503. Default 1000; with 0, none waits.
+    pub length_max: usize,
+    /// Then they are answered 503. Default 5 s.
+    pub timeout: Duration,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        Self { length_max: 1_000, timeout: Duration::from_secs(5) }
+    }
+}
+
+/// Those who wait, in all workers.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiting: AtomicUsize,
+    room: Notify,
+}
+
+/// One who waits, until this is dropped.
+#[derive(Debug)]
+struct Place<'q> {
+    queue: &'q Queue,
+    is_first: bool,
+}
+
+impl Queue {
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        // In one order with what servers count: who frees a place sees who waits, or who waits sees the place.
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    /// A server has room for one more request.
+    #[inline]
+    pub(super) fn room_was_made(&self) {
+        if self.len() > 0 {
+            self.room.notify_one();
+        }
+    }
+
+    /// A place in the queue; `None` if it is full.
+    fn enter(&self, length_max: usize) -> Option<Place<'_>> {
+        let enter = |waiting: usize| (waiting < length_max).then_some(waiting + 1);
+        let before = self.waiting.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enter).ok()?;
+        Some(Place { queue: self, is_first: before == 0 })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.queue.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Upstream {
+    /// The server that gets the next request, none of those `tried` if there is another. If none has room, waits until one
+    /// has.
+    ///
+    /// # Errors
+    /// There is no server, or too many wait already, or none has room in time.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, its place in the queue is another's.
+    pub(crate) async fn lease(
+        self: &Arc<Self>,
+        key: RequestKey,
+        tried: &[usize],
+        clock: &Clock,
+    ) -> Result<Lease, Failure> {
+        // Nobody passes those who wait.
+        let attempt = match self.queue.len() {
+            0 => self.try_lease(key, tried, clock),
+            _ => Err(Unavailable::Busy),
+        };
+        match attempt {
+            Ok(lease) => Ok(lease),
+            Err(Unavailable::Nobody) => Err(Failure::NoServer),
+            Err(Unavailable::Busy) => self.wait_for_lease(key, tried, clock).await,
+        }
+    }
+
+    #[cold]
+    async fn wait_for_lease(
+        self: &Arc<Self>,
+        key: RequestKey,
+        tried: &[usize],
+        clock: &Clock,
+    ) -> Result<Lease, Failure> {
+        let QueueConfig { length_max, timeout: patience } = self.config.queue;
+        let place = self.queue.enter(length_max).ok_or(Failure::QueueFull)?;
+        let end = clock.now_exact() + patience;
+        let mut room = pin!(self.queue.room.notified());
+        room.as_mut().enable();
+        // Room that was made before this place was taken was announced to nobody.
+        let mut is_my_turn = place.is_first;
+        loop {
+            if is_my_turn {
+                match self.try_lease(key, tried, clock) {
+                    Ok(lease) => return Ok(lease),
+                    Err(Unavailable::Nobody) => return Err(Failure::NoServer),
+                    Err(Unavailable::Busy) => {}
+                }
+            }
+            let left = end.saturating_sub(clock.now_exact());
+            if left.is_zero() {
+                return Err(Failure::QueueTimedOut);
+            }
+            if timeout(left.min(LOOK_AGAIN), room.as_mut()).await.is_ok() {
+                room.set(self.queue.room.notified());
+                room.as_mut().enable();
+            }
+            is_my_turn = true;
+        }
+    }
+}
+
+/// A server that comes back makes room without announcing it.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);

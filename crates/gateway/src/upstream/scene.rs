@@ -1,0 +1,98 @@
+//! An upstream whose time goes on when a test says so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_client::UpstreamAddr;
+use thruway_net::{Clock, ManualTime};
+
+use super::ejection::Admission;
+use super::server::{Server, milliseconds};
+use super::{Balance, Lease, RequestKey, Upstream, UpstreamConfig};
+
+/// An upstream and its time.
+pub(super) struct Scene {
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) time: ManualTime,
+    pub(super) clock: Clock,
+}
+
+pub(super) fn address(port: usize) -> UpstreamAddr {
+    format!("127.0.0.1:{port}").parse().unwrap()
+}
+
+impl Scene {
+    pub(super) fn config(balance: Balance, weights: &[u32]) -> UpstreamConfig {
+        let mut config = UpstreamConfig::new("a", (1..=weights.len()).map(address));
+        config.servers.iter_mut().zip(weights).for_each(|(server, weight)| server.weight = *weight);
+        UpstreamConfig { balance, ..config }
+    }
+
+    pub(super) fn new(balance: Balance, weights: &[u32]) -> Self {
+        Self::with(Self::config(balance, weights))
+    }
+
+    pub(super) fn with(config: UpstreamConfig) -> Self {
+        let time = ManualTime::default();
+        time.advance(Duration::from_secs(1_000));
+        Self { upstream: Arc::new(Upstream::new(config)), clock: Clock::manual(time.clone()), time }
+    }
+
+    pub(super) fn server(&self, place: usize) -> Arc<Server> {
+        self.upstream.servers.load().list[place].clone()
+    }
+
+    pub(super) fn lease_for(&self, key: RequestKey, tried: &[usize]) -> Option<Lease> {
+        let tried: Vec<_> = tried.iter().map(|&place| self.server(place).number).collect();
+        self.upstream.try_lease(key, &tried, &self.clock).ok()
+    }
+
+    pub(super) fn lease(&self) -> Lease {
+        self.lease_for(RequestKey::default(), &[]).unwrap()
+    }
+
+    pub(super) fn place_of(&self, lease: &Lease) -> usize {
+        let servers = self.upstream.servers.load();
+        servers.list.iter().position(|server| server.number == lease.server.number).unwrap()
+    }
+
+    /// Where `n` requests go of which each ends before the next.
+    pub(super) fn places(&self, tried: &[usize], n: usize) -> Vec<Option<usize>> {
+        let lease = |_| self.lease_for(RequestKey::default(), tried).map(|lease| self.place_of(&lease));
+        (0..n).map(lease).collect()
+    }
+
+    /// How many of `n` requests that do not end each server gets.
+    pub(super) fn counts(&self, n: usize) -> Vec<usize> {
+        let mut counts = vec![0; self.upstream.config.servers.len()];
+        let leases: Vec<_> = (0..n).map(|_| self.lease()).collect();
+        for lease in &leases {
+            counts[self.place_of(lease)] += 1;
+        }
+        counts
+    }
+
+    /// How many of `n` requests each server gets if each ends at once.
+    pub(super) fn counts_of_short(&self, n: usize) -> Vec<usize> {
+        let mut counts = vec![0; self.upstream.config.servers.len()];
+        self.places(&[], n).into_iter().flatten().for_each(|place| counts[place] += 1);
+        counts
+    }
+
+    pub(super) fn place_of_key(&self, key: u64) -> usize {
+        let key = RequestKey { hash: Some(key), sticky: None };
+        self.place_of(&self.lease_for(key, &[]).unwrap())
+    }
+
+    /// A request to the server at `place`.
+    pub(super) fn lease_of(&self, place: usize) -> Lease {
+        let server = self.server(place);
+        let admission = server.begin(self.now());
+        assert_ne!(admission, Admission::Refused);
+        Lease::new(self.upstream.clone(), server, admission, &self.clock)
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        milliseconds(self.clock.now())
+    }
+}

@@ -1,0 +1,185 @@
+//! Servers behind a gateway that are there, or not, or badly.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+
+use thruway_client::UpstreamAddr;
+
+/// A server that says its name, and that can be taken away and brought back at the same address.
+pub(crate) struct Backend {
+    pub(crate) address: SocketAddr,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    connections: AtomicUsize,
+    requests: AtomicUsize,
+    behaviour: Mutex<Behaviour>,
+    behaves_otherwise: Condvar,
+    /// Requests that it is answering, and the most there were at a time.
+    current: AtomicUsize,
+    most: AtomicUsize,
+    open: Mutex<Vec<TcpStream>>,
+    is_over: Mutex<bool>,
+}
+
+/// What a server does with a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Behaviour {
+    /// It answers with this status, these field lines and its name.
+    Answers { status: u16, lines: &'static str, name: &'static str },
+    /// It closes the connection.
+    Closes,
+    /// It waits until it is told to do something else, and does that.
+    Holds,
+    /// It reads, and that is all.
+    SaysNothing,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self::named("")
+    }
+}
+
+impl Behaviour {
+    pub(crate) const fn named(name: &'static str) -> Self {
+        Self::Answers { status: 200, lines: "", name }
+    }
+}
+
+impl Backend {
+    pub(crate) fn start(behaviour: Behaviour) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared { behaviour: Mutex::new(behaviour), ..Shared::default() });
+        let mut backend = Self { address, shared, thread: None };
+        backend.serve(listener);
+        backend
+    }
+
+    /// One that is there, and says this.
+    pub(crate) fn named(name: &'static str) -> Self {
+        Self::start(Behaviour::named(name))
+    }
+
+    /// One that is not there yet.
+    pub(crate) fn absent(behaviour: Behaviour) -> Self {
+        let mut backend = Self::start(behaviour);
+        backend.leave();
+        backend
+    }
+
+    fn serve(&mut self, listener: TcpListener) {
+        let shared = self.shared.clone();
+        *lock(&shared.is_over) = false;
+        self.thread = Some(thread::spawn(move || {
+            for connection in listener.incoming().map_while(Result::ok) {
+                if *lock(&shared.is_over) {
+                    return;
+                }
+                shared.connections.fetch_add(1, Ordering::SeqCst);
+                lock(&shared.open).push(connection.try_clone().unwrap());
+                let shared = shared.clone();
+                // Whatever the gateway does to the connection is the gateway's business.
+                thread::spawn(move || drop(shared.serve(connection)));
+            }
+        }));
+    }
+
+    /// Nobody listens there any more, and what was open is closed.
+    pub(crate) fn leave(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        *lock(&self.shared.is_over) = true;
+        if matches!(*lock(&self.shared.behaviour), Behaviour::Holds) {
+            self.now(Behaviour::Closes);
+        }
+        drop(TcpStream::connect(self.address));
+        thread.join().unwrap();
+        for connection in lock(&self.shared.open).drain(..) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// It listens again.
+    pub(crate) fn come_back(&mut self) {
+        self.serve(TcpListener::bind(self.address).unwrap());
+    }
+
+    /// It does something else from the next request on.
+    pub(crate) fn now(&self, behaviour: Behaviour) {
+        *lock(&self.shared.behaviour) = behaviour;
+        self.shared.behaves_otherwise.notify_all();
+    }
+
+    pub(crate) fn upstream_address(&self) -> UpstreamAddr {
+        self.address.into()
+    }
+
+    /// The most requests that it was answering at a time.
+    pub(crate) fn most(&self) -> usize {
+        self.shared.most.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn requests(&self) -> usize {
+        self.shared.requests.load(Ordering::SeqCst)
+    }
+}
+
+impl Shared {
+    fn serve(&self, mut connection: TcpStream) -> std::io::Result<()> {
+        connection.set_nodelay(true)?;
+        while read_head(&mut connection)? {
+            self.requests.fetch_add(1, Ordering::SeqCst);
+            let current = self.current.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(current, Ordering::SeqCst);
+            let behaviour = self.next_behaviour();
+            // Before the answer, after which the next may come at once.
+            self.current.fetch_sub(1, Ordering::SeqCst);
+            match behaviour {
+                Behaviour::Answers { status, lines, name } => {
+                    let length = name.len();
+                    let head = format!("HTTP/1.1 {status} \r\nContent-Length: {length}\r\n{lines}\r\n{name}");
+                    connection.write_all(head.as_bytes())?;
+                }
+                Behaviour::Closes => return connection.shutdown(Shutdown::Both),
+                Behaviour::Holds | Behaviour::SaysNothing => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn next_behaviour(&self) -> Behaviour {
+        let behaviour = lock(&self.behaviour);
+        let is_holding = |behaviour: &mut Behaviour| matches!(behaviour, Behaviour::Holds);
+        self.behaves_otherwise.wait_while(behaviour, is_holding).unwrap().clone()
+    }
+}
+
+/// Reads octet by octet, so that nothing behind the head is taken. False at the end of the connection.
+fn read_head(connection: &mut TcpStream) -> std::io::Result<bool> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut octet = [0];
+        if connection.read(&mut octet)? == 0 {
+            return Ok(false);
+        }
+        head.extend(octet);
+    }
+    Ok(true)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap()
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}

@@ -1,0 +1,99 @@
+//! Servers that are asked how they are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_gateway::{CheckConfig, CheckKind, Upstream, UpstreamConfig};
+
+use crate::backend::{Backend, Behaviour};
+use crate::gateway::{Gateway, until};
+
+fn config<'b>(kind: CheckKind, backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
+    let interval = Duration::from_millis(10);
+    let check = Some(CheckConfig { interval, ..CheckConfig::new(kind) });
+    let addresses = backends.into_iter().map(Backend::upstream_address);
+    UpstreamConfig { check, ..UpstreamConfig::new("a", addresses) }
+}
+
+/// Waits until requests get only what `server` says, several times in a row.
+fn until_only(gateway: &Gateway, server: &str) {
+    until(|| (0..8).all(|_| gateway.get().content == server));
+}
+
+/// Waits until requests get what `server` says among others.
+fn until_also(gateway: &Gateway, server: &str) {
+    until(|| gateway.get().content == server);
+}
+
+#[test]
+fn a_server_with_another_status_gets_no_requests_until_it_has_the_right_one() {
+    let (one, two) = (Backend::named("one"), Backend::named("two"));
+    let gateway = Gateway::start(config(CheckKind::http("/health"), [&one, &two]));
+    until_also(&gateway, "two");
+    two.now(Behaviour::Answers { status: 503, lines: "", name: "two" });
+    until_only(&gateway, "one");
+    two.now(Behaviour::named("two"));
+    until_also(&gateway, "two");
+}
+
+#[test]
+fn a_server_without_the_expected_text_gets_no_requests() {
+    let (one, two) = (Backend::named("ready one"), Backend::named("ready two"));
+    let mut kind = CheckKind::http("/");
+    if let CheckKind::Http { content, .. } = &mut kind {
+        *content = Some("ready".to_owned());
+    }
+    let gateway = Gateway::start(config(kind, [&one, &two]));
+    two.now(Behaviour::named("starting"));
+    until_only(&gateway, "ready one");
+    two.now(Behaviour::named("ready two"));
+    until_also(&gateway, "ready two");
+}
+
+#[test]
+fn a_server_that_does_not_accept_gets_no_requests() {
+    let one = Backend::named("one");
+    let mut absent = Backend::absent(Behaviour::named("absent"));
+    let mut config = config(CheckKind::Tcp, [&one, &absent]);
+    // Without retries, whoever goes there notices.
+    config.retries_max = 0;
+    config.ejection.failures = 0;
+    let gateway = Gateway::start(config);
+    until_only(&gateway, "one");
+    absent.come_back();
+    until_also(&gateway, "absent");
+}
+
+#[test]
+fn a_server_that_says_nothing_is_down_in_time() {
+    let (one, silent) = (Backend::named("one"), Backend::start(Behaviour::SaysNothing));
+    let mut config = config(CheckKind::http("/"), [&one, &silent]);
+    config.check.as_mut().unwrap().timeout = Duration::from_millis(50);
+    config.exchange.timeouts.head = Duration::from_millis(50);
+    let gateway = Gateway::start(config);
+    until_only(&gateway, "one");
+    let requests = silent.requests();
+    (0..8).for_each(|_| assert_eq!(gateway.get().status, 200));
+    // It is still asked, but by nobody who waits.
+    until(|| silent.requests() > requests);
+}
+
+#[test]
+fn when_all_are_down_all_get_requests_all_the_same() {
+    let down = || Backend::start(Behaviour::Answers { status: 404, lines: "", name: "down" });
+    let (one, two) = (down(), down());
+    let gateway = Gateway::start(config(CheckKind::http("/"), [&one, &two]));
+    until(|| one.requests() > 5 && two.requests() > 5);
+    (0..8).for_each(|_| assert_eq!(gateway.get().status, 404));
+}
+
+#[test]
+fn an_upstream_that_is_dropped_is_not_kept_for_its_checks() {
+    let one = Backend::named("one");
+    let upstream = Arc::new(Upstream::new(config(CheckKind::http("/"), [&one])));
+    upstream.start().wait();
+    until(|| one.requests() > 2);
+    let weak = Arc::downgrade(&upstream);
+    drop(upstream);
+    until(|| weak.strong_count() == 0);
+}

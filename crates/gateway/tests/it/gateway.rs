@@ -1,0 +1,111 @@
+//! A gateway on a port of its own, and a client.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
+use thruway_client::{Resolve, SystemResolver};
+use thruway_gateway::{Forward, Upstream, UpstreamConfig};
+use thruway_server::{ListenAddr, RunningServer, Server};
+
+/// A gateway with two workers, which ends with the test.
+pub(crate) struct Gateway {
+    server: Option<RunningServer>,
+    address: SocketAddr,
+    pub(crate) upstream: Arc<Upstream>,
+}
+
+/// What a client got.
+#[derive(Debug)]
+pub(crate) struct Got {
+    pub(crate) status: u16,
+    head: String,
+    pub(crate) content: String,
+}
+
+impl Gateway {
+    pub(crate) fn start(config: UpstreamConfig) -> Self {
+        Self::start_with(config, Arc::new(SystemResolver))
+    }
+
+    /// One that looks up names elsewhere.
+    pub(crate) fn start_with(config: UpstreamConfig, resolver: Arc<dyn Resolve>) -> Self {
+        let upstream = Arc::new(Upstream::new(config));
+        upstream.start_with(resolver).wait();
+        let server = Server::new(Forward::new(upstream.clone()))
+            .workers(2)
+            .listen("127.0.0.1:0")
+            .unwrap()
+            .start()
+            .unwrap();
+        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+        Self { server: Some(server), address, upstream }
+    }
+
+    /// The answer to a request with this control data and these further field lines, on a connection of its own.
+    pub(crate) fn ask(&self, method: &str, lines: &str) -> Got {
+        self.begin(method, lines).end()
+    }
+
+    /// The answer to `GET /`.
+    pub(crate) fn get(&self) -> Got {
+        self.ask("GET", "")
+    }
+
+    /// Sends a request, to be answered later.
+    pub(crate) fn begin(&self, method: &str, lines: &str) -> Asked {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request = format!("{method} / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{lines}\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        Asked(stream)
+    }
+}
+
+/// A request that was sent.
+pub(crate) struct Asked(TcpStream);
+
+impl Asked {
+    /// The client goes, and does not only say that it has said all.
+    pub(crate) fn break_off(self) {
+        set_socket_linger(&self.0, Some(Duration::ZERO)).unwrap();
+    }
+
+    pub(crate) fn end(mut self) -> Got {
+        let mut text = String::new();
+        self.0.read_to_string(&mut text).unwrap();
+        let (head, content) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Got { status, head: head.to_owned(), content: content.to_owned() }
+    }
+}
+
+impl Got {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.filter(|(of, _)| of.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.drain();
+            server.join();
+        }
+    }
+}
+
+/// Asks again until `is_so`.
+pub(crate) fn until(mut is_so: impl FnMut() -> bool) {
+    let end = thruway_net::Clock::system().now_exact() + PATIENCE;
+    while !is_so() {
+        assert!(thruway_net::Clock::system().now_exact() < end, "nothing has changed for {PATIENCE:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// How long to wait for what has gone wrong.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,0 +1,105 @@
+//! How much servers are given at a time, and what becomes of the rest.
+
+use std::time::Duration;
+
+use thruway_gateway::{QueueConfig, RetryBudget, UpstreamConfig};
+
+use crate::backend::{Backend, Behaviour};
+use crate::gateway::{Gateway, until};
+
+/// Each server answers one request at a time, and one more waits.
+fn config<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
+    let mut config = UpstreamConfig::new("a", backends.into_iter().map(Backend::upstream_address));
+    config.servers.iter_mut().for_each(|server| server.requests_max = 1);
+    config.queue.length_max = 1;
+    config
+}
+
+#[test]
+fn who_finds_the_queue_full_is_told_to_come_again() {
+    let backend = Backend::start(Behaviour::Holds);
+    let gateway = Gateway::start(config([&backend]));
+    let first = gateway.begin("GET", "");
+    until(|| backend.requests() == 1);
+    let second = gateway.begin("GET", "");
+    until(|| gateway.upstream.waiting() == 1);
+    let third = gateway.get();
+    assert_eq!(third.status, 503);
+    assert_eq!(third.field("proxy-status"), Some("thruway; error=connection_limit_reached"));
+    assert_eq!(third.field("retry-after"), Some("1"));
+    assert_eq!(backend.requests(), 1);
+    backend.now(Behaviour::named("one"));
+    assert_eq!((first.end().content, second.end().content), ("one".to_owned(), "one".to_owned()));
+    assert_eq!(gateway.upstream.waiting(), 0);
+}
+
+#[test]
+fn who_waits_too_long_is_told_to_come_again() {
+    let backend = Backend::start(Behaviour::Holds);
+    let queue = QueueConfig { timeout: Duration::from_millis(50), ..QueueConfig::default() };
+    let gateway = Gateway::start(UpstreamConfig { queue, ..config([&backend]) });
+    let first = gateway.begin("GET", "");
+    until(|| backend.requests() == 1);
+    let second = gateway.get();
+    assert_eq!((second.status, second.field("retry-after")), (503, Some("1")));
+    backend.now(Behaviour::named("one"));
+    assert_eq!(first.end().status, 200);
+    assert_eq!(backend.requests(), 1);
+}
+
+#[test]
+fn who_goes_while_waiting_leaves_the_place_to_the_next() {
+    let backend = Backend::start(Behaviour::Holds);
+    let gateway = Gateway::start(config([&backend]));
+    let first = gateway.begin("GET", "");
+    until(|| backend.requests() == 1);
+    let second = gateway.begin("GET", "");
+    until(|| gateway.upstream.waiting() == 1);
+    second.break_off();
+    until(|| gateway.upstream.waiting() == 0);
+    let third = gateway.begin("GET", "");
+    until(|| gateway.upstream.waiting() == 1);
+    backend.now(Behaviour::named("one"));
+    assert_eq!((first.end().status, third.end().status), (200, 200));
+    assert_eq!(backend.requests(), 2);
+}
+
+#[test]
+fn no_server_gets_more_than_it_may_and_nobody_is_forgotten() {
+    let backends = ["one", "two"].map(Backend::named);
+    let queue = QueueConfig::default();
+    let gateway = Gateway::start(UpstreamConfig { queue, ..config(&backends) });
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| (0..20).for_each(|_| assert_eq!(gateway.get().status, 200)));
+        }
+    });
+    assert_eq!(backends.each_ref().map(Backend::most), [1, 1]);
+    assert_eq!(backends.iter().map(Backend::requests).sum::<usize>(), 320);
+}
+
+#[test]
+fn a_queue_without_length_lets_nobody_wait() {
+    let backend = Backend::start(Behaviour::Holds);
+    let queue = QueueConfig { length_max: 0, ..QueueConfig::default() };
+    let gateway = Gateway::start(UpstreamConfig { queue, ..config([&backend]) });
+    let first = gateway.begin("GET", "");
+    until(|| backend.requests() == 1);
+    assert_eq!(gateway.get().status, 503);
+    backend.now(Behaviour::named("one"));
+    assert_eq!(first.end().status, 200);
+}
+
+#[test]
+fn a_budget_that_is_spent_leaves_requests_with_their_first_failure() {
+    let absent = ["one", "two"].map(|name| Backend::absent(Behaviour::named(name)));
+    let present = Backend::named("three");
+    let mut config = UpstreamConfig::new("a", absent.iter().chain([&present]).map(Backend::upstream_address));
+    config.ejection.failures = 0;
+    config.retry_budget = RetryBudget { percent: 0, per_second_min: 1 };
+    let gateway = Gateway::start(config);
+    let statuses: Vec<_> = (0..30).map(|_| gateway.get().status).collect();
+    // Ten retries, of which each request that began with an absent server needed one or two.
+    let failed = statuses.iter().filter(|status| **status == 502).count();
+    assert!((10..20).contains(&failed), "{statuses:?}");
+}

@@ -1,0 +1,16 @@
+//! Gateways between real sockets: clients that are simple, and upstreams that are not.
+
+// both sides
+mod backend;
+mod gateway;
+
+// servers that fail
+mod ejection;
+mod checks;
+
+// who is next
+mod names;
+mod sticky;
+
+// how many
+mod limits;

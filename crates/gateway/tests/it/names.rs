@@ -1,0 +1,142 @@
+//! Servers behind names that resolve, to others, or not at all.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use thruway_client::{Resolve, Resolving, UpstreamAddr};
+use thruway_gateway::{ServerConfig, UpstreamConfig};
+
+use crate::backend::Backend;
+use crate::gateway::{Gateway, until};
+
+/// Knows one name, as a test says.
+#[derive(Default, Debug)]
+struct Names {
+    /// `None`: it cannot be asked.
+    addresses: Mutex<Option<Vec<UpstreamAddr>>>,
+    lookups: Mutex<usize>,
+}
+
+impl Names {
+    fn with<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> Arc<Self> {
+        let names = Arc::new(Self::default());
+        names.set(backends);
+        names
+    }
+
+    fn set<'b>(&self, backends: impl IntoIterator<Item = &'b Backend>) {
+        let addresses = backends.into_iter().map(Backend::upstream_address).collect();
+        *self.addresses.lock().unwrap() = Some(addresses);
+    }
+
+    fn fail(&self) {
+        *self.addresses.lock().unwrap() = None;
+    }
+
+    /// Waits until it was asked once more, and what it said was heard.
+    fn until_asked(&self) {
+        let before = *self.lookups.lock().unwrap();
+        until(|| *self.lookups.lock().unwrap() > before + 1);
+    }
+}
+
+impl Resolve for Names {
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
+        assert_eq!((host, port), ("backend.example", 80));
+        *self.lookups.lock().unwrap() += 1;
+        let addresses = self.addresses.lock().unwrap().clone();
+        Box::pin(async move { addresses.ok_or_else(|| io::ErrorKind::NotFound.into()) })
+    }
+}
+
+fn config() -> UpstreamConfig {
+    UpstreamConfig {
+        servers: vec![ServerConfig::new(
+            "backend.example:80".parse::<thruway_gateway::ServerAddr>().unwrap(),
+        )],
+        resolve_interval: Duration::from_millis(10),
+        ..UpstreamConfig::new("a", [])
+    }
+}
+
+/// Who answers the next requests, in alphabetical order.
+fn who(gateway: &Gateway) -> Vec<String> {
+    let mut who: Vec<_> = (0..8).map(|_| gateway.get().content).collect();
+    who.sort();
+    who.dedup();
+    who
+}
+
+#[test]
+fn all_addresses_of_a_name_get_requests_from_the_start() {
+    let backends = ["one", "two", "three"].map(Backend::named);
+    let gateway = Gateway::start_with(config(), Names::with(&backends));
+    assert_eq!(who(&gateway), ["one", "three", "two"]);
+}
+
+#[test]
+fn a_name_that_changes_takes_its_servers_along() {
+    let [one, two, three] = ["one", "two", "three"].map(Backend::named);
+    let names = Names::with([&one, &two]);
+    let gateway = Gateway::start_with(config(), names.clone());
+    assert_eq!(who(&gateway), ["one", "two"]);
+    names.set([&two, &three]);
+    until(|| who(&gateway) == ["three", "two"]);
+}
+
+#[test]
+fn a_lookup_that_fails_leaves_things_as_they_are() {
+    let (one, two) = (Backend::named("one"), Backend::named("two"));
+    let names = Names::with([&one]);
+    let gateway = Gateway::start_with(config(), names.clone());
+    names.fail();
+    names.until_asked();
+    assert_eq!(who(&gateway), ["one"]);
+    names.set([]);
+    names.until_asked();
+    assert_eq!(who(&gateway), ["one"]);
+    names.set([&two]);
+    until(|| who(&gateway) == ["two"]);
+}
+
+#[test]
+fn a_name_that_cannot_be_resolved_at_the_start_can_be_later() {
+    let one = Backend::named("one");
+    let names = Arc::new(Names::default());
+    let gateway = Gateway::start_with(config(), names.clone());
+    let got = gateway.get();
+    assert_eq!(
+        (got.status, got.field("proxy-status")),
+        (503, Some("thruway; error=destination_unavailable"))
+    );
+    names.set([&one]);
+    until(|| gateway.get().content == "one");
+}
+
+#[test]
+fn a_server_that_stays_keeps_its_state() {
+    let [one, two, three] = ["one", "two", "three"].map(Backend::named);
+    let names = Names::with([&one, &two]);
+    let mut config = config();
+    config.ejection.failures = 1;
+    config.ejection.time = Duration::from_hours(1);
+    config.ejection.time_max = Duration::from_hours(1);
+    let gateway = Gateway::start_with(config, names.clone());
+    one.now(crate::backend::Behaviour::Closes);
+    until(|| gateway.ask("POST", "Content-Length: 0\r\n").status == 502);
+    one.now(crate::backend::Behaviour::named("one"));
+    names.set([&three, &one]);
+    until(|| who(&gateway) == ["three"]);
+    assert_eq!(who(&gateway), ["three"], "the one that was ejected still is");
+}
+
+#[test]
+fn the_system_is_asked_if_nothing_else_is_said() {
+    let one = Backend::named("one");
+    let localhost =
+        format!("localhost:{}", one.address.port()).parse::<thruway_gateway::ServerAddr>().unwrap();
+    let servers = vec![ServerConfig::new(localhost)];
+    let gateway = Gateway::start(UpstreamConfig { servers, ..UpstreamConfig::new("a", []) });
+    assert_eq!(gateway.get().content, "one");
+}
