@@ -3,8 +3,9 @@
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 
+use thruway_gateway::Routes;
 use thruway_server::{
-    AccessLog, ListenAddr, ReopenSignal, Router, RunningServer, Server, ServerError, TerminationSignals,
+    AccessLog, ListenAddr, ReopenSignal, RunningServer, Server, ServerError, TerminationSignals,
     raise_descriptor_limit,
 };
 
@@ -26,9 +27,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     // Before the first thread, so that no signal finds the default.
     let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
     let reopen = ReopenSignal::take_over().map_err(ServerError::from)?;
-    let router = routes::build(&config)?;
+    let routes = routes::build(&config)?;
     let log = access_log::start(&config)?;
-    let server = start(&config, router, log.as_ref())?;
+    let server = start(&config, routes, log.as_ref())?;
     access_log::reopen_at(reopen, log.clone());
     print_addresses(&server);
     if args.config.is_none() {
@@ -42,8 +43,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn start(config: &Config, router: Router, log: Option<&AccessLog>) -> Result<RunningServer, ServerError> {
-    let mut server = Server::new(router).config(config.server.clone());
+fn start(config: &Config, routes: Routes, log: Option<&AccessLog>) -> Result<RunningServer, ServerError> {
+    let mut server = Server::new(routes).config(config.server.clone());
     for address in &config.listeners {
         server = server.listen_on(address.clone());
     }

@@ -39,7 +39,18 @@ const TABLE: &[Row] = &[
         &["thruway-message", "thruway-mcp", "thruway-server", "thruway-client", "thruway-net"],
         Others::Any,
     ),
-    row("thruway-gateway", &["thruway-mcp", "thruway-server", "thruway-client", "thruway-net"], Others::Any),
+    row(
+        "thruway-gateway",
+        &[
+            "thruway-message",
+            "thruway-http1",
+            "thruway-mcp",
+            "thruway-server",
+            "thruway-client",
+            "thruway-net",
+        ],
+        Others::Any,
+    ),
     row("thruway-load", &["thruway-mcp-sdk", "thruway-client", "thruway-net"], Others::Any),
     row("thruway", ALL, Others::Any),
     // for development only

@@ -11,7 +11,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use thruway_gateway::UpstreamConfig;
+use thruway_gateway::{PathMatch, Redirect, RouteMatch, UpstreamConfig};
 use thruway_server::{
     AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, StatusCode,
 };
@@ -34,19 +34,11 @@ pub(crate) struct Config {
     source: Option<Source>,
 }
 
-/// What happens to the requests of some paths.
+/// What happens to some requests.
 pub(crate) struct Route {
-    pub(crate) path: PathMatch,
+    pub(crate) matching: RouteMatch,
     pub(crate) action: Action,
     pub(crate) span: Span,
-}
-
-/// The paths a route is for.
-pub(crate) enum PathMatch {
-    /// This path and all below it.
-    Prefix(String),
-    /// This path only.
-    Exact(String),
 }
 
 pub(crate) enum Action {
@@ -55,6 +47,9 @@ pub(crate) enum Action {
     Files(FilesConfig),
     /// To the upstream of this name.
     Forward(String),
+    /// The MCP endpoint of the demo.
+    Mcp,
+    Redirect(Redirect),
 }
 
 /// Upstreams by their names.
@@ -103,7 +98,11 @@ impl Config {
     pub(crate) fn demo() -> Self {
         Self {
             listeners: vec![ListenAddr::Tcp(([127, 0, 0, 1], 8080).into())],
-            routes: vec![Route { path: PathMatch::Prefix("/".to_owned()), action: Action::Demo, span: 0..0 }],
+            routes: vec![Route {
+                matching: RouteMatch::at(PathMatch::Prefix("/".to_owned())),
+                action: Action::Demo,
+                span: 0..0,
+            }],
             upstreams: Upstreams::new(),
             access_log: None,
             workers: None,
@@ -117,6 +116,14 @@ impl Config {
     pub(crate) fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
         self.listeners = parse_listeners(addresses)?;
         Ok(())
+    }
+
+    /// What is wrong at `span` of the file because of what stands at `other`, which `label` says.
+    pub(crate) fn failure_between(&self, span: &Span, message: &str, other: &Span, label: &str) -> Failure {
+        match &self.source {
+            Some(source) => source.failure_between(span, message, other, label),
+            None => Failure::new(message),
+        }
     }
 
     /// What is wrong at `span` of the file.
@@ -176,15 +183,14 @@ impl fmt::Display for Config {
 
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.path {
-            PathMatch::Prefix(path) => write!(f, "{path} and below: ")?,
-            PathMatch::Exact(path) => write!(f, "{path}: ")?,
-        }
+        write!(f, "{}: ", self.matching)?;
         match &self.action {
             Action::Answer(answer) => write!(f, "answers {}", answer.status),
             Action::Demo => f.write_str("the demo"),
             Action::Files(files) => write!(f, "files of {}", files.root.display()),
             Action::Forward(upstream) => write!(f, "forwarded to {upstream}"),
+            Action::Mcp => f.write_str("the MCP endpoint of the demo"),
+            Action::Redirect(redirect) => write!(f, "redirects to {redirect}"),
         }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! `examples/serve.toml` shows every key with its default.
 
+mod routes;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
@@ -13,6 +15,8 @@ use toml::Spanned;
 
 use super::Failure;
 use super::failure::Source;
+
+pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
 
 /// A whole file.
 #[derive(Deserialize)]
@@ -47,24 +51,6 @@ pub(super) struct RawListener {
     pub(super) address: Spanned<String>,
 }
 
-/// Which requests, and what happens to them: exactly one action.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawRoute {
-    /// This path and all below it.
-    pub(super) path: Option<Spanned<String>>,
-    /// This path only; it comes before a `path` that is the same.
-    pub(super) path_exact: Option<Spanned<String>>,
-    /// Action: the same answer for everybody.
-    pub(super) answer: Option<RawAnswer>,
-    /// Action: the endpoints of the demo.
-    pub(super) demo: Option<bool>,
-    /// Action: a directory of files.
-    pub(super) files: Option<RawFiles>,
-    /// Action: the name of an upstream that answers.
-    pub(super) upstream: Option<Spanned<String>>,
-}
-
 /// Servers that answer the same requests.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,43 +68,6 @@ pub(super) enum RawBalance {
     #[default]
     RoundRobin,
     LeastConnections,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawAnswer {
-    /// 200 to 599. Default 200.
-    pub(super) status: Option<Spanned<u16>>,
-    /// Default `text/plain; charset=utf-8` where there is content.
-    pub(super) content_type: Option<Spanned<String>>,
-    /// Default none.
-    pub(super) content: Option<Spanned<String>>,
-    /// More field lines: `{ name = "…", value = "…" }`. Those that the server writes itself are refused.
-    #[serde(default)]
-    pub(super) fields: Vec<RawField>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawField {
-    pub(super) name: Spanned<String>,
-    pub(super) value: Spanned<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawFiles {
-    /// The directory; relative to that of the config.
-    pub(super) root: PathBuf,
-    /// What is served for a directory. Default `index.html`.
-    pub(super) index: Option<Spanned<String>>,
-    /// Whether `.br`, `.zst` and `.gz` beside a file are sent to those who take them. Default true.
-    pub(super) precompressed: Option<bool>,
-    /// Whether files are served whose names begin with a dot. Default false.
-    #[serde(default)]
-    pub(super) hidden_files: bool,
-    /// The value of `Cache-Control`. Default none.
-    pub(super) cache_control: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]

@@ -35,6 +35,7 @@ fn the_example_names_every_key() {
         "[[routes]]\n",
         "[[routes]]\nanswer.",
         "[[routes]]\nfiles.",
+        "[[routes]]\nredirect.",
         "[upstreams.a]\n",
     ]
     .into_iter()
@@ -43,9 +44,10 @@ fn the_example_names_every_key() {
         let failure = resolved(&format!("{section}x = 1")).err().unwrap().to_string();
         let keys = failure.split("possible here: ").nth(1).unwrap_or_else(|| panic!("{failure}"));
         for key in keys.trim().split(", ").map(|key| key.trim_matches('`')) {
-            let is_named = [format!("{key} ="), format!("[{key}]"), format!("[routes.{key}]")]
-                .iter()
-                .any(|name| EXAMPLE.contains(name));
+            let is_named =
+                [format!("{key} ="), format!("[{key}]"), format!("[{key}."), format!("[routes.{key}]")]
+                    .iter()
+                    .any(|name| EXAMPLE.contains(name));
             assert!(is_named, "{key} of {section}");
         }
     }

@@ -93,8 +93,9 @@ impl<'a> Request<'a> {
         self.parameters = parameters;
     }
 
-    /// The next `prefix` octets of the path are not the concern of those below.
-    pub(crate) const fn mount_below(&mut self, prefix: usize) {
+    /// The next `prefix` octets of the path are not the concern of those below: for handlers that, as routers do, pass
+    /// the request on.
+    pub const fn mount_below(&mut self, prefix: usize) {
         self.mount_prefix += prefix;
     }
 
@@ -121,6 +122,11 @@ impl<'a> Request<'a> {
     /// The path below the prefix at which the handler is [mounted](crate::Router::mount); the whole path elsewhere.
     pub fn mounted_path(&self) -> &'a str {
         below(self.path(), self.mount_prefix)
+    }
+
+    /// How many octets of the path are the concern of those above.
+    pub const fn mount_prefix(&self) -> usize {
+        self.mount_prefix
     }
 
     /// The query of the target as sent, without its question mark.
