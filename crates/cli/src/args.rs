@@ -73,7 +73,17 @@ pub(crate) struct ServeArgs {
 #[derive(clap::Args)]
 pub(crate) struct CheckArgs {
     /// The config to check
-    pub(crate) config: PathBuf,
+    #[arg(required_unless_present = "schema")]
+    pub(crate) config: Option<PathBuf>,
+    /// Say which route takes this request, and why: `METHOD URI`, as `GET http://example.com/path`
+    #[arg(long, value_name = "REQUEST")]
+    pub(crate) explain: Option<String>,
+    /// A header of the request to explain: `Name: value`; may be given several times
+    #[arg(short = 'H', long, value_name = "HEADER", requires = "explain")]
+    pub(crate) header: Vec<String>,
+    /// Print the JSON Schema of configs instead, for editors
+    #[arg(long, conflicts_with_all = ["config", "explain"])]
+    pub(crate) schema: bool,
 }
 
 const ENVIRONMENT: &str = "\

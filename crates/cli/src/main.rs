@@ -12,6 +12,7 @@ mod access_log;
 
 // what is done
 mod check;
+mod explain;
 mod serve;
 mod mcp;
 

@@ -50,6 +50,12 @@ impl Source {
         self.report(message, [AnnotationKind::Primary.span(self.first_line(span)), other])
     }
 
+    /// `FILE:LINE` of `span`.
+    pub(super) fn place(&self, span: &Span) -> String {
+        let before = self.text.get(..span.start).unwrap_or_default();
+        format!("{}:{}", self.path.display(), before.matches('\n').count() + 1)
+    }
+
     /// A span over several lines shows the first of them.
     fn first_line(&self, span: &Span) -> Span {
         let length = self.text.get(span.clone()).map_or(0, |text| text.lines().next().unwrap_or("").len());

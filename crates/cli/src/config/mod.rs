@@ -1,6 +1,9 @@
 //! What `thruway serve` is told to do: read from a file ([`raw`]), then resolved so that nothing is left to interpret.
 
 mod raw;
+mod spanned;
+mod environment;
+mod schema;
 mod resolve;
 mod failure;
 #[cfg(test)]
@@ -18,6 +21,7 @@ use thruway_server::{
 
 pub(crate) use failure::Failure;
 use failure::Source;
+pub(crate) use schema::schema;
 
 /// A config without open questions.
 pub(crate) struct Config {
@@ -118,6 +122,11 @@ impl Config {
         Ok(())
     }
 
+    /// `FILE:LINE` of `span`.
+    pub(crate) fn place(&self, span: &Span) -> String {
+        self.source.as_ref().map_or_else(String::new, |source| source.place(span))
+    }
+
     /// What is wrong at `span` of the file because of what stands at `other`, which `label` says.
     pub(crate) fn failure_between(&self, span: &Span, message: &str, other: &Span, label: &str) -> Failure {
         match &self.source {
@@ -183,14 +192,19 @@ impl fmt::Display for Config {
 
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.matching)?;
-        match &self.action {
-            Action::Answer(answer) => write!(f, "answers {}", answer.status),
-            Action::Demo => f.write_str("the demo"),
-            Action::Files(files) => write!(f, "files of {}", files.root.display()),
-            Action::Forward(upstream) => write!(f, "forwarded to {upstream}"),
-            Action::Mcp => f.write_str("the MCP endpoint of the demo"),
-            Action::Redirect(redirect) => write!(f, "redirects to {redirect}"),
+        write!(f, "{}: {}", self.matching, self.action)
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answer(answer) => write!(f, "answers {}", answer.status),
+            Self::Demo => f.write_str("the demo"),
+            Self::Files(files) => write!(f, "files of {}", files.root.display()),
+            Self::Forward(upstream) => write!(f, "forwarded to {upstream}"),
+            Self::Mcp => f.write_str("the MCP endpoint of the demo"),
+            Self::Redirect(redirect) => write!(f, "redirects to {redirect}"),
         }
     }
 }

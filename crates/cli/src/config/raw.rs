@@ -4,22 +4,24 @@
 
 mod routes;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
-use toml::Spanned;
-
-use super::Failure;
 use super::failure::Source;
+use super::spanned::Spanned;
+use super::{Failure, environment};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
 pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
 
 /// A whole file.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Raw {
     /// Worker threads, 1 to 1024. Default one for each core.
@@ -44,7 +46,7 @@ pub(super) struct Raw {
 }
 
 /// Where to listen.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawListener {
     /// `IP:PORT` or `unix:PATH`.
@@ -52,7 +54,7 @@ pub(super) struct RawListener {
 }
 
 /// Servers that answer the same requests.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawUpstream {
     /// `IP:PORT` or `unix:PATH`; at least one.
@@ -62,7 +64,7 @@ pub(super) struct RawUpstream {
     pub(super) balance: RawBalance,
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum RawBalance {
     #[default]
@@ -70,7 +72,7 @@ pub(super) enum RawBalance {
     LeastConnections,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAccessLog {
     /// `common`, `combined` or `json`. Default `combined`.
@@ -80,7 +82,7 @@ pub(super) struct RawAccessLog {
     pub(super) path: Option<Spanned<PathBuf>>,
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RawFormat {
     Common,
@@ -90,7 +92,7 @@ pub(super) enum RawFormat {
 }
 
 /// How much is taken on. Defaults are those of `thruway_server::Limits` and `thruway_server::Config`.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawLimits {
     /// Octets of a request target; more is answered 414.
@@ -118,7 +120,7 @@ pub(super) struct RawLimits {
 }
 
 /// How long is waited for what: `10s`, `1m 30s`, `500ms`. Defaults are those of `thruway_server::Timeouts`.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTimeouts {
     /// For the header section of a request that has begun.
@@ -151,6 +153,16 @@ impl<'de> Deserialize<'de> for Period {
     }
 }
 
+impl JsonSchema for Period {
+    fn schema_name() -> Cow<'static, str> {
+        "Period".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "description": "A duration: `10s`, `1m 30s` or `500ms`." })
+    }
+}
+
 impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_secs() {
@@ -161,19 +173,24 @@ impl fmt::Display for Period {
     }
 }
 
-/// Reads the text of a config.
+/// Reads the text of a config, and fills in what comes from the environment.
 pub(super) fn parse(source: &Source) -> Result<Raw, Failure> {
-    toml::from_str(&source.text).map_err(|error| {
-        let span = error.span().unwrap_or(0..0);
-        if let Some(unknown) = Unknown::from_message(error.message()) {
-            return source.failure(span, unknown.message()).with_hint(unknown.hint());
-        }
-        let failure = source.failure(span, without_types(error.message()));
-        match hint_about_type(error.message()) {
-            Some(hint) => failure.with_hint(hint),
-            None => failure,
-        }
-    })
+    let refuse = |error| refusal(source, &error);
+    let mut table = DeTable::parse(&source.text).map_err(refuse)?;
+    environment::fill_in(table.get_mut(), source)?;
+    Raw::deserialize(TomlDeserializer::from(table)).map_err(refuse)
+}
+
+fn refusal(source: &Source, error: &toml::de::Error) -> Failure {
+    let span = error.span().unwrap_or(0..0);
+    if let Some(unknown) = Unknown::from_message(error.message()) {
+        return source.failure(span, unknown.message()).with_hint(unknown.hint());
+    }
+    let failure = source.failure(span, without_types(error.message()));
+    match hint_about_type(error.message()) {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
 }
 
 /// What was probably meant by a value of another type.

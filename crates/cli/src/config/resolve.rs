@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thruway_server::{AccessLogFormat, AccessLogTarget, InvalidListenAddr, Limits, ListenAddr, Timeouts};
-use toml::Spanned;
 
 use super::failure::Source;
 use super::raw::{Period, Raw, RawAccessLog, RawFormat, RawLimits, RawListener, RawTimeouts};
+use super::spanned::Spanned;
 use super::{AccessLogConfig, Config, Failure, LISTED_HINT, Span, is_listed};
 
 /// Resolves `raw`, which `source` says.

@@ -21,3 +21,7 @@ mod drain;
 
 // what is refused
 mod mistakes;
+
+// what is said about a config
+mod explain;
+mod environment;

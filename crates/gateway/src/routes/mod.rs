@@ -139,9 +139,9 @@ impl Routes {
         candidates
     }
 
-    /// The answer to what no route is for.
+    /// The answer to a request with this head, which no route is for.
     #[cold]
-    fn refuse(&self, head: &RequestHead<'_>) -> Response {
+    pub fn refuse(&self, head: &RequestHead<'_>) -> Response {
         let candidates = self.candidates(head).into_iter();
         let methods = candidates.filter_map(|candidate| match candidate.unfulfilled? {
             Unfulfilled::Methods(names) => Some(names.iter().map(String::as_str)),

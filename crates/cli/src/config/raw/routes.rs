@@ -1,16 +1,21 @@
 //! Routes as the file says them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
-use toml::Spanned;
+
+use crate::config::schema::one_of_each;
+use crate::config::spanned::Spanned;
 
 /// Which requests, and what happens to them: one of the paths, and exactly one action.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("allOf" = one_of_each(&[&PATHS, &ACTIONS])))]
 pub(in super::super) struct RawRoute {
     /// `example.com`, or `*.example.com` for all hosts below; without a port. Default any.
     pub(in super::super) host: Option<Spanned<String>>,
@@ -50,7 +55,7 @@ pub(in super::super) enum RawExpected {
     Value(String),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawRedirect {
     /// `https://…`, `http://…` or `/…`, with the places `{host}`, `{path}`, `{query}` and `{rest}`.
@@ -59,7 +64,7 @@ pub(in super::super) struct RawRedirect {
     pub(in super::super) status: Option<Spanned<u16>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawAnswer {
     /// 200 to 599. Default 200.
@@ -73,14 +78,14 @@ pub(in super::super) struct RawAnswer {
     pub(in super::super) fields: Vec<RawField>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawField {
     pub(in super::super) name: Spanned<String>,
     pub(in super::super) value: Spanned<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawFiles {
     /// The directory; relative to that of the config.
@@ -117,3 +122,16 @@ impl<'de> Deserialize<'de> for RawExpected {
         deserializer.deserialize_any(ExpectedVisitor)
     }
 }
+
+impl JsonSchema for RawExpected {
+    fn schema_name() -> Cow<'static, str> {
+        "Expected".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "string" }, { "const": true }] })
+    }
+}
+
+const PATHS: [&str; 3] = ["path", "path_exact", "path_pattern"];
+const ACTIONS: [&str; 6] = ["answer", "demo", "files", "mcp", "redirect", "upstream"];

@@ -1,11 +1,11 @@
 //! Fixed answers, so that each can be sent as it is.
 
 use thruway_server::{FieldLinesBuf, FieldName, FieldValue, StatusCode};
-use toml::Spanned;
 
 use super::Resolver;
 use crate::config::FixedAnswer;
 use crate::config::raw::{RawAnswer, RawField};
+use crate::config::spanned::Spanned;
 
 impl Resolver<'_> {
     pub(super) fn answer(&mut self, raw: RawAnswer) -> FixedAnswer {

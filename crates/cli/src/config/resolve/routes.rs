@@ -8,10 +8,10 @@ use thruway_gateway::{
     RouteMatch,
 };
 use thruway_server::{FieldName, Method, StatusCode};
-use toml::Spanned;
 
 use super::{Resolver, Span};
 use crate::config::raw::{RawExpected, RawFiles, RawRedirect, RawRoute};
+use crate::config::spanned::Spanned;
 use crate::config::{Action, Failure, FilesConfig, Route, Upstreams};
 
 impl Resolver<'_> {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use thruway_client::{InvalidUpstreamAddr, UpstreamAddr};
 use thruway_gateway::{Balance, UpstreamConfig};
-use toml::Spanned;
 
 use super::super::raw::{RawBalance, RawUpstream};
+use super::super::spanned::Spanned;
 use super::super::{Action, Upstreams};
 use super::Resolver;
 
