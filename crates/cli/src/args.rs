@@ -56,7 +56,7 @@ fn parse_host(text: &str) -> Result<String, &'static str> {
 }
 
 /// Serve what a config says, or a demo without one
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(after_help = SIGNALS)]
 pub(crate) struct ServeArgs {
     /// What to serve; without it, a demo on 127.0.0.1:8080
@@ -93,6 +93,7 @@ Environment:
 const SIGNALS: &str = "\
 Signals:
   SIGTERM, SIGINT  Accept nothing more, answer what was accepted, end; at a second one, end at once
+  SIGHUP           Read the config again; one that cannot be used changes nothing
   SIGUSR1          Open the access log again, after it was moved away
 
 Exit codes:

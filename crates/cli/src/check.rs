@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use thruway_gateway::Routes;
 
+use crate::access_log;
 use crate::args::CheckArgs;
 use crate::config::{self, Config, Failure};
 use crate::explain::explain;
-use crate::{access_log, routes};
+use crate::routes::{self, Parts};
 
 /// Says what the config would do, or what is wrong with it.
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
@@ -33,8 +34,8 @@ fn say(path: &Path, args: &CheckArgs) -> Result<String, Failure> {
 
 /// The routes of `config`, if all of it can be served.
 fn checked(config: &Config) -> Result<Routes, Failure> {
-    match (routes::build(config), access_log::check(config)) {
-        (Ok(routes), Ok(())) => Ok(routes),
+    match (routes::build(config, &Parts::default()), access_log::check(config)) {
+        (Ok((routes, _)), Ok(())) => Ok(routes),
         (routes, log) => Err(Failure::joined(routes.err().into_iter().chain(log.err()).collect())),
     }
 }

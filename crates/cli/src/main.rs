@@ -14,6 +14,7 @@ mod access_log;
 mod check;
 mod explain;
 mod serve;
+mod reload;
 mod mcp;
 
 use std::io::{Write, stderr};

@@ -1,50 +1,83 @@
 //! From the routes of a config to handlers.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use thruway_gateway::{Forward, HostMatch, RouteMatch, Routes, Unreachable, Upstream};
+use thruway_gateway::{Forward, HostMatch, RouteMatch, Routes, Unreachable, Upstream, UpstreamConfig};
 use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 
 use crate::config::{Action, Config, Failure, FixedAnswer, Route};
 use crate::{demo, mcp};
 
-/// The routes of `config`.
-pub(crate) fn build(config: &Config) -> Result<Routes, Failure> {
-    let upstreams: Upstreams = config
-        .upstreams
-        .iter()
-        .map(|(name, upstream)| (name.as_str(), Arc::new(Upstream::new(upstream.clone()))))
-        .collect();
+/// What handlers are made of that has a life of its own: connections, sessions, counts. As long as nothing of it changes
+/// in the config, it is the same from one config to the next.
+#[derive(Default)]
+pub(crate) struct Parts {
+    upstreams: BTreeMap<String, (UpstreamConfig, Arc<Upstream>)>,
+    demo: Option<Arc<dyn Handler>>,
+    /// MCP endpoints by the hosts they answer to.
+    mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
+}
+
+/// The routes of `config`, and what they are made of; as far as it is the same, of what those `before` were made of.
+pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), Failure> {
+    let mut parts = Parts::of(config, before);
     let (mut routes, mut failures) = (Vec::new(), Vec::new());
     for route in &config.routes {
-        match handler(route, &upstreams) {
+        match parts.handler(route, before) {
             Ok(handler) => routes.push((route.matching.clone(), handler)),
             Err(message) => failures.push(config.failure_at(&route.span, message)),
         }
     }
-    match Failure::all(failures) {
-        None => Routes::new(routes).map_err(|unreachable| unreachable_routes(config, &unreachable)),
-        Some(failure) => Err(failure),
+    if let Some(failure) = Failure::all(failures) {
+        return Err(failure);
+    }
+    let routes = Routes::new(routes).map_err(|unreachable| unreachable_routes(config, &unreachable))?;
+    Ok((routes, parts))
+}
+
+impl Parts {
+    /// The upstreams of `config`.
+    fn of(config: &Config, before: &Self) -> Self {
+        let upstreams = config.upstreams.iter().map(|(name, config)| {
+            let kept = before.upstreams.get(name).filter(|(other, _)| is_same(config, other));
+            let upstream =
+                kept.map_or_else(|| Arc::new(Upstream::new(config.clone())), |(_, kept)| kept.clone());
+            (name.clone(), (config.clone(), upstream))
+        });
+        Self { upstreams: upstreams.collect(), ..Self::default() }
+    }
+
+    /// What `route` does; the error is a message.
+    fn handler(&mut self, route: &Route, before: &Self) -> Result<Arc<dyn Handler>, String> {
+        Ok(match &route.action {
+            Action::Answer(answer) => answer.clone().into_handler(),
+            Action::Demo => self.demo(before),
+            Action::Files(files) => Arc::new(files.open().map_err(|error| {
+                format!("the directory `{}` cannot be served: {error}", files.root().display())
+            })?),
+            // That there is one of this name was checked with the config.
+            Action::Forward(name) => Forward::new(self.upstreams[name].1.clone()).into_handler(),
+            Action::Mcp => self.mcp(&hosts(&route.matching), before),
+            Action::Redirect(redirect) => redirect.clone().into_handler(),
+        })
+    }
+
+    fn demo(&mut self, before: &Self) -> Arc<dyn Handler> {
+        let demo = self.demo.take().or_else(|| before.demo.clone());
+        self.demo.insert(demo.unwrap_or_else(|| demo::router().into_handler())).clone()
+    }
+
+    fn mcp(&mut self, hosts: &[String], before: &Self) -> Arc<dyn Handler> {
+        let endpoint =
+            || before.mcp.get(hosts).cloned().unwrap_or_else(|| mcp::endpoint(hosts).into_handler());
+        self.mcp.entry(hosts.to_owned()).or_insert_with(endpoint).clone()
     }
 }
 
-/// Upstreams by their names.
-type Upstreams<'c> = HashMap<&'c str, Arc<Upstream>>;
-
-/// What `route` does; the error is a message.
-fn handler(route: &Route, upstreams: &Upstreams<'_>) -> Result<Arc<dyn Handler>, String> {
-    Ok(match &route.action {
-        Action::Answer(answer) => answer.clone().into_handler(),
-        Action::Demo => demo::router().into_handler(),
-        Action::Files(files) => Arc::new(files.open().map_err(|error| {
-            format!("the directory `{}` cannot be served: {error}", files.root().display())
-        })?),
-        // That there is one of this name was checked with the config.
-        Action::Forward(name) => Arc::new(Forward::new(upstreams[name.as_str()].clone())),
-        Action::Mcp => mcp::endpoint(&hosts(&route.matching)).into_handler(),
-        Action::Redirect(redirect) => redirect.clone().into_handler(),
-    })
+/// Whether the same is said of an upstream. What is printed for debugging is all that is said.
+fn is_same(config: &UpstreamConfig, other: &UpstreamConfig) -> bool {
+    format!("{config:?}") == format!("{other:?}")
 }
 
 /// The hosts that a route names are those of its author: requests to them are meant.

@@ -22,7 +22,7 @@ pub use failure::Failure;
 pub use forward::{Forward, ForwardConfig, ForwardedFields, HostRewrite};
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{
-    Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, PathMatch, PathPattern,
-    RouteMatch, Routes, Unfulfilled, Unreachable,
+    Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes, PathMatch,
+    PathPattern, RouteMatch, Routes, Unfulfilled, Unreachable,
 };
 pub use upstream::{Balance, ServerConfig, Upstream, UpstreamConfig};

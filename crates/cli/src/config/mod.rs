@@ -122,6 +122,23 @@ impl Config {
         Ok(())
     }
 
+    /// The keys that a running server cannot change, and that are others in `other`.
+    pub(crate) fn fixed_changes(&self, other: &Self) -> impl Iterator<Item = &'static str> {
+        let (log, other_log) =
+            [self, other].map(|config| config.access_log.as_ref().map(AccessLogConfig::what)).into();
+        let limits = thruway_server::Config { timeouts: other.server.timeouts, ..self.server.clone() };
+        [
+            ("listeners", self.listeners != other.listeners),
+            ("workers", self.workers != other.workers),
+            ("connections_max", self.connections_max != other.connections_max),
+            ("access_log", log != other_log),
+            ("limits", limits != other.server),
+            ("timeouts", self.server.timeouts != other.server.timeouts),
+        ]
+        .into_iter()
+        .filter_map(|(key, is_changed)| is_changed.then_some(key))
+    }
+
     /// `FILE:LINE` of `span`.
     pub(crate) fn place(&self, span: &Span) -> String {
         self.source.as_ref().map_or_else(String::new, |source| source.place(span))
@@ -167,6 +184,13 @@ impl FilesConfig {
     /// The directory.
     pub(crate) fn root(&self) -> &Path {
         &self.root
+    }
+}
+
+impl AccessLogConfig {
+    /// All but its place in the file.
+    const fn what(&self) -> (AccessLogFormat, &AccessLogTarget) {
+        (self.format, &self.target)
     }
 }
 

@@ -14,9 +14,11 @@ mod access_log;
 mod limits;
 mod exhaustion;
 mod mcp;
+mod gateway;
 
 // where, and how it ends
 mod listening;
+mod reload;
 mod drain;
 
 // what is refused

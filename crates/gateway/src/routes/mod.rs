@@ -12,10 +12,11 @@
 //! A route that fits host and path but not its conditions is passed over, and the next is tried. Nothing is allocated,
 //! and no time is spent on routes of other paths.
 
-mod conditions;
 mod matching;
+mod conditions;
 mod pattern;
 mod table;
+mod live;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ use thruway_message::{RequestHead, RequestTarget};
 use thruway_server::{Answer, Handler, Request, Response, StatusCode};
 
 pub use conditions::{Conditions, Expected, Unfulfilled};
+pub use live::LiveRoutes;
 pub use matching::{HostMatch, InvalidHost, PathMatch, RouteMatch};
 pub use pattern::{InvalidPattern, PathPattern};
 
