@@ -105,9 +105,10 @@ impl Segment {
 
 impl Affixes {
     fn fit(&self, segment: &[u8]) -> bool {
+        // To compare nothing is not for free: see `table::position`.
         segment.len() > self.len()
-            && segment.starts_with(self.before.as_bytes())
-            && segment.ends_with(self.after.as_bytes())
+            && (self.before.is_empty() || segment.starts_with(self.before.as_bytes()))
+            && (self.after.is_empty() || segment.ends_with(self.after.as_bytes()))
     }
 
     const fn len(&self) -> usize {
@@ -162,9 +163,13 @@ impl PatternTree {
         visit: &mut impl FnMut(usize) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         match path {
-            [b'/', segments @ ..] => self.try_segments(Some(segments), visit),
+            [b'/', segments @ ..] if !self.is_empty() => self.try_segments(Some(segments), visit),
             _ => ControlFlow::Continue(()),
         }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.fixed.is_empty() && self.parameters.is_empty() && self.rest.is_empty()
     }
 
     fn try_segments<B>(
@@ -175,7 +180,8 @@ impl PatternTree {
         let Some(segments) = segments else {
             return self.routes.iter().try_for_each(|route| visit(*route));
         };
-        let end = memchr::memchr(b'/', segments);
+        // Segments are too short for `memchr` to be worth its call.
+        let end = segments.iter().position(|octet| *octet == b'/');
         let segment = &segments[..end.unwrap_or(segments.len())];
         let following = end.map(|end| &segments[end + 1..]);
         if let Some(node) = self.fixed.get(segment) {

@@ -75,6 +75,11 @@ fn find<'t, T>(group: &'t Group<T>, key: &[u8]) -> Option<&'t T> {
 
 #[inline]
 fn position<T>(group: &Group<T>, key: &[u8]) -> Result<usize, usize> {
+    // There is only one such key. To compare it reads at the pointer of an empty slice, which is no address, and even
+    // though nothing is read that costs some processors 100 ns.
+    if key.is_empty() {
+        return if group.is_empty() { Err(0) } else { Ok(0) };
+    }
     group.binary_search_by(|(other, _)| (**other).cmp(key))
 }
 
