@@ -56,7 +56,7 @@ fn parse_host(text: &str) -> Result<String, &'static str> {
 }
 
 /// Serve what a config says, or a demo without one
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(after_help = SIGNALS)]
 pub(crate) struct ServeArgs {
     /// What to serve; without it, a demo on 127.0.0.1:8080
@@ -73,7 +73,17 @@ pub(crate) struct ServeArgs {
 #[derive(clap::Args)]
 pub(crate) struct CheckArgs {
     /// The config to check
-    pub(crate) config: PathBuf,
+    #[arg(required_unless_present = "schema")]
+    pub(crate) config: Option<PathBuf>,
+    /// Say which route takes this request, and why: `METHOD URI`, as `GET http://example.com/path`
+    #[arg(long, value_name = "REQUEST")]
+    pub(crate) explain: Option<String>,
+    /// A header of the request to explain: `Name: value`; may be given several times
+    #[arg(short = 'H', long, value_name = "HEADER", requires = "explain")]
+    pub(crate) header: Vec<String>,
+    /// Print the JSON Schema of configs instead, for editors
+    #[arg(long, conflicts_with_all = ["config", "explain"])]
+    pub(crate) schema: bool,
 }
 
 const ENVIRONMENT: &str = "\
@@ -83,6 +93,7 @@ Environment:
 const SIGNALS: &str = "\
 Signals:
   SIGTERM, SIGINT  Accept nothing more, answer what was accepted, end; at a second one, end at once
+  SIGHUP           Read the config again; one that cannot be used changes nothing
   SIGUSR1          Open the access log again, after it was moved away
 
 Exit codes:

@@ -12,7 +12,9 @@ mod access_log;
 
 // what is done
 mod check;
+mod explain;
 mod serve;
+mod reload;
 mod mcp;
 
 use std::io::{Write, stderr};

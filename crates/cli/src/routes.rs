@@ -1,56 +1,123 @@
 //! From the routes of a config to handlers.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use thruway_gateway::{Forward, Upstream};
-use thruway_server::{Answer, Handler, Request, Response, Router};
+use thruway_gateway::{
+    FirstLookup, Forward, HostMatch, RouteMatch, Routes, Unreachable, Upstream, UpstreamConfig,
+};
+use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 
-use crate::config::{Action, Config, Failure, FixedAnswer, PathMatch, Route};
-use crate::demo;
+use crate::config::{Action, Config, Failure, FixedAnswer, Route};
+use crate::{demo, mcp};
 
-/// The router of `config`, and the upstreams that it leads to, which are still to be [started](Upstream::start).
-pub(crate) fn build(config: &Config) -> Result<(Router, Vec<Arc<Upstream>>), Failure> {
-    // Alone, the demo needs no router around its own.
-    if let [Route { path: PathMatch::Prefix(path), action: Action::Demo, .. }] = &config.routes[..]
-        && path == "/"
-    {
-        return Ok((demo::router(), Vec::new()));
+/// What handlers are made of that has a life of its own: connections, sessions, counts. As long as nothing of it changes
+/// in the config, it is the same from one config to the next.
+#[derive(Default)]
+pub(crate) struct Parts {
+    upstreams: BTreeMap<String, (UpstreamConfig, Arc<Upstream>)>,
+    demo: Option<Arc<dyn Handler>>,
+    /// MCP endpoints by the hosts they answer to.
+    mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
+    /// Upstreams that were not there before, and are still to be started.
+    fresh: Vec<Arc<Upstream>>,
+}
+
+/// The routes of `config`, and what they are made of; as far as it is the same, of what those `before` were made of.
+pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), Failure> {
+    let mut parts = Parts::of(config, before);
+    let (mut routes, mut failures) = (Vec::new(), Vec::new());
+    for route in &config.routes {
+        match parts.handler(route, before) {
+            Ok(handler) => routes.push((route.matching.clone(), handler)),
+            Err(message) => failures.push(config.failure_at(&route.span, message)),
+        }
     }
-    let mut router = Router::new();
-    let upstreams: Upstreams = config
-        .upstreams
-        .iter()
-        .map(|(name, upstream)| (name.as_str(), Arc::new(Upstream::new(upstream.clone()))))
-        .collect();
-    let failures = config.routes.iter().filter_map(|route| {
-        add(&mut router, route, &upstreams).err().map(|message| config.failure_at(&route.span, message))
-    });
-    match Failure::all(failures.collect()) {
-        None => Ok((router, upstreams.into_values().collect())),
-        Some(failure) => Err(failure),
+    if let Some(failure) = Failure::all(failures) {
+        return Err(failure);
+    }
+    let routes = Routes::new(routes).map_err(|unreachable| unreachable_routes(config, &unreachable))?;
+    Ok((routes, parts))
+}
+
+impl Parts {
+    /// The upstreams of `config`.
+    fn of(config: &Config, before: &Self) -> Self {
+        let mut parts = Self::default();
+        for (name, config) in &config.upstreams {
+            let kept = before.upstreams.get(name).filter(|(other, _)| is_same(config, other));
+            let upstream = kept.map_or_else(|| parts.fresh(config), |(_, kept)| kept.clone());
+            parts.upstreams.insert(name.clone(), (config.clone(), upstream));
+        }
+        parts
+    }
+
+    fn fresh(&mut self, config: &UpstreamConfig) -> Arc<Upstream> {
+        let upstream = Arc::new(Upstream::new(config.clone()));
+        self.fresh.push(upstream.clone());
+        upstream
+    }
+
+    /// Starts what is new, and waits until names have been looked up for the first time. To be called when there is no
+    /// mistake left that could keep the config from being used.
+    pub(crate) fn start(&mut self) {
+        let lookups: Vec<_> = self.fresh.drain(..).map(|upstream| upstream.start()).collect();
+        lookups.into_iter().for_each(FirstLookup::wait);
+    }
+
+    /// What `route` does; the error is a message.
+    fn handler(&mut self, route: &Route, before: &Self) -> Result<Arc<dyn Handler>, String> {
+        Ok(match &route.action {
+            Action::Answer(answer) => answer.clone().into_handler(),
+            Action::Demo => self.demo(before),
+            Action::Files(files) => Arc::new(files.open().map_err(|error| {
+                format!("the directory `{}` cannot be served: {error}", files.root().display())
+            })?),
+            // That there is one of this name was checked with the config.
+            Action::Forward(name) => Forward::new(self.upstreams[name].1.clone()).into_handler(),
+            Action::Mcp => self.mcp(&hosts(&route.matching), before),
+            Action::Redirect(redirect) => redirect.clone().into_handler(),
+        })
+    }
+
+    fn demo(&mut self, before: &Self) -> Arc<dyn Handler> {
+        let demo = self.demo.take().or_else(|| before.demo.clone());
+        self.demo.insert(demo.unwrap_or_else(|| demo::router().into_handler())).clone()
+    }
+
+    fn mcp(&mut self, hosts: &[String], before: &Self) -> Arc<dyn Handler> {
+        let endpoint =
+            || before.mcp.get(hosts).cloned().unwrap_or_else(|| mcp::endpoint(hosts).into_handler());
+        self.mcp.entry(hosts.to_owned()).or_insert_with(endpoint).clone()
     }
 }
 
-/// Upstreams by their names.
-type Upstreams<'c> = HashMap<&'c str, Arc<Upstream>>;
+/// Whether the same is said of an upstream. What is printed for debugging is all that is said.
+fn is_same(config: &UpstreamConfig, other: &UpstreamConfig) -> bool {
+    format!("{config:?}") == format!("{other:?}")
+}
 
-/// Adds `route`; the error is a message.
-fn add(router: &mut Router, route: &Route, upstreams: &Upstreams<'_>) -> Result<(), String> {
-    let handler: Arc<dyn Handler> = match &route.action {
-        Action::Answer(answer) => Arc::new(answer.clone()),
-        Action::Demo => Arc::new(demo::router()),
-        Action::Files(files) => Arc::new(files.open().map_err(|error| {
-            format!("the directory `{}` cannot be served: {error}", files.root().display())
-        })?),
-        // That there is one of this name was checked with the config.
-        Action::Forward(name) => Arc::new(Forward::new(upstreams[name.as_str()].clone())),
-    };
-    let added = match &route.path {
-        PathMatch::Prefix(path) => router.try_mount(path, handler),
-        PathMatch::Exact(path) => router.try_any(path, handler),
-    };
-    added.map_err(|error| error.to_string())
+/// The hosts that a route names are those of its author: requests to them are meant.
+fn hosts(matching: &RouteMatch) -> Vec<String> {
+    match &matching.host {
+        HostMatch::Exact(host) => vec![host.clone()],
+        HostMatch::Any | HostMatch::Below(_) => Vec::new(),
+    }
+}
+
+/// What is wrong with routes that are never reached.
+fn unreachable_routes(config: &Config, unreachable: &[Unreachable]) -> Failure {
+    let failures = unreachable.iter().map(|Unreachable { route, taken_by }| {
+        let (route, taken_by) = (&config.routes[*route], &config.routes[*taken_by]);
+        let hint = if route.matching.conditions == taken_by.matching.conditions {
+            "leave it out, or tell them apart by `host`, `methods`, `headers` or `query`"
+        } else {
+            "put it before the other, which asks for less"
+        };
+        let (message, label) = ("no request reaches this route", "this one takes them all");
+        config.failure_between(&route.span, message, &taken_by.span, label).with_hint(hint)
+    });
+    Failure::joined(failures.collect())
 }
 
 impl Handler for FixedAnswer {

@@ -3,40 +3,40 @@
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 
-use thruway_gateway::{FirstLookup, Upstream};
+use thruway_gateway::LiveRoutes;
 use thruway_server::{
-    AccessLog, ListenAddr, ReopenSignal, Router, RunningServer, Server, ServerError, TerminationSignals,
-    raise_descriptor_limit,
+    AccessLog, ListenAddr, ReloadSignal, ReopenSignal, RunningServer, Server, ServerError,
+    TerminationSignals, raise_descriptor_limit,
 };
 
+use crate::access_log;
 use crate::args::ServeArgs;
 use crate::config::{Config, Failure};
-use crate::{access_log, routes};
+use crate::reload::Reloader;
+use crate::routes::{self, Parts};
 
 /// Serves until a signal, and drains.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
-    let mut config = match &args.config {
-        Some(path) => Config::load(path)?,
-        None => Config::demo(),
-    };
-    if !args.listen.is_empty() {
-        config.listen_at(&args.listen)?;
-    }
-    config.workers = args.workers.map(usize::from).or(config.workers);
+    let config = load(args)?;
     raise_descriptor_limit();
     // Before the first thread, so that no signal finds the default.
     let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
     let reopen = ReopenSignal::take_over().map_err(ServerError::from)?;
-    let (router, upstreams) = routes::build(&config)?;
+    // Without a config there is nothing to reload: the demo ends with its terminal.
+    let reload =
+        args.config.as_ref().map(|_| ReloadSignal::take_over()).transpose().map_err(ServerError::from)?;
+    let (routes, mut parts) = routes::build(&config, &Parts::default())?;
+    let routes = LiveRoutes::new(routes);
     let log = access_log::start(&config)?;
-    let lookups: Vec<_> = upstreams.iter().map(Upstream::start).collect();
-    lookups.into_iter().for_each(FirstLookup::wait);
-    let server = start(&config, router, log.as_ref())?;
+    parts.start();
+    let server = start(&config, routes.clone(), log.as_ref())?;
     access_log::reopen_at(reopen, log.clone());
-    print_addresses(&server);
-    if args.config.is_none() {
+    if let Some(signal) = reload {
+        Reloader { args: args.clone(), started: config, routes, parts }.reload_at(signal);
+    } else {
         tracing::info!("no config: serving the demo; `/` says what is there");
     }
+    print_addresses(&server);
     let loads = server.run_until(signals);
     if let Some(log) = &log {
         log.finish();
@@ -45,8 +45,21 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn start(config: &Config, router: Router, log: Option<&AccessLog>) -> Result<RunningServer, ServerError> {
-    let mut server = Server::new(router).config(config.server.clone());
+/// The config that `args` ask for.
+pub(crate) fn load(args: &ServeArgs) -> Result<Config, Failure> {
+    let mut config = match &args.config {
+        Some(path) => Config::load(path)?,
+        None => Config::demo(),
+    };
+    if !args.listen.is_empty() {
+        config.listen_at(&args.listen)?;
+    }
+    config.workers = args.workers.map(usize::from).or(config.workers);
+    Ok(config)
+}
+
+fn start(config: &Config, routes: LiveRoutes, log: Option<&AccessLog>) -> Result<RunningServer, ServerError> {
+    let mut server = Server::new(routes).config(config.server.clone());
     for address in &config.listeners {
         server = server.listen_on(address.clone());
     }

@@ -1,8 +1,13 @@
 //! Gateways: requests are forwarded to upstreams, and their responses relayed.
 //!
+//! [`Routes`] finds the handler of a request by host, path, method, header and query.
 //! The handler [`Forward`] stands on the server's side of a connection and drives one to an upstream in the same task. Which
 //! octets make a message is known to `thruway-http1`; nothing here frames.
 #![forbid(unsafe_code)]
+
+// which handler a request is for
+mod routes;
+mod redirect;
 
 // where requests go
 mod upstream;
@@ -15,6 +20,11 @@ mod failure;
 
 pub use failure::Failure;
 pub use forward::{Forward, ForwardConfig, ForwardedFields, HostRewrite};
+pub use redirect::{InvalidRedirect, Redirect};
+pub use routes::{
+    Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes, PathMatch,
+    PathPattern, RouteMatch, Routes, Unfulfilled, Unreachable,
+};
 pub use upstream::{
     Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
     InvalidStatusRange, QueueConfig, RetryBudget, ServerAddr, ServerConfig, StatusRange, Sticky, Upstream,

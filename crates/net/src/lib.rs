@@ -31,7 +31,7 @@ pub use buffers::{LargeBuffer, PooledBuffer};
 pub use clock::{Clock, ManualTime};
 pub use deadlines::{Deadline, Deadlines};
 pub use descriptors::raise_descriptor_limit;
-pub use signals::{ReopenSignal, TerminationSignals};
+pub use signals::{ReloadSignal, ReopenSignal, TerminationSignals};
 pub use stream::{Stream, Transport};
 pub use worker::{Accepted, ConnectionGuard, Worker, spawn};
 pub use workers::{DrainHandle, Drained, Workers, WorkersConfig};

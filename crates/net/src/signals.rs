@@ -10,6 +10,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// SIGTERM and SIGINT, which ask a process to end. While this exists, neither ends it by itself.
 pub struct TerminationSignals(Awaited);
 
+/// SIGHUP, which asks a process to read its config again. While this exists, it does not end the process.
+pub struct ReloadSignal(Awaited);
+
 /// SIGUSR1, which asks a process to open its logs again. While this exists, it does not end the process.
 pub struct ReopenSignal(Awaited);
 
@@ -23,6 +26,21 @@ impl TerminationSignals {
     }
 
     /// Blocks until the next of the two arrives.
+    pub fn wait(&mut self) {
+        self.0.wait();
+    }
+}
+
+impl ReloadSignal {
+    /// Takes over the handling of the signal.
+    ///
+    /// # Errors
+    /// The system refuses the handler.
+    pub fn take_over() -> io::Result<Self> {
+        Awaited::take_over(&[SignalKind::hangup()]).map(Self)
+    }
+
+    /// Blocks until it arrives.
     pub fn wait(&mut self) {
         self.0.wait();
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use thruway_http1::Limits;
 
 /// How much a server takes on, and for how long.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// How large one message may be.
     pub limits: Limits,
@@ -26,7 +26,7 @@ pub struct Config {
 }
 
 /// How long a connection waits for its client. All are exact to a few hundred milliseconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
     /// From the first octet of a request to the end of its header section; then 408. Default 10 s.
     pub header_section: Duration,

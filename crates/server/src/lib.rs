@@ -53,7 +53,7 @@ pub use cookie::Cookie;
 pub use thruway_http1::Limits;
 pub use thruway_message::{Authority, FieldLinesBuf, FieldName, FieldValue, Method, StatusCode, Version};
 pub use thruway_net::{
-    ClientAddr, InvalidListenAddr, ListenAddr, ReopenSignal, TerminationSignals, WorkerLoad,
+    ClientAddr, InvalidListenAddr, ListenAddr, ReloadSignal, ReopenSignal, TerminationSignals, WorkerLoad,
     raise_descriptor_limit,
 };
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 
 use super::Span;
 
@@ -24,8 +24,13 @@ impl Failure {
 
     /// Several failures as one; `None` if there is none.
     pub(crate) fn all(failures: Vec<Self>) -> Option<Self> {
+        (!failures.is_empty()).then(|| Self::joined(failures))
+    }
+
+    /// Several failures as one.
+    pub(crate) fn joined(failures: Vec<Self>) -> Self {
         let texts: Vec<String> = failures.into_iter().map(|failure| failure.0).collect();
-        (!texts.is_empty()).then(|| Self(texts.join("\n")))
+        Self(texts.join("\n"))
     }
 
     pub(crate) fn with_hint(self, hint: impl fmt::Display) -> Self {
@@ -36,14 +41,31 @@ impl Failure {
 impl Source {
     /// A failure with file, line and excerpt.
     pub(super) fn failure(&self, span: Span, message: impl fmt::Display) -> Failure {
-        let message = message.to_string();
+        self.report(&message.to_string(), [AnnotationKind::Primary.span(self.first_line(&span))])
+    }
+
+    /// A failure at `span` because of what stands at `other`, which `label` says.
+    pub(super) fn failure_between(&self, span: &Span, message: &str, other: &Span, label: &str) -> Failure {
+        let other = AnnotationKind::Context.span(self.first_line(other)).label(label);
+        self.report(message, [AnnotationKind::Primary.span(self.first_line(span)), other])
+    }
+
+    /// `FILE:LINE` of `span`.
+    pub(super) fn place(&self, span: &Span) -> String {
+        let before = self.text.get(..span.start).unwrap_or_default();
+        format!("{}:{}", self.path.display(), before.matches('\n').count() + 1)
+    }
+
+    /// A span over several lines shows the first of them.
+    fn first_line(&self, span: &Span) -> Span {
+        let length = self.text.get(span.clone()).map_or(0, |text| text.lines().next().unwrap_or("").len());
+        span.start..span.start + length
+    }
+
+    fn report<'a, const N: usize>(&'a self, message: &str, annotations: [Annotation<'a>; N]) -> Failure {
         let path = self.path.to_string_lossy();
-        // A span over several lines shows the first of them.
-        let first_line =
-            self.text.get(span.clone()).map_or(0, |text| text.lines().next().unwrap_or("").len());
-        let span = span.start..span.start + first_line;
-        let snippet = Snippet::source(&self.text).path(&*path).annotation(AnnotationKind::Primary.span(span));
-        let report = [Level::ERROR.primary_title(&message).element(snippet)];
+        let snippet = Snippet::source(&self.text).path(&*path).annotations(annotations);
+        let report = [Level::ERROR.primary_title(message).element(snippet)];
         Failure(format!("{}\n", Renderer::plain().render(&report)))
     }
 }

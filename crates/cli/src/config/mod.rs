@@ -1,6 +1,9 @@
 //! What `thruway serve` is told to do: read from a file ([`raw`]), then resolved so that nothing is left to interpret.
 
 mod raw;
+mod spanned;
+mod environment;
+mod schema;
 mod resolve;
 mod failure;
 #[cfg(test)]
@@ -11,13 +14,14 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use thruway_gateway::UpstreamConfig;
+use thruway_gateway::{PathMatch, Redirect, RouteMatch, UpstreamConfig};
 use thruway_server::{
     AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, StatusCode,
 };
 
 pub(crate) use failure::Failure;
 use failure::Source;
+pub(crate) use schema::schema;
 
 /// A config without open questions.
 pub(crate) struct Config {
@@ -34,19 +38,11 @@ pub(crate) struct Config {
     source: Option<Source>,
 }
 
-/// What happens to the requests of some paths.
+/// What happens to some requests.
 pub(crate) struct Route {
-    pub(crate) path: PathMatch,
+    pub(crate) matching: RouteMatch,
     pub(crate) action: Action,
     pub(crate) span: Span,
-}
-
-/// The paths a route is for.
-pub(crate) enum PathMatch {
-    /// This path and all below it.
-    Prefix(String),
-    /// This path only.
-    Exact(String),
 }
 
 pub(crate) enum Action {
@@ -55,6 +51,9 @@ pub(crate) enum Action {
     Files(FilesConfig),
     /// To the upstream of this name.
     Forward(String),
+    /// The MCP endpoint of the demo.
+    Mcp,
+    Redirect(Redirect),
 }
 
 /// Upstreams by their names.
@@ -103,7 +102,11 @@ impl Config {
     pub(crate) fn demo() -> Self {
         Self {
             listeners: vec![ListenAddr::Tcp(([127, 0, 0, 1], 8080).into())],
-            routes: vec![Route { path: PathMatch::Prefix("/".to_owned()), action: Action::Demo, span: 0..0 }],
+            routes: vec![Route {
+                matching: RouteMatch::at(PathMatch::Prefix("/".to_owned())),
+                action: Action::Demo,
+                span: 0..0,
+            }],
             upstreams: Upstreams::new(),
             access_log: None,
             workers: None,
@@ -117,6 +120,36 @@ impl Config {
     pub(crate) fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
         self.listeners = parse_listeners(addresses)?;
         Ok(())
+    }
+
+    /// The keys that a running server cannot change, and that are others in `other`.
+    pub(crate) fn fixed_changes(&self, other: &Self) -> impl Iterator<Item = &'static str> {
+        let (log, other_log) =
+            [self, other].map(|config| config.access_log.as_ref().map(AccessLogConfig::what)).into();
+        let limits = thruway_server::Config { timeouts: other.server.timeouts, ..self.server.clone() };
+        [
+            ("listeners", self.listeners != other.listeners),
+            ("workers", self.workers != other.workers),
+            ("connections_max", self.connections_max != other.connections_max),
+            ("access_log", log != other_log),
+            ("limits", limits != other.server),
+            ("timeouts", self.server.timeouts != other.server.timeouts),
+        ]
+        .into_iter()
+        .filter_map(|(key, is_changed)| is_changed.then_some(key))
+    }
+
+    /// `FILE:LINE` of `span`.
+    pub(crate) fn place(&self, span: &Span) -> String {
+        self.source.as_ref().map_or_else(String::new, |source| source.place(span))
+    }
+
+    /// What is wrong at `span` of the file because of what stands at `other`, which `label` says.
+    pub(crate) fn failure_between(&self, span: &Span, message: &str, other: &Span, label: &str) -> Failure {
+        match &self.source {
+            Some(source) => source.failure_between(span, message, other, label),
+            None => Failure::new(message),
+        }
     }
 
     /// What is wrong at `span` of the file.
@@ -154,6 +187,13 @@ impl FilesConfig {
     }
 }
 
+impl AccessLogConfig {
+    /// All but its place in the file.
+    const fn what(&self) -> (AccessLogFormat, &AccessLogTarget) {
+        (self.format, &self.target)
+    }
+}
+
 /// What the config does, a line for each thing.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -176,15 +216,19 @@ impl fmt::Display for Config {
 
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.path {
-            PathMatch::Prefix(path) => write!(f, "{path} and below: ")?,
-            PathMatch::Exact(path) => write!(f, "{path}: ")?,
-        }
-        match &self.action {
-            Action::Answer(answer) => write!(f, "answers {}", answer.status),
-            Action::Demo => f.write_str("the demo"),
-            Action::Files(files) => write!(f, "files of {}", files.root.display()),
-            Action::Forward(upstream) => write!(f, "forwarded to {upstream}"),
+        write!(f, "{}: {}", self.matching, self.action)
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answer(answer) => write!(f, "answers {}", answer.status),
+            Self::Demo => f.write_str("the demo"),
+            Self::Files(files) => write!(f, "files of {}", files.root.display()),
+            Self::Forward(upstream) => write!(f, "forwarded to {upstream}"),
+            Self::Mcp => f.write_str("the MCP endpoint of the demo"),
+            Self::Redirect(redirect) => write!(f, "redirects to {redirect}"),
         }
     }
 }

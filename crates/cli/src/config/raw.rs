@@ -2,26 +2,31 @@
 //!
 //! `examples/serve.toml` shows every key with its default.
 
+mod routes;
 mod upstreams;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
-use toml::Spanned;
-
-use super::Failure;
 use super::failure::Source;
+use super::spanned::Spanned;
+use super::{Failure, environment};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+use toml::de::{DeTable, Deserializer as TomlDeserializer};
+
+pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
 pub(super) use upstreams::{
     RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawQueue, RawRetryBudget, RawServer,
     RawSticky, RawUpstream, TextOrTable,
 };
 
 /// A whole file.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Raw {
     /// Worker threads, 1 to 1024. Default one for each core.
@@ -46,69 +51,14 @@ pub(super) struct Raw {
 }
 
 /// Where to listen.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawListener {
     /// `IP:PORT` or `unix:PATH`.
     pub(super) address: Spanned<String>,
 }
 
-/// Which requests, and what happens to them: exactly one action.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawRoute {
-    /// This path and all below it.
-    pub(super) path: Option<Spanned<String>>,
-    /// This path only; it comes before a `path` that is the same.
-    pub(super) path_exact: Option<Spanned<String>>,
-    /// Action: the same answer for everybody.
-    pub(super) answer: Option<RawAnswer>,
-    /// Action: the endpoints of the demo.
-    pub(super) demo: Option<bool>,
-    /// Action: a directory of files.
-    pub(super) files: Option<RawFiles>,
-    /// Action: the name of an upstream that answers.
-    pub(super) upstream: Option<Spanned<String>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawAnswer {
-    /// 200 to 599. Default 200.
-    pub(super) status: Option<Spanned<u16>>,
-    /// Default `text/plain; charset=utf-8` where there is content.
-    pub(super) content_type: Option<Spanned<String>>,
-    /// Default none.
-    pub(super) content: Option<Spanned<String>>,
-    /// More field lines: `{ name = "…", value = "…" }`. Those that the server writes itself are refused.
-    #[serde(default)]
-    pub(super) fields: Vec<RawField>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawField {
-    pub(super) name: Spanned<String>,
-    pub(super) value: Spanned<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawFiles {
-    /// The directory; relative to that of the config.
-    pub(super) root: PathBuf,
-    /// What is served for a directory. Default `index.html`.
-    pub(super) index: Option<Spanned<String>>,
-    /// Whether `.br`, `.zst` and `.gz` beside a file are sent to those who take them. Default true.
-    pub(super) precompressed: Option<bool>,
-    /// Whether files are served whose names begin with a dot. Default false.
-    #[serde(default)]
-    pub(super) hidden_files: bool,
-    /// The value of `Cache-Control`. Default none.
-    pub(super) cache_control: Option<Spanned<String>>,
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAccessLog {
     /// `common`, `combined` or `json`. Default `combined`.
@@ -118,7 +68,7 @@ pub(super) struct RawAccessLog {
     pub(super) path: Option<Spanned<PathBuf>>,
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RawFormat {
     Common,
@@ -128,7 +78,7 @@ pub(super) enum RawFormat {
 }
 
 /// How much is taken on. Defaults are those of `thruway_server::Limits` and `thruway_server::Config`.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawLimits {
     /// Octets of a request target; more is answered 414.
@@ -156,7 +106,7 @@ pub(super) struct RawLimits {
 }
 
 /// How long is waited for what: `10s`, `1m 30s`, `500ms`. Defaults are those of `thruway_server::Timeouts`.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTimeouts {
     /// For the header section of a request that has begun.
@@ -189,6 +139,16 @@ impl<'de> Deserialize<'de> for Period {
     }
 }
 
+impl JsonSchema for Period {
+    fn schema_name() -> Cow<'static, str> {
+        "Period".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "description": "A duration: `10s`, `1m 30s` or `500ms`." })
+    }
+}
+
 impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_secs() {
@@ -199,19 +159,24 @@ impl fmt::Display for Period {
     }
 }
 
-/// Reads the text of a config.
+/// Reads the text of a config, and fills in what comes from the environment.
 pub(super) fn parse(source: &Source) -> Result<Raw, Failure> {
-    toml::from_str(&source.text).map_err(|error| {
-        let span = error.span().unwrap_or(0..0);
-        if let Some(unknown) = Unknown::from_message(error.message()) {
-            return source.failure(span, unknown.message()).with_hint(unknown.hint());
-        }
-        let failure = source.failure(span, without_types(error.message()));
-        match hint_about_type(error.message()) {
-            Some(hint) => failure.with_hint(hint),
-            None => failure,
-        }
-    })
+    let refuse = |error| refusal(source, &error);
+    let mut table = DeTable::parse(&source.text).map_err(refuse)?;
+    environment::fill_in(table.get_mut(), source)?;
+    Raw::deserialize(TomlDeserializer::from(table)).map_err(refuse)
+}
+
+fn refusal(source: &Source, error: &toml::de::Error) -> Failure {
+    let span = error.span().unwrap_or(0..0);
+    if let Some(unknown) = Unknown::from_message(error.message()) {
+        return source.failure(span, unknown.message()).with_hint(unknown.hint());
+    }
+    let failure = source.failure(span, without_types(error.message()));
+    match hint_about_type(error.message()) {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
 }
 
 /// What was probably meant by a value of another type.

@@ -1,25 +1,21 @@
 //! From what the file says to what is to be done.
 
+mod routes;
 mod answer;
 mod upstreams;
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thruway_server::{AccessLogFormat, AccessLogTarget, InvalidListenAddr, Limits, ListenAddr, Timeouts};
-use toml::Spanned;
 
 use super::failure::Source;
-use super::raw::{
-    Period, Raw, RawAccessLog, RawFiles, RawFormat, RawLimits, RawListener, RawRoute, RawTimeouts,
-};
-use super::{
-    AccessLogConfig, Action, Config, Failure, FilesConfig, LISTED_HINT, PathMatch, Route, Span, Upstreams,
-    is_listed,
-};
+use super::raw::{Period, Raw, RawAccessLog, RawFormat, RawLimits, RawListener, RawTimeouts};
+use super::spanned::Spanned;
+use super::{AccessLogConfig, Config, Failure, LISTED_HINT, Span, is_listed};
 
 /// Resolves `raw`, which `source` says.
 ///
@@ -80,71 +76,6 @@ impl Resolver<'_> {
         match address {
             ListenAddr::Tcp(_) => address,
             ListenAddr::Unix(path) => ListenAddr::Unix(self.beside_config(&path)),
-        }
-    }
-
-    fn routes(&mut self, raw: Vec<Spanned<RawRoute>>, upstreams: &Upstreams) -> Vec<Route> {
-        if raw.is_empty() {
-            self.failures.push(
-                Failure::new(format!("`{}` has no route", self.source.path.display()))
-                    .with_hint("add one: `[[routes]]` and below it `path = \"/\"` and `demo = true`"),
-            );
-        }
-        raw.into_iter().filter_map(|route| self.route(route, upstreams)).collect()
-    }
-
-    fn route(&mut self, raw: Spanned<RawRoute>, upstreams: &Upstreams) -> Option<Route> {
-        let span = raw.span();
-        let route = raw.into_inner();
-        let path = match (route.path, route.path_exact) {
-            (Some(path), None) => Some(PathMatch::Prefix(self.path(path))),
-            (None, Some(path)) => Some(PathMatch::Exact(self.path(path))),
-            _ => {
-                self.refuse_at(&span, "a route has either a `path` or a `path_exact`");
-                None
-            }
-        };
-        let action = match (route.answer, route.demo.unwrap_or_default(), route.files, route.upstream) {
-            (Some(answer), false, None, None) => Some(Action::Answer(self.answer(answer))),
-            (None, true, None, None) => Some(Action::Demo),
-            (None, false, Some(files), None) => Some(Action::Files(self.files(files))),
-            (None, false, None, Some(name)) => self.forward(&name, upstreams),
-            _ => {
-                self.refuse_at(&span, "a route has exactly one of `answer`, `demo`, `files` and `upstream`");
-                None
-            }
-        };
-        Some(Route { path: path?, action: action?, span })
-    }
-
-    /// Paths are matched as clients send them.
-    fn path(&mut self, raw: Spanned<String>) -> String {
-        let path = raw.get_ref();
-        if !path.starts_with('/') {
-            self.refuse(&raw, "a path begins with `/`");
-        } else if let Some(octet) = path.chars().find(|octet| !is_path_octet(*octet)) {
-            let message = format!("a path does not hold `{}`", octet.escape_debug());
-            self.refuse_with(&raw, message, "it is written as clients send it: percent-encoded, no query");
-        }
-        raw.into_inner()
-    }
-
-    fn files(&mut self, raw: RawFiles) -> FilesConfig {
-        if let Some(value) = &raw.cache_control {
-            self.field_line("Cache-Control", value);
-        }
-        if let Some(index) = &raw.index {
-            let mut components = Path::new(index.get_ref()).components();
-            if !matches!((components.next(), components.next()), (Some(Component::Normal(_)), None)) {
-                self.refuse(index, "an index is the name of a file, without a path");
-            }
-        }
-        FilesConfig {
-            root: self.beside_config(&raw.root),
-            index: raw.index.map(Spanned::into_inner),
-            precompressed: raw.precompressed.unwrap_or(true),
-            hidden_files: raw.hidden_files,
-            cache_control: raw.cache_control.map(Spanned::into_inner),
         }
     }
 
@@ -255,12 +186,6 @@ impl Resolver<'_> {
     fn beside_config(&self, path: &Path) -> PathBuf {
         self.source.path.parent().map_or_else(|| path.to_owned(), |directory| directory.join(path))
     }
-}
-
-/// Whether `octet` can be part of a path (RFC 3986 §3.3), and is no brace, which would begin a parameter.
-const fn is_path_octet(octet: char) -> bool {
-    matches!(octet, 'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' | '_' | '~' | '%' | '/' | ':' | '@')
-        || matches!(octet, '!' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | '=')
 }
 
 /// 1 MiB: see `Limits::header_section_bytes` for why not more.

@@ -1,10 +1,11 @@
-//! The example is true: it names every key, and the defaults it shows are those of the server.
+//! The examples are true: one names every key, the defaults it shows are those of the server, and the schema fits both.
 
 use super::failure::Source;
 use super::*;
 use thruway_gateway::ServerConfig;
 
 const EXAMPLE: &str = include_str!("../../examples/serve.toml");
+const GATEWAY: &str = include_str!("../../examples/gateway.toml");
 
 fn resolved(text: &str) -> Result<Config, Failure> {
     let source = Source { path: PathBuf::from("serve.toml"), text: text.to_owned() };
@@ -47,6 +48,7 @@ fn the_example_names_every_key() {
         "[[routes]]\n",
         "[[routes]]\nanswer.",
         "[[routes]]\nfiles.",
+        "[[routes]]\nredirect.",
         "[upstreams.a]\n",
         "[upstreams.a]\nbalance.",
         "[upstreams.a]\nsticky.",
@@ -67,4 +69,52 @@ fn the_example_names_every_key() {
             assert!(is_named, "{key} of {section}");
         }
     }
+}
+
+/// What is wrong with `text` by the schema.
+fn violations(text: &str) -> Vec<String> {
+    let schema = jsonschema::validator_for(schema().as_value()).unwrap();
+    let value = serde_json::to_value(toml::from_str::<toml::Value>(text).unwrap()).unwrap();
+    schema.iter_errors(&value).map(|error| error.to_string()).collect()
+}
+
+#[test]
+fn the_schema_fits_the_examples() {
+    for example in [EXAMPLE, GATEWAY] {
+        assert_eq!(violations(example), [""; 0]);
+        assert!(resolved(example).is_ok());
+    }
+}
+
+#[test]
+fn the_schema_refuses_what_configs_refuse() {
+    let route = |rest: &str| format!("[[routes]]\npath = \"/\"\n{rest}");
+    assert_eq!(violations(&route("demo = true")), [""; 0]);
+    for text in [
+        "wrokers = 2".to_owned(),
+        "workers = \"two\"".to_owned(),
+        "timeouts.idle = 5".to_owned(),
+        "access_log.format = \"xml\"".to_owned(),
+        "[[listeners]]".to_owned(),
+        "[[routes]]\ndemo = true".to_owned(),
+        route(""),
+        route("demo = true\nupstream = \"a\""),
+        route("demo = true\npath_exact = \"/\""),
+        route("demo = true\nheaders = { a = false }"),
+        route("answer.status = \"200\""),
+    ] {
+        assert!(!violations(&text).is_empty(), "{text}");
+        assert!(resolved(&text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn the_schema_tells_what_keys_mean() {
+    let schema = schema();
+    let described =
+        |pointer: &str| schema.pointer(pointer).and_then(|text| text.as_str()).unwrap_or_default();
+    assert!(described("/properties/workers/description").starts_with("Worker threads, 1 to 1024."));
+    assert!(described("/$defs/RawRoute/properties/host/description").contains("*.example.com"));
+    assert_eq!(described("/$defs/RawRoute/properties/host/type"), "string");
+    assert_eq!(described("/properties/access_log/$ref"), "#/$defs/RawAccessLog");
 }

@@ -4,5 +4,5 @@ mod demo;
 mod routes;
 mod serve;
 
-pub(crate) use routes::mount;
+pub(crate) use routes::{endpoint, mount};
 pub(crate) use serve::run as serve;

@@ -7,9 +7,14 @@ use super::demo;
 
 /// Adds the endpoints of the demo server to `router`. They answer requests to `hosts` besides those to this machine.
 pub(crate) fn mount(router: Router, hosts: &[String]) -> Router {
-    let endpoint = hosts.iter().fold(demo::server().endpoint(), McpEndpoint::allow_host);
+    let endpoint = endpoint(hosts);
     let sse = endpoint.sse_endpoints(MESSAGE_PATH);
     router.any(PATH, endpoint).get(SSE_PATH, sse.stream()).post(MESSAGE_PATH, sse.messages())
+}
+
+/// The endpoint of the demo server, wherever it is. It answers requests to `hosts` besides those to this machine.
+pub(crate) fn endpoint(hosts: &[String]) -> McpEndpoint {
+    hosts.iter().fold(demo::server().endpoint(), McpEndpoint::allow_host)
 }
 
 /// Where clients look first.

@@ -14,10 +14,16 @@ mod access_log;
 mod limits;
 mod exhaustion;
 mod mcp;
+mod gateway;
 
 // where, and how it ends
 mod listening;
+mod reload;
 mod drain;
 
 // what is refused
 mod mistakes;
+
+// what is said about a config
+mod explain;
+mod environment;

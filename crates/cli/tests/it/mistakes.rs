@@ -42,8 +42,13 @@ listens on [::1]:8080
 listens on unix:thruway.sock
 / and below: files of public
 /healthz: answers 200
-/old and below: answers 308
+/gone and below: answers 410
+/old and below: redirects to /new{rest}{query} with 308
 /demo and below: the demo
+/mcp: the MCP endpoint of the demo
+/api and below: forwarded to backend
+www.example.com/users/{id} (GET, DELETE, with header Authorization, with header X-Canary=yes, with query preview, with query version=2): forwarded to backend
+upstream backend: 127.0.0.1:9001, 127.0.0.1:9002
 access log: combined, to the standard output
 "
     );
@@ -187,7 +192,7 @@ error: `127.0.0.1:80` is listened on already
 
 hint: leave it out
 
-error: a route has exactly one of `answer`, `demo` and `files`
+error: a route has exactly one of `answer`, `demo`, `files`, `mcp`, `redirect` and `upstream`
   --> a.toml:13:1
    |
 13 | [[routes]]
@@ -225,7 +230,7 @@ demo = true
     assert_eq!(
         refusal(&with(config)),
         "\
-error: a route has either a `path` or a `path_exact`
+error: a route has exactly one of `path`, `path_exact` and `path_pattern`
  --> a.toml:2:1
   |
 2 | [[routes]]
@@ -244,6 +249,141 @@ error: a path does not hold ` `
    |        ^^^^^^
 
 hint: it is written as clients send it: percent-encoded, no query
+"
+    );
+}
+
+#[test]
+fn hosts_patterns_and_methods_that_no_request_has_are_refused() {
+    let config = r#"
+[[routes]]
+host = "example.com:80"
+path_pattern = "/a"
+methods = ["get", "A B"]
+headers = { "a b" = true, c = false }
+demo = true
+"#;
+    assert_eq!(
+        refusal(&with(config)),
+        "\
+error: what is not asked for is left out
+ --> a.toml:6:31
+  |
+6 | headers = { \"a b\" = true, c = false }
+  |                               ^^^^^
+"
+    );
+    assert_eq!(
+        refusal(&with(&config.replace("false", "true"))),
+        "\
+error: a host stands without its port
+ --> a.toml:3:8
+  |
+3 | host = \"example.com:80\"
+  |        ^^^^^^^^^^^^^^^^
+
+hint: write `example.com`, or `*.example.com` for all hosts below it
+
+error: a pattern has a parameter: `{name}`
+ --> a.toml:4:16
+  |
+4 | path_pattern = \"/a\"
+  |                ^^^^
+
+hint: write `path_exact`, or `path` for all below it as well
+
+error: unknown method `get`
+ --> a.toml:5:12
+  |
+5 | methods = [\"get\", \"A B\"]
+  |            ^^^^^
+
+hint: did you mean `GET`?
+
+error: a method must be a token
+ --> a.toml:5:19
+  |
+5 | methods = [\"get\", \"A B\"]
+  |                   ^^^^^
+
+error: a field name must be a token
+ --> a.toml:6:13
+  |
+6 | headers = { \"a b\" = true, c = true }
+  |             ^^^^^
+"
+    );
+}
+
+#[test]
+fn redirects_to_nowhere_are_refused() {
+    let config = "[[routes]]\npath = \"/a\"\nredirect = { to = \"{path}\" }\n\
+                  [[routes]]\npath = \"/b\"\nredirect = { to = \"/c\", status = 200 }";
+    assert_eq!(
+        refusal(&with(config)),
+        "\
+error: a redirect goes to `https://HOST…`, `http://HOST…` or `/PATH…`
+ --> a.toml:3:19
+  |
+3 | redirect = { to = \"{path}\" }
+  |                   ^^^^^^^^
+
+error: the status of a redirect is 301, 302, 303, 307 or 308
+ --> a.toml:6:34
+  |
+6 | redirect = { to = \"/c\", status = 200 }
+  |                                  ^^^
+"
+    );
+}
+
+#[test]
+fn routes_that_are_never_reached_are_refused() {
+    let config = r#"
+[[routes]]
+host = "A.example"
+path = "/a/"
+methods = ["POST", "GET"]
+demo = true
+
+[[routes]]
+path_exact = "/a"
+demo = true
+
+[[routes]]
+host = "a.example"
+path = "/a"
+methods = ["HEAD"]
+demo = true
+
+[[routes]]
+path_exact = "/a"
+demo = true
+"#;
+    assert_eq!(
+        refusal(&with(config)),
+        "\
+error: no request reaches this route
+  --> a.toml:12:1
+   |
+ 2 | [[routes]]
+   | ---------- this one takes them all
+...
+12 | [[routes]]
+   | ^^^^^^^^^^
+
+hint: put it before the other, which asks for less
+
+error: no request reaches this route
+  --> a.toml:18:1
+   |
+ 8 | [[routes]]
+   | ---------- this one takes them all
+...
+18 | [[routes]]
+   | ^^^^^^^^^^
+
+hint: leave it out, or tell them apart by `host`, `methods`, `headers` or `query`
 "
     );
 }
@@ -334,20 +474,12 @@ fn fields_of_the_server_are_refused_in_any_case() {
 #[test]
 fn files_that_cannot_be_served_are_refused() {
     assert_eq!(
-        refusal(&with(
-            "[[routes]]\npath = \"/f\"\nfiles.root = \"none\"\n[[routes]]\npath = \"/demo/\"\ndemo = true"
-        )),
+        refusal(&with("[[routes]]\npath = \"/f\"\nfiles.root = \"none\"")),
         "\
 error: the directory `none` cannot be served: No such file or directory (os error 2)
  --> a.toml:1:1
   |
 1 | [[routes]]
-  | ^^^^^^^^^^
-
-error: route `/demo` cannot be added: it has a handler already
- --> a.toml:9:1
-  |
-9 | [[routes]]
   | ^^^^^^^^^^
 "
     );

@@ -35,6 +35,13 @@ impl Thruway {
         Self::spawn(Command::new(program).args(args).current_dir(directory).env_remove("THRUWAY_LOG"))
     }
 
+    /// The same, with these environment variables.
+    pub(crate) fn start_with(directory: &Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        let program = env!("CARGO_BIN_EXE_thruway");
+        let variables = variables.iter().copied();
+        Self::spawn(Command::new(program).args(args).current_dir(directory).envs(variables))
+    }
+
     fn spawn(command: &mut Command) -> Self {
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

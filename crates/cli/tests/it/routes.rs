@@ -133,3 +133,103 @@ fn fixed_answers_are_as_they_are_written() {
     assert_eq!(old.head.matches("date: ").count(), 1);
     assert_eq!(client.get("/texts").status(), "404");
 }
+
+#[test]
+fn routes_are_told_apart_by_host_pattern_method_header_and_query() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = r#"
+        [[listeners]]
+        address = "127.0.0.1:0"
+        [[routes]]
+        path = "/"
+        answer = { content = "any" }
+        [[routes]]
+        host = "*.example.com"
+        path = "/"
+        answer = { content = "below" }
+        [[routes]]
+        host = "www.example.com"
+        path_pattern = "/users/{id}"
+        methods = ["GET"]
+        answer = { content = "user" }
+        [[routes]]
+        host = "www.example.com"
+        path_pattern = "/users/{id}"
+        headers = { X-Canary = "yes" }
+        query = { preview = true }
+        answer = { content = "canary" }
+    "#;
+    let mut thruway = Thruway::serve(directory.path(), config);
+    let mut client = Client::connect(&thruway.address());
+    let mut ask = |line: &str, fields: &str| {
+        client.send(&format!("{line} HTTP/1.1\r\n{fields}\r\n"));
+        client.response(false).text().to_owned()
+    };
+    assert_eq!(ask("GET /users/5", "Host: other.example\r\n"), "any");
+    assert_eq!(ask("GET /users/5", "Host: api.example.com:80\r\n"), "below");
+    assert_eq!(ask("GET /users/5", "Host: WWW.example.com\r\n"), "user");
+    assert_eq!(ask("PUT /users/5", "Host: www.example.com\r\n"), "below");
+    assert_eq!(ask("GET /users/5?preview", "Host: www.example.com\r\nx-canary: yes\r\n"), "canary");
+    assert_eq!(ask("GET /users/5", "Host: www.example.com\r\nx-canary: yes\r\n"), "user");
+}
+
+#[test]
+fn redirects_tell_where_else_to_ask() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = r#"
+        [[listeners]]
+        address = "127.0.0.1:0"
+        [[routes]]
+        path = "/"
+        redirect = { to = "https://{host}{path}{query}" }
+        [[routes]]
+        path = "/old"
+        redirect = { to = "/new{rest}", status = 302 }
+    "#;
+    let mut thruway = Thruway::serve(directory.path(), config);
+    let mut client = Client::connect(&thruway.address());
+    let everywhere = client.get("/a?b=c");
+    assert!(
+        everywhere.status() == "308" && everywhere.has("location: https://a/a?b=c"),
+        "{}",
+        everywhere.head
+    );
+    let old = client.get("/old/a?b");
+    assert!(
+        old.status() == "302" && old.has("location: /new/a") && old.has("content-length: 0"),
+        "{}",
+        old.head
+    );
+}
+
+#[test]
+fn the_mcp_endpoint_answers_to_the_host_of_its_route() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = r#"
+        [[listeners]]
+        address = "127.0.0.1:0"
+        [[routes]]
+        host = "mcp.example"
+        path_exact = "/"
+        mcp = true
+        [[routes]]
+        path = "/tools"
+        mcp = true
+    "#;
+    let mut thruway = Thruway::serve(directory.path(), config);
+    let mut client = Client::connect(&thruway.address());
+    let mut list = |path: &str, host: &str| {
+        let content = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{
+            "io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+        client.send(&format!(
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+             Mcp-Method: tools/list\r\nContent-Length: {}\r\n\r\n{content}",
+            content.len()
+        ));
+        client.response(false)
+    };
+    assert!(list("/", "mcp.example").text().contains("\"tools\""));
+    assert!(list("/tools", "localhost").text().contains("\"tools\""));
+    assert_eq!(list("/tools", "mcp.example").status(), "403");
+}

@@ -17,6 +17,8 @@ use thruway_message::{
 };
 use thruway_net::ClientAddr;
 
+use crate::{Answer, Handler};
+
 pub use content::{ContentError, RequestContent};
 pub use parameters::Parameters;
 pub use rejection::Rejection;
@@ -93,8 +95,9 @@ impl<'a> Request<'a> {
         self.parameters = parameters;
     }
 
-    /// The next `prefix` octets of the path are not the concern of those below.
-    pub(crate) const fn mount_below(&mut self, prefix: usize) {
+    /// The next `prefix` octets of the path are not the concern of those below: for handlers that, as routers do, pass
+    /// the request on.
+    pub const fn mount_below(&mut self, prefix: usize) {
         self.mount_prefix += prefix;
     }
 
@@ -121,6 +124,11 @@ impl<'a> Request<'a> {
     /// The path below the prefix at which the handler is [mounted](crate::Router::mount); the whole path elsewhere.
     pub fn mounted_path(&self) -> &'a str {
         below(self.path(), self.mount_prefix)
+    }
+
+    /// How many octets of the path are the concern of those above.
+    pub const fn mount_prefix(&self) -> usize {
+        self.mount_prefix
     }
 
     /// The query of the target as sent, without its question mark.
@@ -207,6 +215,31 @@ impl<'a> Request<'a> {
             Incoming::Whole(content) => RequestContent::whole(Bytes::copy_from_slice(content)),
             Incoming::Arriving(content) => content,
         }
+    }
+
+    /// Has `handler` answer, which lives no longer than this call: for handlers that are replaced while the server runs.
+    pub fn hand_to(&mut self, handler: &dyn Handler) -> Answer {
+        let content = std::mem::replace(&mut self.content, Incoming::Whole(&[]));
+        let whole = match content {
+            Incoming::Whole(content) => Some(content),
+            Incoming::Arriving(_) => None,
+        };
+        let mut request = Request {
+            head: self.head,
+            parameters: self.parameters.clone(),
+            content,
+            connection: self.connection,
+            wants_tunnel: self.wants_tunnel,
+            mount_prefix: self.mount_prefix,
+        };
+        let answer = handler.handle(&mut request);
+        match (whole, request.content) {
+            (Some(content), _) => self.content = Incoming::Whole(content),
+            (None, Incoming::Arriving(content)) => self.content = Incoming::Arriving(content),
+            // It was taken.
+            (None, Incoming::Whole(_)) => {}
+        }
+        answer
     }
 
     /// Copies what is borrowed, and takes the content over: none is left here.

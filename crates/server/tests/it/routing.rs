@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thruway_server::layers::{Cors, RequestId, Timeout};
-use thruway_server::{Json, OwnedRequest, Rejection, Request, Response, Router, with_state};
+use thruway_server::{
+    Answer, Handler, IntoHandler, Json, OwnedRequest, Rejection, Request, Response, Router, with_state,
+};
 use thruway_testkit::scene::Scene;
 
 fn ask(scene: &Scene, request: &str) -> String {
@@ -44,6 +46,41 @@ fn the_most_specific_route_wins_and_parameters_are_decoded() {
     }
     assert!(get(&scene, "/users").starts_with("HTTP/1.1 404 "));
     assert!(get(&scene, "/users/").starts_with("HTTP/1.1 404 "));
+}
+
+/// Passes requests on to a handler that is there for each of them only, and says what is left of the content then.
+struct Passing;
+
+impl Handler for Passing {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let taking =
+            async |mut request: OwnedRequest| request.content().collect(100).await.unwrap().len().to_string();
+        let is_taken = request.path() == "/taken";
+        let handler = if is_taken { taking.into_handler() } else { (|| "none").into_handler() };
+        let answer = request.hand_to(&*handler);
+        let (left, is_whole) = (request.content().len(), request.has_whole_content());
+        answer.map(move |response| response.with_field("Left", format!("{left} {is_whole}")))
+    }
+}
+
+#[test]
+fn a_handler_need_not_live_longer_than_its_call() {
+    let scene = Scene::new(Router::new().mount("/", Passing));
+    // Content that arrives later is here no more once it was taken; all else still is.
+    for (path, pieces, left, content) in [
+        ("/taken", ["abc", ""], "3 true", "3"),
+        ("/left", ["abc", ""], "3 true", "none"),
+        ("/taken", ["", "abc"], "0 true", "3"),
+        ("/left", ["", "abc"], "0 false", "none"),
+    ] {
+        let mut client = scene.connect();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n");
+        client.send(head + pieces[0]);
+        client.send(pieces[1]);
+        let response = client.received();
+        assert!(response.contains(&format!("\r\nLeft: {left}\r\n")), "{path}: {response}");
+        assert!(response.ends_with(&format!("\r\n\r\n{content}")), "{path}: {response}");
+    }
 }
 
 #[test]

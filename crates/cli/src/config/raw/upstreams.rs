@@ -1,17 +1,19 @@
 //! Upstreams as the file says them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use toml::Spanned;
 
+use super::super::spanned::Spanned;
 use super::Period;
 
 /// Servers that answer the same requests. Defaults are those of `thruway_gateway::UpstreamConfig`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawUpstream {
     /// At least one.
@@ -44,7 +46,7 @@ pub(in super::super) struct RawUpstream {
 }
 
 /// One server: its address, or a table.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawServer {
     /// `IP:PORT`, `NAME:PORT` or `unix:PATH`.
@@ -59,12 +61,14 @@ pub(in super::super) struct RawServer {
 }
 
 /// How the next server is found: a name, or a table.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
 pub(in super::super) enum RawBalance {
     Named(RawBalanceName),
     Hash(RawHash),
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in super::super) enum RawBalanceName {
     RoundRobin,
@@ -74,7 +78,7 @@ pub(in super::super) enum RawBalanceName {
 }
 
 /// Requests with the same key go to the same server.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawHash {
     /// `client_address`, `path`, `field:NAME` or `cookie:NAME`.
@@ -83,7 +87,7 @@ pub(in super::super) struct RawHash {
     pub(in super::super) load_max_percent: Option<Spanned<u32>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawSticky {
     /// The name of the cookie.
@@ -93,7 +97,7 @@ pub(in super::super) struct RawSticky {
 }
 
 /// What requests do for which no server has room. Defaults are those of `thruway_gateway::QueueConfig`.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawQueue {
     /// How many wait; those beyond are answered 503.
@@ -103,7 +107,7 @@ pub(in super::super) struct RawQueue {
 }
 
 /// How many requests may be sent again. Defaults are those of `thruway_gateway::RetryBudget`.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawRetryBudget {
     /// Of a hundred requests of the last ten seconds.
@@ -113,7 +117,7 @@ pub(in super::super) struct RawRetryBudget {
 }
 
 /// How servers are asked how they are. Defaults are those of `thruway_gateway::CheckConfig`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawCheck {
     /// What is asked for with `GET`. Without it, only whether a connection is accepted.
@@ -135,7 +139,7 @@ pub(in super::super) struct RawCheck {
 }
 
 /// When a server that fails gets no more requests. Defaults are those of `thruway_gateway::EjectionConfig`.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawEjection {
     /// Failures in a row; 0 for never.
@@ -159,12 +163,18 @@ pub(in super::super) trait FromText: Sized {
     /// What it is, for those who wrote something else.
     const EXPECTED: &'static str;
 
+    /// The JSON Schema of text and table.
+    fn schema(generator: &mut SchemaGenerator) -> Schema;
     fn from_text<E: Error>(text: &str) -> Result<Self, E>;
     fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error>;
 }
 
 impl FromText for RawServer {
     const EXPECTED: &'static str = "an address or a table with an `address`";
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [{"type": "string"}, generator.subschema_for::<Self>()]})
+    }
 
     fn from_text<E: Error>(text: &str) -> Result<Self, E> {
         Ok(Self { address: text.to_owned(), weight: None, backup: false, requests_max: None })
@@ -178,12 +188,30 @@ impl FromText for RawServer {
 impl FromText for RawBalance {
     const EXPECTED: &'static str = "a name or a table with `hash`";
 
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<Self>()
+    }
+
     fn from_text<E: Error>(text: &str) -> Result<Self, E> {
         RawBalanceName::deserialize(text.into_deserializer()).map(Self::Named)
     }
 
     fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
         RawHash::deserialize(MapAccessDeserializer::new(table)).map(Self::Hash)
+    }
+}
+
+impl<T: FromText + JsonSchema> JsonSchema for TextOrTable<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::schema(generator)
     }
 }
 

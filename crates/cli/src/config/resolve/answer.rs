@@ -1,11 +1,14 @@
 //! Fixed answers, so that each can be sent as it is.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use thruway_server::{FieldLinesBuf, FieldName, FieldValue, StatusCode};
-use toml::Spanned;
 
 use super::Resolver;
 use crate::config::FixedAnswer;
 use crate::config::raw::{RawAnswer, RawField};
+use crate::config::spanned::Spanned;
 
 impl Resolver<'_> {
     pub(super) fn answer(&mut self, raw: RawAnswer) -> FixedAnswer {
@@ -27,7 +30,7 @@ impl Resolver<'_> {
                 lines.push_str(&self.field_line(name.get_ref(), &value));
             }
         }
-        FixedAnswer { status, field_lines: FieldLinesBuf::from_static(lines.leak()), content: content.leak() }
+        FixedAnswer { status, field_lines: FieldLinesBuf::from_static(kept(lines)), content: kept(content) }
     }
 
     fn status(&mut self, raw: &Spanned<u16>) -> StatusCode {
@@ -67,6 +70,18 @@ impl Resolver<'_> {
     }
 }
 
+/// `text`, kept until the process ends, and once only: a config that is read again takes no more memory.
+fn kept(text: String) -> &'static str {
+    static KEPT: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = all.get(text.as_str()) {
+        return known;
+    }
+    let text: &'static str = text.leak();
+    all.insert(text);
+    text
+}
+
 const TEXT: &str = "Content-Type: text/plain; charset=utf-8\r\n";
 
 /// Fields of the connection (RFC 9110 §7.6.1), of the framing, and those that the server knows better.
@@ -82,3 +97,15 @@ const SERVER_FIELDS: [&str; 10] = [
     "Transfer-Encoding",
     "Upgrade",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_kept_once() {
+        let texts = ["a text".to_owned(), "a text".to_owned()].map(kept);
+        assert!(std::ptr::eq(texts[0], texts[1]));
+        assert_eq!(kept("another".to_owned()), "another");
+    }
+}

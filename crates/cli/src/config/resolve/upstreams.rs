@@ -10,14 +10,15 @@ use thruway_gateway::{
     ServerAddr, ServerConfig, StatusRange, Sticky, UpstreamConfig,
 };
 use thruway_server::{FieldName, FieldValue};
-use toml::Spanned;
 
 use super::super::raw::{
     Period, RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawQueue, RawRetryBudget, RawServer,
     RawSticky, RawUpstream, TextOrTable,
 };
-use super::super::{Action, Upstreams};
-use super::{PERIOD_MAX, Resolver, is_path_octet};
+use super::super::spanned::Spanned;
+use super::super::{Action, Span, Upstreams};
+use super::routes::is_path_octet;
+use super::{PERIOD_MAX, Resolver};
 
 impl Resolver<'_> {
     pub(super) fn upstreams(&mut self, raw: BTreeMap<String, Spanned<RawUpstream>>) -> Upstreams {
@@ -57,20 +58,21 @@ impl Resolver<'_> {
         let span = raw.span();
         let TextOrTable(RawServer { address, weight, backup, requests_max }) = raw.into_inner();
         let weight = self.or(weight, 1, 0..=ServerConfig::WEIGHT_MAX);
-        let address = self.server_address(&Spanned::new(span, address))?;
+        let address = self.server_address(&address, &span)?;
         let requests_max = requests_max.unwrap_or(requests_max_of_all);
         Some(ServerConfig { address, weight, is_backup: backup, requests_max })
     }
 
-    fn server_address(&mut self, raw: &Spanned<String>) -> Option<ServerAddr> {
-        match raw.get_ref().parse::<ServerAddr>() {
+    fn server_address(&mut self, text: &str, span: &Span) -> Option<ServerAddr> {
+        match text.parse::<ServerAddr>() {
             Ok(ServerAddr::Address(address)) if address.unix_path().is_some() => {
                 let path = address.unix_path()?;
                 Some(UpstreamAddr::unix(self.beside_config(path)).into())
             }
             Ok(address) => Some(address),
             Err(error) => {
-                self.refuse_with(raw, error, InvalidServerAddr::HINT);
+                let failure = self.source.failure(span.clone(), error).with_hint(InvalidServerAddr::HINT);
+                self.failures.push(failure);
                 None
             }
         }
@@ -135,7 +137,7 @@ impl Resolver<'_> {
         }
         let statuses =
             raw.statuses.map_or_else(|| vec![CheckKind::STATUSES], |statuses| self.statuses(&statuses));
-        let host = raw.host.map(|host| self.host(host));
+        let host = raw.host.map(|host| self.check_host(host));
         let kind = raw.path.map_or(CheckKind::Tcp, |path| {
             let path = self.target(path);
             CheckKind::Http { path, host, statuses, content: raw.content }
@@ -160,7 +162,7 @@ impl Resolver<'_> {
         raw.into_inner()
     }
 
-    fn host(&mut self, raw: Spanned<String>) -> String {
+    fn check_host(&mut self, raw: Spanned<String>) -> String {
         if raw.get_ref().is_empty() || FieldValue::new(raw.get_ref().as_bytes()).is_err() {
             self.refuse(&raw, "this is no host");
         }

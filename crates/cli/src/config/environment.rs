@@ -1,0 +1,175 @@
+//! Values from the environment: `${NAME}` in texts.
+
+use std::borrow::Cow;
+use std::env::VarError;
+use std::fmt;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::Failure;
+use super::failure::Source;
+
+/// Why a text cannot be filled in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Unfilled {
+    /// `$` is followed by neither `{` nor `$`.
+    Dollar,
+    /// `${` has no `}`.
+    Open,
+    /// What stands between the braces is no name.
+    Name(String),
+    /// The variable is there, but is no text.
+    NotText(String),
+    /// There is no such variable.
+    Undefined(String),
+}
+
+/// Fills in all texts of `table`.
+///
+/// # Errors
+/// All that cannot be filled in.
+pub(super) fn fill_in(table: &mut DeTable<'_>, source: &Source) -> Result<(), Failure> {
+    let mut failures = Failures::new();
+    table.iter_mut().for_each(|(_, value)| fill_in_value(value, source, &mut failures));
+    // Tables are sorted by their keys, files are not.
+    failures.sort_by_key(|(start, _)| *start);
+    Failure::all(failures.into_iter().map(|(_, failure)| failure).collect()).map_or(Ok(()), Err)
+}
+
+/// With the places where they stand.
+type Failures = Vec<(usize, Failure)>;
+
+fn fill_in_value(value: &mut Spanned<DeValue<'_>>, source: &Source, failures: &mut Failures) {
+    let span = value.span();
+    match value.get_mut() {
+        DeValue::String(text) if text.contains('$') => match filled_in(text, |name| std::env::var(name)) {
+            Ok(filled) => *text = Cow::Owned(filled),
+            Err(error) => {
+                let failure = source.failure(span.clone(), &error).with_hint(error.hint());
+                failures.push((span.start, failure));
+            }
+        },
+        DeValue::Array(values) => {
+            values.iter_mut().for_each(|value| fill_in_value(value, source, failures));
+        }
+        DeValue::Table(table) => {
+            table.iter_mut().for_each(|(_, value)| fill_in_value(value, source, failures));
+        }
+        _ => {}
+    }
+}
+
+/// `text` with the value of each `${NAME}`, or the default of a `${NAME:-default}` that is not there or empty.
+fn filled_in(text: &str, variable: impl Fn(&str) -> Result<String, VarError>) -> Result<String, Unfilled> {
+    let (mut filled, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once('$') {
+        filled.push_str(before);
+        rest = if let Some(after) = after.strip_prefix('$') {
+            filled.push('$');
+            after
+        } else {
+            let after = after.strip_prefix('{').ok_or(Unfilled::Dollar)?;
+            let (place, after) = after.split_once('}').ok_or(Unfilled::Open)?;
+            filled.push_str(&value_of(place, &variable)?);
+            after
+        };
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+/// What stands for `NAME` or `NAME:-default`.
+fn value_of(place: &str, variable: impl Fn(&str) -> Result<String, VarError>) -> Result<String, Unfilled> {
+    let (name, default) = place.split_once(":-").map_or((place, None), |(name, text)| (name, Some(text)));
+    if !is_name(name) {
+        return Err(Unfilled::Name(name.to_owned()));
+    }
+    match (variable(name), default) {
+        (Err(VarError::NotUnicode(_)), _) => Err(Unfilled::NotText(name.to_owned())),
+        (Ok(value), Some(default)) if value.is_empty() => Ok(default.to_owned()),
+        (Ok(value), _) => Ok(value),
+        (Err(VarError::NotPresent), Some(default)) => Ok(default.to_owned()),
+        (Err(VarError::NotPresent), None) => Err(Unfilled::Undefined(name.to_owned())),
+    }
+}
+
+/// Whether shells take this for the name of a variable.
+fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.chars().all(|octet| octet.is_ascii_alphanumeric() || octet == '_')
+}
+
+impl Unfilled {
+    fn hint(&self) -> String {
+        match self {
+            Self::Dollar | Self::Open => "a dollar sign is written `$$`, a variable `${NAME}`".to_owned(),
+            Self::Name(_) => {
+                "a name consists of letters, digits and `_`, as in `${NAME:-default}`".to_owned()
+            }
+            Self::NotText(_) => "its value must be UTF-8".to_owned(),
+            Self::Undefined(name) => format!("set it, or write a default: `${{{name}:-default}}`"),
+        }
+    }
+}
+
+impl fmt::Display for Unfilled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dollar => f.write_str("`$` is followed by neither `{` nor `$`"),
+            Self::Open => f.write_str("`${` is not closed"),
+            Self::Name(name) => write!(f, "`{}` is not the name of a variable", name.escape_debug()),
+            Self::NotText(name) => write!(f, "the environment variable `{name}` is no text"),
+            Self::Undefined(name) => write!(f, "the environment variable `{name}` is not set"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    fn filled(text: &str) -> Result<String, Unfilled> {
+        filled_in(text, |name| match name {
+            "HOST" => Ok("h".to_owned()),
+            "_EMPTY1" => Ok(String::new()),
+            "BYTES" => Err(VarError::NotUnicode(OsString::new())),
+            _ => Err(VarError::NotPresent),
+        })
+    }
+
+    #[test]
+    fn variables_and_defaults_are_filled_in() {
+        for (text, expected) in [
+            ("", ""),
+            ("http://${HOST}{path}", "http://h{path}"),
+            ("${HOST}${HOST}", "hh"),
+            ("a${_EMPTY1}b", "ab"),
+            ("${_EMPTY1:-x}", "x"),
+            ("${PORT:-8080}", "8080"),
+            ("${PORT:-}", ""),
+            ("${HOST:-x}", "h"),
+            ("5$$ and $${HOST}", "5$ and ${HOST}"),
+        ] {
+            assert_eq!(filled(text).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_filled_in_is_refused() {
+        for (text, error) in [
+            ("5$", Unfilled::Dollar),
+            ("$HOST", Unfilled::Dollar),
+            ("${HOST", Unfilled::Open),
+            ("${}", Unfilled::Name(String::new())),
+            ("${1}", Unfilled::Name("1".to_owned())),
+            ("${A-b}", Unfilled::Name("A-b".to_owned())),
+            ("${BYTES:-x}", Unfilled::NotText("BYTES".to_owned())),
+            ("${PORT}", Unfilled::Undefined("PORT".to_owned())),
+        ] {
+            assert_eq!(filled(text), Err(error), "{text}");
+        }
+    }
+}

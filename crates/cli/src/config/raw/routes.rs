@@ -1,0 +1,137 @@
+//! Routes as the file says them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::config::schema::one_of_each;
+use crate::config::spanned::Spanned;
+
+/// Which requests, and what happens to them: one of the paths, and exactly one action.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("allOf" = one_of_each(&[&PATHS, &ACTIONS])))]
+pub(in super::super) struct RawRoute {
+    /// `example.com`, or `*.example.com` for all hosts below; without a port. Default any.
+    pub(in super::super) host: Option<Spanned<String>>,
+    /// This path and all below it.
+    pub(in super::super) path: Option<Spanned<String>>,
+    /// This path only.
+    pub(in super::super) path_exact: Option<Spanned<String>>,
+    /// The paths of this shape: `/users/{id}`, `/static/{*rest}`.
+    pub(in super::super) path_pattern: Option<Spanned<String>>,
+    /// The methods; `GET` includes `HEAD`. Default all.
+    pub(in super::super) methods: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Header fields that must be there: `{ NAME = "value" }`, or `{ NAME = true }` for any value.
+    #[serde(default)]
+    pub(in super::super) headers: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
+    /// Parameters of the query that must be there, as `headers`.
+    #[serde(default)]
+    pub(in super::super) query: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
+    /// Action: the same answer for everybody.
+    pub(in super::super) answer: Option<RawAnswer>,
+    /// Action: the endpoints of the demo.
+    pub(in super::super) demo: Option<bool>,
+    /// Action: a directory of files.
+    pub(in super::super) files: Option<RawFiles>,
+    /// Action: the MCP endpoint of the demo.
+    pub(in super::super) mcp: Option<bool>,
+    /// Action: another place to ask at.
+    pub(in super::super) redirect: Option<RawRedirect>,
+    /// Action: the name of an upstream that answers.
+    pub(in super::super) upstream: Option<Spanned<String>>,
+}
+
+/// What must be there.
+pub(in super::super) enum RawExpected {
+    /// With any value: `true`.
+    Any,
+    /// With this value.
+    Value(String),
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawRedirect {
+    /// `https://…`, `http://…` or `/…`, with the places `{host}`, `{path}`, `{query}` and `{rest}`.
+    pub(in super::super) to: Spanned<String>,
+    /// 301, 302, 303, 307 or 308. Default 308.
+    pub(in super::super) status: Option<Spanned<u16>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawAnswer {
+    /// 200 to 599. Default 200.
+    pub(in super::super) status: Option<Spanned<u16>>,
+    /// Default `text/plain; charset=utf-8` where there is content.
+    pub(in super::super) content_type: Option<Spanned<String>>,
+    /// Default none.
+    pub(in super::super) content: Option<Spanned<String>>,
+    /// More field lines: `{ name = "…", value = "…" }`. Those that the server writes itself are refused.
+    #[serde(default)]
+    pub(in super::super) fields: Vec<RawField>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawField {
+    pub(in super::super) name: Spanned<String>,
+    pub(in super::super) value: Spanned<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawFiles {
+    /// The directory; relative to that of the config.
+    pub(in super::super) root: PathBuf,
+    /// What is served for a directory. Default `index.html`.
+    pub(in super::super) index: Option<Spanned<String>>,
+    /// Whether `.br`, `.zst` and `.gz` beside a file are sent to those who take them. Default true.
+    pub(in super::super) precompressed: Option<bool>,
+    /// Whether files are served whose names begin with a dot. Default false.
+    #[serde(default)]
+    pub(in super::super) hidden_files: bool,
+    /// The value of `Cache-Control`. Default none.
+    pub(in super::super) cache_control: Option<Spanned<String>>,
+}
+
+impl<'de> Deserialize<'de> for RawExpected {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ExpectedVisitor;
+        impl Visitor<'_> for ExpectedVisitor {
+            type Value = RawExpected;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, or `true` for any")
+            }
+
+            fn visit_str<E: Error>(self, value: &str) -> Result<RawExpected, E> {
+                Ok(RawExpected::Value(value.to_owned()))
+            }
+
+            fn visit_bool<E: Error>(self, value: bool) -> Result<RawExpected, E> {
+                if value { Ok(RawExpected::Any) } else { Err(E::custom("what is not asked for is left out")) }
+            }
+        }
+        deserializer.deserialize_any(ExpectedVisitor)
+    }
+}
+
+impl JsonSchema for RawExpected {
+    fn schema_name() -> Cow<'static, str> {
+        "Expected".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "string" }, { "const": true }] })
+    }
+}
+
+const PATHS: [&str; 3] = ["path", "path_exact", "path_pattern"];
+const ACTIONS: [&str; 6] = ["answer", "demo", "files", "mcp", "redirect", "upstream"];

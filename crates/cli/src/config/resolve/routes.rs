@@ -1,0 +1,197 @@
+//! Routes: which requests, and what happens to them.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+
+use thruway_gateway::{
+    Conditions, Expected, HostMatch, InvalidPattern, InvalidRedirect, PathMatch, PathPattern, Redirect,
+    RouteMatch,
+};
+use thruway_server::{FieldName, Method, StatusCode};
+
+use super::{Resolver, Span};
+use crate::config::raw::{RawExpected, RawFiles, RawRedirect, RawRoute};
+use crate::config::spanned::Spanned;
+use crate::config::{Action, Failure, FilesConfig, Route, Upstreams};
+
+impl Resolver<'_> {
+    pub(super) fn routes(&mut self, raw: Vec<Spanned<RawRoute>>, upstreams: &Upstreams) -> Vec<Route> {
+        if raw.is_empty() {
+            self.failures.push(
+                Failure::new(format!("`{}` has no route", self.source.path.display()))
+                    .with_hint("add one: `[[routes]]` and below it `path = \"/\"` and `demo = true`"),
+            );
+        }
+        raw.into_iter().filter_map(|route| self.route(route, upstreams)).collect()
+    }
+
+    fn route(&mut self, raw: Spanned<RawRoute>, upstreams: &Upstreams) -> Option<Route> {
+        let span = raw.span();
+        let mut raw = raw.into_inner();
+        let host = raw.host.take().map_or(HostMatch::Any, |host| self.host(&host));
+        let path = self.path_match(&mut raw, &span);
+        let conditions = self.conditions(&mut raw);
+        let action = self.action(raw, &span, upstreams);
+        Some(Route { matching: RouteMatch { host, path: path?, conditions }, action: action?, span })
+    }
+
+    fn host(&mut self, raw: &Spanned<String>) -> HostMatch {
+        HostMatch::parse(raw.get_ref()).unwrap_or_else(|error| {
+            self.refuse_with(raw, error, "write `example.com`, or `*.example.com` for all hosts below it");
+            HostMatch::Any
+        })
+    }
+
+    fn path_match(&mut self, raw: &mut RawRoute, span: &Span) -> Option<PathMatch> {
+        match (raw.path.take(), raw.path_exact.take(), raw.path_pattern.take()) {
+            (Some(path), None, None) => Some(PathMatch::Prefix(self.path(path))),
+            (None, Some(path), None) => Some(PathMatch::Exact(self.path(path))),
+            (None, None, Some(pattern)) => self.pattern(&pattern).map(PathMatch::Pattern),
+            _ => {
+                self.refuse_at(span, "a route has exactly one of `path`, `path_exact` and `path_pattern`");
+                None
+            }
+        }
+    }
+
+    /// Paths are matched as clients send them.
+    fn path(&mut self, raw: Spanned<String>) -> String {
+        let path = raw.get_ref();
+        if !path.starts_with('/') {
+            self.refuse(&raw, "a path begins with `/`");
+        } else if path.contains(['{', '}']) {
+            self.refuse_with(&raw, "a path has no parameters", "write `path_pattern = …`");
+        } else if let Some(octet) = path.chars().find(|octet| !is_path_octet(*octet)) {
+            self.refuse_octet(&raw, octet);
+        }
+        raw.into_inner()
+    }
+
+    fn pattern(&mut self, raw: &Spanned<String>) -> Option<PathPattern> {
+        let text = raw.get_ref();
+        if let Some(octet) = text.chars().find(|&octet| !is_path_octet(octet) && !matches!(octet, '{' | '}'))
+        {
+            self.refuse_octet(raw, octet);
+            return None;
+        }
+        match PathPattern::parse(text) {
+            Ok(pattern) => return Some(pattern),
+            Err(error @ InvalidPattern::NoParameter) => {
+                self.refuse_with(raw, error, "write `path_exact`, or `path` for all below it as well");
+            }
+            Err(error) => self.refuse(raw, error),
+        }
+        None
+    }
+
+    fn refuse_octet(&mut self, raw: &Spanned<String>, octet: char) {
+        let message = format!("a path does not hold `{}`", octet.escape_debug());
+        self.refuse_with(raw, message, "it is written as clients send it: percent-encoded, no query");
+    }
+
+    fn conditions(&mut self, raw: &mut RawRoute) -> Conditions {
+        let methods = raw.methods.take().map(|methods| self.methods(methods)).unwrap_or_default();
+        let (headers, query) = (std::mem::take(&mut raw.headers), std::mem::take(&mut raw.query));
+        for name in headers.keys() {
+            if let Err(error) = FieldName::new(name.get_ref().as_bytes()) {
+                self.refuse(name, error);
+            }
+        }
+        Conditions { methods, headers: expected(headers), query: expected(query) }
+    }
+
+    fn methods(&mut self, raw: Spanned<Vec<Spanned<String>>>) -> Vec<String> {
+        if raw.get_ref().is_empty() {
+            self.refuse_with(&raw, "a route has at least one method", "leave it out for all methods");
+        }
+        for method in raw.get_ref() {
+            self.method(method);
+        }
+        raw.into_inner().into_iter().map(Spanned::into_inner).collect()
+    }
+
+    fn method(&mut self, raw: &Spanned<String>) {
+        let name = raw.get_ref();
+        let capitals = name.to_ascii_uppercase();
+        match (Method::from_token(name.as_bytes()), Method::from_token(capitals.as_bytes())) {
+            (Ok(Method::Connect), _) => self.refuse(raw, "tunnels are not made here"),
+            (Ok(Method::Other(_)), Ok(meant)) if meant.registered().is_some() => {
+                self.refuse_with(
+                    raw,
+                    format!("unknown method `{name}`"),
+                    &format!("did you mean `{capitals}`?"),
+                );
+            }
+            (Ok(_), _) => {}
+            (Err(error), _) => self.refuse(raw, error),
+        }
+    }
+
+    /// The action, if there is exactly one.
+    fn action(&mut self, raw: RawRoute, span: &Span, upstreams: &Upstreams) -> Option<Action> {
+        let RawRoute { answer, demo, files, mcp, redirect, upstream, .. } = raw;
+        let (demo, mcp) = (demo.unwrap_or_default(), mcp.unwrap_or_default());
+        match (answer, demo, files, mcp, redirect, upstream) {
+            (Some(answer), false, None, false, None, None) => Some(Action::Answer(self.answer(answer))),
+            (None, true, None, false, None, None) => Some(Action::Demo),
+            (None, false, Some(files), false, None, None) => Some(Action::Files(self.files(files))),
+            (None, false, None, true, None, None) => Some(Action::Mcp),
+            (None, false, None, false, Some(redirect), None) => self.redirect(redirect).map(Action::Redirect),
+            (None, false, None, false, None, Some(name)) => self.forward(&name, upstreams),
+            _ => {
+                self.refuse_at(span, ACTIONS);
+                None
+            }
+        }
+    }
+
+    fn redirect(&mut self, RawRedirect { to, status }: RawRedirect) -> Option<Redirect> {
+        let code = status.as_ref().map_or(308, |status| *status.get_ref());
+        let status_code = StatusCode::new(code).unwrap_or(StatusCode::OK);
+        match (Redirect::new(to.get_ref(), status_code), status) {
+            (Ok(redirect), _) => return Some(redirect),
+            (Err(error @ InvalidRedirect::Status), Some(status)) => self.refuse(&status, error),
+            (Err(error), _) => self.refuse(&to, error),
+        }
+        None
+    }
+
+    fn files(&mut self, raw: RawFiles) -> FilesConfig {
+        if let Some(value) = &raw.cache_control {
+            self.field_line("Cache-Control", value);
+        }
+        if let Some(index) = &raw.index {
+            let mut components = Path::new(index.get_ref()).components();
+            if !matches!((components.next(), components.next()), (Some(Component::Normal(_)), None)) {
+                self.refuse(index, "an index is the name of a file, without a path");
+            }
+        }
+        FilesConfig {
+            root: self.beside_config(&raw.root),
+            index: raw.index.map(Spanned::into_inner),
+            precompressed: raw.precompressed.unwrap_or(true),
+            hidden_files: raw.hidden_files,
+            cache_control: raw.cache_control.map(Spanned::into_inner),
+        }
+    }
+}
+
+fn expected(raw: BTreeMap<Spanned<String>, Spanned<RawExpected>>) -> Vec<Expected> {
+    let expected = |(name, value): (Spanned<String>, Spanned<RawExpected>)| {
+        let value = match value.into_inner() {
+            RawExpected::Any => None,
+            RawExpected::Value(value) => Some(value),
+        };
+        Expected { name: name.into_inner(), value }
+    };
+    raw.into_iter().map(expected).collect()
+}
+
+/// Whether `octet` can be part of a path (RFC 3986 §3.3), and is no brace, which would begin a parameter.
+pub(super) const fn is_path_octet(octet: char) -> bool {
+    matches!(octet, 'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' | '_' | '~' | '%' | '/' | ':' | '@')
+        || matches!(octet, '!' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | '=')
+}
+
+const ACTIONS: &str =
+    "a route has exactly one of `answer`, `demo`, `files`, `mcp`, `redirect` and `upstream`";

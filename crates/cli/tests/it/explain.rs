@@ -1,0 +1,96 @@
+//! `thruway check --explain` and `--schema`.
+
+use std::fs;
+use std::path::Path;
+
+use crate::process::{Ended, Thruway};
+
+const CONFIG: &str = r#"[[listeners]]
+address = "127.0.0.1:0"
+
+[[routes]]
+path = "/"
+answer = { content = "any" }
+
+[[routes]]
+host = "*.example.com"
+path_pattern = "/users/{id}"
+redirect = { to = "/" }
+
+[[routes]]
+host = "www.example.com"
+path = "/users/"
+methods = ["GET"]
+headers = { X-Canary = "yes" }
+demo = true
+
+[[routes]]
+path_exact = "/only"
+methods = ["PUT"]
+demo = true
+"#;
+
+fn explain(args: &[&str]) -> Ended {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.toml"), CONFIG).unwrap();
+    let all: Vec<&str> = ["check", "a.toml", "--explain"].iter().chain(args).copied().collect();
+    Thruway::start_in(directory.path(), &all).end()
+}
+
+#[test]
+fn candidates_are_listed_in_their_order_with_what_became_of_them() {
+    let ended = explain(&["GET http://www.example.com/users/5?a"]);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    assert_eq!(
+        ended.stdout,
+        "\
+GET http://www.example.com/users/5?a: redirects to / with 308
+
+the routes for its host and path, in the order in which they are tried:
+  a.toml:13: www.example.com/users/ and below (GET, with header X-Canary=yes)
+    this host, a prefix of 6 octets, 2 conditions: passed over, because it has no header X-Canary=yes
+  a.toml:8: *.example.com/users/{id}
+    hosts below example.com, a pattern: takes the request
+  a.toml:4: / and below
+    any host, any path: would take it, but comes later
+"
+    );
+    let with_header = explain(&["http://www.example.com/users/5", "-H", "x-canary: yes"]).stdout;
+    assert!(with_header.starts_with("GET http://www.example.com/users/5: the demo\n"), "{with_header}");
+    let with_host = explain(&["POST /users/5", "-H", "Host: api.example.com"]).stdout;
+    assert!(with_host.starts_with("POST /users/5: redirects to / with 308\n"), "{with_host}");
+}
+
+#[test]
+fn a_request_that_no_route_takes_is_explained_too() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.toml"), CONFIG.replace("path = \"/\"", "path = \"/any\"")).unwrap();
+    let ask = |request| {
+        Thruway::start_in(directory.path(), &["check", "a.toml", "--explain", request]).end().stdout
+    };
+    assert_eq!(ask("GET /none"), "GET /none: answered 404\n");
+    let put = ask("GET /only");
+    assert!(
+        put.starts_with("GET /only: answered 405\n") && put.contains("because its method is not PUT\n"),
+        "{put}"
+    );
+}
+
+#[test]
+fn what_is_no_request_is_refused() {
+    for request in ["G@T /", "GET a b", "GET nowhere", "GET /a\r\nb"] {
+        let ended = explain(&[request]);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{request}");
+        assert!(ended.stderr.starts_with("error: the request cannot be explained: "), "{}", ended.stderr);
+        assert!(ended.stderr.contains("hint: write `--explain "), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn the_schema_is_printed_without_a_config() {
+    let ended = Thruway::start_in(Path::new("."), &["check", "--schema"]).end();
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    let schema: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(schema["title"], "A config of `thruway serve`");
+    assert!(schema["properties"]["routes"].is_object());
+}

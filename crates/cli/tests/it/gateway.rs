@@ -1,0 +1,29 @@
+//! A gateway in front of other servers.
+
+use crate::client::get;
+use crate::process::Thruway;
+
+/// The smallest config there is, as its example shows it.
+const EXAMPLE: &str = include_str!("../../examples/gateway.toml");
+
+#[test]
+fn the_example_forwards_to_its_servers_in_turn() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = EXAMPLE.replace("127.0.0.1:8080", "127.0.0.1:0");
+    let mut servers = Vec::new();
+    for address in ["127.0.0.1:9001", "127.0.0.1:9002"] {
+        let mut server = Thruway::demo(&[]);
+        let other = server.address();
+        config = config.replace(address, other.strip_prefix("http://").unwrap());
+        servers.push(server);
+    }
+    let mut gateway = Thruway::serve(directory.path(), &config);
+    let address = gateway.address();
+    for _ in 0..4 {
+        assert_eq!(get(&address, "/plaintext").text(), "Hello, World!");
+    }
+    for server in servers {
+        let ended = server.terminate();
+        assert!(ended.stderr.contains("connections_total=1"), "each has a part: {}", ended.stderr);
+    }
+}

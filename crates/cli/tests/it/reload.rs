@@ -1,0 +1,198 @@
+//! Another config for a server that runs.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::client::{Client, get};
+use crate::process::{Signal, Thruway};
+
+/// A config whose route for `/` answers with `content`, and that has `rest` too.
+fn config(content: &str, rest: &str) -> String {
+    format!(
+        "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
+         [[routes]]\npath = \"/\"\nanswer.content = \"{content}\"\n{rest}\n"
+    )
+}
+
+/// Gives the server another config, and waits until it logs `said`, which it returns.
+fn reload(thruway: &mut Thruway, directory: &Path, config: &str, said: &str) -> String {
+    std::fs::write(directory.join("thruway.toml"), config).unwrap();
+    thruway.signal(Signal::HUP);
+    thruway.until_it_logs(said)
+}
+
+const DONE: &str = "the config was reloaded";
+
+#[test]
+fn requests_are_answered_while_the_config_is_reloaded_again_and_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = Thruway::serve(directory.path(), &config("0", ""));
+    let address = thruway.address();
+    let mut idle = Client::connect(&address);
+    assert_eq!(idle.get("/").text(), "0");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = Client::connect(&address);
+                    let mut last = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        let response = client.get("/");
+                        assert_eq!(response.status(), "200");
+                        let now: u32 = response.text().parse().unwrap();
+                        assert!(
+                            now >= last,
+                            "{now} after {last}: no request is answered by what was replaced"
+                        );
+                        last = now;
+                    }
+                    last
+                })
+            })
+            .collect();
+        for turn in 1..=30 {
+            reload(&mut thruway, directory.path(), &config(&turn.to_string(), ""), DONE);
+            assert_eq!(idle.get("/").text(), turn.to_string());
+        }
+        is_over.store(true, Ordering::Relaxed);
+        for client in clients {
+            assert!(client.join().unwrap() <= 30);
+        }
+    });
+    let ended = thruway.terminate();
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.stderr.contains("connections_total=5"), "all connections were kept: {}", ended.stderr);
+}
+
+#[test]
+fn a_config_that_cannot_be_used_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = Thruway::serve(directory.path(), &config("old", ""));
+    let address = thruway.address();
+    let mut client = Client::connect(&address);
+    for (bad, reason) in [
+        ("workers = \"two\"".to_owned(), "error: invalid type"),
+        (
+            config("new", "[[routes]]\npath = \"/a\"\nupstream = \"none\""),
+            "error: there is no upstream `none`",
+        ),
+        (config("new", "[[routes]]\npath = \"/a\"\nfiles.root = \"none\""), "error: the directory `none`"),
+        (config("new", "[[routes]]\npath = \"/\"\ndemo = true"), "error: no request reaches this route"),
+    ] {
+        reload(&mut thruway, directory.path(), &bad, "the config cannot be used, that of before is kept");
+        thruway.until_it_logs(reason);
+        thruway.until_it_logs("--> thruway.toml:");
+        assert_eq!(client.get("/").text(), "old", "{reason}");
+    }
+    reload(&mut thruway, directory.path(), &config("new", ""), DONE);
+    assert_eq!(client.get("/").text(), "new");
+}
+
+#[test]
+fn what_takes_effect_with_a_restart_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = Thruway::serve(directory.path(), &config("old", ""));
+    let address = thruway.address();
+    let changed = config("new", "[limits]\nfield_lines = 3\n[timeouts]\nidle = \"1s\"\n[access_log]\n")
+        .replace("workers = 1", "workers = 2\nconnections_max = 10")
+        .replace("127.0.0.1:0", "unix:socket");
+    reload(&mut thruway, directory.path(), &changed, "`listeners` is not what it was at the start");
+    for key in ["workers", "connections_max", "access_log", "limits", "timeouts"] {
+        thruway.until_it_logs(&format!(
+            "`{key}` is not what it was at the start: that takes effect with a restart"
+        ));
+    }
+    thruway.until_it_logs(DONE);
+    assert_eq!(get(&address, "/").text(), "new");
+    reload(&mut thruway, directory.path(), &config("newer", ""), DONE);
+    let ended = thruway.terminate();
+    assert!(!ended.stderr.contains("takes effect with a restart"), "{}", ended.stderr);
+}
+
+/// A server to forward to, and what a config says that forwards to it.
+fn upstream(workers: &str) -> (Thruway, String) {
+    let mut server = Thruway::demo(&["--workers", workers]);
+    let address = server.address();
+    let upstream = format!(
+        "[[routes]]\npath = \"/headers\"\nupstream = \"demo\"\n[[routes]]\npath = \"/events\"\nupstream = \"demo\"\n\
+         [upstreams.demo]\nservers = [\"{}\"]\n",
+        address.strip_prefix("http://").unwrap()
+    );
+    (server, upstream)
+}
+
+/// The client of the connection to the upstream, as the upstream sees it.
+fn upstream_client(client: &mut Client) -> String {
+    let seen: serde_json::Value = serde_json::from_slice(&client.get("/headers").content).unwrap();
+    seen["client"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_upstream_that_did_not_change_keeps_its_connections() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_server, upstream) = upstream("1");
+    let mut gateway = Thruway::serve(directory.path(), &config("1", &upstream));
+    let mut client = Client::connect(&gateway.address());
+    let before = upstream_client(&mut client);
+    assert_eq!(upstream_client(&mut client), before);
+    reload(&mut gateway, directory.path(), &config("2", &upstream), DONE);
+    assert_eq!(client.get("/").text(), "2");
+    assert_eq!(upstream_client(&mut client), before);
+    let changed = config("3", &upstream.replace("servers", "balance = \"least_connections\"\nservers"));
+    reload(&mut gateway, directory.path(), &changed, DONE);
+    assert_ne!(upstream_client(&mut client), before);
+}
+
+#[test]
+fn streams_live_on_even_if_their_routes_are_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_server, upstream) = upstream("1");
+    let own = "[[routes]]\npath = \"/demo\"\ndemo = true\n";
+    let mut gateway = Thruway::serve(directory.path(), &config("1", &format!("{own}{upstream}")));
+    let address = gateway.address();
+    let mut streams = ["/demo/events?every=1", "/events?every=1"].map(|path| {
+        let mut client = Client::connect(&address);
+        client.send(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert!(client.head().starts_with("http/1.1 200 "));
+        client
+    });
+    for next in [format!("{own}{upstream}"), String::new()] {
+        reload(&mut gateway, directory.path(), &config("2", &next), DONE);
+        for stream in &mut streams {
+            for _ in 0..5 {
+                assert!(!stream.chunk().is_empty());
+            }
+        }
+    }
+    assert_eq!(get(&address, "/events").text(), "2");
+}
+
+#[test]
+fn sessions_of_an_mcp_endpoint_live_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let rest = "[[routes]]\npath = \"/mcp\"\nmcp = true\n";
+    let mut thruway = Thruway::serve(directory.path(), &config("1", rest));
+    let mut client = Client::connect(&thruway.address());
+    let mut post = |session: &str, content: &str| {
+        client.send(&format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\n{session}Content-Length: {}\r\n\r\n{content}",
+            content.len()
+        ));
+        client.response(false)
+    };
+    let initialized = post(
+        "",
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},
+            "clientInfo":{"name":"test","version":"1"}}}"#,
+    );
+    let session = initialized.head.lines().find(|line| line.starts_with("mcp-session-id: ")).unwrap();
+    let session = format!("{session}\r\n");
+    let ping = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
+    assert_eq!(post(&session, ping).status(), "200");
+    reload(&mut thruway, directory.path(), &config("2", rest), DONE);
+    assert_eq!(post(&session, ping).status(), "200");
+    assert_eq!(post("Mcp-Session-Id: none\r\n", ping).status(), "404");
+}

@@ -1,0 +1,190 @@
+//! What a route asks of a request besides its host and its path.
+
+use std::fmt;
+
+use thruway_message::{Method, RequestHead};
+
+/// What a request must fulfil, all of it.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Conditions {
+    /// One of these methods; none for any. GET includes HEAD.
+    pub methods: Vec<String>,
+    /// These fields. Each name in any case, each value as it is.
+    pub headers: Vec<Expected>,
+    /// These parameters of the query, both names and values decoded.
+    pub query: Vec<Expected>,
+}
+
+/// Something that must be there, with any value or with this one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Expected {
+    /// What it is called.
+    pub name: String,
+    /// The value that one of this name must have; `None` for any.
+    pub value: Option<String>,
+}
+
+/// The first condition that a request does not fulfil.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unfulfilled<'r> {
+    /// Its method is none of these.
+    Methods(&'r [String]),
+    /// There is no such field.
+    Header(&'r Expected),
+    /// There is no such parameter.
+    Query(&'r Expected),
+}
+
+impl Conditions {
+    /// How many there are: the more, the more specific is their route.
+    pub fn count(&self) -> usize {
+        usize::from(!self.methods.is_empty()) + self.headers.len() + self.query.len()
+    }
+
+    /// The first that `head` does not fulfil. Methods come last: then the rest of the request is known to fit.
+    #[inline]
+    pub(super) fn unfulfilled(&self, head: &RequestHead<'_>) -> Option<Unfulfilled<'_>> {
+        let header = self.headers.iter().find(|expected| !has_field(head, expected)).map(Unfulfilled::Header);
+        let query =
+            || self.query.iter().find(|expected| !has_parameter(head, expected)).map(Unfulfilled::Query);
+        let method = || (!self.take(head.method)).then_some(Unfulfilled::Methods(&self.methods));
+        header.or_else(query).or_else(method)
+    }
+
+    fn take(&self, method: Method<'_>) -> bool {
+        self.methods.is_empty() || self.methods.iter().any(|name| includes(name, method.as_str()))
+    }
+
+    /// Whether every request that fulfils `others` fulfils these.
+    pub(super) fn include(&self, others: &Self) -> bool {
+        let includes_methods = match (&self.methods[..], &others.methods[..]) {
+            ([], _) => true,
+            (_, []) => false,
+            (own, others) => others.iter().all(|other| own.iter().any(|name| includes(name, other))),
+        };
+        let is_same_field = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+        includes_methods
+            && include_all(&self.headers, &others.headers, is_same_field)
+            && include_all(&self.query, &others.query, |a, b| a == b)
+    }
+}
+
+/// What is done for GET can be done for HEAD (RFC 9110 §9.3.2).
+fn includes(name: &str, method: &str) -> bool {
+    name == method || (name == "GET" && method == "HEAD")
+}
+
+/// Whether what fulfils all `others` fulfils all of `own`.
+fn include_all(own: &[Expected], others: &[Expected], is_same: impl Fn(&str, &str) -> bool) -> bool {
+    own.iter().all(|expected| {
+        others.iter().any(|other| {
+            is_same(&expected.name, &other.name)
+                && (expected.value.is_none() || expected.value == other.value)
+        })
+    })
+}
+
+fn has_field(head: &RequestHead<'_>, expected: &Expected) -> bool {
+    let mut values = head.field_lines.all(&expected.name);
+    values.any(|value| expected.value.as_ref().is_none_or(|text| value.as_bytes() == text.as_bytes()))
+}
+
+fn has_parameter(head: &RequestHead<'_>, expected: &Expected) -> bool {
+    let Some(query) = head.target.query() else { return false };
+    query.split('&').any(|parameter| {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        decodes_to(name, &expected.name) && expected.value.as_ref().is_none_or(|text| decodes_to(value, text))
+    })
+}
+
+/// Whether `encoded`, as forms encode it, is `text`: compared as it is decoded, so that nothing is copied.
+fn decodes_to(encoded: &str, text: &str) -> bool {
+    let mut rest = encoded.as_bytes();
+    let decoded = std::iter::from_fn(|| {
+        let (octet, following) = match *rest {
+            [b'%', high, low, ref following @ ..] if let Some(octet) = octet_of(high, low) => {
+                (octet, following)
+            }
+            [b'+', ref following @ ..] => (b' ', following),
+            [octet, ref following @ ..] => (octet, following),
+            [] => return None,
+        };
+        rest = following;
+        Some(octet)
+    });
+    decoded.eq(text.bytes())
+}
+
+/// The octet of two hexadecimal digits.
+fn octet_of(high: u8, low: u8) -> Option<u8> {
+    let digit = |octet: u8| char::from(octet).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    Some(digit(high)? << 4 | digit(low)?)
+}
+
+impl fmt::Display for Conditions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let methods = (!self.methods.is_empty()).then(|| self.methods.join(", "));
+        let headers = self.headers.iter().map(|expected| format!("with header {expected}"));
+        let query = self.query.iter().map(|expected| format!("with query {expected}"));
+        let all: Vec<String> = methods.into_iter().chain(headers).chain(query).collect();
+        f.write_str(&all.join(", "))
+    }
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "{}={value}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+impl fmt::Display for Unfulfilled<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Methods(methods) => write!(f, "its method is not {}", methods.join(", ")),
+            Self::Header(expected) => write!(f, "it has no header {expected}"),
+            Self::Query(expected) => write!(f, "it has no query {expected}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn methods(names: &[&str]) -> Conditions {
+        Conditions { methods: names.iter().map(|&name| name.to_owned()).collect(), ..Conditions::default() }
+    }
+
+    fn header(name: &str, value: Option<&str>) -> Conditions {
+        let expected = Expected { name: name.to_owned(), value: value.map(str::to_owned) };
+        Conditions { headers: vec![expected], ..Conditions::default() }
+    }
+
+    #[test]
+    fn what_is_compared_with_a_query_is_decoded() {
+        for (encoded, text) in
+            [("a", "a"), ("", ""), ("%61+b%2B", "a b+"), ("caf%C3%a9", "café"), ("%6", "%6")]
+        {
+            assert!(decodes_to(encoded, text), "{encoded}");
+        }
+        for (encoded, text) in [("a", "b"), ("a", "ab"), ("ab", "a"), ("%zz", "z"), ("A", "a")] {
+            assert!(!decodes_to(encoded, text), "{encoded}");
+        }
+    }
+
+    #[test]
+    fn conditions_include_those_that_ask_for_more() {
+        let any = Conditions::default();
+        assert!(any.include(&methods(&["GET"])) && !methods(&["GET"]).include(&any));
+        assert!(methods(&["POST", "GET"]).include(&methods(&["HEAD", "GET"])));
+        assert!(!methods(&["HEAD"]).include(&methods(&["GET"])));
+        assert!(header("A", None).include(&header("a", Some("1"))));
+        assert!(header("A", Some("1")).include(&header("a", Some("1"))));
+        assert!(!header("A", Some("1")).include(&header("a", None)));
+        assert!(!header("A", Some("1")).include(&header("a", Some("2"))));
+        assert!(!header("A", None).include(&methods(&["GET"])));
+    }
+}

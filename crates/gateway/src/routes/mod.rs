@@ -1,0 +1,274 @@
+//! Routes: which handler answers which request.
+//!
+//! A request is for the first route, in this order, that it fits:
+//!
+//! 1. by its host: a route for exactly this host, then those for hosts below another (`*.example.com`), the longest
+//!    first, then those for any host;
+//! 2. by its path: exactly this path, then a pattern (`/users/{id}`), then the longest prefix;
+//! 3. by the number of further conditions (one for methods, one for each header and query parameter): the more, the
+//!    earlier;
+//! 4. as they were given.
+//!
+//! A route that fits host and path but not its conditions is passed over, and the next is tried. Nothing is allocated,
+//! and no time is spent on routes of other paths.
+
+mod matching;
+mod conditions;
+mod pattern;
+mod table;
+mod live;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use thruway_message::{RequestHead, RequestTarget};
+use thruway_server::{Answer, Handler, Request, Response, StatusCode};
+
+pub use conditions::{Conditions, Expected, Unfulfilled};
+pub use live::LiveRoutes;
+pub use matching::{HostMatch, InvalidHost, PathMatch, RouteMatch};
+pub use pattern::{InvalidPattern, PathPattern};
+
+use matching::{HOST_BYTES_MAX, comparable, prefix_of};
+use pattern::PatternTree;
+use table::Table;
+
+/// Routes and their handlers. What no route is for is answered 404; 405 with `Allow` if only the method does not fit.
+///
+/// A handler of a prefix sees in [`Request::mounted_path`] what comes after it.
+pub struct Routes {
+    entries: Vec<Entry>,
+    sites: Sites,
+    /// The handler of the only route, if that is for everything.
+    only: Option<Arc<dyn Handler>>,
+}
+
+struct Entry {
+    conditions: Conditions,
+    /// How many octets of the path are not the handler's concern.
+    mount_prefix: usize,
+    handler: Arc<dyn Handler>,
+}
+
+/// The paths of all hosts.
+#[derive(Default)]
+struct Sites {
+    exact: Table<Paths>,
+    below: Table<Paths>,
+    any: Paths,
+}
+
+/// The routes of one host by their paths. Those of the same path stand in the order in which they come.
+#[derive(Default)]
+struct Paths {
+    exact: Table<Vec<usize>>,
+    patterns: PatternTree,
+    prefixes: Table<Vec<usize>>,
+}
+
+/// A route that is never reached. Both are counted from 0, as they were given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unreachable {
+    /// The route.
+    pub route: usize,
+    /// The one that takes all its requests.
+    pub taken_by: usize,
+}
+
+/// A route for the host and the path of a request, and what of its conditions the request does not fulfil.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Candidate<'r> {
+    /// The route, counted from 0, as it was given.
+    pub route: usize,
+    /// `None` if it fits.
+    pub unfulfilled: Option<Unfulfilled<'r>>,
+}
+
+impl Routes {
+    /// The routes in `given`.
+    ///
+    /// # Errors
+    /// All that are never reached.
+    pub fn new(given: Vec<(RouteMatch, Arc<dyn Handler>)>) -> Result<Self, Vec<Unreachable>> {
+        let mut order: Vec<usize> = (0..given.len()).collect();
+        // The sort is stable: what is equal stays as it was given.
+        order.sort_by_key(|place| Reverse(given[*place].0.conditions.count()));
+        let mut sites = Sites::default();
+        let mut unreachable = Vec::new();
+        for route in order {
+            let RouteMatch { host, path, conditions } = &given[route].0;
+            let earlier = sites.paths_of(host).entry(path);
+            match earlier.iter().find(|&&place| given[place].0.conditions.include(conditions)) {
+                Some(&taken_by) => unreachable.push(Unreachable { route, taken_by }),
+                None => earlier.push(route),
+            }
+        }
+        if !unreachable.is_empty() {
+            unreachable.sort_by_key(|unreachable| unreachable.route);
+            return Err(unreachable);
+        }
+        let only = match &given[..] {
+            [(route, handler)] if route.is_for_everything() => Some(handler.clone()),
+            _ => None,
+        };
+        let entries = given.into_iter().map(|(route, handler)| Entry::new(route, handler)).collect();
+        Ok(Self { entries, sites, only })
+    }
+
+    /// The route for a request with this head, counted from 0, as it was given.
+    pub fn find(&self, head: &RequestHead<'_>) -> Option<usize> {
+        let found =
+            self.sites.try_each(head, &mut |place| match self.entries[place].conditions.unfulfilled(head) {
+                None => ControlFlow::Break(place),
+                Some(_) => ControlFlow::Continue(()),
+            });
+        found.break_value()
+    }
+
+    /// All routes for the host and the path of this head, in the order in which they are tried.
+    pub fn candidates(&self, head: &RequestHead<'_>) -> Vec<Candidate<'_>> {
+        let mut candidates = Vec::new();
+        let _ = self.sites.try_each(head, &mut |route| {
+            let unfulfilled = self.entries[route].conditions.unfulfilled(head);
+            candidates.push(Candidate { route, unfulfilled });
+            ControlFlow::<()>::Continue(())
+        });
+        candidates
+    }
+
+    /// The answer to a request with this head, which no route is for.
+    #[cold]
+    pub fn refuse(&self, head: &RequestHead<'_>) -> Response {
+        let candidates = self.candidates(head).into_iter();
+        let methods = candidates.filter_map(|candidate| match candidate.unfulfilled? {
+            Unfulfilled::Methods(names) => Some(names.iter().map(String::as_str)),
+            Unfulfilled::Header(_) | Unfulfilled::Query(_) => None,
+        });
+        let mut methods: BTreeSet<&str> = methods.flatten().collect();
+        if methods.is_empty() {
+            return Response::text("nothing is here\n").with_status(StatusCode::NOT_FOUND);
+        }
+        if methods.contains("GET") {
+            methods.insert("HEAD");
+        }
+        let methods: Vec<&str> = methods.into_iter().collect();
+        Response::new(StatusCode::METHOD_NOT_ALLOWED).with_field("Allow", methods.join(", "))
+    }
+}
+
+impl Entry {
+    fn new(route: RouteMatch, handler: Arc<dyn Handler>) -> Self {
+        let mount_prefix = match &route.path {
+            PathMatch::Prefix(path) => prefix_of(path).len(),
+            PathMatch::Exact(_) | PathMatch::Pattern(_) => 0,
+        };
+        Self { conditions: route.conditions, mount_prefix, handler }
+    }
+}
+
+impl Handler for Routes {
+    #[inline]
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        match request.target() {
+            RequestTarget::Origin(_) | RequestTarget::Absolute(_) => {}
+            // Neither the server as a whole nor the host of a tunnel is a place in here.
+            RequestTarget::Asterisk => {
+                return Answer::Now(
+                    Response::new(StatusCode::NO_CONTENT).with_field("Allow", ALLOW_ANYWHERE),
+                );
+            }
+            RequestTarget::Authority(_) => {
+                let response = Response::new(StatusCode::METHOD_NOT_ALLOWED);
+                return Answer::Now(response.with_field("Allow", ALLOW_ANYWHERE));
+            }
+        }
+        if let Some(handler) = &self.only {
+            return handler.handle(request);
+        }
+        match self.find(request.head()) {
+            Some(place) => {
+                let entry = &self.entries[place];
+                request.mount_below(entry.mount_prefix);
+                entry.handler.handle(request)
+            }
+            None => Answer::Now(self.refuse(request.head())),
+        }
+    }
+}
+
+impl Sites {
+    /// The paths of `host`, made if there are none.
+    fn paths_of(&mut self, host: &HostMatch) -> &mut Paths {
+        match host {
+            HostMatch::Any => &mut self.any,
+            HostMatch::Below(host) => self.below.entry(host.as_bytes()),
+            HostMatch::Exact(host) => self.exact.entry(host.as_bytes()),
+        }
+    }
+
+    /// Shows `visit` the routes for the host and the path of `head`, in order, until it breaks off.
+    #[inline]
+    fn try_each<B>(
+        &self,
+        head: &RequestHead<'_>,
+        visit: &mut impl FnMut(usize) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let path = match head.target {
+            RequestTarget::Origin(origin) => origin.path_octets(),
+            target => target.path().as_bytes(),
+        };
+        if !(self.exact.is_empty() && self.below.is_empty()) {
+            self.try_each_of_host(head, path, visit)?;
+        }
+        self.any.try_each(path, visit)
+    }
+
+    fn try_each_of_host<B>(
+        &self,
+        head: &RequestHead<'_>,
+        path: &[u8],
+        visit: &mut impl FnMut(usize) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let mut buffer = [0; HOST_BYTES_MAX];
+        let Some(authority) = head.authority() else { return ControlFlow::Continue(()) };
+        let Some(host) = comparable(authority.host(), &mut buffer) else { return ControlFlow::Continue(()) };
+        if let Some(paths) = self.exact.get(host) {
+            paths.try_each(path, visit)?;
+        }
+        self.below.ends_of(host).try_for_each(|paths| paths.try_each(path, visit))
+    }
+}
+
+impl Paths {
+    /// The routes of `path`, made if there are none.
+    fn entry(&mut self, path: &PathMatch) -> &mut Vec<usize> {
+        match path {
+            PathMatch::Exact(path) => self.exact.entry(path.as_bytes()),
+            PathMatch::Pattern(pattern) => self.patterns.entry(pattern),
+            PathMatch::Prefix(path) => self.prefixes.entry(prefix_of(path).as_bytes()),
+        }
+    }
+
+    #[inline]
+    fn try_each<B>(&self, path: &[u8], visit: &mut impl FnMut(usize) -> ControlFlow<B>) -> ControlFlow<B> {
+        if let Some(places) = self.exact.get(path) {
+            places.iter().try_for_each(|place| visit(*place))?;
+        }
+        self.patterns.try_each(path, visit)?;
+        self.prefixes.starts_of(path).flatten().try_for_each(|place| visit(*place))
+    }
+}
+
+impl fmt::Debug for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Routes").field("routes", &self.entries.len()).finish_non_exhaustive()
+    }
+}
+
+/// `OPTIONS *` asks what the server as a whole can do (RFC 9110 §9.3.7).
+const ALLOW_ANYWHERE: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

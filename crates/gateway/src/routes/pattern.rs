@@ -1,0 +1,295 @@
+//! Paths with parameters: `/users/{id}/posts`.
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use super::table::Table;
+
+/// A path of which some segments may be anything: `/users/{id}`, `/files/{name}.json`, or, for all that follows,
+/// `/static/{*rest}`. A parameter stands for at least one octet.
+#[derive(Clone, Debug)]
+pub struct PathPattern {
+    text: String,
+    segments: Vec<Segment>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Segment {
+    Fixed(String),
+    Parameter(Affixes),
+    /// All that follows.
+    Rest,
+}
+
+/// What stands before and after a parameter in its segment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Affixes {
+    before: String,
+    after: String,
+}
+
+/// Why a text is no pattern.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum InvalidPattern {
+    /// `{` and `}` do not match.
+    Braces,
+    /// A parameter has no name.
+    NoName,
+    /// There is no parameter.
+    NoParameter,
+    /// It does not begin with `/`.
+    NoSlash,
+    /// `{*name}` is not the last segment.
+    RestNotLast,
+    /// A segment has two parameters: what belongs to which could not be told.
+    TwoParameters,
+}
+
+impl PathPattern {
+    /// The pattern written as `text`.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub fn parse(text: &str) -> Result<Self, InvalidPattern> {
+        let path = text.strip_prefix('/').ok_or(InvalidPattern::NoSlash)?;
+        let segments: Vec<Segment> = path.split('/').map(Segment::parse).collect::<Result<_, _>>()?;
+        if segments.iter().rev().skip(1).any(|segment| *segment == Segment::Rest) {
+            return Err(InvalidPattern::RestNotLast);
+        }
+        if segments.iter().all(|segment| matches!(segment, Segment::Fixed(_))) {
+            return Err(InvalidPattern::NoParameter);
+        }
+        Ok(Self { text: text.to_owned(), segments })
+    }
+
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// What parameters are called makes no difference.
+impl PartialEq for PathPattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.segments == other.segments
+    }
+}
+
+impl Eq for PathPattern {}
+
+impl Segment {
+    fn parse(text: &str) -> Result<Self, InvalidPattern> {
+        let Some((before, rest)) = text.split_once('{') else {
+            return if text.contains('}') {
+                Err(InvalidPattern::Braces)
+            } else {
+                Ok(Self::Fixed(text.into()))
+            };
+        };
+        let (name, after) = rest.split_once('}').ok_or(InvalidPattern::Braces)?;
+        if after.contains('{') {
+            return Err(InvalidPattern::TwoParameters);
+        }
+        if [before, name, after].iter().any(|part| part.contains(['{', '}'])) {
+            return Err(InvalidPattern::Braces);
+        }
+        match name.strip_prefix('*') {
+            _ if matches!(name, "" | "*") => Err(InvalidPattern::NoName),
+            Some(_) if before.is_empty() && after.is_empty() => Ok(Self::Rest),
+            Some(_) => Err(InvalidPattern::RestNotLast),
+            None => Ok(Self::Parameter(Affixes { before: before.into(), after: after.into() })),
+        }
+    }
+}
+
+impl Affixes {
+    fn fit(&self, segment: &[u8]) -> bool {
+        // To compare nothing is not for free: see `table::position`.
+        segment.len() > self.len()
+            && (self.before.is_empty() || segment.starts_with(self.before.as_bytes()))
+            && (self.after.is_empty() || segment.ends_with(self.after.as_bytes()))
+    }
+
+    const fn len(&self) -> usize {
+        self.before.len() + self.after.len()
+    }
+}
+
+/// Patterns as a tree of their segments: however many there are, a path is looked up along its own segments only.
+///
+/// What comes first is decided at the first segment in which two patterns differ: a fixed segment before a parameter,
+/// more octets around a parameter before fewer, a parameter before all that follows.
+#[derive(Debug, Default)]
+pub(super) struct PatternTree {
+    /// The routes of the pattern that ends here.
+    routes: Vec<usize>,
+    fixed: Table<Self>,
+    /// Those with the most octets around them first.
+    parameters: Vec<(Affixes, Self)>,
+    /// The routes of the pattern that ends here with all that follows.
+    rest: Vec<usize>,
+}
+
+impl PatternTree {
+    /// The routes of `pattern`, in the order in which they come.
+    pub(super) fn entry(&mut self, pattern: &PathPattern) -> &mut Vec<usize> {
+        let mut node = self;
+        for segment in &pattern.segments {
+            node = match segment {
+                Segment::Fixed(text) => node.fixed.entry(text.as_bytes()),
+                Segment::Parameter(affixes) => node.parameter(affixes),
+                // It is the last.
+                Segment::Rest => return &mut node.rest,
+            };
+        }
+        &mut node.routes
+    }
+
+    fn parameter(&mut self, affixes: &Affixes) -> &mut Self {
+        let known = self.parameters.iter().position(|(other, _)| other == affixes);
+        let place = known.unwrap_or_else(|| {
+            let place = self.parameters.partition_point(|(other, _)| other.len() >= affixes.len());
+            self.parameters.insert(place, (affixes.clone(), Self::default()));
+            place
+        });
+        &mut self.parameters[place].1
+    }
+
+    /// Shows `visit` the routes whose patterns fit `path`, the most specific first, until it breaks off.
+    pub(super) fn try_each<B>(
+        &self,
+        path: &[u8],
+        visit: &mut impl FnMut(usize) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        match path {
+            [b'/', segments @ ..] if !self.is_empty() => self.try_segments(Some(segments), visit),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.fixed.is_empty() && self.parameters.is_empty() && self.rest.is_empty()
+    }
+
+    fn try_segments<B>(
+        &self,
+        segments: Option<&[u8]>,
+        visit: &mut impl FnMut(usize) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let Some(segments) = segments else {
+            return self.routes.iter().try_for_each(|route| visit(*route));
+        };
+        // Segments are too short for `memchr` to be worth its call.
+        let end = segments.iter().position(|octet| *octet == b'/');
+        let segment = &segments[..end.unwrap_or(segments.len())];
+        let following = end.map(|end| &segments[end + 1..]);
+        if let Some(node) = self.fixed.get(segment) {
+            node.try_segments(following, visit)?;
+        }
+        for (affixes, node) in &self.parameters {
+            if affixes.fit(segment) {
+                node.try_segments(following, visit)?;
+            }
+        }
+        if segments.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        self.rest.iter().try_for_each(|route| visit(*route))
+    }
+}
+
+impl fmt::Display for InvalidPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Braces => "a parameter stands in braces: `{name}`",
+            Self::NoName => "a parameter has a name: `{name}`, or `{*name}` for all that follows",
+            Self::NoParameter => "a pattern has a parameter: `{name}`",
+            Self::NoSlash => "a pattern begins with `/`",
+            Self::RestNotLast => "`{*name}` stands for all that follows: it is the whole of the last segment",
+            Self::TwoParameters => "there is at most one parameter between two slashes",
+        })
+    }
+}
+
+impl std::error::Error for InvalidPattern {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(patterns: &[&str], path: &str) -> Vec<String> {
+        let mut tree = PatternTree::default();
+        for (route, pattern) in patterns.iter().enumerate() {
+            tree.entry(&PathPattern::parse(pattern).unwrap()).push(route);
+        }
+        let mut found = Vec::new();
+        let _ = tree.try_each(path.as_bytes(), &mut |route| {
+            found.push(patterns[route].to_owned());
+            ControlFlow::<()>::Continue(())
+        });
+        found
+    }
+
+    #[test]
+    fn a_parameter_stands_for_one_segment_that_is_not_empty() {
+        let patterns = ["/users/{id}", "/users/{id}/posts/{post}"];
+        assert_eq!(found(&patterns, "/users/5"), ["/users/{id}"]);
+        assert_eq!(found(&patterns, "/users/5/posts/6"), ["/users/{id}/posts/{post}"]);
+        for path in ["/users", "/users/", "/users/5/", "/users/5/posts", "/users/5/posts/", "/", "", "*"] {
+            assert!(found(&patterns, path).is_empty(), "{path}");
+        }
+    }
+
+    #[test]
+    fn all_that_fit_are_found_the_most_specific_first() {
+        let patterns = [
+            "/{*all}",
+            "/{kind}/{id}",
+            "/users/{*rest}",
+            "/users/{id}",
+            "/users/v{id}.json",
+            "/users/{id}.json",
+        ];
+        let expected = [
+            "/users/v{id}.json",
+            "/users/{id}.json",
+            "/users/{id}",
+            "/users/{*rest}",
+            "/{kind}/{id}",
+            "/{*all}",
+        ];
+        assert_eq!(found(&patterns, "/users/v1.json"), expected);
+        assert_eq!(found(&patterns, "/users/.json"), expected[2..]);
+        assert_eq!(found(&patterns, "/users/a/b"), ["/users/{*rest}", "/{*all}"]);
+        assert_eq!(found(&patterns, "/users/"), ["/{*all}"]);
+        assert!(found(&patterns, "/").is_empty());
+    }
+
+    #[test]
+    fn the_names_of_parameters_make_no_difference() {
+        let pattern = |text| PathPattern::parse(text).unwrap();
+        assert_eq!(pattern("/a/{b}"), pattern("/a/{c}"));
+        assert_ne!(pattern("/a/{b}"), pattern("/a/{*b}"));
+        assert_ne!(pattern("/a/{b}"), pattern("/a/x{b}"));
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused() {
+        for (text, error) in [
+            ("a/{b}", InvalidPattern::NoSlash),
+            ("/a", InvalidPattern::NoParameter),
+            ("/{}", InvalidPattern::NoName),
+            ("/{*}", InvalidPattern::NoName),
+            ("/{a", InvalidPattern::Braces),
+            ("/a}", InvalidPattern::Braces),
+            ("/a}{b}", InvalidPattern::Braces),
+            ("/{{a}", InvalidPattern::Braces),
+            ("/{a}{b}", InvalidPattern::TwoParameters),
+            ("/{*a}/b", InvalidPattern::RestNotLast),
+            ("/x{*a}", InvalidPattern::RestNotLast),
+        ] {
+            assert_eq!(PathPattern::parse(text), Err(error), "{text}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Which route takes which request.
+
+use thruway_http1::{HeadIndex, Limits, ServerConnection};
+use thruway_server::IntoHandler;
+use thruway_testkit::scene::Scene;
+
+use super::*;
+
+/// A route at `HOST/PATH`, either of which may be missing; the path is exact with a final `$`, a pattern with braces.
+fn at(place: &str) -> RouteMatch {
+    let (host, path) = place.split_at(place.find('/').unwrap());
+    let path = match path.strip_suffix('$') {
+        Some(path) => PathMatch::Exact(path.to_owned()),
+        None if path.contains('{') => PathMatch::Pattern(PathPattern::parse(path).unwrap()),
+        None => PathMatch::Prefix(path.to_owned()),
+    };
+    let host = if host.is_empty() { HostMatch::Any } else { HostMatch::parse(host).unwrap() };
+    RouteMatch { host, ..RouteMatch::at(path) }
+}
+
+impl RouteMatch {
+    fn methods(mut self, names: &[&str]) -> Self {
+        self.conditions.methods = names.iter().map(|&name| name.to_owned()).collect();
+        self
+    }
+
+    fn header(mut self, name: &str, value: Option<&str>) -> Self {
+        let value = value.map(str::to_owned);
+        self.conditions.headers.push(Expected { name: name.to_owned(), value });
+        self
+    }
+
+    fn query(mut self, name: &str, value: Option<&str>) -> Self {
+        let value = value.map(str::to_owned);
+        self.conditions.query.push(Expected { name: name.to_owned(), value });
+        self
+    }
+}
+
+fn try_routes(given: &[RouteMatch]) -> Result<Routes, Vec<Unreachable>> {
+    let answer = |place: usize| {
+        (move |request: &Request| format!("{place} {}", request.mounted_path())).into_handler()
+    };
+    Routes::new(given.iter().cloned().enumerate().map(|(place, route)| (route, answer(place))).collect())
+}
+
+fn routes(given: &[RouteMatch]) -> Routes {
+    try_routes(given).unwrap()
+}
+
+/// Calls `read` with the head of a request: a line without version, and field lines each ended by CRLF.
+fn with_head<R>(line: &str, fields: &str, read: impl FnOnce(&RequestHead<'_>) -> R) -> R {
+    let octets = format!("{line} HTTP/1.1\r\n{fields}\r\n");
+    let mut index = HeadIndex::with_capacity(8);
+    let mut connection = ServerConnection::new(Limits::default());
+    let (event, used) = connection.handle_input(octets.as_bytes(), &mut index).unwrap();
+    assert!(event.is_some());
+    read(&index.request_head(&octets.as_bytes()[..used]))
+}
+
+fn find(routes: &Routes, line: &str, fields: &str) -> Option<usize> {
+    with_head(line, fields, |head| routes.find(head))
+}
+
+fn find_at(routes: &Routes, host: &str, path: &str) -> Option<usize> {
+    find(routes, &format!("GET {path}"), &format!("Host: {host}\r\n"))
+}
+
+#[test]
+fn an_exact_host_comes_before_the_longest_wildcard_and_that_before_none() {
+    let routes = routes(&[
+        at("/"),
+        at("*.example.com/"),
+        at("*.b.example.com/"),
+        at("a.b.example.com/"),
+        at("/exact$"),
+    ]);
+    for (host, route) in [
+        ("a.b.example.com", 3),
+        ("A.B.Example.COM.", 3),
+        ("a.b.example.com:8080", 3),
+        ("x.b.example.com", 2),
+        ("b.example.com", 1),
+        ("y.x.example.com", 1),
+        ("example.com", 0),
+        ("notexample.com", 0),
+        ("", 0),
+    ] {
+        assert_eq!(find_at(&routes, host, "/a"), Some(route), "{host}");
+    }
+    // The host decides before the path.
+    assert_eq!(find_at(&routes, "b.example.com", "/exact"), Some(1));
+    assert_eq!(find_at(&routes, "[::1]", "/exact"), Some(4));
+    assert_eq!(find_at(&routes, &"a.".repeat(200), "/"), Some(0));
+}
+
+#[test]
+fn the_host_of_an_absolute_target_comes_before_the_field() {
+    let routes = routes(&[at("/"), at("example.com/")]);
+    assert_eq!(find(&routes, "GET http://example.com/", "Host: other\r\n"), Some(1));
+    assert_eq!(find(&routes, "GET http://other", "Host: other\r\n"), Some(0));
+}
+
+#[test]
+fn an_exact_path_comes_before_a_pattern_and_that_before_the_longest_prefix() {
+    let routes = routes(&[at("/"), at("/a/"), at("/a/b/c"), at("/a/{x}"), at("/a/b$"), at("/a/b/{*rest}")]);
+    for (path, route) in [
+        ("/", 0),
+        ("/ab", 0),
+        ("/a", 1),
+        ("/a/", 1),
+        ("/a/x", 3),
+        ("/a/b", 4),
+        ("/a/b?c", 4),
+        ("/a/b/", 1),
+        ("/a/b/c", 5),
+        ("/a/x/c", 1),
+    ] {
+        assert_eq!(find_at(&routes, "h", path), Some(route), "{path}");
+    }
+}
+
+#[test]
+fn more_conditions_come_first_and_then_the_order() {
+    let routes = routes(&[
+        at("/"),
+        at("/").methods(&["POST"]),
+        at("/").header("X-Canary", Some("1")).methods(&["GET"]),
+        at("/").header("x-canary", None),
+        at("/").query("v", Some("2 b")),
+    ]);
+    let canary = |value| format!("Host: h\r\nX-CANARY: {value}\r\n");
+    assert_eq!(find(&routes, "GET /", &canary("1")), Some(2));
+    assert_eq!(find(&routes, "HEAD /", &canary("1")), Some(2));
+    assert_eq!(find(&routes, "POST /", &canary("1")), Some(1));
+    assert_eq!(find(&routes, "GET /", &canary("2")), Some(3));
+    assert_eq!(find(&routes, "GET /?v=2+b", &canary("2")), Some(3));
+    assert_eq!(find(&routes, "GET /?a&v=2%20b", "Host: h\r\n"), Some(4));
+    assert_eq!(find(&routes, "GET /?v=2+b+c", "Host: h\r\n"), Some(0));
+    assert_eq!(find(&routes, "PUT /", "Host: h\r\n"), Some(0));
+}
+
+#[test]
+fn a_route_whose_conditions_do_not_fit_is_passed_over() {
+    let routes = routes(&[
+        at("/users/{id}").methods(&["GET"]),
+        at("/{kind}/{id}").methods(&["PUT"]),
+        at("/users").methods(&["DELETE"]),
+        at("example.com/users/{id}").header("A", None),
+    ]);
+    let find = |method: &str, host: &str| find(&routes, &format!("{method} /users/1"), host);
+    assert_eq!(find("GET", "Host: example.com\r\n"), Some(0));
+    assert_eq!(find("GET", "Host: example.com\r\nA: b\r\n"), Some(3));
+    assert_eq!(find("PUT", "Host: example.com\r\n"), Some(1));
+    assert_eq!(find("DELETE", "Host: example.com\r\n"), Some(2));
+    assert_eq!(find("POST", "Host: example.com\r\n"), None);
+}
+
+#[test]
+fn candidates_stand_in_the_order_in_which_they_are_tried() {
+    let routes =
+        routes(&[at("/"), at("/a").methods(&["POST"]), at("h/{x}").query("q", None), at("/b"), at("h/a$")]);
+    let candidates = with_head("GET /a", "Host: h\r\n", |head| {
+        let candidates = routes.candidates(head).into_iter();
+        candidates
+            .map(|one| (one.route, one.unfulfilled.map(|reason| reason.to_string())))
+            .collect::<Vec<_>>()
+    });
+    let reason = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        candidates,
+        [(4, None), (2, reason("it has no query q")), (1, reason("its method is not POST")), (0, None)]
+    );
+}
+
+#[test]
+fn a_route_that_is_never_reached_is_refused() {
+    let unreachable = |given: &[RouteMatch]| {
+        let found = try_routes(given).err().unwrap_or_default();
+        found.into_iter().map(|one| (one.route, one.taken_by)).collect::<Vec<_>>()
+    };
+    assert_eq!(unreachable(&[at("/a"), at("/b"), at("/a/")]), [(2, 0)]);
+    assert_eq!(unreachable(&[at("H/a"), at("h/a")]), [(1, 0)]);
+    assert_eq!(unreachable(&[at("/{a}"), at("/{b}"), at("/{c}")]), [(1, 0), (2, 0)]);
+    let get = at("/").methods(&["GET"]);
+    assert_eq!(unreachable(&[get.clone(), at("/").methods(&["HEAD"])]), [(1, 0)]);
+    assert_eq!(unreachable(&[at("/").methods(&["HEAD"]), get.clone()]), []);
+    assert_eq!(unreachable(&[at("/").header("A", None), at("/").header("a", Some("1"))]), [(1, 0)]);
+    assert_eq!(unreachable(&[at("/").header("A", Some("1")), at("/").header("a", None)]), []);
+    assert_eq!(unreachable(&[at("/"), get, at("h/"), at("/$"), at("/{*a}"), at("*.h/")]), []);
+}
+
+fn ask(scene: &Scene, line: &str) -> String {
+    let mut client = scene.connect();
+    client.send(format!("{line} HTTP/1.1\r\nHost: h\r\n\r\n"));
+    client.received()
+}
+
+#[test]
+fn handlers_of_prefixes_see_what_comes_after_them() {
+    let scene = Scene::new(routes(&[at("/"), at("/a/"), at("/b/c$"), at("/p/{x}")]));
+    for (path, expected) in [
+        ("/x", "0 /x"),
+        ("/a", "1 /"),
+        ("/a/", "1 /"),
+        ("/a/b?c", "1 /b"),
+        ("/b/c", "2 /b/c"),
+        ("/p/q", "3 /p/q"),
+    ] {
+        let response = ask(&scene, &format!("GET {path}"));
+        assert!(response.ends_with(&format!("\r\n\r\n{expected}")), "{path}: {response}");
+    }
+}
+
+#[test]
+fn what_no_route_is_for_is_not_found_unless_only_the_method_does_not_fit() {
+    let given = [at("/a").methods(&["GET"]), at("/{x}").methods(&["PUT", "GET"]), at("/b").header("A", None)];
+    let scene = Scene::new(routes(&given));
+    assert!(ask(&scene, "GET /").starts_with("HTTP/1.1 404 "));
+    assert!(ask(&scene, "GET /b/c").starts_with("HTTP/1.1 404 "));
+    let refused = ask(&scene, "DELETE /a");
+    assert!(
+        refused.starts_with("HTTP/1.1 405 ") && refused.contains("\r\nAllow: GET, HEAD, PUT\r\n"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn neither_the_server_as_a_whole_nor_a_tunnel_is_anybodys() {
+    for given in [&[at("/")][..], &[at("/"), at("/a")]] {
+        let scene = Scene::new(routes(given));
+        assert!(ask(&scene, "OPTIONS *").starts_with("HTTP/1.1 204 "));
+        assert!(ask(&scene, "CONNECT h:443").starts_with("HTTP/1.1 405 "));
+        assert!(ask(&scene, "GET /b").ends_with("\r\n\r\n0 /b"));
+    }
+}

@@ -1,0 +1,83 @@
+//! What finding a route costs the heap: nothing.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+use thruway_gateway::{Expected, HostMatch, PathMatch, PathPattern, RouteMatch, Routes};
+use thruway_http1::{HeadIndex, Limits, ServerConnection};
+use thruway_server::{Handler, IntoHandler};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The system's allocator, with a count of what each thread has asked of it.
+struct Counting;
+
+thread_local! {
+    /// Has no destructor and needs no initialisation, so that it can be counted at any time in a thread's life.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[expect(unsafe_code, reason = "an allocator cannot be written without; this one passes everything on")]
+// SAFETY: all memory is that of `System`, which is given exactly the arguments of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promises are those of `System`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: `block` came from `System`.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+fn route(host: HostMatch, path: PathMatch) -> (RouteMatch, Arc<dyn Handler>) {
+    (RouteMatch { host, ..RouteMatch::at(path) }, (|| "").into_handler())
+}
+
+fn routes() -> Routes {
+    let expected =
+        |name: &str, value: &str| Expected { name: name.to_owned(), value: Some(value.to_owned()) };
+    let exact = |path: &str| PathMatch::Exact(path.to_owned());
+    let prefix = |path: &str| PathMatch::Prefix(path.to_owned());
+    let pattern = PathPattern::parse("/users/{id}").unwrap();
+    let mut conditional = route(HostMatch::Any, PathMatch::Pattern(pattern));
+    conditional.0.conditions.methods = vec!["GET".to_owned()];
+    conditional.0.conditions.headers = vec![expected("x-canary", "yes")];
+    conditional.0.conditions.query = vec![expected("name", "a b")];
+    Routes::new(vec![
+        route(HostMatch::Any, prefix("/")),
+        conditional,
+        route(HostMatch::parse("*.Example.com").unwrap(), exact("/exact")),
+        route(HostMatch::parse("www.example.com").unwrap(), prefix("/static")),
+    ])
+    .unwrap()
+}
+
+#[test]
+fn to_find_a_route_allocates_nothing() {
+    let routes = routes();
+    for (target, host, route) in [
+        ("/users/5?name=a%20b", "any", 1),
+        ("/users/5?name=b", "any", 0),
+        ("/exact", "API.example.com:8080", 2),
+        ("/static/a/b", "www.example.com", 3),
+        ("/other", "www.example.com", 0),
+    ] {
+        let octets = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nX-Canary: yes\r\n\r\n");
+        let mut index = HeadIndex::with_capacity(4);
+        let mut connection = ServerConnection::new(Limits::default());
+        assert!(connection.handle_input(octets.as_bytes(), &mut index).unwrap().0.is_some());
+        let head = index.request_head(octets.as_bytes());
+        let before = ALLOCATIONS.get();
+        let found = routes.find(&head);
+        assert_eq!(ALLOCATIONS.get() - before, 0, "{target}");
+        assert_eq!(found, Some(route), "{target}");
+    }
+    let before = ALLOCATIONS.get();
+    drop(String::from("counted"));
+    assert_eq!(ALLOCATIONS.get() - before, 1, "allocations are counted at all");
+}
