@@ -1,7 +1,10 @@
 //! The example is true: it names every key, and the defaults it shows are those of the server.
 
+mod upstreams;
+
 use super::failure::Source;
 use super::*;
+
 use thruway_gateway::ServerConfig;
 
 const EXAMPLE: &str = include_str!("../../examples/serve.toml");
