@@ -1,7 +1,10 @@
 //! The examples are true: one names every key, the defaults it shows are those of the server, and the schema fits both.
 
+mod upstreams;
+
 use super::failure::Source;
 use super::*;
+
 use thruway_gateway::ServerConfig;
 
 const EXAMPLE: &str = include_str!("../../examples/serve.toml");

@@ -45,9 +45,9 @@ impl Relay {
         }
     }
 
-    /// The upstream's connection, when the response has made it a tunnel.
-    pub(super) fn into_exchange(self) -> Option<Exchange> {
-        self.exchange
+    /// The upstream's connection, when the response has made it a tunnel, and what counts it.
+    pub(super) fn into_exchange(self) -> (Option<Exchange>, Lease) {
+        (self.exchange, self.lease)
     }
 
     /// The response, as soon as its head is there; with all of its content, if that came along.

@@ -13,7 +13,8 @@ use super::relay::Relay;
 
 /// The answer that makes the client's connection a tunnel to the upstream's.
 pub(super) fn open(response: Response, relay: Relay) -> Response {
-    let Some(tunnel) = relay.into_exchange().and_then(Exchange::into_tunnel) else {
+    let (exchange, lease) = relay.into_exchange();
+    let Some(tunnel) = exchange.and_then(Exchange::into_tunnel) else {
         return Response::new(StatusCode::BAD_GATEWAY);
     };
     let mut upstream = Upstream { early: tunnel.early, early_used: 0, transport: tunnel.transport };
@@ -22,6 +23,8 @@ pub(super) fn open(response: Response, relay: Relay) -> Response {
         if let Err(error) = copy_bidirectional(&mut client, &mut upstream).await {
             tracing::debug!(%error, "a tunnel has ended");
         }
+        // The server has had to do with it until now.
+        drop(lease);
     })
 }
 

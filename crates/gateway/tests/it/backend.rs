@@ -39,6 +39,8 @@ pub(crate) enum Behaviour {
     Holds,
     /// It reads, and that is all.
     SaysNothing,
+    /// It speaks another protocol from now on.
+    Upgrades,
 }
 
 impl Default for Behaviour {
@@ -148,6 +150,9 @@ impl Shared {
                     connection.write_all(head.as_bytes())?;
                 }
                 Behaviour::Closes => return connection.shutdown(Shutdown::Both),
+                Behaviour::Upgrades => {
+                    connection.write_all(b"HTTP/1.1 101 \r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")?;
+                }
                 Behaviour::Holds | Behaviour::SaysNothing => {}
             }
         }

@@ -56,9 +56,14 @@ impl Gateway {
 
     /// Sends a request, to be answered later.
     pub(crate) fn begin(&self, method: &str, lines: &str) -> Asked {
+        self.begin_with(method, &format!("Connection: close\r\n{lines}"))
+    }
+
+    /// The same, with all field lines but `Host`.
+    pub(crate) fn begin_with(&self, method: &str, lines: &str) -> Asked {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let request = format!("{method} / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{lines}\r\n");
+        let request = format!("{method} / HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         Asked(stream)
     }
@@ -71,6 +76,13 @@ impl Asked {
     /// The client goes, and does not only say that it has said all.
     pub(crate) fn break_off(self) {
         set_socket_linger(&self.0, Some(Duration::ZERO)).unwrap();
+    }
+
+    /// Waits for the first octets of the answer.
+    pub(crate) fn first(&mut self) -> String {
+        let mut octets = [0; 12];
+        self.0.read_exact(&mut octets).unwrap();
+        String::from_utf8(octets.to_vec()).unwrap()
     }
 
     pub(crate) fn end(mut self) -> Got {

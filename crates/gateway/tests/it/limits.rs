@@ -91,6 +91,19 @@ fn a_queue_without_length_lets_nobody_wait() {
 }
 
 #[test]
+fn a_tunnel_counts_as_long_as_it_is_open() {
+    let backend = Backend::start(Behaviour::Upgrades);
+    let queue = QueueConfig { length_max: 0, ..QueueConfig::default() };
+    let gateway = Gateway::start(UpstreamConfig { queue, ..config([&backend]) });
+    let mut tunnel = gateway.begin_with("GET", "Connection: upgrade\r\nUpgrade: x\r\n");
+    assert_eq!(tunnel.first(), "HTTP/1.1 101");
+    backend.now(Behaviour::named("one"));
+    assert_eq!(gateway.get().status, 503);
+    drop(tunnel);
+    until(|| gateway.get().status == 200);
+}
+
+#[test]
 fn a_budget_that_is_spent_leaves_requests_with_their_first_failure() {
     let absent = ["one", "two"].map(|name| Backend::absent(Behaviour::named(name)));
     let present = Backend::named("three");

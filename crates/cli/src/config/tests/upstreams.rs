@@ -1,0 +1,104 @@
+//! What is said about upstreams, and what is wrong with it.
+
+use std::time::Duration;
+
+use thruway_gateway::{Balance, CheckKind, HashBy, UpstreamConfig};
+
+use super::*;
+
+/// The upstream `a` with `keys`, or what is wrong.
+fn upstream(keys: &str) -> Result<UpstreamConfig, String> {
+    let rest = "[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\ndemo = true\n";
+    let config = resolved(&format!("{rest}[upstreams.a]\n{keys}\n"));
+    config.map(|mut config| config.upstreams.remove("a").unwrap()).map_err(|failure| failure.to_string())
+}
+
+fn with_servers(keys: &str) -> Result<UpstreamConfig, String> {
+    upstream(&format!("servers = [\"127.0.0.1:9001\"]\n{keys}"))
+}
+
+#[test]
+fn servers_are_addresses_or_tables() {
+    let config = upstream(
+        "server_requests_max = 9\nservers = [\"127.0.0.1:1\", \"unix:a.sock\", \
+         { address = \"backend.example:80\", weight = 3, backup = true, requests_max = 2 }]",
+    );
+    let servers: Vec<_> = config.unwrap().servers.into_iter().collect();
+    let said: Vec<_> = servers
+        .iter()
+        .map(|server| (server.address.to_string(), server.weight, server.is_backup, server.requests_max))
+        .collect();
+    let expected = [
+        ("127.0.0.1:1".to_owned(), 1, false, 9),
+        ("unix:a.sock".to_owned(), 1, false, 9),
+        ("backend.example:80".to_owned(), 3, true, 2),
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn a_balance_is_a_name_or_a_table() {
+    let balance = |keys: &str| with_servers(keys).unwrap().balance;
+    for (name, expected) in [
+        ("round_robin", Balance::RoundRobin),
+        ("least_connections", Balance::LeastConnections),
+        ("random_of_two", Balance::RandomOfTwo),
+        ("peak_ewma", Balance::PeakEwma),
+    ] {
+        assert_eq!(balance(&format!("balance = \"{name}\"")), expected);
+    }
+    for (name, by) in [
+        ("client_address", HashBy::ClientAddress),
+        ("path", HashBy::Path),
+        ("field:X-User", HashBy::Field("X-User".to_owned())),
+        ("cookie:user", HashBy::Cookie("user".to_owned())),
+    ] {
+        assert_eq!(balance(&format!("balance = {{ hash = \"{name}\" }}")), Balance::hash(by));
+    }
+    let bounded = balance("balance = { hash = \"path\", load_max_percent = 200 }");
+    assert_eq!(bounded, Balance::Hash { by: HashBy::Path, load_max_percent: 200 });
+}
+
+#[test]
+fn a_check_without_a_path_is_about_connections() {
+    let check = |keys: &str| with_servers(keys).unwrap().check.unwrap();
+    assert_eq!(check("check = {}").kind, CheckKind::Tcp);
+    let http = check("check = { path = \"/health?full\", interval = \"1s\", fall = 1 }");
+    assert_eq!(http.kind, CheckKind::http("/health?full"));
+    assert_eq!((http.interval, http.fall, http.rise), (Duration::from_secs(1), 1, 2));
+}
+
+#[test]
+fn what_is_wrong_is_shown_where_it_is() {
+    for (keys, message) in [
+        ("servers = []", "an upstream has at least one server"),
+        ("servers = [\"a\"]", "`a` is not the address of a server"),
+        ("servers = [1]", "invalid type: integer `1`, expected an address or a table with an `address`"),
+        ("servers = [{ weight = 1 }]", "missing field `address`"),
+        ("servers = [{ address = \"a:1\", weight = 257 }]", "the value must be from 0 to 256"),
+        ("servers = [{ address = \"a:1\", wait = 1 }]", "unknown key `wait`"),
+    ] {
+        let failure = upstream(keys).unwrap_err();
+        let is_there = [6, 7].iter().any(|line| failure.contains(&format!("serve.toml:{line}")));
+        assert!(failure.contains(message) && is_there, "{failure}");
+    }
+    for (keys, message) in [
+        ("balance = \"peak\"", "unknown value `peak`"),
+        ("balance = 1", "invalid type: integer `1`, expected a name or a table with `hash`"),
+        ("balance = { hash = \"user\" }", "`user` is nothing to hash"),
+        ("balance = { hash = \"field:a b\" }", "`field:a b` is nothing to hash"),
+        ("balance = { hash = \"path\", load_max_percent = 99 }", "the value must be from 100 to 100000"),
+        ("sticky = { cookie = \"a b\" }", "`a b` is not the name of a cookie"),
+        ("check = { content = \"ok\" }", "a check without a `path` has no `host`, `statuses` or `content`"),
+        ("check = { path = \"health\" }", "this is no path"),
+        ("check = { path = \"/\", host = \"a\\r\\nb\" }", "this is no host"),
+        ("check = { path = \"/\", statuses = [\"2xx\"] }", "statuses are written `204` or `200-399`"),
+        ("check = { path = \"/\", rise = 0 }", "the value must be from 1 to 1000"),
+        ("ejection.percent_max = 101", "the value must be from 0 to 100"),
+        ("ejection.time = \"0s\"", "the value must be from 1ms to 24h"),
+        ("queue.timeout = \"25h\"", "the value must be from 1ms to 24h"),
+    ] {
+        let failure = with_servers(keys).unwrap_err();
+        assert!(failure.contains(message) && failure.contains("serve.toml:8"), "{failure}");
+    }
+}
