@@ -86,6 +86,9 @@ fn a_config_that_cannot_be_used_changes_nothing() {
         thruway.until_it_logs("--> thruway.toml:");
         assert_eq!(client.get("/").text(), "old", "{reason}");
     }
+    std::fs::remove_file(directory.path().join("thruway.toml")).unwrap();
+    thruway.signal(Signal::HUP);
+    thruway.until_it_logs("error: `thruway.toml` cannot be read");
     reload(&mut thruway, directory.path(), &config("new", ""), DONE);
     assert_eq!(client.get("/").text(), "new");
 }

@@ -1,5 +1,6 @@
 //! Paths with parameters: `/users/{id}/posts`.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -111,6 +112,12 @@ impl Affixes {
             && (self.after.is_empty() || segment.ends_with(self.after.as_bytes()))
     }
 
+    /// The more octets the earlier, and of as many those with more of them before the parameter. What is said of the
+    /// rest decides nothing but makes the order one that the order of routes has no part in.
+    fn rank(&self) -> impl Ord {
+        (Reverse(self.len()), Reverse(self.before.len()), &self.before, &self.after)
+    }
+
     const fn len(&self) -> usize {
         self.before.len() + self.after.len()
     }
@@ -119,13 +126,13 @@ impl Affixes {
 /// Patterns as a tree of their segments: however many there are, a path is looked up along its own segments only.
 ///
 /// What comes first is decided at the first segment in which two patterns differ: a fixed segment before a parameter,
-/// more octets around a parameter before fewer, a parameter before all that follows.
+/// more octets around a parameter before fewer, more of them before it than behind it, a parameter before all that follows.
 #[derive(Debug, Default)]
 pub(super) struct PatternTree {
     /// The routes of the pattern that ends here.
     routes: Vec<usize>,
     fixed: Table<Self>,
-    /// Those with the most octets around them first.
+    /// In the order of [`Affixes::rank`].
     parameters: Vec<(Affixes, Self)>,
     /// The routes of the pattern that ends here with all that follows.
     rest: Vec<usize>,
@@ -149,7 +156,7 @@ impl PatternTree {
     fn parameter(&mut self, affixes: &Affixes) -> &mut Self {
         let known = self.parameters.iter().position(|(other, _)| other == affixes);
         let place = known.unwrap_or_else(|| {
-            let place = self.parameters.partition_point(|(other, _)| other.len() >= affixes.len());
+            let place = self.parameters.partition_point(|(other, _)| other.rank() < affixes.rank());
             self.parameters.insert(place, (affixes.clone(), Self::default()));
             place
         });

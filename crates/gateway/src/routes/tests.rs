@@ -6,6 +6,8 @@ use thruway_testkit::scene::Scene;
 
 use super::*;
 
+mod reading;
+
 /// A route at `HOST/PATH`, either of which may be missing; the path is exact with a final `$`, a pattern with braces.
 fn at(place: &str) -> RouteMatch {
     let (host, path) = place.split_at(place.find('/').unwrap());
