@@ -1,5 +1,5 @@
-//! Clients of MCP that others wrote: SDKs of two languages, and two command lines. They are installed below `target/`
-//! when they are needed.
+//! Clients of MCP that others wrote: SDKs of three languages, and two command lines. They are installed or built below
+//! `target/` when they are needed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 
 use super::check::{Check, Scene};
-use super::child;
+use super::{BUILD_LIMIT, child};
 use crate::places::repository;
 
 pub(super) const CHECKS: &[&Check] = &[
@@ -19,6 +19,7 @@ pub(super) const CHECKS: &[&Check] = &[
     &Check { client: "npm", what: "TypeScript SDK 1, HTTP and stdio", run: typescript_v1 },
     &Check { client: "npm", what: "Inspector, both eras, HTTP and stdio", run: inspector },
     &Check { client: "python3", what: "FastMCP's command line", run: fastmcp },
+    &Check { client: "cargo", what: "rmcp, both eras, HTTP and stdio", run: rmcp },
 ];
 
 fn python_v2(scene: &Scene<'_>) -> anyhow::Result<String> {
@@ -77,6 +78,18 @@ fn inspector(scene: &Scene<'_>) -> anyhow::Result<String> {
     Ok("called `echo`, four times".to_owned())
 }
 
+/// The client is a workspace of its own, which nothing else compiles.
+fn rmcp(scene: &Scene<'_>) -> anyhow::Result<String> {
+    let target = installed("rmcp")?;
+    let mut build = Command::new("cargo");
+    build.current_dir(repository().join(RMCP)).args(["build", "--locked", "--target-dir"]).arg(&target);
+    child::output_of("cargo build", build, BUILD_LIMIT, scene.stop)?;
+    let mut command = Command::new(target.join("debug/interop-rmcp"));
+    // A backtrace would be all that is kept of what it prints.
+    command.arg(endpoint(scene)).arg(scene.program).env("RUST_LIB_BACKTRACE", "0");
+    last_line(scene, "the client of rmcp", command)
+}
+
 /// The MCP endpoint of the demo.
 fn endpoint(scene: &Scene<'_>) -> String {
     format!("{}/mcp", scene.url)
@@ -126,6 +139,8 @@ const PYTHON_V2: &str = include_str!("clients/mcp/python_v2.py");
 const PYTHON_V1: &str = include_str!("clients/mcp/python_v1.py");
 const TYPESCRIPT_V2: &str = include_str!("clients/mcp/typescript_v2.mjs");
 const TYPESCRIPT_V1: &str = include_str!("clients/mcp/typescript_v1.mjs");
+
+const RMCP: &str = "xtask/src/interop/clients/mcp/rmcp";
 
 /// Newer than that of many systems, as the clients want it.
 const NODE_PACKAGES: [&str; 4] = [

@@ -30,7 +30,7 @@ pub(crate) struct Options {
     /// More requests, more connections, for longer.
     #[arg(long)]
     full: bool,
-    /// Clients of MCP too, which are installed from npm and `PyPI` when they are not there.
+    /// Clients of MCP too, which are installed from npm, `PyPI` and crates.io when they are not there.
     #[arg(long)]
     mcp: bool,
 }
@@ -138,4 +138,5 @@ write_stall = "2s"
 
 const BUILD_LIMIT: Duration = Duration::from_mins(15);
 const QUICK_LIMIT: Duration = Duration::from_mins(3);
-const FULL_LIMIT: Duration = Duration::from_mins(10);
+/// Clients of MCP may have to be installed and built.
+const FULL_LIMIT: Duration = Duration::from_mins(20);

@@ -34,6 +34,7 @@ const EXEMPT: &[(&str, &str, &str)] = &[
     ("crates/cli/src/demo.rs", "keep_alive", "as in `Response::events`"),
     ("xtask/src/bench/", "keep_alive", "the workload that `ab` calls so"),
     ("bench/rmcp/", "get", "the name of a method of a trait of that peer"),
+    ("xtask/src/interop/clients/mcp/rmcp/", "get", "the same, of that client"),
 ];
 
 /// Names of what has another name in RFC 9110, and is spelled with a word of [`INSTEAD`].

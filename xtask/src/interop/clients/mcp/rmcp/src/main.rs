@@ -1,0 +1,92 @@
+//! The client of the official Rust SDK: both eras, over HTTP and stdio. Arguments: URL, PROGRAM.
+
+mod client;
+mod offers;
+mod tools;
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use rmcp::model::ProtocolVersion;
+use rmcp::service::RunningService;
+use rmcp::transport::{IntoTransport, StreamableHttpClientTransport, TokioChildProcess};
+use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use client::Client;
+
+/// A connected client.
+type Connection = RunningService<RoleClient, Client>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Era {
+    Modern,
+    Legacy,
+}
+
+impl Era {
+    fn lifecycle(self) -> ClientLifecycleMode {
+        match self {
+            Self::Modern => ClientLifecycleMode::Auto {
+                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                legacy_version: None,
+            },
+            Self::Legacy => ClientLifecycleMode::Initialize,
+        }
+    }
+
+    fn revision(self) -> ProtocolVersion {
+        match self {
+            Self::Modern => ProtocolVersion::V_2026_07_28,
+            Self::Legacy => ProtocolVersion::V_2025_11_25,
+        }
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let (url, program) = (arguments.next().context("URL")?, arguments.next().context("PROGRAM")?);
+    for era in [Era::Modern, Era::Legacy] {
+        let revision = era.revision();
+        let http = StreamableHttpClientTransport::from_uri(url.as_str());
+        use_all(era, http).await.with_context(|| format!("{revision} over HTTP"))?;
+        let mut command = Command::new(&program);
+        command.args(["mcp", "serve", "--stdio"]);
+        let stdio = TokioChildProcess::new(command)?;
+        use_all(era, stdio).await.with_context(|| format!("{revision} over stdio"))?;
+    }
+    println!("both eras over HTTP and stdio");
+    Ok(())
+}
+
+/// Uses everything that the demo has.
+async fn use_all<T, E, A>(era: Era, transport: T) -> anyhow::Result<()>
+where
+    T: IntoTransport<RoleClient, E, A>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let (client, mut heard) = Client::new();
+    let connection = client.serve_with_lifecycle(transport, era.lifecycle()).await?;
+    let server = connection.peer_info().context("the server did not say who it is")?;
+    expect("the revision", &server.protocol_version, &era.revision())?;
+    let name = server.server_info.as_ref().map(|info| info.name.as_str());
+    expect("the server's name", &name, &Some("thruway-demo"))?;
+    tools::use_all(&connection, &mut heard).await?;
+    offers::use_all(&connection).await?;
+    offers::subscribe(era, &connection, &mut heard).await?;
+    tools::give_up(&connection).await?;
+    // Sooner than rmcp would kill a server that does not end by itself.
+    timeout(CLOSING, connection.cancel()).await.context("closing took too long")??;
+    Ok(())
+}
+
+/// Fails unless `seen` is what was expected.
+fn expect<T: PartialEq + Debug>(what: &str, seen: &T, expected: &T) -> anyhow::Result<()> {
+    ensure!(seen == expected, "{what}: {seen:?} instead of {expected:?}");
+    Ok(())
+}
+
+const CLOSING: Duration = Duration::from_secs(2);

@@ -1,0 +1,107 @@
+//! The demo's resources, prompts and completions.
+
+use anyhow::{Context as _, bail, ensure};
+use rmcp::ServiceError;
+use rmcp::model::{
+    GetPromptRequestParams, ReadResourceRequestParams, ReadResourceResult, ResourceContents,
+    ServerNotification, SubscriptionFilter,
+};
+use serde_json::{Map, json};
+use tokio::time::timeout;
+
+use super::client::{Heard, PATIENCE, next};
+use super::{Connection, Era, expect, tools};
+
+pub(crate) async fn use_all(connection: &Connection) -> anyhow::Result<()> {
+    resources(connection).await?;
+    templates(connection).await?;
+    prompts(connection).await?;
+    let names = connection.complete_prompt_simple("greeting", "name", "a").await?;
+    expect("completion", &names, &vec!["Ada".to_owned(), "Alan".to_owned()])
+}
+
+/// Hears of a change of the resource that the tool `count` changes, in the way of each era.
+pub(crate) async fn subscribe(era: Era, connection: &Connection, heard: &mut Heard) -> anyhow::Result<()> {
+    let before = count(connection).await?;
+    match era {
+        Era::Modern => listen(connection).await?,
+        Era::Legacy => subscribe_legacy(connection, heard).await?,
+    }
+    ensure!(count(connection).await? > before, "the resource did not change");
+    Ok(())
+}
+
+async fn listen(connection: &Connection) -> anyhow::Result<()> {
+    let filter = SubscriptionFilter::builder().resource_subscriptions([COUNTER]).build();
+    let mut subscription = connection.listen(filter.clone()).await?;
+    expect("what is listened to", subscription.acknowledged(), &filter)?;
+    tools::call(connection, "count", json!({})).await?;
+    let notification = timeout(PATIENCE, subscription.next()).await.context("no notification")??;
+    match notification {
+        Some(ServerNotification::ResourceUpdatedNotification(updated)) => {
+            expect("what changed", &updated.params.uri.as_str(), &COUNTER)?;
+        }
+        other => bail!("heard {other:?} instead of a change"),
+    }
+    subscription.cancel().await?;
+    Ok(())
+}
+
+#[expect(deprecated, reason = "this is how it was done in that era")]
+async fn subscribe_legacy(connection: &Connection, heard: &mut Heard) -> anyhow::Result<()> {
+    use rmcp::model::{SubscribeRequestParams, UnsubscribeRequestParams};
+
+    connection.subscribe(SubscribeRequestParams::new(COUNTER)).await?;
+    tools::call(connection, "count", json!({})).await?;
+    expect("what changed", &next(&mut heard.updated).await?.as_str(), &COUNTER)?;
+    connection.unsubscribe(UnsubscribeRequestParams::new(COUNTER)).await?;
+    Ok(())
+}
+
+async fn resources(connection: &Connection) -> anyhow::Result<()> {
+    let resources = connection.list_all_resources().await?;
+    for uri in ["example://hello", "example://info", COUNTER] {
+        ensure!(resources.iter().any(|resource| resource.uri == uri), "there is no resource `{uri}`");
+    }
+    expect("a resource", &read(connection, "example://hello").await?.as_str(), &"Hello, World!")?;
+    match connection.read_resource(ReadResourceRequestParams::new("example://nonesuch")).await {
+        Err(ServiceError::McpError(_)) => Ok(()),
+        other => bail!("a resource that is not there: {other:?}"),
+    }
+}
+
+async fn templates(connection: &Connection) -> anyhow::Result<()> {
+    let templates = connection.list_all_resource_templates().await?;
+    let uris: Vec<_> = templates.iter().map(|template| template.uri_template.as_str()).collect();
+    expect("the templates", &uris, &vec!["example://greeting/{name}"])?;
+    let greeting = read(connection, "example://greeting/Ada").await?;
+    expect("a resource of a template", &greeting.as_str(), &"Hello, Ada!")
+}
+
+async fn prompts(connection: &Connection) -> anyhow::Result<()> {
+    let prompts = connection.list_all_prompts().await?;
+    let prompt = prompts.iter().find(|prompt| prompt.name == "greeting").context("no prompt `greeting`")?;
+    let arguments = prompt.arguments.as_deref().unwrap_or_default();
+    let names: Vec<_> = arguments.iter().map(|argument| argument.name.as_str()).collect();
+    expect("the prompt's arguments", &names, &vec!["name"])?;
+    let given = Map::from_iter([("name".to_owned(), json!("Bo"))]);
+    let got = connection.get_prompt(GetPromptRequestParams::new("greeting").with_arguments(given)).await?;
+    let message = got.messages.first().context("the prompt has no message")?;
+    let text = message.content.as_text().map(|content| content.text.as_str());
+    expect("the prompt", &text, &Some("Greet Bo warmly."))
+}
+
+async fn count(connection: &Connection) -> anyhow::Result<u64> {
+    Ok(read(connection, COUNTER).await?.parse()?)
+}
+
+async fn read(connection: &Connection, uri: &str) -> anyhow::Result<String> {
+    let ReadResourceResult { contents, .. } =
+        connection.read_resource(ReadResourceRequestParams::new(uri)).await?;
+    match &contents[..] {
+        [ResourceContents::TextResourceContents { text, .. }] => Ok(text.clone()),
+        other => bail!("`{uri}` is {other:?}"),
+    }
+}
+
+const COUNTER: &str = "example://counter";
