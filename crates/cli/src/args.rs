@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use thruway_server::Authority;
 
-/// A fast HTTP/1.1 server, and MCP servers on it
+/// A fast HTTP/1.1 server and gateway, and MCP servers on it
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, after_help = ENVIRONMENT)]
 pub(crate) struct Args {
