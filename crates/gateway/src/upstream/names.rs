@@ -124,7 +124,8 @@ impl Upstream {
         self.servers.store(Arc::new(Servers::new(list)));
         let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         let addresses = addresses.join(", ");
-        tracing::info!(upstream = self.name(), addresses, "a name has other addresses");
+        let name = &self.config.servers[origin].address;
+        tracing::info!(upstream = self.name(), %name, addresses, "a name was resolved to other addresses");
         for server in new {
             if !is_first {
                 server.come_back(milliseconds(Clock::system().now()));

@@ -8,10 +8,15 @@ use super::Candidates;
 /// get twice as much as the others.
 pub(super) fn pick(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize> {
     let round = candidates.round();
-    let turns = (0..round.len()).map(|_| round[turn.fetch_add(1, Ordering::Relaxed) % round.len()]);
-    let mut turns = turns.filter(|&place| candidates.accept(place));
-    // Other workers may have had the turns of all who are left.
-    turns.next().or_else(|| round.iter().copied().find(|&place| candidates.include(place)))
+    let next = || turn.fetch_add(1, Ordering::Relaxed);
+    let mut turns = (0..round.len()).map(|_| round[next() % round.len()]);
+    if let Some(place) = turns.find(|&place| candidates.accept(place)) {
+        return Some(place);
+    }
+    // All start slowly, or other workers have had the turns of all who are left.
+    let start = next();
+    let mut from_here = (0..round.len()).map(|n| round[start.wrapping_add(n) % round.len()]);
+    from_here.find(|&place| candidates.include(place))
 }
 
 /// One round in which every server has its turns as far apart as can be: in each step all gain their weight, and the one
