@@ -4,6 +4,8 @@
 mod guard;
 mod post;
 mod sessions;
+mod resumable;
+mod batches;
 mod events;
 mod answer;
 mod tower;

@@ -10,7 +10,7 @@ use thruway_server::StatusCode;
 
 use super::answer::{Answer, json, json_error, json_of};
 use super::events::Events;
-use super::{Incoming, sessions};
+use super::{Incoming, batches, sessions};
 use crate::dispatch::{Exchange, Farewell, Outgoing, Reply, Status, modern};
 use crate::http_response::WholeResponse;
 
@@ -19,7 +19,7 @@ pub(super) fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
         return Answer::now(refusal);
     }
     if let Some(batch) = json_rpc::split_batch(content) {
-        return sessions::handle_batch(incoming, batch);
+        return batches::handle(incoming, batch);
     }
     match json_rpc::parse(content) {
         Ok(Message::Request(request)) => handle_request(incoming, &request),

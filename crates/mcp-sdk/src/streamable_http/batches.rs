@@ -1,0 +1,152 @@
+//! Several messages in one POST, which revision 2025-03-26 has.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use thruway_mcp::Revision;
+use thruway_mcp::json_rpc::{self, Error, Message, Request, write_error};
+use thruway_mcp::params::Params;
+use thruway_mcp::schema::methods;
+use thruway_net::PooledBuffer;
+
+use super::Incoming;
+use super::answer::{Answer, accepted, json, json_of};
+use super::events::Events;
+use super::post::unexpected_batch;
+use super::resumable::{EndsStream, answers_of, begin, spawn};
+use super::sessions::{deliver, is_modern, session_of};
+use crate::dispatch::{Exchange, Reply, Status, legacy};
+use crate::session::{EventKind, InFlightGuard, Session};
+
+/// Several messages at once, which one revision has: each request is answered, and the answers are one array.
+pub(super) fn handle(incoming: &Incoming<'_>, batch: Result<Vec<&RawValue>, Error>) -> Answer {
+    let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
+    if is_modern(version) {
+        return Answer::now(unexpected_batch());
+    }
+    let (session, revision) = match session_of(incoming, version) {
+        Ok(found) => found,
+        Err(refusal) => return Answer::now(refusal),
+    };
+    if !revision.has_batches() {
+        return Answer::now(unexpected_batch());
+    }
+    let messages = match batch {
+        Ok(messages) => messages,
+        Err(error) => {
+            let mut output = PooledBuffer::take();
+            write_error(&mut output, None, &error);
+            return Answer::now(json(Status::BadRequest, output));
+        }
+    };
+    let mut answers = Vec::new();
+    let mut exchanges = Vec::new();
+    for message in messages {
+        match answer_one(incoming, session.as_ref(), revision, message.get().as_bytes()) {
+            (Handled::Accepted, _) => {}
+            (Handled::Now, answer) => answers.push(answer),
+            (Handled::Later(exchange, in_flight), _) => exchanges.push((exchange, in_flight)),
+        }
+    }
+    match session {
+        _ if answers.is_empty() && exchanges.is_empty() => Answer::now(accepted()),
+        _ if exchanges.is_empty() => Answer::now(json_of(Status::Ok, as_array(&answers))),
+        Some(session) => Answer::now(batch_as_events(&session, &answers, exchanges)),
+        None => Answer::later(async move {
+            answers.extend(answers_of(exchanges.into_iter().map(|(exchange, _)| exchange).collect()).await);
+            json_of(Status::Ok, as_array(&answers)).into()
+        }),
+    }
+}
+
+/// Handlers may say something before they answer, so their answers come one by one; what is there already comes first.
+fn batch_as_events(
+    session: &Session,
+    answers: &[Vec<u8>],
+    exchanges: Vec<(Exchange, Option<InFlightGuard>)>,
+) -> Events {
+    let stream = session.streams.begin();
+    let ends = EndsStream::new(&stream);
+    if !answers.is_empty() {
+        stream.push(EventKind::Message(as_array(answers).into()));
+    }
+    for (exchange, in_flight) in exchanges {
+        if let Some(in_flight) = in_flight {
+            spawn(exchange, in_flight, ends.clone());
+        }
+    }
+    Events::replay(stream, 0, session.revision.primes_event_streams())
+}
+
+/// What comes of one message of a batch.
+enum Handled {
+    Accepted,
+    Now,
+    /// It can be cancelled in a session.
+    Later(Exchange, Option<InFlightGuard>),
+}
+
+fn answer_one(
+    incoming: &Incoming<'_>,
+    session: Option<&Arc<Session>>,
+    revision: Revision,
+    message: &[u8],
+) -> (Handled, Vec<u8>) {
+    let mut output = Vec::new();
+    let handled = match json_rpc::parse(message) {
+        Ok(Message::Request(request)) => answer_request(incoming, session, revision, &request, &mut output),
+        Ok(message) => {
+            if let Some(session) = session {
+                deliver(session, &message);
+            }
+            Handled::Accepted
+        }
+        Err(invalid) => {
+            write_error(&mut output, invalid.id.as_ref(), &invalid.error);
+            Handled::Now
+        }
+    };
+    (handled, output)
+}
+
+fn answer_request(
+    incoming: &Incoming<'_>,
+    session: Option<&Arc<Session>>,
+    revision: Revision,
+    request: &Request<'_>,
+    output: &mut Vec<u8>,
+) -> Handled {
+    let reply = match Params::parse(request.params) {
+        Ok(_) if request.method == methods::INITIALIZE => {
+            Err(Error::invalid_params("`initialize` cannot be part of a batch"))
+        }
+        Ok(params) => Ok(legacy::handle_request(
+            incoming.server,
+            session,
+            revision,
+            request,
+            &params,
+            &incoming.caller,
+            output,
+        )),
+        Err(error) => Err(error),
+    };
+    let error = match (reply, session) {
+        (Err(error), _) => error,
+        (Ok(Reply::Now(_) | Reply::Forbidden(_)), _) => return Handled::Now,
+        (Ok(Reply::Later(exchange)), None) => return Handled::Later(exchange, None),
+        (Ok(Reply::Later(exchange)), Some(session)) => match begin(session, request) {
+            Ok(in_flight) => return Handled::Later(exchange, Some(in_flight)),
+            Err(error) => error,
+        },
+    };
+    write_error(output, Some(&request.id), &error);
+    Handled::Now
+}
+
+fn as_array(answers: &[Vec<u8>]) -> Vec<u8> {
+    let mut array = b"[".to_vec();
+    array.extend_from_slice(&answers.join(&b','));
+    array.push(b']');
+    array
+}

@@ -1,0 +1,125 @@
+//! Handlers of sessions: each goes on by itself, and what it says goes into a stream that its client can take up again.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use thruway_mcp::json_rpc::{Error, ErrorCode, Request, write_error};
+use thruway_net::PooledBuffer;
+use thruway_server::StatusCode;
+
+use super::answer::{Answer, accepted, json, json_error, json_of};
+use super::events::Events;
+use crate::dispatch::{Exchange, Outgoing, Said, Status};
+use crate::http_response::WholeResponse;
+use crate::session::{Event, EventId, EventKind, EventStream, InFlightGuard, Session};
+
+/// A handler goes on when its client has gone: the client may come back for the answer.
+pub(super) fn later(exchange: Exchange, session: Option<Arc<Session>>, request: &Request<'_>) -> Answer {
+    let Some(session) = session else {
+        return Answer::later(async move {
+            // There is no stream that anything but the answer could go to without a session.
+            json_of(Status::Ok, answers_of(vec![exchange]).await.pop().unwrap_or_default()).into()
+        });
+    };
+    let in_flight = match begin(&session, request) {
+        Ok(in_flight) => in_flight,
+        Err(error) => {
+            let mut output = PooledBuffer::take();
+            write_error(&mut output, Some(&request.id), &error);
+            return Answer::now(json(Status::BadRequest, output));
+        }
+    };
+    let stream = session.streams.begin();
+    spawn(exchange, in_flight, EndsStream::new(&stream));
+    Answer::later(async move {
+        match stream.next_after(0).await {
+            Some(Event { kind: EventKind::Answer(answer), .. }) => {
+                session.streams.forget(&stream);
+                json_of(Status::Ok, answer.to_vec()).into()
+            }
+            Some(_) => Events::replay(stream, 0, session.revision.primes_event_streams()).into(),
+            // It was cancelled.
+            None => accepted().into(),
+        }
+    })
+}
+
+/// Notes that a request is being handled. Clients that leave leave their handlers behind, so there is a limit.
+pub(super) fn begin(session: &Session, request: &Request<'_>) -> Result<InFlightGuard, Error> {
+    if session.in_flight.len() >= IN_FLIGHT_MAX {
+        return Err(Error::internal("too many requests of this session are being handled"));
+    }
+    let repeated = || Error::new(ErrorCode::INVALID_REQUEST, "a request with this id is being handled");
+    session.in_flight.begin(request.id.to_owned(), false).ok_or_else(repeated)
+}
+
+/// Drives a handler by itself; what it says goes into a stream.
+pub(super) fn spawn(mut exchange: Exchange, in_flight: InFlightGuard, stream: Arc<EndsStream>) {
+    let pump = async move {
+        while let Some(outgoing) = exchange.next().await {
+            stream.0.push(match outgoing {
+                Outgoing::Said(Said::Message(message)) => EventKind::Message(message.into()),
+                Outgoing::Said(Said::Disconnect(retry)) => EventKind::Disconnect(retry),
+                Outgoing::Answer(message, _) => EventKind::Answer(message.into()),
+            });
+        }
+    };
+    tokio::spawn(async move {
+        tokio::select! {
+            () = in_flight.cancelled() => {}
+            () = pump => {}
+        }
+    });
+}
+
+/// A stream that ends when nothing is left that would put messages into it.
+pub(super) struct EndsStream(Arc<EventStream>);
+
+impl EndsStream {
+    pub(super) fn new(stream: &Arc<EventStream>) -> Arc<Self> {
+        Arc::new(Self(stream.clone()))
+    }
+}
+
+impl Drop for EndsStream {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// The answers of several handlers, without what they say before.
+pub(super) async fn answers_of(mut exchanges: Vec<Exchange>) -> Vec<Vec<u8>> {
+    let mut answers = Vec::new();
+    poll_fn(|cx| {
+        exchanges.retain_mut(|exchange| {
+            loop {
+                match exchange.poll_next(cx) {
+                    Poll::Ready(Some(Outgoing::Said(_))) => {}
+                    Poll::Ready(Some(Outgoing::Answer(answer, _))) => answers.push(answer),
+                    Poll::Ready(None) => return false,
+                    Poll::Pending => return true,
+                }
+            }
+        });
+        if exchanges.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    answers
+}
+
+/// Goes on with a stream after an event of it.
+pub(super) fn take_up(session: &Session, id: EventId) -> Answer {
+    match session.streams.find(id.stream) {
+        Some(stream) => Answer::now(Events::replay(stream, id.event, false)),
+        None => Answer::now(no_such_event()),
+    }
+}
+
+/// Not 404, which would say that the session has ended.
+pub(super) fn no_such_event() -> WholeResponse {
+    json_error(StatusCode::BAD_REQUEST, "`Last-Event-ID` is no event of this session, or it is forgotten")
+}
+
+/// How many requests of one session are handled at a time.
+const IN_FLIGHT_MAX: usize = 1000;
