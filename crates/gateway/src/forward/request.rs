@@ -5,11 +5,11 @@ use std::io::Write as _;
 
 use thruway_client::RequestToSend;
 use thruway_http1::{BodyLength, RequestToWrite, write_request_head};
-use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget};
+use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget, Version};
 use thruway_net::{ClientAddr, PooledBuffer};
 use thruway_server::{Request, RequestContent};
 
-use super::fields::ConnectionOptions;
+use super::fields::{ConnectionOptions, reads_as};
 use super::{ForwardConfig, ForwardedFields, HostRewrite};
 
 /// Content that was not all there when its request came.
@@ -95,7 +95,7 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
     }
     write_forwarded(lines, request, config.forwarded);
     if config.via {
-        lines.extend_from_slice(b"Via: 1.1 thruway\r\n");
+        write_via(lines, request.version());
     }
 }
 
@@ -110,7 +110,7 @@ fn write_line(lines: &mut Vec<u8>, line: FieldLine<'_>) {
 #[inline]
 fn is_own(line: FieldLine<'_>, config: &ForwardConfig) -> bool {
     let name = line.name.as_bytes();
-    let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+    let is = |other: &[u8]| reads_as(name, other);
     match name.len() {
         4 => is(b"host"),
         6 => is(b"expect"),
@@ -147,6 +147,15 @@ fn write_upgrade(lines: &mut Vec<u8>, request: &Request<'_>) {
     for line in request.field_lines().iter().filter(|line| line.name.is("upgrade")) {
         write_line(lines, line);
     }
+}
+
+/// Says in which version the request came here (RFC 9110 §7.6.3).
+fn write_via(lines: &mut Vec<u8>, received: Version) {
+    lines.extend_from_slice(match received {
+        Version::Http10 => b"Via: 1.0 thruway\r\n",
+        Version::Http2 => b"Via: 2.0 thruway\r\n",
+        _ => b"Via: 1.1 thruway\r\n",
+    });
 }
 
 /// Says who the client is, and what it asked.
