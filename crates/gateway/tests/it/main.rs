@@ -17,3 +17,4 @@ mod limits;
 
 // what becomes of messages on their way
 mod forward;
+mod smuggling;
