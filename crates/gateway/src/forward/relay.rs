@@ -9,7 +9,7 @@ use thruway_client::{Error, Exchange, ResponseEvent};
 use thruway_http1::BodyLength;
 use thruway_message::FieldLinesBuf;
 use thruway_net::{Clock, Deadline, LargeBuffer, PooledBuffer, Transport, Worker};
-use thruway_server::{BoxError, Content, ContentStream, Piece, Response};
+use thruway_server::{BoxError, Content, ContentStream, Piece, Response, StatusCode, send_interim};
 
 use super::fields;
 use super::request::RequestBody;
@@ -76,7 +76,9 @@ impl Relay {
                     self.wait(cx);
                     return Poll::Pending;
                 }
-                Poll::Ready(ResponseEvent::Interim(_)) => {}
+                // Who asked for the content has sent it: the upstream need not, and the client must not be told again.
+                Poll::Ready(ResponseEvent::Interim(head)) if head.status == StatusCode::CONTINUE => {}
+                Poll::Ready(ResponseEvent::Interim(head)) => send_interim(&response_of(&head)),
                 Poll::Ready(ResponseEvent::Final(head, body_length)) => {
                     break Begun { response: response_of(&head), body: Body::of(&head, body_length) };
                 }

@@ -179,3 +179,33 @@ fn an_answer_that_comes_while_the_content_does_is_passed_on_beside_it() {
         rest.push_str(&client.take(1));
     }
 }
+
+#[test]
+fn interim_responses_are_passed_on_as_they_come() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+    assert_eq!(client.any_answer(false).unwrap().status, 100);
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: x-hop\r\nX-Hop: 1\r\n\r\n");
+    let hint = client.any_answer(false).unwrap();
+    assert_eq!((hint.status, hint.lines), (103, vec![("link".into(), "</a>".into())]));
+    client.send("four");
+    accepted.until("four");
+    accepted
+        .send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n");
+    let statuses = [102, 204].map(|_| client.any_answer(false).unwrap().status);
+    assert_eq!(statuses, [102, 204], "nobody is asked twice for the content");
+}
+
+#[test]
+fn a_client_of_http10_gets_no_interim_response() {
+    let listening =
+        answering("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").listen();
+    let gateway = Gateway::to(listening.address);
+    let mut client = Client::new(gateway.address);
+    client.send("GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(client.any_answer(false).unwrap().status, 200);
+}
