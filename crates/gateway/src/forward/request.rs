@@ -85,10 +85,18 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
     write_host(lines, request, &config.host);
     let field_lines = request.field_lines();
     let options = ConnectionOptions::of(field_lines);
+    let max_forwards = max_forwards(request);
     for line in field_lines.iter() {
+        if max_forwards.is_some() && line.name.is("max-forwards") {
+            continue;
+        }
         if !options.include(line.name) && !is_own(line, config) {
             write_line(lines, line);
         }
+    }
+    if let Some(left) = max_forwards {
+        // Writing to a vector cannot fail.
+        let _ = write!(lines, "Max-Forwards: {}\r\n", left.saturating_sub(1));
     }
     if request.wants_tunnel() {
         write_upgrade(lines, request);
@@ -97,6 +105,15 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
     if config.via {
         write_via(lines, request.version());
     }
+}
+
+/// How often a request that asks about the way may still be forwarded. Of other methods it says nothing (RFC 9110 §7.6.2).
+#[inline]
+pub(super) fn max_forwards(request: &Request<'_>) -> Option<u32> {
+    if !matches!(request.method(), Method::Options | Method::Trace) {
+        return None;
+    }
+    request.field("max-forwards")?.as_str()?.parse().ok()
 }
 
 fn write_line(lines: &mut Vec<u8>, line: FieldLine<'_>) {

@@ -127,3 +127,30 @@ fn what_is_said_about_the_client_is_as_configured() {
     assert_eq!((request.count("forwarded"), request.field("host")), (1, Some("backend")));
     assert_eq!((request.field("via"), request.count("via")), (Some("1.1 first"), 1));
 }
+
+#[test]
+fn a_request_about_the_way_goes_no_further_than_it_says() {
+    let recorder = Recorder::start();
+    let gateway = Gateway::to(recorder.address);
+    let mut client = Client::new(gateway.address);
+    for (method, forwards, passed_on) in [
+        ("OPTIONS", "2", "1"),
+        ("TRACE", "1", "0"),
+        ("GET", "0", "0"),
+        ("GET", "5", "5"),
+        ("OPTIONS", "x", "x"),
+    ] {
+        client.ask(&format!("{method} / HTTP/1.1"), &format!("Max-Forwards: {forwards}\r\n"));
+        let request = recorder.take_one();
+        assert_eq!(
+            (request.field("max-forwards"), request.count("max-forwards")),
+            (Some(passed_on), 1),
+            "{method}"
+        );
+    }
+    for (method, status) in [("OPTIONS", 204), ("TRACE", 405)] {
+        let answer = client.ask(&format!("{method} / HTTP/1.1"), "Max-Forwards: 0\r\n");
+        assert_eq!((answer.status, answer.field("allow").is_some()), (status, true));
+    }
+    assert!(recorder.take().is_empty());
+}
