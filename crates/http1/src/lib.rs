@@ -46,5 +46,5 @@ pub use request_facts::RequestFacts;
 pub use server_connection::{ServerConnection, ServerEvent};
 pub use write::{
     RequestToWrite, ResponseToWrite, write_chunk, write_chunk_end, write_chunk_start, write_continue,
-    write_field_lines, write_last_chunk, write_request_head, write_response_head,
+    write_field_lines, write_interim_response, write_last_chunk, write_request_head, write_response_head,
 };

@@ -97,6 +97,13 @@ pub fn write_continue(output: &mut Vec<u8>) {
     output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
 }
 
+/// Appends an interim response of `status` (RFC 9110 §15.2). It has no body, and no fields may frame one.
+pub fn write_interim_response(output: &mut Vec<u8>, status: StatusCode, field_lines: &FieldLinesBuf) {
+    write_status_line(output, status);
+    output.extend_from_slice(field_lines.octets());
+    output.extend_from_slice(b"\r\n");
+}
+
 /// A request head to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestToWrite<'a> {

@@ -43,7 +43,7 @@ pub use request::{
 };
 pub use response::{
     AtDrain, BoxError, Content, ContentStream, ContentWriter, Event, EventSender, IntoResponse, Json, Piece,
-    Response, Tunnel,
+    Response, Tunnel, send_interim,
 };
 pub use router::{RouteError, Router};
 pub use server::{RunningServer, Server, ServerError};

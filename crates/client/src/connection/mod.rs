@@ -223,7 +223,8 @@ impl<T: Transport> Exchange<T> {
 
     /// Lets `move_content` take content from the transport without it passing through here, as `splice` does: as much as
     /// it likes of the octets that are [movable](Self::movable_content), which are its second argument. It returns how
-    /// many it took, and 0 at the end of what the upstream sends. That the content is complete is said in a turn.
+    /// many it took, and 0 at the end of what the upstream sends. That the content is complete is said in a turn. Writes
+    /// what waits of the request before, as a turn does.
     ///
     /// # Errors
     /// The connection has ended too early, or a deadline has passed.
@@ -236,6 +237,10 @@ impl<T: Transport> Exchange<T> {
         let movable = self.movable_content();
         if movable == 0 {
             return Poll::Ready(Ok(0));
+        }
+        // The upstream may wait for the rest of the request before it sends more.
+        if let Poll::Ready(Err(error)) = self.0.poll_flush(cx, now) {
+            return Poll::Ready(Err(error));
         }
         match move_content(&mut self.0.transport, movable, cx) {
             Poll::Pending => {

@@ -188,3 +188,16 @@ fn nothing_is_read_while_nobody_takes_turns_and_no_more_than_asked_for() {
         assert!(before - line.peer.unread() <= 1000);
     }
 }
+
+/// While content was moved, what waited of the request was not written: an upstream that answers as it reads, and a gateway
+/// that waits for its answer, waited for each other.
+#[test]
+fn the_request_goes_on_while_content_is_moved() {
+    let mut line = Line::get();
+    line.peer.take_only(10);
+    line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");
+    assert_eq!(line.read(), "200 `ab` …");
+    line.peer.take_more(usize::MAX);
+    assert!(move_content(&mut line, 9).is_pending());
+    assert_eq!(line.received(), GET);
+}

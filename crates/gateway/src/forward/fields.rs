@@ -1,6 +1,6 @@
 //! Which fields concern one connection only and are not passed on (RFC 9110 §7.6.1).
 
-use thruway_message::{FieldLines, FieldName, list};
+use thruway_message::{FieldLine, FieldLines, FieldLinesBuf, FieldName, list};
 
 /// The connection options of a message: the fields that they name belong to the connection too.
 pub(super) struct ConnectionOptions<'a> {
@@ -28,7 +28,7 @@ impl<'a> ConnectionOptions<'a> {
 
     fn name(&self, name: FieldName<'_>) -> bool {
         let Ok(name) = str::from_utf8(name.as_bytes()) else { return false };
-        !is_end_to_end(name)
+        !is_decided_by(name.as_bytes())
             && self.field_lines.all("connection").any(|value| list::contains_token(value.as_bytes(), name))
     }
 }
@@ -37,7 +37,7 @@ impl<'a> ConnectionOptions<'a> {
 #[inline]
 fn is_connection_field(name: FieldName<'_>) -> bool {
     let name = name.as_bytes();
-    let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+    let is = |other: &[u8]| reads_as(name, other);
     match name.len() {
         2 => is(b"te"),
         7 => is(b"upgrade"),
@@ -49,12 +49,31 @@ fn is_connection_field(name: FieldName<'_>) -> bool {
     }
 }
 
+/// Whether a server may read `name` as `known`, which is written in small letters. Those that hand fields to programs as
+/// variables, as CGI does, make an underscore of a hyphen: what would be no field of the gateway on its way is one there.
+#[inline]
+pub(super) fn reads_as(name: &[u8], known: &[u8]) -> bool {
+    let is_same =
+        |(octet, known): (&u8, &u8)| octet.to_ascii_lowercase() == *known || (*octet, *known) == (b'_', b'-');
+    name.len() == known.len() && name.iter().zip(known).all(is_same)
+}
+
 /// A connection option must not take away what the recipient decides by: with `Connection: Host`, or the name of a field
-/// that a gateway adds, a client could have it dropped on the way.
-fn is_end_to_end(name: &str) -> bool {
-    let kept = ["host", "content-type", "authorization", "cookie", "cache-control", "forwarded", "via"];
-    kept.iter().any(|kept| name.eq_ignore_ascii_case(kept))
-        || name.get(..12).is_some_and(|start| start.eq_ignore_ascii_case("x-forwarded-"))
+/// that a gateway adds, a client could have it dropped on the way. Nor must a trailer bring it (RFC 9110 §6.5.1).
+fn is_decided_by(name: &[u8]) -> bool {
+    const NAMES: [&str; 7] =
+        ["host", "content-type", "authorization", "cookie", "cache-control", "forwarded", "via"];
+    NAMES.iter().any(|known| reads_as(name, known.as_bytes()))
+        || name.get(..12).is_some_and(|start| reads_as(start, b"x-forwarded-"))
+}
+
+/// The fields of a trailer section that are passed on.
+pub(super) fn trailers<'a>(lines: impl Iterator<Item = FieldLine<'a>>) -> FieldLinesBuf {
+    let is_passed_on =
+        |line: &FieldLine<'_>| !is_connection_field(line.name) && !is_decided_by(line.name.as_bytes());
+    let mut passed_on = FieldLinesBuf::new();
+    lines.filter(is_passed_on).for_each(|line| passed_on.append_line(line));
+    passed_on
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod tunnel;
 use std::sync::Arc;
 
 use thruway_message::Method;
-use thruway_server::{Answer, Handler, Request};
+use thruway_server::{Answer, Handler, Request, Response, StatusCode};
 
 use crate::Failure;
 use crate::upstream::{RequestKey, Upstream};
@@ -81,10 +81,23 @@ impl Forward {
     }
 }
 
+/// What is answered to a request that goes no further: what the gateway itself can do (RFC 9110 §7.6.2).
+#[cold]
+fn answer_of_the_last(method: Method<'_>) -> Response {
+    let status = match method {
+        Method::Options => StatusCode::NO_CONTENT,
+        _ => StatusCode::METHOD_NOT_ALLOWED,
+    };
+    Response::new(status).with_field("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+}
+
 impl Handler for Forward {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         if request.method() == Method::Connect {
             return Answer::Now(Failure::ConnectRefused.to_response());
+        }
+        if request::max_forwards(request) == Some(0) {
+            return Answer::Now(answer_of_the_last(request.method()));
         }
         let key = RequestKey::new(&self.upstream, request);
         let outgoing = OutgoingRequest::new(request, &self.config);

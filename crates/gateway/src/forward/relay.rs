@@ -7,10 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use thruway_client::{Error, Exchange, ResponseEvent};
 use thruway_http1::BodyLength;
-use thruway_message::{FieldLines, FieldLinesBuf};
+use thruway_message::FieldLinesBuf;
 use thruway_net::{Clock, Deadline, LargeBuffer, PooledBuffer, Transport, Worker};
-use thruway_server::{BoxError, Content, ContentStream, Piece, Response};
+use thruway_server::{BoxError, Content, ContentStream, Piece, Response, StatusCode, send_interim};
 
+use super::fields;
 use super::request::RequestBody;
 use super::response::{Begun, Body, response_of, switching};
 use crate::Failure;
@@ -50,6 +51,11 @@ impl Relay {
         (self.exchange, self.lease)
     }
 
+    /// Whether the upstream still takes content of the request.
+    fn wants_content(&self) -> bool {
+        self.exchange.as_ref().is_some_and(Exchange::wants_content)
+    }
+
     /// The response, as soon as its head is there; with all of its content, if that came along.
     pub(super) fn poll_response(
         &mut self,
@@ -70,7 +76,9 @@ impl Relay {
                     self.wait(cx);
                     return Poll::Pending;
                 }
-                Poll::Ready(ResponseEvent::Interim(_)) => {}
+                // Who asked for the content has sent it: the upstream need not, and the client must not be told again.
+                Poll::Ready(ResponseEvent::Interim(head)) if head.status == StatusCode::CONTINUE => {}
+                Poll::Ready(ResponseEvent::Interim(head)) => send_interim(&response_of(&head)),
                 Poll::Ready(ResponseEvent::Final(head, body_length)) => {
                     break Begun { response: response_of(&head), body: Body::of(&head, body_length) };
                 }
@@ -93,7 +101,7 @@ impl Relay {
                 Poll::Ready(ResponseEvent::Content(octets)) => first.extend_from_slice(octets),
                 Poll::Ready(ResponseEvent::End(trailers)) if trailers.is_empty() => break true,
                 Poll::Ready(ResponseEvent::End(trailers)) => {
-                    self.trailers = Some(owned(trailers));
+                    self.trailers = Some(fields::trailers(trailers.iter()));
                     break false;
                 }
                 Poll::Ready(_) | Poll::Pending => break false,
@@ -131,7 +139,10 @@ impl Relay {
                         self.unsent = piece?;
                     }
                     Poll::Ready(None) => {
-                        exchange.finish_content(&body.content.take_trailers().unwrap_or_default())?;
+                        let trailers = body.content.take_trailers();
+                        exchange.finish_content(&fields::trailers(
+                            trailers.iter().flat_map(FieldLinesBuf::iter),
+                        ))?;
                         break;
                     }
                 }
@@ -202,7 +213,9 @@ impl Relay {
                 return Poll::Ready(Ok(Some(Piece::Data(Bytes::from_owner(piece)))));
             }
             Poll::Ready(ResponseEvent::End(trailers)) if trailers.is_empty() => None,
-            Poll::Ready(ResponseEvent::End(trailers)) => Some(Piece::Trailers(owned(trailers))),
+            Poll::Ready(ResponseEvent::End(trailers)) => {
+                Some(Piece::Trailers(fields::trailers(trailers.iter())))
+            }
             Poll::Ready(_) => None,
         };
         drop(turn);
@@ -232,12 +245,6 @@ impl Relay {
             deadline.set_waker(cx.waker());
         }
     }
-}
-
-fn owned(lines: FieldLines<'_>) -> FieldLinesBuf {
-    let mut owned = FieldLinesBuf::new();
-    lines.iter().for_each(|line| owned.append_line(line));
-    owned
 }
 
 /// A response whose content is still coming, and the rest of the request.
@@ -280,6 +287,8 @@ impl Begun {
             Body::LeftOut(length) => response.with_content(Content::left_out(length)),
             Body::Whole(content) => response.with_content(content),
             Body::Stream { first, length } => {
+                // What will not be read is let go of now, so that the head can say what becomes of the client's connection.
+                let request_body = request_body.filter(|_| relay.wants_content());
                 let streamed = Streamed { relay, request_body, first, length };
                 response.with_content(Content::from_content_stream(streamed))
             }

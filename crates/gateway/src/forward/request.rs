@@ -5,11 +5,11 @@ use std::io::Write as _;
 
 use thruway_client::RequestToSend;
 use thruway_http1::{BodyLength, RequestToWrite, write_request_head};
-use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget};
+use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget, Version};
 use thruway_net::{ClientAddr, PooledBuffer};
 use thruway_server::{Request, RequestContent};
 
-use super::fields::ConnectionOptions;
+use super::fields::{ConnectionOptions, reads_as};
 use super::{ForwardConfig, ForwardedFields, HostRewrite};
 
 /// Content that was not all there when its request came.
@@ -85,18 +85,35 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
     write_host(lines, request, &config.host);
     let field_lines = request.field_lines();
     let options = ConnectionOptions::of(field_lines);
+    let max_forwards = max_forwards(request);
     for line in field_lines.iter() {
+        if max_forwards.is_some() && line.name.is("max-forwards") {
+            continue;
+        }
         if !options.include(line.name) && !is_own(line, config) {
             write_line(lines, line);
         }
+    }
+    if let Some(left) = max_forwards {
+        // Writing to a vector cannot fail.
+        let _ = write!(lines, "Max-Forwards: {}\r\n", left.saturating_sub(1));
     }
     if request.wants_tunnel() {
         write_upgrade(lines, request);
     }
     write_forwarded(lines, request, config.forwarded);
     if config.via {
-        lines.extend_from_slice(b"Via: 1.1 thruway\r\n");
+        write_via(lines, request.version());
     }
+}
+
+/// How often a request that asks about the way may still be forwarded. Of other methods it says nothing (RFC 9110 §7.6.2).
+#[inline]
+pub(super) fn max_forwards(request: &Request<'_>) -> Option<u32> {
+    if !matches!(request.method(), Method::Options | Method::Trace) {
+        return None;
+    }
+    request.field("max-forwards")?.as_str()?.parse().ok()
 }
 
 fn write_line(lines: &mut Vec<u8>, line: FieldLine<'_>) {
@@ -110,7 +127,7 @@ fn write_line(lines: &mut Vec<u8>, line: FieldLine<'_>) {
 #[inline]
 fn is_own(line: FieldLine<'_>, config: &ForwardConfig) -> bool {
     let name = line.name.as_bytes();
-    let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+    let is = |other: &[u8]| reads_as(name, other);
     match name.len() {
         4 => is(b"host"),
         6 => is(b"expect"),
@@ -147,6 +164,15 @@ fn write_upgrade(lines: &mut Vec<u8>, request: &Request<'_>) {
     for line in request.field_lines().iter().filter(|line| line.name.is("upgrade")) {
         write_line(lines, line);
     }
+}
+
+/// Says in which version the request came here (RFC 9110 §7.6.3).
+fn write_via(lines: &mut Vec<u8>, received: Version) {
+    lines.extend_from_slice(match received {
+        Version::Http10 => b"Via: 1.0 thruway\r\n",
+        Version::Http2 => b"Via: 2.0 thruway\r\n",
+        _ => b"Via: 1.1 thruway\r\n",
+    });
 }
 
 /// Says who the client is, and what it asked.

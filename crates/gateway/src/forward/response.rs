@@ -18,7 +18,7 @@ pub(super) struct Begun {
 pub(super) enum Body {
     /// Nothing.
     None,
-    /// Nothing, because the request was HEAD or the status is 304; how long it would be, if that was said.
+    /// Nothing, because the request was HEAD or the status has none; how long it would be, if that was said.
     LeftOut(Option<u64>),
     /// This.
     Whole(PooledBuffer),
@@ -34,10 +34,11 @@ impl Body {
         if body_length != BodyLength::NONE {
             return Self::Stream { first: PooledBuffer::default(), length: known_length(body_length) };
         }
-        // A length that was said of nothing is that of what was left out.
+        // A length that was said of nothing is that of what was left out; if none was said, none may be made up (RFC 9110
+        // §8.6).
         let length = head.field("content-length").and_then(|value| value.as_str()?.parse().ok());
         match length {
-            None | Some(0) if head.status != StatusCode::NOT_MODIFIED => Self::None,
+            Some(0) if head.status != StatusCode::NOT_MODIFIED => Self::None,
             length => Self::LeftOut(length),
         }
     }

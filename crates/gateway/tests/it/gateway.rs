@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 use thruway_client::{Resolve, SystemResolver};
-use thruway_gateway::{Forward, Upstream, UpstreamConfig};
-use thruway_server::{ListenAddr, RunningServer, Server};
+use thruway_gateway::{Forward, ForwardConfig, Upstream, UpstreamConfig};
+use thruway_server::{Config, ListenAddr, RunningServer, Server};
 
 /// A gateway with two workers, which ends with the test.
 pub(crate) struct Gateway {
     server: Option<RunningServer>,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     pub(crate) upstream: Arc<Upstream>,
 }
 
@@ -34,12 +34,32 @@ impl Gateway {
     pub(crate) fn start_with(config: UpstreamConfig, resolver: Arc<dyn Resolve>) -> Self {
         let upstream = Arc::new(Upstream::new(config));
         upstream.start_with(resolver).wait();
-        let server = Server::new(Forward::new(upstream.clone()))
-            .workers(2)
-            .listen("127.0.0.1:0")
-            .unwrap()
-            .start()
-            .unwrap();
+        Self::serve(Forward::new(upstream.clone()), upstream, Config::default())
+    }
+
+    /// One that changes requests on their way as `forward` says.
+    pub(crate) fn forwarding(config: UpstreamConfig, forward: ForwardConfig) -> Self {
+        let upstream = Arc::new(Upstream::new(config));
+        upstream.start_with(Arc::new(SystemResolver)).wait();
+        Self::serve(Forward::with_config(upstream.clone(), forward), upstream, Config::default())
+    }
+
+    /// One before a single server, which is never ejected.
+    pub(crate) fn to(address: SocketAddr) -> Self {
+        Self::start(only(address))
+    }
+
+    /// The same, that answers one request of a connection after the other.
+    pub(crate) fn in_order(address: SocketAddr) -> Self {
+        let upstream = Arc::new(Upstream::new(only(address)));
+        upstream.start_with(Arc::new(SystemResolver)).wait();
+        let config = Config { pipelined_requests: 1, ..Config::default() };
+        Self::serve(Forward::new(upstream.clone()), upstream, config)
+    }
+
+    fn serve(forward: Forward, upstream: Arc<Upstream>, config: Config) -> Self {
+        let server =
+            Server::new(forward).config(config).workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
         let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
         Self { server: Some(server), address, upstream }
     }
@@ -67,6 +87,13 @@ impl Gateway {
         stream.write_all(request.as_bytes()).unwrap();
         Asked(stream)
     }
+}
+
+/// An upstream with one server, which is never ejected.
+pub(crate) fn only(address: SocketAddr) -> UpstreamConfig {
+    let mut config = UpstreamConfig::new("a", [address.into()]);
+    config.ejection.failures = 0;
+    config
 }
 
 /// A request that was sent.

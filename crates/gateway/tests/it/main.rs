@@ -14,3 +14,7 @@ mod sticky;
 
 // how many
 mod limits;
+
+// what becomes of messages on their way
+mod forward;
+mod smuggling;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thruway_http1::{RequestFacts, ResponseBody, ResponseToWrite, write_continue, write_response_head};
-use thruway_message::StatusCode;
+use thruway_message::{StatusCode, Version};
 use thruway_net::Transport;
 
 use super::ending::{AfterAnswer, Ending};
@@ -44,6 +44,9 @@ impl<T: Transport> Connection<T> {
         if self.streaming.is_some() {
             return self.poll_streaming(cx);
         }
+        if self.write_interim() == Step::Moved {
+            return Step::Moved;
+        }
         match self.exchanges.pop_front() {
             None => Step::Waits,
             Some(Exchange { facts, answer: Answer::Now(mut response), log, .. }) => {
@@ -55,6 +58,21 @@ impl<T: Transport> Connection<T> {
                 self.write_continue(now)
             }
         }
+    }
+
+    /// Writes what the handler whose turn it is has sent ahead of its answer, unless the client's version has no interim
+    /// responses (RFC 9110 §15.2).
+    #[inline]
+    fn write_interim(&mut self) -> Step {
+        let Some(exchange) = self.exchanges.front_mut().filter(|exchange| !exchange.interim.is_empty())
+        else {
+            return Step::Waits;
+        };
+        let interim = std::mem::take(&mut exchange.interim);
+        if exchange.facts.version != Version::Http10 {
+            self.output.octets().extend_from_slice(&interim);
+        }
+        Step::Moved
     }
 
     /// Sends `100 (Continue)` if the handler whose turn it is waits for content and its client for this.

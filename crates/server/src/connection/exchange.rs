@@ -8,12 +8,15 @@ use thruway_http1::{BodyLength, RequestFacts, ResponseTo};
 use thruway_message::{OwnedRequestHead, RequestHead, StatusCode, Version};
 
 use super::service::Outcome;
+use crate::response::collecting_interim;
 use crate::{Answer, Later, Response};
 
 /// A request in the queue of answers, without its octets.
 pub(super) struct Exchange {
     pub(super) facts: RequestFacts,
     pub(super) answer: Answer,
+    /// Interim responses that are to be written before the answer.
+    pub(super) interim: Vec<u8>,
     /// What the record of it needs; `None` if nobody takes records.
     pub(super) log: Option<Box<Log>>,
     /// Whether others may be answered at the same time (RFC 9112 §9.3.2).
@@ -42,22 +45,23 @@ pub(super) struct TailRecord {
 impl Exchange {
     /// An answer to octets that are no request.
     pub(super) fn refusal(response: Response, log: Option<Box<Log>>) -> Self {
-        Self { facts: REFUSED, answer: Answer::Now(response), log, is_safe: false }
+        Self { facts: REFUSED, answer: Answer::Now(response), interim: Vec::new(), log, is_safe: false }
     }
 
     /// Asks for the answer once more.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
         if let Answer::Later(later) = &mut self.answer
-            && let Poll::Ready(response) = poll_later(later, cx)
+            && let Poll::Ready(response) = poll_later(later, &mut self.interim, cx)
         {
             self.answer = Answer::Now(response);
         }
     }
 }
 
-/// Asks a future for its response; if it panics, the response is 500.
-pub(super) fn poll_later(later: &mut Later, cx: &mut Context<'_>) -> Poll<Response> {
-    catch_unwind(AssertUnwindSafe(|| later.as_mut().poll(cx))).unwrap_or_else(|_| Poll::Ready(panicked()))
+/// Asks a future for its response; if it panics, the response is 500. What it sends ahead of it goes behind `interim`.
+pub(super) fn poll_later(later: &mut Later, interim: &mut Vec<u8>, cx: &mut Context<'_>) -> Poll<Response> {
+    collecting_interim(interim, || catch_unwind(AssertUnwindSafe(|| later.as_mut().poll(cx))))
+        .unwrap_or_else(|_| Poll::Ready(panicked()))
 }
 
 /// The answer of a handler that has panicked. What it panicked about was printed by the panic hook.

@@ -192,13 +192,16 @@ impl<T: Transport> Connection<T> {
         self.call_handler(&mut request, &mut answer);
         // What of the content the handler has not taken nobody will.
         drop(request);
+        let mut interim = Vec::new();
         if let Answer::Later(later) = &mut answer
-            && let Poll::Ready(response) = poll_later(later, cx)
+            && let Poll::Ready(response) = poll_later(later, &mut interim, cx)
         {
             answer = Answer::Now(response);
         }
         match &mut answer {
-            Answer::Now(response) if self.exchanges.is_empty() && self.streaming.is_none() => {
+            Answer::Now(response)
+                if self.exchanges.is_empty() && self.streaming.is_none() && interim.is_empty() =>
+            {
                 self.start_answer(response, facts, logged);
             }
             _ => {
@@ -206,6 +209,7 @@ impl<T: Transport> Connection<T> {
                 self.exchanges.push_back(Exchange {
                     facts: *facts,
                     answer,
+                    interim,
                     log,
                     is_safe: head.method.is_safe(),
                 });

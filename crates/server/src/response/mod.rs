@@ -3,6 +3,7 @@
 mod content;
 mod cookies;
 mod events;
+mod interim;
 mod into_response;
 mod tunnel;
 mod writer;
@@ -16,11 +17,13 @@ use thruway_net::PooledBuffer;
 
 pub use content::{AtDrain, BoxError, Content, ContentStream, Piece};
 pub use events::{Event, EventSender};
+pub use interim::send_interim;
 pub use into_response::{IntoResponse, Json};
 pub use tunnel::Tunnel;
 pub use writer::ContentWriter;
 
 pub(crate) use content::{FileRange, Source};
+pub(crate) use interim::collecting_interim;
 pub(crate) use tunnel::TunnelHandler;
 
 /// A response. The fields that frame it are the server's: `Content-Length`, `Transfer-Encoding` and `Connection`,

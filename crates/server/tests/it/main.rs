@@ -5,6 +5,7 @@ mod gate;
 mod content;
 mod ending;
 mod files;
+mod interim;
 mod pipelining;
 mod records;
 mod refusals;

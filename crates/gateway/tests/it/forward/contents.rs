@@ -1,0 +1,211 @@
+//! Content and what frames it, whichever version either side speaks.
+
+use thruway_testkit::upstream::{self, Then, Upstream};
+
+use super::{Client, Recorder, Script};
+use crate::gateway::Gateway;
+
+/// An upstream that answers every request like this.
+fn answering(answer: &str) -> Upstream {
+    Upstream { answer: answer.into(), then: Then::GoOn, proper_answers: 0 }
+}
+
+#[test]
+fn content_comes_as_each_version_has_it() {
+    for upstream in [
+        answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n"),
+        upstream::speaks_http10(),
+        upstream::answers_properly(),
+    ] {
+        let listening = upstream.listen();
+        let gateway = Gateway::to(listening.address);
+        let mut client = Client::new(gateway.address);
+        for _ in 0..2 {
+            let answer = client.ask("GET / HTTP/1.1", "");
+            assert_eq!((answer.status, answer.text().as_str(), answer.is_cut_off), (200, "ok", false));
+        }
+        let answer = Client::new(gateway.address).ask("GET / HTTP/1.0", "");
+        assert_eq!((answer.status, answer.text().as_str()), (200, "ok"));
+        assert_eq!(answer.field("transfer-encoding"), None);
+    }
+}
+
+#[test]
+fn a_client_of_http10_that_wants_to_may_stay() {
+    let listening = upstream::answers_properly().listen();
+    let gateway = Gateway::to(listening.address);
+    let mut client = Client::new(gateway.address);
+    for _ in 0..3 {
+        let answer = client.ask("GET / HTTP/1.0", "Connection: keep-alive\r\n");
+        assert_eq!((answer.text().as_str(), answer.field("connection")), ("ok", Some("keep-alive")));
+    }
+    assert_eq!(listening.connections(), 1);
+}
+
+#[test]
+fn the_length_of_what_is_left_out_is_said_as_the_upstream_said_it() {
+    for (request_line, answer, status, length) in [
+        ("HEAD", "200 OK\r\nContent-Length: 5\r\n\r\n", 200, Some("5")),
+        ("HEAD", "200 OK\r\nContent-Length: 0\r\n\r\n", 200, Some("0")),
+        ("HEAD", "200 OK\r\n\r\n", 200, None),
+        ("HEAD", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", 200, None),
+        ("HEAD", "404 Not Found\r\n\r\n", 404, None),
+        ("GET", "204 No Content\r\n\r\n", 204, None),
+        ("GET", "204 No Content\r\nContent-Length: 0\r\n\r\n", 204, None),
+        ("GET", "304 Not Modified\r\n\r\n", 304, None),
+        ("GET", "200 OK\r\nContent-Length: 0\r\n\r\n", 200, Some("0")),
+        ("POST", "204 No Content\r\n\r\n", 204, None),
+    ] {
+        let listening = answering(&format!("HTTP/1.1 {answer}")).listen();
+        let gateway = Gateway::to(listening.address);
+        let mut client = Client::new(gateway.address);
+        for _ in 0..2 {
+            let found = client.ask(&format!("{request_line} / HTTP/1.1"), "");
+            assert_eq!((found.status, found.field("content-length")), (status, length), "{answer:?}");
+        }
+        assert_eq!(listening.connections(), 1, "{answer:?}");
+    }
+}
+
+#[test]
+fn trailers_are_passed_on_in_both_directions() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send(
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nX-Sum: 3\r\n\r\n",
+    );
+    let mut accepted = script.accept();
+    assert!(accepted.head().contains("Transfer-Encoding: chunked\r\n"));
+    assert_eq!(accepted.until("\r\n\r\n"), "2\r\nab\r\n0\r\nX-Sum: 3\r\n\r\n");
+    accepted.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\ncd\r\n0\r\nX-Sum: 7\r\n\r\n");
+    let answer = client.answer(false);
+    assert_eq!((answer.text().as_str(), answer.trailers), ("cd", vec![("x-sum".into(), "7".into())]));
+}
+
+#[test]
+fn fields_that_are_not_passed_on_do_not_pass_as_trailers_either() {
+    let recorder = Recorder::start();
+    let gateway = Gateway::to(recorder.address);
+    for name in [
+        "Connection",
+        "Keep-Alive",
+        "Upgrade",
+        "Proxy-Connection",
+        "TE",
+        "X-Forwarded-For",
+        "Forwarded",
+        "Via",
+        "Host",
+    ] {
+        let mut client = Client::new(gateway.address);
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+        client.send(format!("{head}0\r\n{name}: x\r\nX-Sum: 3\r\n\r\n"));
+        // To refuse them is as good.
+        if client.answer(false).status == 200 {
+            assert_eq!(recorder.take_one().trailers, [("X-Sum".to_owned(), "3".to_owned())], "{name}");
+        }
+        assert!(recorder.take().is_empty());
+    }
+}
+
+#[test]
+fn trailers_for_a_client_of_http10_are_left_out() {
+    let listening =
+        answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\ncd\r\n0\r\nX: 7\r\n\r\n");
+    let listening = listening.listen();
+    let gateway = Gateway::to(listening.address);
+    assert_eq!(Client::new(gateway.address).ask("GET / HTTP/1.0", "").text(), "cd");
+}
+
+#[test]
+fn a_client_that_waits_for_leave_to_send_content_gets_it() {
+    let recorder = Recorder::start();
+    let gateway = Gateway::to(recorder.address);
+    let mut client = Client::new(gateway.address);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+    assert_eq!(client.any_answer(false).unwrap().status, 100);
+    client.send("four");
+    assert_eq!(client.answer(false).text(), "POST / four");
+    assert_eq!(recorder.take_one().count("expect"), 0);
+}
+
+#[test]
+fn an_answer_before_the_content_is_there_reaches_the_client_while_it_sends() {
+    let listening = upstream::refuses_content().listen();
+    let gateway = Gateway::to(listening.address);
+    let mut client = Client::new(gateway.address);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\nfour");
+    let answer = client.answer(false);
+    assert_eq!(
+        (answer.status, answer.text().as_str(), answer.field("connection")),
+        (413, "no", Some("close"))
+    );
+}
+
+#[test]
+fn a_refusal_that_streams_does_not_keep_the_connection_for_content_that_nobody_reads() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\nfour");
+    let mut accepted = script.accept();
+    accepted.until("four");
+    accepted.send("HTTP/1.1 413 Content Too Large\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n");
+    // Only the end of a content that has begun makes it whole.
+    assert_eq!(client.take(12), "HTTP/1.1 413");
+    accepted.send("0\r\n\r\n");
+    let mut rest = Vec::new();
+    client.read_rest(&mut rest);
+    let rest = String::from_utf8(rest).unwrap();
+    assert!(rest.contains("Connection: close\r\n") && rest.ends_with("2\r\nno\r\n0\r\n\r\n"), "{rest}");
+}
+
+#[test]
+fn an_answer_that_comes_while_the_content_does_is_passed_on_beside_it() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nfour");
+    let mut accepted = script.accept();
+    accepted.until("four");
+    accepted.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nfour");
+    assert_eq!(client.take(12), "HTTP/1.1 200");
+    client.send("more");
+    accepted.until("more");
+    accepted.send("more");
+    let mut rest = String::new();
+    while !rest.ends_with("fourmore") {
+        rest.push_str(&client.take(1));
+    }
+}
+
+#[test]
+fn interim_responses_are_passed_on_as_they_come() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+    assert_eq!(client.any_answer(false).unwrap().status, 100);
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: x-hop\r\nX-Hop: 1\r\n\r\n");
+    let hint = client.any_answer(false).unwrap();
+    assert_eq!((hint.status, hint.lines), (103, vec![("link".into(), "</a>".into())]));
+    client.send("four");
+    accepted.until("four");
+    accepted
+        .send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n");
+    let statuses = [102, 204].map(|_| client.any_answer(false).unwrap().status);
+    assert_eq!(statuses, [102, 204], "nobody is asked twice for the content");
+}
+
+#[test]
+fn a_client_of_http10_gets_no_interim_response() {
+    let listening =
+        answering("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").listen();
+    let gateway = Gateway::to(listening.address);
+    let mut client = Client::new(gateway.address);
+    client.send("GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(client.any_answer(false).unwrap().status, 200);
+}

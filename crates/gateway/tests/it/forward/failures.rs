@@ -1,0 +1,188 @@
+//! Upstreams that fail, each in its own way, and what their clients are told.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use rustix::net::listen;
+use thruway_client::{Config, Timeouts};
+use thruway_gateway::UpstreamConfig;
+use thruway_testkit::upstream::{self, Then, Upstream};
+
+use super::{Client, Script};
+use crate::gateway::{Gateway, only};
+
+/// An upstream that is given up soon.
+fn impatient(address: SocketAddr) -> UpstreamConfig {
+    let soon = Duration::from_millis(100);
+    let timeouts = Timeouts { head: soon, content_idle: soon, ..Timeouts::default() };
+    UpstreamConfig {
+        connect_timeout: soon,
+        exchange: Config { timeouts, ..Config::default() },
+        ..only(address)
+    }
+}
+
+/// Status and `Proxy-Status` of the answer to a request that is sent once.
+fn told(config: UpstreamConfig) -> (u16, String) {
+    let gateway = Gateway::start(config);
+    let mut client = Client::new(gateway.address);
+    let answer = client.ask("POST / HTTP/1.1", "Content-Length: 2\r\n");
+    (answer.status, answer.field("proxy-status").unwrap_or_default().to_owned())
+}
+
+fn failure(status: u16, error: &str) -> (u16, String) {
+    (status, format!("thruway; error={error}"))
+}
+
+#[test]
+fn upstreams_that_fail_before_their_answer_are_told_apart() {
+    for (upstream, status, error) in [
+        (upstream::accepts_and_says_nothing(), 504, "http_response_timeout"),
+        (upstream::stalls_in_head(), 504, "http_response_timeout"),
+        (upstream::closes_without_an_answer(), 502, "connection_terminated"),
+        (upstream::closes_mid_head(), 502, "http_response_incomplete"),
+        (upstream::sends_rubbish(), 502, "http_protocol_error"),
+        (upstream::sends_a_huge_head(), 502, "http_protocol_error"),
+        (upstream::endless_interim_responses(), 502, "http_protocol_error"),
+    ] {
+        let name = format!("{upstream:?}");
+        let listening = upstream.listen();
+        let gateway = Gateway::start(impatient(listening.address));
+        let mut client = Client::new(gateway.address);
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab");
+        let answer = client.answer(false);
+        let found = (answer.status, answer.field("proxy-status").unwrap_or_default().to_owned());
+        assert_eq!(found, failure(status, error), "{name:.200}");
+        assert_eq!(listening.requests(), 1, "a request that may have been acted on is not sent again");
+    }
+}
+
+#[test]
+fn a_port_at_which_nobody_listens_is_a_bad_gateway() {
+    let address = upstream::refuses();
+    assert_eq!(told(only(address)), failure(502, "connection_refused"));
+}
+
+#[test]
+fn a_server_that_does_not_accept_in_time_is_a_gateway_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // What no longer fits into the queue of a listener is not answered at all.
+    listen(&listener, 0).unwrap();
+    let mut waiting = Vec::new();
+    let full = loop {
+        match TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
+            Ok(stream) => waiting.push(stream),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.kind(), ErrorKind::TimedOut);
+    assert_eq!(told(impatient(address)), failure(504, "connection_timeout"));
+}
+
+#[test]
+fn content_that_breaks_off_never_looks_complete() {
+    for upstream in [
+        upstream::closes_mid_content(),
+        upstream::closes_mid_chunk(),
+        upstream::resets_mid_content(),
+        upstream::stalls_in_content(),
+    ] {
+        let name = format!("{upstream:?}");
+        let listening = upstream.listen();
+        let gateway = Gateway::start(impatient(listening.address));
+        let answer = Client::new(gateway.address).ask("GET / HTTP/1.1", "");
+        // If the end is there as soon as the head is, nobody need be told a success.
+        assert!(answer.status == 502 || (answer.status == 200 && answer.is_cut_off), "{name}: {answer:?}");
+        assert_eq!(listening.requests(), 1, "what has been answered is not asked for again");
+    }
+}
+
+#[test]
+fn a_second_answer_reaches_nobody() {
+    for upstream in [upstream::sends_two_answers(), upstream::sends_wrong_length()] {
+        let listening = upstream.listen();
+        let gateway = Gateway::to(listening.address);
+        let mut client = Client::new(gateway.address);
+        for asked in 1..=3 {
+            let answer = client.ask("GET / HTTP/1.1", "");
+            assert_eq!((answer.status, answer.text().len()), (200, 2));
+            assert_eq!(listening.connections(), asked, "what spoke unasked is not used again");
+        }
+    }
+}
+
+#[test]
+fn what_comes_unasked_on_an_idle_connection_is_no_answer() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut first = script.accept();
+    first.head();
+    first.send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none");
+    assert_eq!(client.answer(false).text(), "one");
+    first.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison");
+    client.send("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut second = script.accept();
+    assert!(second.head().starts_with("GET /2 "));
+    second.send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo");
+    assert_eq!(client.answer(false).text(), "two");
+    first.wait_for_end();
+}
+
+#[test]
+fn answers_with_two_framings_are_not_passed_on() {
+    for lines in [
+        "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+        "Content-Length: 2\r\nContent-Length: 3\r\n",
+        "Content-Length: 2, 3\r\n",
+        "Content-Length: +2\r\n",
+        "Transfer-Encoding: chunked, gzip\r\n",
+        "Transfer-Encoding: gzip, chunked\r\n",
+        "Transfer-Encoding: chunked, chunked\r\n",
+        "Content-Length : 2\r\n",
+        "X: a\r\n b\r\n",
+        "X: a\rb\r\n",
+        "X: a\0b\r\n",
+    ] {
+        let answer = format!("HTTP/1.1 200 OK\r\n{lines}\r\nok");
+        let upstream = Upstream { answer: answer.into(), then: Then::Hang, proper_answers: 0 };
+        let listening = upstream.listen();
+        assert_eq!(told(impatient(listening.address)), failure(502, "http_protocol_error"), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_client_that_leaves_takes_the_request_with_it() {
+    for answer in ["", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour"] {
+        let script = Script::start();
+        let gateway = Gateway::to(script.address);
+        let asked = gateway.begin("GET", "");
+        let mut accepted = script.accept();
+        accepted.head();
+        accepted.send(answer);
+        asked.break_off();
+        assert_eq!(accepted.wait_for_end(), b"");
+    }
+}
+
+#[test]
+fn a_client_that_leaves_in_its_content_leaves_an_incomplete_request() {
+    for (framing, content) in
+        [("Content-Length: 10", "four"), ("Transfer-Encoding: chunked", "4\r\nfour\r\n")]
+    {
+        let script = Script::start();
+        let gateway = Gateway::to(script.address);
+        let mut client = Client::new(gateway.address);
+        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n{content}"));
+        let mut accepted = script.accept();
+        accepted.head();
+        accepted.until("four");
+        client.finish();
+        let rest = accepted.wait_for_end();
+        assert!(rest.is_empty() || rest == b"\r\n", "{}", rest.escape_ascii());
+        assert_eq!(client.answer(false).status, 400);
+    }
+}

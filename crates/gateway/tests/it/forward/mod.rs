@@ -1,0 +1,22 @@
+//! Messages on their way through a gateway, between clients and upstreams of every kind.
+
+// both sides
+mod client;
+mod recorder;
+mod script;
+
+// upstreams that fail
+mod failures;
+mod reuse;
+
+// what is passed on
+mod contents;
+mod fields;
+mod tunnels;
+
+// slow sides
+mod flow;
+
+pub(crate) use client::Client;
+pub(crate) use recorder::{Recorded, Recorder};
+pub(crate) use script::Script;

@@ -1,0 +1,115 @@
+//! Connections that become another protocol.
+
+use std::net::Shutdown;
+
+use super::{Client, Script};
+use crate::gateway::Gateway;
+
+const ASKED: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                     Sec-WebSocket-Key: k\r\n\r\n";
+const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                        Sec-WebSocket-Accept: s\r\n\r\n";
+
+#[test]
+fn octets_in_the_first_packets_of_both_sides_arrive_and_either_may_end_first() {
+    for ends_first in ["client", "upstream"] {
+        let script = Script::start();
+        let gateway = Gateway::to(script.address);
+        let mut client = Client::new(gateway.address);
+        client.send(format!("{ASKED}from the client"));
+        let mut accepted = script.accept();
+        let head = accepted.head();
+        assert!(head.contains("\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"), "{head}");
+        assert!(head.contains("\r\nSec-WebSocket-Key: k\r\n"));
+        accepted.send(format!("{SWITCHED}from the upstream"));
+        let answer = client.answer(false);
+        assert_eq!((answer.status, answer.field("upgrade")), (101, Some("websocket")));
+        assert_eq!(answer.field("connection").map(str::to_lowercase).as_deref(), Some("upgrade"));
+        assert_eq!(answer.field("sec-websocket-accept"), Some("s"));
+        assert_eq!(client.take(17), "from the upstream");
+        accepted.until("from the client");
+        if ends_first == "client" {
+            client.finish();
+            assert_eq!(accepted.wait_for_end(), b"");
+            accepted.send("the last");
+            accepted.0.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(client.take(8), "the last");
+        } else {
+            accepted.0.shutdown(Shutdown::Write).unwrap();
+            let mut rest = Vec::new();
+            client.read_rest(&mut rest);
+            assert_eq!(rest, b"");
+            client.send("the last");
+            client.finish();
+            assert_eq!(accepted.wait_for_end(), b"the last");
+        }
+    }
+}
+
+#[test]
+fn a_tunnel_carries_more_than_its_buffers_hold() {
+    const OCTETS: usize = 3 << 20;
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send(ASKED);
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.send(SWITCHED);
+    assert_eq!(client.answer(false).status, 101);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            accepted.send(vec![b'u'; OCTETS]);
+            accepted.0.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(accepted.wait_for_end().len(), OCTETS);
+        });
+        let mut writer = client.socket().try_clone().unwrap();
+        scope.spawn(move || {
+            std::io::Write::write_all(&mut writer, &vec![b'c'; OCTETS]).unwrap();
+            writer.shutdown(Shutdown::Write).unwrap();
+        });
+        let mut rest = Vec::new();
+        client.read_rest(&mut rest);
+        assert_eq!(rest.len(), OCTETS);
+    });
+}
+
+#[test]
+fn a_tunnel_that_was_not_asked_for_is_a_bad_gateway() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n");
+    let mut accepted = script.accept();
+    assert!(!accepted.head().contains("Upgrade"), "without `Connection: upgrade` nothing is asked for");
+    accepted.send(SWITCHED);
+    assert_eq!(client.answer(false).status, 502);
+}
+
+#[test]
+fn an_upgrade_that_is_declined_leaves_http_behind_for_nobody() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send(format!("{ASKED}GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"));
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno");
+    assert_eq!(client.answer(false).status, 400);
+    assert!(accepted.head().starts_with("GET /2 "));
+    accepted.send("HTTP/1.1 204 No Content\r\n\r\n");
+    assert_eq!(client.answer(false).status, 204);
+}
+
+#[test]
+fn when_one_side_breaks_off_the_other_is_closed() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut asked = gateway.begin_with("GET", "Connection: upgrade\r\nUpgrade: websocket\r\n");
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.send(SWITCHED);
+    assert_eq!(asked.first(), "HTTP/1.1 101");
+    asked.break_off();
+    assert_eq!(accepted.wait_for_end(), b"");
+}

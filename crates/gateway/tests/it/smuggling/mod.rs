@@ -1,0 +1,189 @@
+//! Whatever octets a client sends: the upstream gets the requests that the gateway saw, and no others.
+//!
+//! Each case is sent on a connection of its own. What the gateway sees in it is known without the gateway: by the parser
+//! that it stands on. What the upstream sees is known from one that parses strictly and by other code, and that tells in
+//! its answers what it was asked. All three must be the same.
+
+mod corpus;
+
+use thruway_http1::{BodyLength, HeadIndex, Limits, ServerConnection, ServerEvent};
+use thruway_message::{Method, RequestTarget};
+use thruway_testkit::Random;
+
+use crate::forward::{Client, Recorded, Recorder};
+use crate::gateway::Gateway;
+
+/// A request, as far as it is the same before and behind a gateway.
+type Seen = (String, Vec<u8>);
+
+/// What the gateway sees.
+#[derive(Default, Debug)]
+struct Sight {
+    /// Requests that are complete, but those that are not forwarded.
+    complete: Vec<Seen>,
+    /// Whether what came then breaks a rule.
+    is_faulty: bool,
+}
+
+/// The requests that `octets` are to the gateway.
+fn sight_of(octets: &[u8]) -> Sight {
+    let mut connection = ServerConnection::new(Limits::default());
+    let mut index = HeadIndex::with_capacity(32);
+    let mut sight = Sight::default();
+    let mut current = None;
+    let mut at = 0;
+    loop {
+        let Ok((event, used)) = connection.handle_input(&octets[at..], &mut index) else {
+            return Sight { is_faulty: true, ..sight };
+        };
+        let input = &octets[at..at + used];
+        at += used;
+        match event {
+            Some(ServerEvent::Request) => {
+                let head = index.request_head(input);
+                let is_whole = index.request_facts().body_length == BodyLength::NONE;
+                let seen = (head.method != Method::Connect)
+                    .then(|| (format!("{} {}", head.method, target(&head.target, head.method)), Vec::new()));
+                current = seen;
+                if is_whole {
+                    sight.complete.extend(current.take());
+                    // Neither a tunnel nor anything else that was asked for is had from this upstream.
+                    connection.decline_tunnel();
+                }
+            }
+            Some(ServerEvent::Content(content)) => {
+                if let Some((_, all)) = &mut current {
+                    all.extend(content);
+                }
+            }
+            Some(ServerEvent::EndOfContent) => {
+                sight.complete.extend(current.take());
+                connection.decline_tunnel();
+            }
+            None => return sight,
+        }
+    }
+}
+
+/// As it is asked for behind the gateway.
+fn target(target: &RequestTarget<'_>, method: Method<'_>) -> String {
+    let target = target.to_string();
+    let Some((_, rest)) = target.split_once("://") else { return target };
+    match rest.find(['/', '?']) {
+        None if method == Method::Options => "*".to_owned(),
+        None => "/".to_owned(),
+        Some(at) if rest[at..].starts_with('?') => format!("/{}", &rest[at..]),
+        Some(at) => rest[at..].to_owned(),
+    }
+}
+
+fn recorded(request: Recorded) -> Seen {
+    (format!("{} {}", request.method, request.target), request.content)
+}
+
+/// What the client is told: what the upstream says that it was asked, and the statuses of the gateway's own answers.
+fn told(client: &mut Client, sight: &Sight) -> (Vec<Seen>, Vec<u16>) {
+    let (mut answers, mut refusals) = (Vec::new(), Vec::new());
+    loop {
+        // The answers come in the order of the requests.
+        let asked = sight.complete.get(answers.len());
+        let is_to_head = asked.is_some_and(|(control, _)| control.starts_with("HEAD "));
+        let Some(answer) = client.any_answer(is_to_head) else { return (answers, refusals) };
+        match answer.status {
+            100 => {}
+            200 if is_to_head => answers.push(asked.unwrap().clone()),
+            200 => answers.push(parse_told(&answer.content)),
+            status => refusals.push(status),
+        }
+    }
+}
+
+fn parse_told(content: &[u8]) -> Seen {
+    let mut parts = content.splitn(3, |octet| *octet == b' ');
+    let mut part = || String::from_utf8_lossy(parts.next().unwrap()).into_owned();
+    let control = format!("{} {}", part(), part());
+    (control, parts.next().unwrap().to_vec())
+}
+
+/// An upstream and a gateway before it.
+struct Place {
+    recorder: Recorder,
+    gateway: Gateway,
+}
+
+impl Place {
+    fn new() -> Self {
+        let recorder = Recorder::start();
+        let gateway = Gateway::in_order(recorder.address);
+        Self { recorder, gateway }
+    }
+
+    /// Sends `octets`, and looks at what all three make of them. Returns how many requests went through, and the refusals.
+    fn check(&self, octets: &[u8]) -> (usize, Vec<u16>) {
+        self.check_cut(octets, octets.len())
+    }
+
+    /// The same with octets that are sent in two pieces.
+    fn check_cut(&self, octets: &[u8], first: usize) -> (usize, Vec<u16>) {
+        let sight = sight_of(octets);
+        let mut client = Client::new(self.gateway.address);
+        client.send(&octets[..first]);
+        client.send(&octets[first..]);
+        client.finish();
+        let (told, refusals) = told(&mut client, &sight);
+        let arrived: Vec<_> = self.recorder.take().into_iter().map(recorded).collect();
+        let case = octets.escape_ascii();
+        assert_eq!(arrived, sight.complete, "behind the gateway and before it: {case}");
+        assert_eq!(told, arrived, "what the client is told: {case}");
+        assert_eq!(self.recorder.offences(), [""; 0], "{case}");
+        assert!(!sight.is_faulty || refusals.iter().any(|status| *status >= 400), "nobody was told: {case}");
+        (told.len(), refusals)
+    }
+}
+
+#[test]
+fn an_upstream_sees_the_requests_that_the_gateway_saw() {
+    let place = Place::new();
+    let mut random = Random::new(9112);
+    let (mut passed, mut refused) = (0, 0);
+    for _ in 0..CASES {
+        let octets = corpus::case(&mut random);
+        let (requests, refusals) = place.check_cut(&octets, random.below(octets.len()));
+        passed += requests;
+        refused += refusals.len();
+    }
+    // The corpus is worth something only if much of it goes either way.
+    assert!(passed > CASES / 2 && refused > CASES / 4, "{passed} requests passed, {refused} were refused");
+}
+
+/// What two servers are known to have read in two ways is not passed on in any way.
+#[test]
+fn what_can_be_read_in_two_ways_is_refused() {
+    let place = Place::new();
+    for head in corpus::AMBIGUOUS {
+        let octets = format!("POST /a HTTP/1.1\r\nHost: a\r\n{head}\r\n5\r\nGET /x\r\n0\r\n\r\n");
+        let (passed, refusals) = place.check(octets.as_bytes());
+        assert_eq!((passed, refusals.len()), (0, 1), "{head:?}");
+    }
+}
+
+#[test]
+fn a_request_in_the_content_of_another_is_content() {
+    let place = Place::new();
+    let hidden = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n";
+    let length = hidden.len();
+    for octets in [
+        format!("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{hidden}"),
+        format!(
+            "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n{hidden}\r\n0\r\n\r\n"
+        ),
+        format!("GET /a HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{hidden}"),
+        format!(
+            "GET /a HTTP/1.1\r\nHost: a\r\nConnection: content-length\r\nContent-Length: {length}\r\n\r\n{hidden}"
+        ),
+    ] {
+        assert_eq!(place.check(octets.as_bytes()), (1, vec![]), "{octets}");
+    }
+}
+
+const CASES: usize = 4000;

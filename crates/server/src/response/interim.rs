@@ -1,0 +1,44 @@
+//! Interim responses: what a handler says before its answer.
+
+use std::cell::RefCell;
+
+use thruway_http1::write_interim_response;
+use thruway_message::StatusCode;
+
+use super::Response;
+
+thread_local! {
+    /// Where interim responses go while the future of an answer is polled; `None` otherwise.
+    static WAITING: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
+
+/// Sends the status and the fields of `response` ahead of the answer, such as 103 with the links that a client may already
+/// follow (RFC 9110 §15.2). To be called in the future of an [`Answer::Later`](crate::Answer::Later), in its own task;
+/// anywhere else there is no request that it could be about, and nothing happens. Nor does it to a client of HTTP/1.0, which
+/// does not know of interim responses, with 101, which ends HTTP, or when too many wait for a client that does not read.
+pub fn send_interim(response: &Response) {
+    let status = response.status();
+    if !status.is_interim() || status == StatusCode::SWITCHING_PROTOCOLS {
+        return;
+    }
+    WAITING.with_borrow_mut(|waiting| {
+        let Some(waiting) = waiting else { return };
+        let length = waiting.len();
+        write_interim_response(waiting, status, response.field_lines());
+        if waiting.len() > WAITING_BYTES_MAX {
+            waiting.truncate(length);
+        }
+    });
+}
+
+/// Collects behind `waiting` what is sent while `poll` runs, which must not panic.
+#[inline]
+pub(crate) fn collecting_interim<R>(waiting: &mut Vec<u8>, poll: impl FnOnce() -> R) -> R {
+    WAITING.set(Some(std::mem::take(waiting)));
+    let outcome = poll();
+    *waiting = WAITING.take().unwrap_or_default();
+    outcome
+}
+
+/// What of interim responses may wait behind other answers, or for a client that does not read.
+const WAITING_BYTES_MAX: usize = 16 << 10;

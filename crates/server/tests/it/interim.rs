@@ -1,0 +1,90 @@
+//! Interim responses: what is said before the answer.
+
+use thruway_server::{OwnedRequest, Response, StatusCode, send_interim};
+use thruway_testkit::scene::Scene;
+
+use crate::gate::Gates;
+
+const HINT: &str = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n";
+
+fn hint(link: &str) -> Response {
+    Response::new(StatusCode::EARLY_HINTS).with_field("Link", link)
+}
+
+/// Hints at once, and answers when the gate of the path is open.
+fn hinting(gates: &Gates) -> Scene {
+    let gates = gates.clone();
+    Scene::new(move |request: OwnedRequest| {
+        let gates = gates.clone();
+        async move {
+            send_interim(&hint("</a.css>"));
+            gates.answer(request).await
+        }
+    })
+}
+
+#[test]
+fn they_come_before_the_answer_and_at_once() {
+    let gates = Gates::default();
+    let scene = hinting(&gates);
+    let mut client = scene.connect();
+    client.send("GET /one HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.received(), HINT);
+    gates.open("/one");
+    assert!(client.received().starts_with("HTTP/1.1 200 OK\r\n"));
+    // And so they do when the answer is there at the same time.
+    client.send("GET /one HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(client.received().starts_with(&format!("{HINT}HTTP/1.1 200 OK\r\n")));
+}
+
+#[test]
+fn they_wait_for_the_answers_before() {
+    let gates = Gates::default();
+    let scene = hinting(&gates);
+    let mut client = scene.connect();
+    client.send("GET /one HTTP/1.1\r\nHost: a\r\n\r\nGET /two HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!((client.received().as_str(), gates.waiting()), (HINT, 2));
+    gates.open("/two");
+    assert_eq!(client.received(), "");
+    gates.open("/one");
+    let answers = client.received();
+    let second = answers.split_once("/one").unwrap().1;
+    assert!(second.starts_with(&format!("{HINT}HTTP/1.1 200 OK\r\n")), "{answers}");
+}
+
+#[test]
+fn clients_of_http10_get_none() {
+    let gates = Gates::default();
+    let scene = hinting(&gates);
+    let mut client = scene.connect();
+    client.send("GET /one HTTP/1.0\r\n\r\n");
+    assert_eq!(client.received(), "");
+    gates.open("/one");
+    assert!(client.received().starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
+#[test]
+fn what_is_no_interim_response_or_for_no_request_goes_nowhere() {
+    send_interim(&hint("</nobody.css>"));
+    let scene = Scene::new(|_: OwnedRequest| async {
+        send_interim(&Response::text("final"));
+        send_interim(&Response::new(StatusCode::SWITCHING_PROTOCOLS));
+        Response::text("answer")
+    });
+    let mut client = scene.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let answer = client.received();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nanswer"), "{answer}");
+}
+
+#[test]
+fn only_so_many_wait() {
+    let scene = Scene::new(|_: OwnedRequest| async {
+        (0..10_000).for_each(|_| send_interim(&hint("</a.css>")));
+        Response::text("answer")
+    });
+    let mut client = scene.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let answer = client.received();
+    assert!(answer.ends_with("\r\n\r\nanswer") && answer.len() < 17 << 10, "{} octets", answer.len());
+}
