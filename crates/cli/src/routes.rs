@@ -65,6 +65,20 @@ impl Parts {
         lookups.into_iter().for_each(FirstLookup::wait);
     }
 
+    /// All upstreams.
+    pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+        self.upstreams.values().map(|(_, upstream)| upstream)
+    }
+
+    /// Has servers stand as those of the same address `before`: a change of the config does not enable what was disabled.
+    pub(crate) fn keep_standings_of(&self, before: &Self) {
+        for (name, (_, upstream)) in &self.upstreams {
+            if let Some((_, before)) = before.upstreams.get(name) {
+                upstream.keep_standings_of(before);
+            }
+        }
+    }
+
     /// What `route` does; the error is a message.
     fn handler(&mut self, route: &Route, before: &Self) -> Result<Arc<dyn Handler>, String> {
         Ok(match &route.action {

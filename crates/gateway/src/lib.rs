@@ -27,6 +27,6 @@ pub use routes::{
 };
 pub use upstream::{
     Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
-    InvalidStatusRange, QueueConfig, RetryBudget, ServerAddr, ServerConfig, StatusRange, Sticky, Upstream,
-    UpstreamConfig,
+    InvalidStatusRange, QueueConfig, RetryBudget, ServerAddr, ServerConfig, ServerState, ServerStatus,
+    Standing, StatusRange, Sticky, Upstream, UpstreamConfig,
 };

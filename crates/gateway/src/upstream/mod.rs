@@ -20,6 +20,7 @@ mod random;
 
 // how servers are doing
 mod server;
+mod standing;
 mod latency;
 mod ejection;
 mod checks;
@@ -28,6 +29,7 @@ mod queue;
 mod budget;
 
 // beside the requests
+mod status;
 mod upkeep;
 mod names;
 
@@ -58,6 +60,8 @@ pub(crate) use lease::Lease;
 pub use names::FirstLookup;
 pub use queue::QueueConfig;
 pub(crate) use server::Server;
+pub use standing::Standing;
+pub use status::{ServerState, ServerStatus};
 pub use statuses::{InvalidStatusRange, StatusRange};
 pub use sticky::Sticky;
 
