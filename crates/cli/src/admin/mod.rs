@@ -6,6 +6,8 @@ mod guard;
 mod present;
 mod status;
 mod servers;
+mod metrics;
+mod exposition;
 
 use std::time::Duration;
 
@@ -47,6 +49,7 @@ impl Admin {
             .get("/health", || "alive\n")
             .get("/ready", with_state(&state, ready))
             .get("/status", with_state(&state, status::answer))
+            .get("/metrics", with_state(&state, metrics::answer))
             .post("/reload", with_state(&state, reload))
             .post(
                 "/upstreams/{upstream}/servers/{server}/{standing}",

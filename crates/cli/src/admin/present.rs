@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thruway_gateway::Upstream;
+use thruway_gateway::{RouteMeter, Upstream};
 
-use crate::config::Config;
+use crate::config::{Config, Route};
 use crate::routes::Parts;
 
 /// What runs at present. Clones are the same.
@@ -12,9 +12,17 @@ use crate::routes::Parts;
 pub(crate) struct Present(Arc<Mutex<Arc<Running>>>);
 
 pub(crate) struct Running {
-    /// In the order of the config: which requests, and what happens to them.
-    pub(super) routes: Vec<(String, String)>,
+    /// In the order of the config.
+    pub(super) routes: Vec<RunningRoute>,
     pub(super) upstreams: Vec<Arc<Upstream>>,
+}
+
+pub(super) struct RunningRoute {
+    /// Which requests it is for.
+    pub(super) requests: String,
+    /// What happens to them.
+    pub(super) action: String,
+    pub(super) meter: Option<Arc<RouteMeter>>,
 }
 
 impl Present {
@@ -37,9 +45,13 @@ impl Present {
 
 impl Running {
     fn of(config: &Config, parts: &Parts) -> Arc<Self> {
-        let routes = config.routes.iter();
+        let route = |route: &Route| RunningRoute {
+            requests: route.matching.to_string(),
+            action: route.action.to_string(),
+            meter: parts.meter_of(route).cloned(),
+        };
         Arc::new(Self {
-            routes: routes.map(|route| (route.matching.to_string(), route.action.to_string())).collect(),
+            routes: config.routes.iter().map(route).collect(),
             upstreams: parts.upstreams().cloned().collect(),
         })
     }

@@ -6,6 +6,7 @@ use thruway_net::Clock;
 use thruway_server::{Request, Response};
 
 use super::Admin;
+use super::present::RunningRoute;
 
 #[derive(Serialize)]
 struct Status<'a> {
@@ -45,7 +46,6 @@ struct ServerJson {
 pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     let running = admin.present.load();
     let loads = admin.server.loads();
-    let route = |(requests, action)| RouteStatus { requests, action };
     Response::json(&Status {
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: Clock::system().now_exact().saturating_sub(admin.started).as_secs(),
@@ -53,9 +53,15 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
         listeners: admin.listeners.iter().map(ToString::to_string).collect(),
         connections: loads.iter().map(|load| load.connections).sum(),
         connections_total: loads.iter().map(|load| load.connections_total).sum(),
-        routes: running.routes.iter().map(|(requests, action)| route((requests, action))).collect(),
+        routes: running.routes.iter().map(RouteStatus::of).collect(),
         upstreams: running.upstreams.iter().map(|upstream| UpstreamStatus::of(upstream)).collect(),
     })
+}
+
+impl<'a> RouteStatus<'a> {
+    fn of(route: &'a RunningRoute) -> Self {
+        Self { requests: &route.requests, action: &route.action }
+    }
 }
 
 impl<'a> UpstreamStatus<'a> {

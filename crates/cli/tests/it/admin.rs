@@ -214,3 +214,54 @@ fn what_other_machines_reach_must_be_allowed() {
         assert_eq!(check(&text(allowed)).code, Some(0), "{allowed}");
     }
 }
+
+/// The value of the sample that is written like this.
+fn sample(metrics: &str, name: &str) -> f64 {
+    let line = metrics.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
+    line.unwrap_or_else(|| panic!("no {name} in {metrics}")).rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn metrics_count_what_happened() {
+    let (servers, mut addresses, _kept) = backends(&["one"]);
+    let directory = tempfile::tempdir().unwrap();
+    let gone = format!("unix:{}", directory.path().join("nobody.sock").display());
+    addresses.push(gone.clone());
+    let text = config(&addresses, "[[routes]]\npath_exact = \"/gone\"\nanswer.status = 410");
+    let gateway = Gateway::start(directory.path(), &text);
+    let mut client = Client::connect(&gateway.address);
+    for _ in 0..4 {
+        assert_eq!(client.get("/").text(), "one");
+    }
+    assert_eq!(client.get("/gone").status(), "410");
+    let response = get_admin(&gateway.admin, "/metrics");
+    assert!(response.has("content-type: text/plain; version=0.0.4; charset=utf-8"), "{}", response.head);
+    let metrics = response.text();
+    let (one, two) = (&addresses[0], &gone);
+    for (name, value) in [
+        ("thruway_route_requests_total{route=\"/ and below\",class=\"2xx\"}".to_owned(), 4.0),
+        ("thruway_route_requests_total{route=\"/gone\",class=\"4xx\"}".to_owned(), 1.0),
+        ("thruway_route_response_seconds_count{route=\"/ and below\"}".to_owned(), 4.0),
+        ("thruway_route_response_seconds_bucket{route=\"/gone\",le=\"+Inf\"}".to_owned(), 1.0),
+        ("thruway_upstream_retries_total{upstream=\"backend\"}".to_owned(), 3.0),
+        (format!("thruway_server_requests_total{{upstream=\"backend\",server=\"{one}\"}}"), 4.0),
+        (format!("thruway_server_connections_reused_total{{upstream=\"backend\",server=\"{one}\"}}"), 3.0),
+        (format!("thruway_server_requests_total{{upstream=\"backend\",server=\"{two}\"}}"), 0.0),
+        (
+            format!(
+                "thruway_server_failures_total{{upstream=\"backend\",server=\"{two}\",reason=\"connection_refused\"}}"
+            ),
+            3.0,
+        ),
+        (format!("thruway_server_state{{upstream=\"backend\",server=\"{one}\",state=\"up\"}}"), 1.0),
+        ("thruway_client_connections_total".to_owned(), 1.0),
+    ] {
+        assert!((sample(metrics, &name) - value).abs() < f64::EPSILON, "{name} is not {value} in {metrics}");
+    }
+    assert!(sample(metrics, "thruway_route_response_seconds_sum{route=\"/ and below\"}") > 0.0);
+    // Counters of routes go on over a reload.
+    assert_eq!(gateway.post("/reload").status(), "200");
+    let again = get_admin(&gateway.admin, "/metrics");
+    assert!(sample(again.text(), "thruway_route_requests_total{route=\"/gone\",class=\"4xx\"}") > 0.0);
+    drop(servers);
+}

@@ -30,7 +30,10 @@ pub(super) async fn forward(
             Some(lease) => lease,
             None => match upstream.lease(key, &tried, &clock).await {
                 Ok(lease) => lease,
-                Err(failure) => return failure.to_response(),
+                Err(failure) => {
+                    upstream.count_failure(failure);
+                    return failure.to_response();
+                }
             },
         };
         let attempt = Attempt { lease, key, is_fresh, clock: &clock };
@@ -51,6 +54,7 @@ pub(super) async fn forward(
         } else {
             return failure.to_response();
         }
+        upstream.count_retry();
     }
 }
 
@@ -81,12 +85,16 @@ impl Attempt<'_> {
         let is_reused = waiting.is_some();
         let failed = |lease: &Lease, failure: Failure| {
             lease.failed(failure, is_reused, clock);
+            if !failure.retry().blames_nobody(is_reused) {
+                lease.server.count_failure(failure);
+            }
             Failed { failure, is_reused, server: lease.server.clone() }
         };
         let connection = match waiting {
             Some(connection) => connection,
             None => open(&lease).await.map_err(|failure| failed(&lease, failure))?,
         };
+        lease.server.count_connection(is_reused);
         let exchange = connection.start(request.to_send(), clock.now(), |output| request.write(output));
         let mut relay = Relay::new(exchange, lease, clock.clone());
         let begun = poll_fn(|cx| relay.poll_response(cx, body)).await;

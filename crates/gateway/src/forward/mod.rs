@@ -16,10 +16,11 @@ mod tunnel;
 use std::sync::Arc;
 
 use thruway_message::Method;
+use thruway_net::Clock;
 use thruway_server::{Answer, Handler, Request};
 
-use crate::Failure;
 use crate::upstream::{RequestKey, Upstream};
+use crate::{Failure, RouteMeter};
 
 use request::{OutgoingRequest, RequestBody};
 
@@ -28,6 +29,7 @@ use request::{OutgoingRequest, RequestBody};
 pub struct Forward {
     upstream: Arc<Upstream>,
     config: Arc<ForwardConfig>,
+    meter: Option<Arc<RouteMeter>>,
 }
 
 /// What is changed in requests on their way.
@@ -77,7 +79,13 @@ impl Forward {
 
     /// The same, with something changed on the way.
     pub fn with_config(upstream: Arc<Upstream>, config: ForwardConfig) -> Self {
-        Self { upstream, config: Arc::new(config) }
+        Self { upstream, config: Arc::new(config), meter: None }
+    }
+
+    /// Has `meter` count the requests: their response times end with the head of the response.
+    #[must_use]
+    pub fn measured_by(self, meter: Arc<RouteMeter>) -> Self {
+        Self { meter: Some(meter), ..self }
     }
 }
 
@@ -90,6 +98,13 @@ impl Handler for Forward {
         let outgoing = OutgoingRequest::new(request, &self.config);
         let body = (!request.has_whole_content())
             .then(|| RequestBody { content: request.take_content(), is_untouched: true });
-        Answer::later(attempts::forward(self.upstream.clone(), key, outgoing, body))
+        let response = attempts::forward(self.upstream.clone(), key, outgoing, body);
+        let Some(meter) = self.meter.clone() else { return Answer::later(response) };
+        let began = Clock::system().now_exact();
+        Answer::later(async move {
+            let response = response.await;
+            meter.record(response.status(), Clock::system().now_exact().saturating_sub(began));
+            response
+        })
     }
 }

@@ -30,6 +30,7 @@ mod budget;
 
 // beside the requests
 mod status;
+mod counts;
 mod upkeep;
 mod names;
 
@@ -81,6 +82,7 @@ pub struct Upstream {
     turn: AtomicUsize,
     queue: Queue,
     retries: budget::Balance,
+    counts: counts::UpstreamCounts,
 }
 
 /// Why nobody gets a request.
@@ -109,6 +111,7 @@ impl Upstream {
             turn,
             queue: Queue::default(),
             retries: budget::Balance::new(),
+            counts: counts::UpstreamCounts::default(),
             config,
         }
     }

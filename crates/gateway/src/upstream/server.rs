@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
 
+use super::counts::ServerCounts;
 use super::ejection::{Admission, Ejection};
 use super::key::hash;
 use super::latency::Latency;
@@ -27,6 +28,7 @@ pub(crate) struct Server {
     pub(super) token: u64,
     pub(super) set_cookie: Option<String>,
     in_flight: AtomicUsize,
+    pub(super) counts: ServerCounts,
     /// `usize::MAX` for any number.
     requests_max: usize,
     pub(super) latency: Latency,
@@ -58,6 +60,7 @@ impl Server {
             token,
             set_cookie: sticky.map(|sticky| sticky.set_cookie(token)),
             in_flight: AtomicUsize::new(0),
+            counts: ServerCounts::default(),
             requests_max: if config.requests_max == 0 { usize::MAX } else { config.requests_max },
             latency: Latency::default(),
             ejection: Ejection::default(),

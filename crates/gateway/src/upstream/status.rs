@@ -21,6 +21,12 @@ pub struct ServerStatus {
     pub state: ServerState,
     /// How many requests it is answering.
     pub in_flight: usize,
+    /// Requests that were sent on connections opened for them, so far.
+    pub connections_opened: u64,
+    /// Requests that were sent on connections that others had used before, so far.
+    pub connections_reused: u64,
+    /// Requests that have failed there so far, by their reasons' names in `Proxy-Status`; those that have occurred.
+    pub failures: Vec<(&'static str, u64)>,
 }
 
 /// Whether a server gets requests, or else why not.
@@ -101,6 +107,9 @@ impl Server {
             is_backup: self.is_backup,
             state: self.state(now),
             in_flight: self.in_flight(),
+            connections_opened: self.counts.opened(),
+            connections_reused: self.counts.reused(),
+            failures: self.counts.failures(),
         }
     }
 
