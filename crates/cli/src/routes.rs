@@ -10,7 +10,7 @@ use thruway_gateway::{
 };
 use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 
-use crate::config::{Action, Config, Failure, FixedAnswer, Route};
+use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, Route};
 use crate::{demo, mcp};
 
 /// What handlers are made of that has a life of its own: connections, sessions, counts. As long as nothing of it changes
@@ -33,7 +33,8 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
     let (mut routes, mut failures) = (Vec::new(), Vec::new());
     for route in &config.routes {
         let meter = config.admin.is_some().then(|| parts.meter(config, route, before));
-        match parts.handler(route, meter, before) {
+        let is_recorded = config.access_log.as_ref().is_some_and(AccessLogConfig::tells_of_forwarding);
+        match parts.handler(route, meter, is_recorded, before) {
             Ok(handler) => routes.push((route.matching.clone(), handler)),
             Err(message) => failures.push(config.failure_at(&route.span, message)),
         }
@@ -97,16 +98,17 @@ impl Parts {
         meter
     }
 
-    /// What `route` does, counted by `meter`; the error is a message.
+    /// What `route` does, counted by `meter` and told to an access log if it `is_recorded`; the error is a message.
     fn handler(
         &mut self,
         route: &Route,
         meter: Option<Arc<RouteMeter>>,
+        is_recorded: bool,
         before: &Self,
     ) -> Result<Arc<dyn Handler>, String> {
         if let Action::Forward(name) = &route.action {
             // That there is one of this name was checked with the config.
-            let forward = Forward::new(self.upstreams[name].1.clone());
+            let forward = Forward::new(self.upstreams[name].1.clone()).recorded(is_recorded);
             return Ok(match meter {
                 Some(meter) => forward.measured_by(meter).into_handler(),
                 None => forward.into_handler(),

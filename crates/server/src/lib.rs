@@ -37,7 +37,7 @@ pub use config::{Config, Timeouts};
 pub use connection::ConnectionDriver;
 pub use files::Files;
 pub use handler::{Answer, Handler, IntoHandler, Later, WithState, with_state, with_whole_content};
-pub use record::{Record, Recorder, TakeRecord};
+pub use record::{Forwarded, Record, Recorder, TakeRecord};
 pub use request::{
     ConnectionInfo, ContentError, OwnedRequest, Parameters, Rejection, Request, RequestContent,
 };

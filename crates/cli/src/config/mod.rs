@@ -199,6 +199,11 @@ impl FilesConfig {
 }
 
 impl AccessLogConfig {
+    /// Whether its format says how requests were forwarded.
+    pub(crate) fn tells_of_forwarding(&self) -> bool {
+        self.format == AccessLogFormat::Json
+    }
+
     /// All but its place in the file.
     const fn what(&self) -> (AccessLogFormat, &AccessLogTarget) {
         (self.format, &self.target)

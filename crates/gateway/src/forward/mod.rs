@@ -8,6 +8,7 @@
 
 mod fields;
 mod request;
+mod course;
 mod attempts;
 mod relay;
 mod response;
@@ -30,6 +31,7 @@ pub struct Forward {
     upstream: Arc<Upstream>,
     config: Arc<ForwardConfig>,
     meter: Option<Arc<RouteMeter>>,
+    is_recorded: bool,
 }
 
 /// What is changed in requests on their way.
@@ -79,13 +81,22 @@ impl Forward {
 
     /// The same, with something changed on the way.
     pub fn with_config(upstream: Arc<Upstream>, config: ForwardConfig) -> Self {
-        Self { upstream, config: Arc::new(config), meter: None }
+        Self { upstream, config: Arc::new(config), meter: None, is_recorded: false }
     }
 
     /// Has `meter` count the requests: their response times end with the head of the response.
     #[must_use]
     pub fn measured_by(self, meter: Arc<RouteMeter>) -> Self {
         Self { meter: Some(meter), ..self }
+    }
+}
+
+impl Forward {
+    /// Whether responses tell how their requests were [forwarded](thruway_server::Forwarded): for access logs that say so. Default
+    /// no.
+    #[must_use]
+    pub fn recorded(self, is_recorded: bool) -> Self {
+        Self { is_recorded, ..self }
     }
 }
 
@@ -98,7 +109,7 @@ impl Handler for Forward {
         let outgoing = OutgoingRequest::new(request, &self.config);
         let body = (!request.has_whole_content())
             .then(|| RequestBody { content: request.take_content(), is_untouched: true });
-        let response = attempts::forward(self.upstream.clone(), key, outgoing, body);
+        let response = attempts::forward(self.upstream.clone(), key, outgoing, body, self.is_recorded);
         let Some(meter) = self.meter.clone() else { return Answer::later(response) };
         let began = Clock::system().now_exact();
         Answer::later(async move {

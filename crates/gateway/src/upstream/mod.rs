@@ -83,6 +83,8 @@ pub struct Upstream {
     queue: Queue,
     retries: budget::Balance,
     counts: counts::UpstreamCounts,
+    /// Its name, for records of requests.
+    pub(crate) label: Arc<str>,
 }
 
 /// Why nobody gets a request.
@@ -112,6 +114,7 @@ impl Upstream {
             queue: Queue::default(),
             retries: budget::Balance::new(),
             counts: counts::UpstreamCounts::default(),
+            label: config.name.as_str().into(),
             config,
         }
     }

@@ -1,5 +1,6 @@
 //! One server of an upstream, and how it is doing.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ pub(crate) struct Server {
     /// Tells it from all others of the process, also from those that were there before.
     pub(crate) number: usize,
     pub(crate) address: UpstreamAddr,
+    /// The same, for records of requests.
+    pub(crate) label: Arc<str>,
     /// Which of the configured servers it comes from.
     pub(super) origin: usize,
     pub(super) weight: u32,
@@ -56,6 +59,7 @@ impl Server {
             origin,
             weight: config.weight.min(ServerConfig::WEIGHT_MAX),
             is_backup: config.is_backup,
+            label: address.to_string().into(),
             seed: hash(address.to_string().as_bytes()),
             token,
             set_cookie: sticky.map(|sticky| sticky.set_cookie(token)),
