@@ -15,6 +15,7 @@ mod check;
 mod explain;
 mod serve;
 mod reload;
+mod admin;
 mod mcp;
 
 use std::io::{Write, stderr};

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use thruway_gateway::{
-    FirstLookup, Forward, HostMatch, RouteMatch, Routes, Unreachable, Upstream, UpstreamConfig,
+    FirstLookup, Forward, HostMatch, Measured, RouteMatch, RouteMeter, Routes, Unreachable, Upstream,
+    UpstreamConfig,
 };
 use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 
-use crate::config::{Action, Config, Failure, FixedAnswer, Route};
+use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, Route};
 use crate::{demo, mcp};
 
 /// What handlers are made of that has a life of its own: connections, sessions, counts. As long as nothing of it changes
@@ -19,6 +21,8 @@ pub(crate) struct Parts {
     demo: Option<Arc<dyn Handler>>,
     /// MCP endpoints by the hosts they answer to.
     mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
+    /// What counts the requests of routes, by which these are; empty if nobody could ask for that.
+    meters: BTreeMap<String, Arc<RouteMeter>>,
     /// Upstreams that were not there before, and are still to be started.
     fresh: Vec<Arc<Upstream>>,
 }
@@ -28,7 +32,9 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
     let mut parts = Parts::of(config, before);
     let (mut routes, mut failures) = (Vec::new(), Vec::new());
     for route in &config.routes {
-        match parts.handler(route, before) {
+        let meter = config.admin.is_some().then(|| parts.meter(config, route, before));
+        let is_recorded = config.access_log.as_ref().is_some_and(AccessLogConfig::tells_of_forwarding);
+        match parts.handler(route, meter, is_recorded, before) {
             Ok(handler) => routes.push((route.matching.clone(), handler)),
             Err(message) => failures.push(config.failure_at(&route.span, message)),
         }
@@ -65,16 +71,65 @@ impl Parts {
         lookups.into_iter().for_each(FirstLookup::wait);
     }
 
-    /// What `route` does; the error is a message.
-    fn handler(&mut self, route: &Route, before: &Self) -> Result<Arc<dyn Handler>, String> {
+    /// All upstreams.
+    pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+        self.upstreams.values().map(|(_, upstream)| upstream)
+    }
+
+    /// Has servers stand as those of the same address `before`: a change of the config does not enable what was disabled.
+    pub(crate) fn keep_standings_of(&self, before: &Self) {
+        for (name, (_, upstream)) in &self.upstreams {
+            if let Some((_, before)) = before.upstreams.get(name) {
+                upstream.keep_standings_of(before);
+            }
+        }
+    }
+
+    /// What counts the requests of `route`, if anything does.
+    pub(crate) fn meter_of(&self, route: &Route) -> Option<&Arc<RouteMeter>> {
+        self.meters.get(&route.matching.to_string())
+    }
+
+    fn meter(&mut self, config: &Config, route: &Route, before: &Self) -> Arc<RouteMeter> {
+        let workers = config.workers.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
+        let kept = before.meter_of(route).cloned();
+        let meter = kept.unwrap_or_else(|| Arc::new(RouteMeter::new(workers)));
+        self.meters.insert(route.matching.to_string(), meter.clone());
+        meter
+    }
+
+    /// What `route` does, counted by `meter` and told to an access log if it `is_recorded`; the error is a message.
+    fn handler(
+        &mut self,
+        route: &Route,
+        meter: Option<Arc<RouteMeter>>,
+        is_recorded: bool,
+        before: &Self,
+    ) -> Result<Arc<dyn Handler>, String> {
+        if let Action::Forward(name) = &route.action {
+            // That there is one of this name was checked with the config.
+            let forward = Forward::new(self.upstreams[name].1.clone()).recorded(is_recorded);
+            return Ok(match meter {
+                Some(meter) => forward.measured_by(meter).into_handler(),
+                None => forward.into_handler(),
+            });
+        }
+        let handler = self.own_handler(route, before)?;
+        Ok(match meter {
+            Some(meter) => Measured::new(handler, meter).into_handler(),
+            None => handler,
+        })
+    }
+
+    /// What answers `route` if that is not forwarded.
+    fn own_handler(&mut self, route: &Route, before: &Self) -> Result<Arc<dyn Handler>, String> {
         Ok(match &route.action {
             Action::Answer(answer) => answer.clone().into_handler(),
             Action::Demo => self.demo(before),
             Action::Files(files) => Arc::new(files.open().map_err(|error| {
                 format!("the directory `{}` cannot be served: {error}", files.root().display())
             })?),
-            // That there is one of this name was checked with the config.
-            Action::Forward(name) => Forward::new(self.upstreams[name].1.clone()).into_handler(),
+            Action::Forward(_) => unreachable!("this is forwarded"),
             Action::Mcp => self.mcp(&hosts(&route.matching), before),
             Action::Redirect(redirect) => redirect.clone().into_handler(),
         })

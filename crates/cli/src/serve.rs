@@ -10,9 +10,10 @@ use thruway_server::{
 };
 
 use crate::access_log;
+use crate::admin::{Admin, Present};
 use crate::args::ServeArgs;
 use crate::config::{Config, Failure};
-use crate::reload::Reloader;
+use crate::reload::{Reloader, SharedReloader};
 use crate::routes::{self, Parts};
 
 /// Serves until a signal, and drains.
@@ -29,15 +30,33 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let routes = LiveRoutes::new(routes);
     let log = access_log::start(&config)?;
     parts.start();
+    let present = Present::new(&config, &parts);
     let server = start(&config, routes.clone(), log.as_ref())?;
     access_log::reopen_at(reopen, log.clone());
+    let admin = config.admin.clone();
+    let reloader = SharedReloader::new(Reloader {
+        args: args.clone(),
+        started: config,
+        routes,
+        parts,
+        present: present.clone(),
+    });
+    let admin =
+        admin.map(|admin| Admin::new(&server, present, reloader.clone()).start(&admin)).transpose()?;
     if let Some(signal) = reload {
-        Reloader { args: args.clone(), started: config, routes, parts }.reload_at(signal);
+        reloader.reload_at(signal);
     } else {
         tracing::info!("no config: serving the demo; `/` says what is there");
     }
     print_addresses(&server);
+    if let Some(admin) = &admin {
+        print("admin listener on", admin.addresses());
+    }
     let loads = server.run_until(signals);
+    if let Some(admin) = admin {
+        admin.drain();
+        admin.join();
+    }
     if let Some(log) = &log {
         log.finish();
     }
@@ -77,11 +96,15 @@ fn start(config: &Config, routes: LiveRoutes, log: Option<&AccessLog>) -> Result
 
 /// On the standard output, for scripts that let the system choose a port. Nobody may be reading there.
 pub(crate) fn print_addresses(server: &RunningServer) {
+    print("listening on", server.addresses());
+}
+
+fn print(what: &str, addresses: &[ListenAddr]) {
     let mut out = stdout().lock();
-    for address in server.addresses() {
+    for address in addresses {
         let _ = match address {
-            ListenAddr::Tcp(address) => writeln!(out, "listening on http://{address}"),
-            ListenAddr::Unix(_) => writeln!(out, "listening on {address}"),
+            ListenAddr::Tcp(address) => writeln!(out, "{what} http://{address}"),
+            ListenAddr::Unix(_) => writeln!(out, "{what} {address}"),
         };
     }
     let _ = out.flush();

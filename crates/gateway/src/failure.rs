@@ -64,6 +64,24 @@ impl Failure {
         }
     }
 
+    /// All that failures are [called](Self::proxy_error).
+    pub const PROXY_ERRORS: [&str; 14] = [
+        "connection_limit_reached",
+        "connection_read_timeout",
+        "connection_refused",
+        "connection_terminated",
+        "connection_timeout",
+        "connection_write_timeout",
+        "destination_ip_unroutable",
+        "destination_unavailable",
+        "http_protocol_error",
+        "http_request_denied",
+        "http_request_error",
+        "http_response_incomplete",
+        "http_response_timeout",
+        "proxy_internal_error",
+    ];
+
     /// What it is called in `Proxy-Status` (RFC 9209 §2.3).
     pub const fn proxy_error(self) -> &'static str {
         match self {
@@ -142,3 +160,29 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failures_are_called_is_in_the_list() {
+        for failure in [
+            Failure::ConnectRefused,
+            Failure::NoServer,
+            Failure::QueueFull,
+            Failure::QueueTimedOut,
+            Failure::Connect(ConnectError::Refused),
+            Failure::Connect(ConnectError::TimedOut),
+            Failure::Connect(ConnectError::Unreachable),
+            Failure::Exchange(Error::ClosedBeforeResponse),
+            Failure::Exchange(Error::ContentIncomplete),
+            Failure::Exchange(Error::ContentTimedOut),
+            Failure::Exchange(Error::HeadTimedOut),
+            Failure::Exchange(Error::WriteTimedOut),
+            Failure::Exchange(Error::RequestContentTooLong),
+        ] {
+            assert!(Failure::PROXY_ERRORS.contains(&failure.proxy_error()), "{failure}");
+        }
+    }
+}

@@ -17,9 +17,13 @@ mod forward;
 
 // what became of it
 mod failure;
+mod meter;
+mod measured;
 
 pub use failure::Failure;
 pub use forward::{Forward, ForwardConfig, ForwardedFields, HostRewrite};
+pub use measured::Measured;
+pub use meter::{RouteCounts, RouteMeter};
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{
     Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes, PathMatch,
@@ -27,6 +31,6 @@ pub use routes::{
 };
 pub use upstream::{
     Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
-    InvalidStatusRange, QueueConfig, RetryBudget, ServerAddr, ServerConfig, StatusRange, Sticky, Upstream,
-    UpstreamConfig,
+    InvalidStatusRange, QueueConfig, RetryBudget, ServerAddr, ServerConfig, ServerState, ServerStatus,
+    Standing, StatusRange, Sticky, Upstream, UpstreamConfig,
 };

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -45,6 +46,7 @@ pub struct Workers {
     threads: Vec<JoinHandle<()>>,
     commands: Vec<UnboundedSender<Command>>,
     balance: Balance,
+    is_draining: Arc<AtomicBool>,
     /// Kept until the last worker has ended.
     paths: Vec<SocketPath>,
 }
@@ -82,7 +84,8 @@ impl Workers {
         let (sockets, paths) = deal_out(listeners, count);
         let start = Arc::new(start);
         let (started, starting) = std::sync::mpsc::channel();
-        let mut workers = Self { threads: Vec::new(), commands, balance, paths };
+        let is_draining = Arc::default();
+        let mut workers = Self { threads: Vec::new(), commands, balance, is_draining, paths };
         let shares = sockets.into_iter().zip(receivers).enumerate();
         let spawned = shares.map(|(index, (sockets, receiver))| {
             let (balance, commands) = (workers.balance.clone(), workers.commands.clone());
@@ -110,9 +113,10 @@ impl Workers {
         self.drain_handle().drain(within);
     }
 
-    /// What begins the end from another thread.
+    /// What begins the end from another thread, and tells how things are.
     pub fn drain_handle(&self) -> DrainHandle {
-        DrainHandle { commands: self.commands.clone() }
+        let (commands, balance) = (self.commands.clone(), self.balance.clone());
+        DrainHandle { commands, balance, is_draining: self.is_draining.clone() }
     }
 
     /// Waits until all workers have ended.
@@ -132,20 +136,33 @@ impl Workers {
     }
 }
 
-/// Begins the end of all workers.
+/// Begins the end of all workers, and tells how they are.
 #[derive(Clone, Debug)]
 pub struct DrainHandle {
     commands: Vec<UnboundedSender<Command>>,
+    balance: Balance,
+    is_draining: Arc<AtomicBool>,
 }
 
 impl DrainHandle {
     /// No connection is accepted any more, each ends when what was accepted is answered, and what is left after
     /// `within` is cut off.
     pub fn drain(&self, within: Duration) {
+        self.is_draining.store(true, Ordering::Relaxed);
         for commands in &self.commands {
             // A worker that has ended already needs no command.
             let _ = commands.send(Command::Drain { within });
         }
+    }
+
+    /// Whether the end has begun.
+    pub fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+
+    /// What each worker has to do with.
+    pub fn loads(&self) -> Vec<WorkerLoad> {
+        self.balance.loads()
     }
 }
 

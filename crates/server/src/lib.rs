@@ -37,7 +37,7 @@ pub use config::{Config, Timeouts};
 pub use connection::ConnectionDriver;
 pub use files::Files;
 pub use handler::{Answer, Handler, IntoHandler, Later, WithState, with_state, with_whole_content};
-pub use record::{Record, Recorder, TakeRecord};
+pub use record::{Forwarded, Record, Recorder, TakeRecord};
 pub use request::{
     ConnectionInfo, ContentError, OwnedRequest, Parameters, Rejection, Request, RequestContent,
 };
@@ -53,8 +53,8 @@ pub use cookie::Cookie;
 pub use thruway_http1::Limits;
 pub use thruway_message::{Authority, FieldLinesBuf, FieldName, FieldValue, Method, StatusCode, Version};
 pub use thruway_net::{
-    ClientAddr, InvalidListenAddr, ListenAddr, ReloadSignal, ReopenSignal, TerminationSignals, WorkerLoad,
-    raise_descriptor_limit,
+    ClientAddr, DrainHandle, InvalidListenAddr, ListenAddr, ReloadSignal, ReopenSignal, TerminationSignals,
+    WorkerLoad, raise_descriptor_limit,
 };
 
 /// How much content is collected on behalf of a handler that does not say: 2 MiB, as axum.

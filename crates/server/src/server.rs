@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use thruway_net::{
-    Accepted, BindError, Bound, InvalidListenAddr, ListenAddr, TerminationSignals, Worker, WorkerLoad,
-    Workers, WorkersConfig, bind, spawn,
+    Accepted, BindError, Bound, DrainHandle, InvalidListenAddr, ListenAddr, TerminationSignals, Worker,
+    WorkerLoad, Workers, WorkersConfig, bind, spawn,
 };
 
 use crate::{Config, ConnectionDriver, ConnectionInfo, Handler, IntoHandler, Recorder};
@@ -144,6 +144,11 @@ impl RunningServer {
     /// What each worker has to do with.
     pub fn loads(&self) -> Vec<WorkerLoad> {
         self.workers.loads()
+    }
+
+    /// What begins the drain from another thread, and tells how the server is while [`run_until`](Self::run_until) waits.
+    pub fn drain_handle(&self) -> DrainHandle {
+        self.workers.drain_handle()
     }
 
     /// Begins the drain: accepts no more, answers what was accepted, closes.

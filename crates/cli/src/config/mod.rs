@@ -28,6 +28,7 @@ pub(crate) struct Config {
     pub(crate) listeners: Vec<ListenAddr>,
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Upstreams,
+    pub(crate) admin: Option<AdminConfig>,
     pub(crate) access_log: Option<AccessLogConfig>,
     /// `None` for one for each core.
     pub(crate) workers: Option<usize>,
@@ -77,6 +78,14 @@ pub(crate) struct FilesConfig {
     cache_control: Option<String>,
 }
 
+/// Where those who operate the server ask and tell it things.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct AdminConfig {
+    pub(crate) address: ListenAddr,
+    /// Whether it may be reached from elsewhere, and so under any name.
+    pub(crate) allow_remote: bool,
+}
+
 pub(crate) struct AccessLogConfig {
     pub(crate) format: AccessLogFormat,
     pub(crate) target: AccessLogTarget,
@@ -108,6 +117,7 @@ impl Config {
                 span: 0..0,
             }],
             upstreams: Upstreams::new(),
+            admin: None,
             access_log: None,
             workers: None,
             connections_max: None,
@@ -131,6 +141,7 @@ impl Config {
             ("listeners", self.listeners != other.listeners),
             ("workers", self.workers != other.workers),
             ("connections_max", self.connections_max != other.connections_max),
+            ("admin", self.admin != other.admin),
             ("access_log", log != other_log),
             ("limits", limits != other.server),
             ("timeouts", self.server.timeouts != other.server.timeouts),
@@ -188,6 +199,11 @@ impl FilesConfig {
 }
 
 impl AccessLogConfig {
+    /// Whether its format says how requests were forwarded.
+    pub(crate) fn tells_of_forwarding(&self) -> bool {
+        self.format == AccessLogFormat::Json
+    }
+
     /// All but its place in the file.
     const fn what(&self) -> (AccessLogFormat, &AccessLogTarget) {
         (self.format, &self.target)
@@ -206,6 +222,9 @@ impl fmt::Display for Config {
         for upstream in self.upstreams.values() {
             let servers: Vec<_> = upstream.servers.iter().map(|server| server.address.to_string()).collect();
             writeln!(f, "upstream {}: {}", upstream.name, servers.join(", "))?;
+        }
+        if let Some(admin) = &self.admin {
+            writeln!(f, "admin listener on {}", admin.address)?;
         }
         if let Some(log) = &self.access_log {
             writeln!(f, "access log: {log}")?;

@@ -42,6 +42,8 @@ pub(super) struct Raw {
     /// Servers that requests are forwarded to, by name.
     #[serde(default)]
     pub(super) upstreams: BTreeMap<String, Spanned<RawUpstream>>,
+    /// Where those who operate the server ask and tell it things. Default nowhere.
+    pub(super) admin: Option<RawAdmin>,
     /// A line for each request. Default none.
     pub(super) access_log: Option<RawAccessLog>,
     #[serde(default)]
@@ -56,6 +58,17 @@ pub(super) struct Raw {
 pub(super) struct RawListener {
     /// `IP:PORT` or `unix:PATH`.
     pub(super) address: Spanned<String>,
+}
+
+/// Where those who operate the server ask and tell it things.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawAdmin {
+    /// `IP:PORT` of this machine, or `unix:PATH`.
+    pub(super) address: Spanned<String>,
+    /// Whether the address may be one that other machines reach. Whoever reaches it may do everything. Default false.
+    #[serde(default)]
+    pub(super) allow_remote: bool,
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -13,9 +13,9 @@ use std::time::Duration;
 use thruway_server::{AccessLogFormat, AccessLogTarget, InvalidListenAddr, Limits, ListenAddr, Timeouts};
 
 use super::failure::Source;
-use super::raw::{Period, Raw, RawAccessLog, RawFormat, RawLimits, RawListener, RawTimeouts};
+use super::raw::{Period, Raw, RawAccessLog, RawAdmin, RawFormat, RawLimits, RawListener, RawTimeouts};
 use super::spanned::Spanned;
-use super::{AccessLogConfig, Config, Failure, LISTED_HINT, Span, is_listed};
+use super::{AccessLogConfig, AdminConfig, Config, Failure, LISTED_HINT, Span, is_listed};
 
 /// Resolves `raw`, which `source` says.
 ///
@@ -26,6 +26,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let workers = resolver.count(raw.workers, 1..=1024);
     let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
     let listeners = resolver.listeners(&raw.listeners);
+    let admin = raw.admin.and_then(|admin| resolver.admin(&admin, &listeners));
     let upstreams = resolver.upstreams(raw.upstreams);
     let routes = resolver.routes(raw.routes, &upstreams);
     let access_log = raw.access_log.map(|log| resolver.access_log(log));
@@ -36,6 +37,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
             listeners,
             routes,
             upstreams,
+            admin,
             access_log,
             workers,
             connections_max,
@@ -77,6 +79,24 @@ impl Resolver<'_> {
             ListenAddr::Tcp(_) => address,
             ListenAddr::Unix(path) => ListenAddr::Unix(self.beside_config(&path)),
         }
+    }
+
+    fn admin(&mut self, raw: &RawAdmin, listeners: &[ListenAddr]) -> Option<AdminConfig> {
+        let address = match raw.address.get_ref().parse() {
+            Ok(address) => self.listener(address),
+            Err(error) => {
+                self.refuse_with(&raw.address, error, InvalidListenAddr::HINT);
+                return None;
+            }
+        };
+        if is_listed(listeners, &address) {
+            self.refuse_with(&raw.address, format!("`{address}` is listened on already"), OWN_ADDRESS_HINT);
+        }
+        let is_remote = matches!(&address, ListenAddr::Tcp(address) if !address.ip().is_loopback());
+        if is_remote && !raw.allow_remote {
+            self.refuse_with(&raw.address, format!("`{address}` is not of this machine only"), REMOTE_HINT);
+        }
+        Some(AdminConfig { address, allow_remote: raw.allow_remote })
     }
 
     fn access_log(&self, raw: RawAccessLog) -> AccessLogConfig {
@@ -187,6 +207,11 @@ impl Resolver<'_> {
         self.source.path.parent().map_or_else(|| path.to_owned(), |directory| directory.join(path))
     }
 }
+
+const OWN_ADDRESS_HINT: &str =
+    "requests to the admin listener are told from others by its address: give it its own";
+const REMOTE_HINT: &str = "whoever reaches it may reload the config and disable servers: write `127.0.0.1:PORT` or `unix:PATH`, or, \
+                           if nobody else can get there, `allow_remote = true`";
 
 /// 1 MiB: see `Limits::header_section_bytes` for why not more.
 const HEAD_BYTES_MAX: u32 = 1 << 20;

@@ -62,8 +62,13 @@ fn the_example_names_every_key() {
     ]
     .into_iter()
     .chain(["[upstreams.a]\nservers = [{ x = 1 }]\n"])
-    .chain(["[[routes]]\nanswer.fields = [{ x = 1 }]\n", "[access_log]\n", "[limits]\n", "[timeouts]\n"])
-    {
+    .chain([
+        "[[routes]]\nanswer.fields = [{ x = 1 }]\n",
+        "[admin]\n",
+        "[access_log]\n",
+        "[limits]\n",
+        "[timeouts]\n",
+    ]) {
         let failure = resolved(&format!("{section}x = 1")).err().unwrap().to_string();
         let keys = failure.split("possible here: ").nth(1).unwrap_or_else(|| panic!("{failure}"));
         for key in keys.trim().split(", ").map(|key| key.trim_matches('`')) {

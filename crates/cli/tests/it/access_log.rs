@@ -141,3 +141,47 @@ fn a_log_that_nobody_reads_delays_nobody() {
     thruway.signal(Signal::TERM);
     assert_eq!(thruway.end_unread().code, Some(0));
 }
+
+#[test]
+fn json_says_how_requests_were_forwarded() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Thruway::demo(&[]);
+    let address = server.address().strip_prefix("http://").unwrap().to_owned();
+    let nobody = format!("unix:{}", directory.path().join("nobody.sock").display());
+    let config = format!(
+        "workers = 1\naccess_log = {{ path = \"access.log\", format = \"json\" }}\nlisteners = [{{ address = \"127.0.0.1:0\" }}]\n\
+         [[routes]]\npath = \"/\"\nupstream = \"good\"\n[[routes]]\npath = \"/bad\"\nupstream = \"bad\"\n\
+         [[routes]]\npath = \"/own\"\nanswer.status = 204\n\
+         [upstreams.good]\nservers = [\"{address}\"]\n[upstreams.bad]\nservers = [\"{nobody}\"]\nretries_max = 1\n"
+    );
+    let mut thruway = Thruway::serve(directory.path(), &config);
+    let mut client = Client::connect(&thruway.address());
+    for target in ["/plaintext", "/plaintext", "/download?bytes=1000000", "/bad", "/own"] {
+        client.get(target);
+    }
+    assert_eq!(thruway.terminate().code, Some(0));
+    let text = fs::read_to_string(directory.path().join("access.log")).unwrap();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [first, second, streamed, bad, own] = &lines[..] else { panic!("{text}") };
+    for line in [first, second, streamed] {
+        assert_eq!(
+            (&line["upstream"], &line["server"]),
+            (&"good".into(), &address.as_str().into()),
+            "{line}"
+        );
+        assert_eq!((&line["retries"], &line["failure"]), (&0.into(), &serde_json::Value::Null), "{line}");
+        assert!(
+            line["head_us"].as_u64() <= line["duration_us"].as_u64() && line["queue_us"].is_u64(),
+            "{line}"
+        );
+    }
+    assert!(
+        first["connect_us"].is_u64() && second["connect_us"].is_null(),
+        "the second connection is the first"
+    );
+    assert_eq!(bad["server"], nobody);
+    assert_eq!((&bad["retries"], &bad["failure"]), (&1.into(), &"connection_refused".into()));
+    assert!(bad["head_us"].is_null() && bad["status"] == 502, "{bad}");
+    assert!(own.get("upstream").is_none(), "{own}");
+}

@@ -71,8 +71,17 @@ impl Thruway {
 
     /// The next address it prints.
     pub(crate) fn address(&mut self) -> String {
+        self.address_after("listening on ")
+    }
+
+    /// The address of the admin listener, which it prints after the others.
+    pub(crate) fn admin_address(&mut self) -> String {
+        self.address_after("admin listener on ")
+    }
+
+    fn address_after(&mut self, what: &str) -> String {
         let line = self.stdout.next().unwrap_or_else(|| panic!("no address: {}", self.stderr.rest()));
-        let address = line.trim_end().strip_prefix("listening on ");
+        let address = line.trim_end().strip_prefix(what);
         address.unwrap_or_else(|| panic!("no address: {line}")).to_owned()
     }
 

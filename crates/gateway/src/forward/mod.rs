@@ -8,6 +8,7 @@
 
 mod fields;
 mod request;
+mod course;
 mod attempts;
 mod relay;
 mod response;
@@ -16,10 +17,11 @@ mod tunnel;
 use std::sync::Arc;
 
 use thruway_message::Method;
+use thruway_net::Clock;
 use thruway_server::{Answer, Handler, Request, Response, StatusCode};
 
-use crate::Failure;
 use crate::upstream::{RequestKey, Upstream};
+use crate::{Failure, RouteMeter};
 
 use request::{OutgoingRequest, RequestBody};
 
@@ -28,6 +30,8 @@ use request::{OutgoingRequest, RequestBody};
 pub struct Forward {
     upstream: Arc<Upstream>,
     config: Arc<ForwardConfig>,
+    meter: Option<Arc<RouteMeter>>,
+    is_recorded: bool,
 }
 
 /// What is changed in requests on their way.
@@ -77,7 +81,22 @@ impl Forward {
 
     /// The same, with something changed on the way.
     pub fn with_config(upstream: Arc<Upstream>, config: ForwardConfig) -> Self {
-        Self { upstream, config: Arc::new(config) }
+        Self { upstream, config: Arc::new(config), meter: None, is_recorded: false }
+    }
+
+    /// Has `meter` count the requests: their response times end with the head of the response.
+    #[must_use]
+    pub fn measured_by(self, meter: Arc<RouteMeter>) -> Self {
+        Self { meter: Some(meter), ..self }
+    }
+}
+
+impl Forward {
+    /// Whether responses tell how their requests were [forwarded](thruway_server::Forwarded): for access logs that say so. Default
+    /// no.
+    #[must_use]
+    pub fn recorded(self, is_recorded: bool) -> Self {
+        Self { is_recorded, ..self }
     }
 }
 
@@ -103,6 +122,13 @@ impl Handler for Forward {
         let outgoing = OutgoingRequest::new(request, &self.config);
         let body = (!request.has_whole_content())
             .then(|| RequestBody { content: request.take_content(), is_untouched: true });
-        Answer::later(attempts::forward(self.upstream.clone(), key, outgoing, body))
+        let response = attempts::forward(self.upstream.clone(), key, outgoing, body, self.is_recorded);
+        let Some(meter) = self.meter.clone() else { return Answer::later(response) };
+        let began = Clock::system().now_exact();
+        Answer::later(async move {
+            let response = response.await;
+            meter.record(response.status(), Clock::system().now_exact().saturating_sub(began));
+            response
+        })
     }
 }

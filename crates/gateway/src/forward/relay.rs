@@ -234,6 +234,13 @@ impl Relay {
         }
     }
 
+    /// The content is not complete, which no status can say any more.
+    #[cold]
+    fn failed(&self, failure: Failure) -> BoxError {
+        self.lease.server.count_failure(failure);
+        failure.into()
+    }
+
     /// Has the task woken when the upstream has had its time.
     fn wait(&mut self, cx: &Context<'_>) {
         let Some(exchange) = &self.exchange else { return };
@@ -267,10 +274,10 @@ impl ContentStream for Streamed {
         if let Some(body) = &mut this.request_body
             && let Err(failure) = this.relay.poll_send(cx, now, body)
         {
-            return Poll::Ready(Some(Err(failure.into())));
+            return Poll::Ready(Some(Err(this.relay.failed(failure))));
         }
         let piece = ready!(this.relay.poll_piece(cx, now));
-        Poll::Ready(piece.map_err(|error| Failure::from(error).into()).transpose())
+        Poll::Ready(piece.map_err(|error| this.relay.failed(error.into())).transpose())
     }
 
     fn length(&self) -> Option<u64> {

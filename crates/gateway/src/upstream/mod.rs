@@ -20,6 +20,7 @@ mod random;
 
 // how servers are doing
 mod server;
+mod standing;
 mod latency;
 mod ejection;
 mod checks;
@@ -28,6 +29,8 @@ mod queue;
 mod budget;
 
 // beside the requests
+mod status;
+mod counts;
 mod upkeep;
 mod names;
 
@@ -58,6 +61,8 @@ pub(crate) use lease::Lease;
 pub use names::FirstLookup;
 pub use queue::QueueConfig;
 pub(crate) use server::Server;
+pub use standing::Standing;
+pub use status::{ServerState, ServerStatus};
 pub use statuses::{InvalidStatusRange, StatusRange};
 pub use sticky::Sticky;
 
@@ -77,6 +82,9 @@ pub struct Upstream {
     turn: AtomicUsize,
     queue: Queue,
     retries: budget::Balance,
+    counts: counts::UpstreamCounts,
+    /// Its name, for records of requests.
+    pub(crate) label: Arc<str>,
 }
 
 /// Why nobody gets a request.
@@ -105,6 +113,8 @@ impl Upstream {
             turn,
             queue: Queue::default(),
             retries: budget::Balance::new(),
+            counts: counts::UpstreamCounts::default(),
+            label: config.name.as_str().into(),
             config,
         }
     }

@@ -8,6 +8,7 @@ use super::ejection::Admission;
 use super::key::RequestKey;
 use super::random;
 use super::server::Server;
+use super::standing::Standing;
 
 /// The servers of an upstream, until its names resolve to others.
 #[derive(Debug)]
@@ -56,7 +57,7 @@ impl Servers {
 
     /// How many may not get requests, and how many there are at all.
     pub(super) fn out_of(&self, now: u64) -> (usize, usize) {
-        let counted = self.list.iter().filter(|server| server.weight > 0);
+        let counted = self.list.iter().filter(|server| server.takes_new_clients());
         (counted.clone().filter(|server| !server.is_available(now)).count(), counted.count())
     }
 
@@ -97,7 +98,10 @@ impl Servers {
     /// has begun.
     fn sticky(&self, token: u64, tried: &[usize], now: u64) -> Option<&Arc<Server>> {
         let server = self.list.iter().find(|server| server.token == token)?;
-        let may_be = server.is_available(now) && server.has_room() && !tried.contains(&server.number);
+        let may_be = server.standing.get() != Standing::Disabled
+            && server.is_available(now)
+            && server.has_room()
+            && !tried.contains(&server.number);
         may_be.then_some(server)
     }
 }
@@ -126,7 +130,7 @@ impl<'s> Candidates<'s> {
     #[inline]
     fn would_include(&self, server: &Server) -> bool {
         let Tier { is_backup, is_available, is_untried } = self.tier;
-        server.weight > 0
+        server.takes_new_clients()
             && server.is_backup == is_backup
             && (!is_available || server.is_available(self.now))
             && !(is_untried && self.tried.contains(&server.number))

@@ -1,14 +1,17 @@
 //! One server of an upstream, and how it is doing.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
 
+use super::counts::ServerCounts;
 use super::ejection::{Admission, Ejection};
 use super::key::hash;
 use super::latency::Latency;
-use super::{EjectionConfig, ServerConfig, UpstreamConfig};
+use super::standing::StandingCell;
+use super::{EjectionConfig, ServerConfig, Standing, UpstreamConfig};
 
 /// A server, as all workers see it. Times are milliseconds of the clock, which all of them read alike.
 #[derive(Debug)]
@@ -16,6 +19,8 @@ pub(crate) struct Server {
     /// Tells it from all others of the process, also from those that were there before.
     pub(crate) number: usize,
     pub(crate) address: UpstreamAddr,
+    /// The same, for records of requests.
+    pub(crate) label: Arc<str>,
     /// Which of the configured servers it comes from.
     pub(super) origin: usize,
     pub(super) weight: u32,
@@ -26,10 +31,12 @@ pub(crate) struct Server {
     pub(super) token: u64,
     pub(super) set_cookie: Option<String>,
     in_flight: AtomicUsize,
+    pub(super) counts: ServerCounts,
     /// `usize::MAX` for any number.
     requests_max: usize,
     pub(super) latency: Latency,
     pub(super) ejection: Ejection,
+    pub(super) standing: StandingCell,
     ejection_config: EjectionConfig,
     /// Whether checks have found it down.
     is_down: AtomicBool,
@@ -52,13 +59,16 @@ impl Server {
             origin,
             weight: config.weight.min(ServerConfig::WEIGHT_MAX),
             is_backup: config.is_backup,
+            label: address.to_string().into(),
             seed: hash(address.to_string().as_bytes()),
             token,
             set_cookie: sticky.map(|sticky| sticky.set_cookie(token)),
             in_flight: AtomicUsize::new(0),
+            counts: ServerCounts::default(),
             requests_max: if config.requests_max == 0 { usize::MAX } else { config.requests_max },
             latency: Latency::default(),
             ejection: Ejection::default(),
+            standing: StandingCell::default(),
             ejection_config: upstream.ejection.clone(),
             is_down: AtomicBool::new(false),
             asks_to_wait_until: AtomicU64::new(0),
@@ -103,8 +113,13 @@ impl Server {
     #[inline]
     pub(super) fn is_available(&self, now: u64) -> bool {
         self.ejection.is_over(now)
-            && !self.is_down.load(Ordering::Relaxed)
+            && !self.is_down()
             && self.asks_to_wait_until.load(Ordering::Relaxed) <= now
+    }
+
+    /// Whether checks have found it down.
+    pub(super) fn is_down(&self) -> bool {
+        self.is_down.load(Ordering::Relaxed)
     }
 
     /// Notes what checks have found. A server that they find up is ejected no longer.
@@ -129,6 +144,12 @@ impl Server {
     /// When it has come back; 0 if it never was away.
     pub(super) fn back_since(&self) -> u64 {
         self.back_since.load(Ordering::Relaxed)
+    }
+
+    /// Whether anybody but those that a sticky cookie brings may be sent there, if it is well.
+    #[inline]
+    pub(super) fn takes_new_clients(&self) -> bool {
+        self.weight > 0 && self.standing.get() == Standing::Enabled
     }
 
     /// How many of a hundred requests that it would get it should get.

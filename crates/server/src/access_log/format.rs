@@ -1,7 +1,7 @@
 //! The lines of an access log.
 
 use std::io::Write as _;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use thruway_message::RequestHead;
@@ -11,7 +11,7 @@ use time::format_description::BorrowedFormatItem;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
-use crate::Record;
+use crate::{Forwarded, Record};
 
 /// The form of the lines. Times are UTC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,10 +118,42 @@ struct JsonLine<'a> {
     host: Option<String>,
     status: u16,
     content_bytes: u64,
-    duration_us: u128,
+    duration_us: u64,
     complete: bool,
     referer: Option<String>,
     user_agent: Option<String>,
+    #[serde(flatten)]
+    forwarded: Option<JsonForwarded<'a>>,
+}
+
+/// What is said of requests that were forwarded.
+#[derive(Serialize)]
+struct JsonForwarded<'a> {
+    upstream: &'a str,
+    server: Option<&'a str>,
+    retries: u32,
+    queue_us: u64,
+    connect_us: Option<u64>,
+    head_us: Option<u64>,
+    failure: Option<&'a str>,
+}
+
+impl<'a> From<&'a Forwarded> for JsonForwarded<'a> {
+    fn from(forwarded: &'a Forwarded) -> Self {
+        Self {
+            upstream: &forwarded.upstream,
+            server: forwarded.server.as_deref(),
+            retries: forwarded.retries,
+            queue_us: microseconds(forwarded.queue),
+            connect_us: forwarded.connect.map(microseconds),
+            head_us: forwarded.head.map(microseconds),
+            failure: forwarded.failure,
+        }
+    }
+}
+
+fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn write_json(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) {
@@ -136,10 +168,11 @@ fn write_json(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) 
         host: head.and_then(RequestHead::authority).map(|authority| shown(authority.as_str().as_bytes())),
         status: record.status.as_u16(),
         content_bytes: record.content_bytes,
-        duration_us: record.duration.as_micros(),
+        duration_us: microseconds(record.duration),
         complete: record.is_complete,
         referer: field("referer"),
         user_agent: field("user-agent"),
+        forwarded: record.forwarded.map(JsonForwarded::from),
     };
     let start = line.len();
     match serde_json::to_writer(&mut *line, &json) {
@@ -171,7 +204,6 @@ const COMMON: &[BorrowedFormatItem<'_>] =
 mod tests {
     use super::*;
     use crate::ConnectionInfo;
-    use std::time::Duration;
     use thruway_message::{
         FieldLineSpan, FieldLines, Method, OriginForm, RequestTarget, StatusCode, Version,
     };
@@ -196,6 +228,7 @@ mod tests {
             status: StatusCode::NOT_FOUND,
             content_bytes: 12,
             duration: Duration::from_micros(345),
+            forwarded: None,
             is_complete: true,
         };
         let mut line = Vec::new();

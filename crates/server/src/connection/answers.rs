@@ -12,7 +12,7 @@ use super::ending::{AfterAnswer, Ending};
 use super::exchange::{Exchange, Logged, TailRecord};
 use super::output::{COPY_BYTES_MAX, Tail};
 use super::service::Outcome;
-use super::streaming::Streaming;
+use super::streaming::{StreamRecord, Streaming};
 use super::{Connection, Step};
 use crate::Answer;
 use crate::Response;
@@ -108,7 +108,9 @@ impl<T: Transport> Connection<T> {
         match response.take_content() {
             Source::Stream(content) if body.has_content() => {
                 let log = logged.map(Logged::keep);
-                self.streaming = Some(Box::new(Streaming::new(content, body, response.status(), after, log)));
+                let record = StreamRecord { log, forwarded: response.take_forwarded() };
+                self.streaming =
+                    Some(Box::new(Streaming::new(content, body, response.status(), after, record)));
                 return;
             }
             Source::Tunnel(tunnel) => after.tunnel = Some(tunnel),
@@ -117,7 +119,8 @@ impl<T: Transport> Connection<T> {
         }
         if let Some(logged) = logged {
             let content_bytes = if let ResponseBody::Octets(octets) = body { octets } else { 0 };
-            let outcome = Outcome { status: response.status(), content_bytes, is_complete: true };
+            let forwarded = response.take_forwarded();
+            let outcome = Outcome { status: response.status(), content_bytes, is_complete: true, forwarded };
             if self.output.has_tail() {
                 self.tail_record = Some(Box::new(TailRecord { log: logged.keep(), outcome }));
             } else {

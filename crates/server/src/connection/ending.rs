@@ -112,7 +112,12 @@ impl<T: Transport> Connection<T> {
         self.record_streaming(false);
         for exchange in self.exchanges.drain(..) {
             if let Some(log) = exchange.log {
-                let outcome = Outcome { status: CLIENT_CLOSED_REQUEST, content_bytes: 0, is_complete: false };
+                let outcome = Outcome {
+                    status: CLIENT_CLOSED_REQUEST,
+                    content_bytes: 0,
+                    is_complete: false,
+                    forwarded: None,
+                };
                 self.service.record(&self.info, &Logged::Kept(log), outcome);
             }
         }

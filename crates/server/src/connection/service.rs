@@ -12,7 +12,7 @@ use thruway_net::{PooledBuffer, Worker};
 use super::exchange::Logged;
 use super::origin_fields::OriginFields;
 use crate::record::TakeRecord;
-use crate::{Config, ConnectionInfo, Handler, Record};
+use crate::{Config, ConnectionInfo, Forwarded, Handler, Record};
 
 /// The handler, its settings, and the buffers of one worker.
 pub(super) struct Service {
@@ -67,23 +67,33 @@ impl Service {
     /// Records how a request was answered.
     pub(super) fn record(&self, connection: &ConnectionInfo, logged: &Logged<'_>, outcome: Outcome) {
         let Some(record) = &self.record else { return };
-        let Outcome { status, content_bytes, is_complete } = outcome;
+        let Outcome { status, content_bytes, is_complete, forwarded } = outcome;
+        let forwarded = forwarded.as_deref();
         let (head, started) = match logged {
             Logged::Parsed { head, started } => (Some(**head), *started),
             Logged::Kept(log) => (log.head.as_ref().map(OwnedRequestHead::as_head), log.started),
         };
         let clock = self.worker.clock();
         let (duration, time) = (clock.now_exact().saturating_sub(started), clock.time_of_day());
-        record.borrow_mut()(&Record { connection, head, time, status, content_bytes, duration, is_complete });
+        record.borrow_mut()(&Record {
+            connection,
+            head,
+            time,
+            status,
+            content_bytes,
+            duration,
+            forwarded,
+            is_complete,
+        });
     }
 }
 
 /// How a request was answered.
-#[derive(Clone, Copy)]
 pub(super) struct Outcome {
     pub(super) status: StatusCode,
     pub(super) content_bytes: u64,
     pub(super) is_complete: bool,
+    pub(super) forwarded: Option<Box<Forwarded>>,
 }
 
 impl Buffers {

@@ -15,8 +15,8 @@ use super::exchange::{Log, Logged};
 use super::output::{COPY_BYTES_MAX, Output, Tail};
 use super::service::Outcome;
 use super::{Connection, Step};
-use crate::ContentError;
 use crate::response::{AtDrain, BoxError, ContentStream, Piece};
+use crate::{ContentError, Forwarded};
 
 /// The answer that is being written.
 pub(super) struct Streaming {
@@ -28,7 +28,13 @@ pub(super) struct Streaming {
     /// A drain has ended the content.
     is_cut_short: bool,
     after: AfterAnswer,
-    log: Option<Box<Log>>,
+    record: StreamRecord,
+}
+
+/// What will be recorded of the answer.
+pub(super) struct StreamRecord {
+    pub(super) log: Option<Box<Log>>,
+    pub(super) forwarded: Option<Box<Forwarded>>,
 }
 
 enum Framing {
@@ -49,7 +55,7 @@ impl Streaming {
         body: ResponseBody,
         status: StatusCode,
         after: AfterAnswer,
-        log: Option<Box<Log>>,
+        record: StreamRecord,
     ) -> Self {
         let framing = match body {
             ResponseBody::Octets(remaining) => Framing::Octets { remaining },
@@ -66,7 +72,7 @@ impl Streaming {
             sent_bytes: 0,
             is_cut_short: false,
             after,
-            log,
+            record,
         }
     }
 
@@ -173,9 +179,10 @@ impl<T: Transport> Connection<T> {
     /// Ends the streaming of content, and records how.
     pub(super) fn record_streaming(&mut self, is_complete: bool) -> Option<Box<Streaming>> {
         let mut streaming = self.streaming.take()?;
-        if let Some(log) = streaming.log.take() {
-            let outcome =
-                Outcome { status: streaming.status, content_bytes: streaming.sent_bytes, is_complete };
+        if let Some(log) = streaming.record.log.take() {
+            let forwarded = streaming.record.forwarded.take();
+            let (status, content_bytes) = (streaming.status, streaming.sent_bytes);
+            let outcome = Outcome { status, content_bytes, is_complete, forwarded };
             self.service.record(&self.info, &Logged::Kept(log), outcome);
         }
         Some(streaming)

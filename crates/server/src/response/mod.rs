@@ -15,6 +15,8 @@ use serde::Serialize;
 use thruway_message::{FieldLine, FieldLinesBuf, FieldValue, InvalidFieldLine, StatusCode};
 use thruway_net::PooledBuffer;
 
+use crate::Forwarded;
+
 pub use content::{AtDrain, BoxError, Content, ContentStream, Piece};
 pub use events::{Event, EventSender};
 pub use interim::send_interim;
@@ -35,6 +37,8 @@ pub struct Response {
     content: Content,
     /// What the fields set so far mean for the server.
     marks: Marks,
+    /// For the record of it.
+    forwarded: Option<Box<Forwarded>>,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -54,6 +58,7 @@ impl Response {
             field_lines: FieldLinesBuf::new(),
             content: Content::empty(),
             marks: Marks { is_last: false, has_origin_fields: false },
+            forwarded: None,
         }
     }
 
@@ -298,6 +303,16 @@ impl Response {
     #[inline]
     pub(crate) const fn marks(&self) -> Marks {
         self.marks
+    }
+
+    /// Tells how the request was forwarded, for the record of it.
+    pub fn set_forwarded(&mut self, forwarded: Box<Forwarded>) {
+        self.forwarded = Some(forwarded);
+    }
+
+    #[inline]
+    pub(crate) const fn take_forwarded(&mut self) -> Option<Box<Forwarded>> {
+        self.forwarded.take()
     }
 
     /// Takes the content out.

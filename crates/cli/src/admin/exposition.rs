@@ -1,0 +1,86 @@
+//! Metrics as Prometheus reads them: its text format 0.0.4.
+
+use std::fmt::{Display, Write as _};
+
+/// What is written of one scrape.
+#[derive(Default)]
+pub(super) struct Exposition(String);
+
+/// Whether a value only grows.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// The samples of one metric.
+pub(super) struct Family<'e> {
+    text: &'e mut String,
+    name: &'static str,
+}
+
+impl Exposition {
+    pub(super) const CONTENT_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
+
+    /// Begins a metric: all its samples follow.
+    pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        // To a text, nothing fails to be written.
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+        Family { text: &mut self.0, name }
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.0
+    }
+}
+
+impl Family<'_> {
+    pub(super) fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.part("", labels, value);
+    }
+
+    /// A sample whose name has an ending, as those of histograms.
+    pub(super) fn part(&mut self, ending: &str, labels: &[(&str, &str)], value: impl Display) {
+        let _ = write!(self.text, "{}{ending}", self.name);
+        for (place, (name, value)) in labels.iter().enumerate() {
+            let _ = write!(self.text, "{}{name}=\"", if place == 0 { '{' } else { ',' });
+            push_escaped(self.text, value);
+            self.text.push('"');
+        }
+        let _ = writeln!(self.text, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+}
+
+fn push_escaped(text: &mut String, value: &str) {
+    for c in value.chars() {
+        match c {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            c => text.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_quoted_and_escaped() {
+        let mut exposition = Exposition::default();
+        let mut family = exposition.family("a_total", Kind::Counter, "What it is.");
+        family.sample(&[], 1);
+        family.sample(&[("b", "x\"y\\z\n"), ("c", "")], 0.5);
+        family.part("_sum", &[("b", "")], 2);
+        let expected = "# HELP a_total What it is.\n# TYPE a_total counter\na_total 1\n\
+                        a_total{b=\"x\\\"y\\\\z\\n\",c=\"\"} 0.5\na_total_sum{b=\"\"} 2\n";
+        assert_eq!(exposition.into_text(), expected);
+    }
+}

@@ -1,0 +1,44 @@
+//! Who may ask at all. A page in a browser can send requests to servers of its user's machine, also under a name that leads there
+//! (DNS rebinding); what it cannot do is to lie about `Host` and `Origin`.
+
+use thruway_message::RequestHead;
+use thruway_server::{Answer, ClientAddr, Handler, Request, Response, Router, StatusCode};
+
+/// Answers those that no page of another site can have sent.
+pub(super) struct Guarded {
+    router: Router,
+    /// Under which names is known only where nobody else is.
+    allow_any_host: bool,
+}
+
+impl Guarded {
+    pub(super) const fn new(router: Router, allow_any_host: bool) -> Self {
+        Self { router, allow_any_host }
+    }
+
+    fn allows(&self, request: &Request<'_>) -> bool {
+        let is_from_page = request.method().as_str() != "GET" && request.field("origin").is_some();
+        let is_local =
+            matches!(request.connection().client, ClientAddr::Unix) || is_to_this_machine(request.head());
+        !is_from_page && (self.allow_any_host || is_local)
+    }
+}
+
+impl Handler for Guarded {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        if self.allows(request) {
+            return request.hand_to(&self.router);
+        }
+        let reason = "this is for the machine itself, and for no page in a browser\n";
+        Answer::Now(Response::text(reason).with_status(StatusCode::FORBIDDEN))
+    }
+}
+
+fn is_to_this_machine(head: &RequestHead<'_>) -> bool {
+    head.authority().is_some_and(|authority| {
+        LOCAL.iter().any(|local| authority.host().eq_ignore_ascii_case(local))
+            || authority.host().parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+    })
+}
+
+const LOCAL: [&str; 2] = ["localhost", "[::1]"];

@@ -1,0 +1,168 @@
+//! `/metrics`: what has been counted.
+
+use thruway_gateway::{RouteMeter, ServerState, ServerStatus};
+use thruway_net::Clock;
+use thruway_server::{Request, Response};
+
+use super::Admin;
+use super::exposition::{Exposition, Family, Kind};
+use super::present::Running;
+
+pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
+    let running = admin.present.load();
+    let mut exposition = Exposition::default();
+    write_process(&mut exposition, admin);
+    write_routes(&mut exposition, &running);
+    write_upstreams(&mut exposition, &running);
+    write_servers(&mut exposition, &running);
+    Response::text(exposition.into_text()).with_field("Content-Type", Exposition::CONTENT_TYPE)
+}
+
+fn write_process(exposition: &mut Exposition, admin: &Admin) {
+    let uptime = Clock::system().now_exact().saturating_sub(admin.started);
+    let loads = admin.server.loads();
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    exposition.family("thruway_build_info", Kind::Gauge, "Always 1.").sample(&version, 1);
+    exposition
+        .family("thruway_uptime_seconds", Kind::Gauge, "Time since the start.")
+        .sample(&[], uptime.as_secs_f64());
+    exposition
+        .family("thruway_client_connections", Kind::Gauge, "Connections of clients that are open.")
+        .sample(&[], loads.iter().map(|load| load.connections).sum::<usize>());
+    exposition
+        .family("thruway_client_connections_total", Kind::Counter, "Connections of clients since the start.")
+        .sample(&[], loads.iter().map(|load| load.connections_total).sum::<u64>());
+}
+
+fn write_routes(exposition: &mut Exposition, running: &Running) {
+    let measured = || {
+        let routes = running.routes.iter();
+        routes.filter_map(|route| Some((route.requests.as_str(), route.meter.as_ref()?.counts())))
+    };
+    let mut requests = exposition.family(
+        "thruway_route_requests_total",
+        Kind::Counter,
+        "Requests, by the class of their status.",
+    );
+    for (route, counts) in measured() {
+        for (class, count) in ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(counts.classes) {
+            requests.sample(&[("route", route), ("class", class)], count);
+        }
+    }
+    let mut times = exposition.family(
+        "thruway_route_response_seconds",
+        Kind::Histogram,
+        "From the head of the request to the head of the response.",
+    );
+    for (route, counts) in measured() {
+        let mut sum = 0;
+        let bounds = RouteMeter::BOUNDS.iter().map(|bound| bound.as_secs_f64().to_string());
+        for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(counts.buckets) {
+            sum += count;
+            times.part("_bucket", &[("route", route), ("le", &bound)], sum);
+        }
+        times.part("_sum", &[("route", route)], counts.time.as_secs_f64());
+        times.part("_count", &[("route", route)], sum);
+    }
+}
+
+fn write_upstreams(exposition: &mut Exposition, running: &Running) {
+    let mut waiting = exposition.family(
+        "thruway_upstream_waiting_requests",
+        Kind::Gauge,
+        "Requests that wait for a server with room.",
+    );
+    for upstream in &running.upstreams {
+        waiting.sample(&[("upstream", upstream.name())], upstream.waiting());
+    }
+    let mut retries =
+        exposition.family("thruway_upstream_retries_total", Kind::Counter, "Requests that were sent again.");
+    for upstream in &running.upstreams {
+        retries.sample(&[("upstream", upstream.name())], upstream.retries());
+    }
+    let mut failures = exposition.family(
+        "thruway_upstream_failures_total",
+        Kind::Counter,
+        "Requests that got no server, by the error type of RFC 9209.",
+    );
+    for upstream in &running.upstreams {
+        for (reason, count) in upstream.failures() {
+            failures.sample(&[("upstream", upstream.name()), ("reason", reason)], count);
+        }
+    }
+}
+
+fn write_servers(exposition: &mut Exposition, running: &Running) {
+    let servers: Vec<Server<'_>> = running
+        .upstreams
+        .iter()
+        .flat_map(|upstream| {
+            let statuses = upstream.server_statuses().into_iter();
+            statuses.map(|status| Server {
+                upstream: upstream.name(),
+                address: status.address.to_string(),
+                status,
+            })
+        })
+        .collect();
+    let mut write = |name, kind, help, sample: &dyn Fn(&Server<'_>, &mut Family<'_>)| {
+        let mut family = exposition.family(name, kind, help);
+        for server in &servers {
+            sample(server, &mut family);
+        }
+    };
+    write(
+        "thruway_server_requests_total",
+        Kind::Counter,
+        "Requests sent to the server.",
+        &|server, family| {
+            family.sample(
+                &server.labels(),
+                server.status.connections_opened + server.status.connections_reused,
+            );
+        },
+    );
+    write(
+        "thruway_server_requests_in_flight",
+        Kind::Gauge,
+        "Requests that it is answering.",
+        &|server, family| {
+            family.sample(&server.labels(), server.status.in_flight);
+        },
+    );
+    let help = "Requests for which a connection was opened.";
+    write("thruway_server_connections_opened_total", Kind::Counter, help, &|server, family| {
+        family.sample(&server.labels(), server.status.connections_opened);
+    });
+    let help = "Requests for which a connection was used again.";
+    write("thruway_server_connections_reused_total", Kind::Counter, help, &|server, family| {
+        family.sample(&server.labels(), server.status.connections_reused);
+    });
+    let help = "Requests that have failed there, by the error type of RFC 9209.";
+    write("thruway_server_failures_total", Kind::Counter, help, &|server, family| {
+        for (reason, count) in &server.status.failures {
+            let [upstream, address] = server.labels();
+            family.sample(&[upstream, address, ("reason", reason)], count);
+        }
+    });
+    write("thruway_server_state", Kind::Gauge, "1 for the state in which it is.", &|server, family| {
+        for state in ServerState::ALL {
+            let [upstream, address] = server.labels();
+            let is_it = u8::from(state == server.status.state);
+            family.sample(&[upstream, address, ("state", state.as_str())], is_it);
+        }
+    });
+}
+
+/// A server, with what it is told apart by.
+struct Server<'r> {
+    upstream: &'r str,
+    address: String,
+    status: ServerStatus,
+}
+
+impl Server<'_> {
+    fn labels(&self) -> [(&str, &str); 2] {
+        [("upstream", self.upstream), ("server", &self.address)]
+    }
+}

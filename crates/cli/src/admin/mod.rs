@@ -1,0 +1,100 @@
+//! The admin listener: what those who operate the server ask, and what they tell it.
+//!
+//! It is a server of its own with one worker, so that it answers however busy the others are, and while they drain.
+
+mod guard;
+mod present;
+mod status;
+mod servers;
+mod metrics;
+mod exposition;
+
+use std::time::Duration;
+
+use thruway_net::Clock;
+use thruway_server::{
+    DrainHandle, ListenAddr, OwnedRequest, Request, Response, Router, RunningServer, Server, ServerError,
+    StatusCode, Timeouts, with_state,
+};
+
+use crate::config::AdminConfig;
+use crate::reload::SharedReloader;
+use guard::Guarded;
+pub(crate) use present::Present;
+
+/// What the admin listener tells about, and acts on.
+pub(crate) struct Admin {
+    started: Duration,
+    listeners: Vec<ListenAddr>,
+    server: DrainHandle,
+    present: Present,
+    reloader: SharedReloader,
+}
+
+impl Admin {
+    pub(crate) fn new(server: &RunningServer, present: Present, reloader: SharedReloader) -> Self {
+        Self {
+            started: Clock::system().now_exact(),
+            listeners: server.addresses().to_vec(),
+            server: server.drain_handle(),
+            present,
+            reloader,
+        }
+    }
+
+    /// Listens as `config` says.
+    pub(crate) fn start(self, config: &AdminConfig) -> Result<RunningServer, ServerError> {
+        let state = std::sync::Arc::new(self);
+        let router = Router::new()
+            .get("/health", || "alive\n")
+            .get("/ready", with_state(&state, ready))
+            .get("/status", with_state(&state, status::answer))
+            .get("/metrics", with_state(&state, metrics::answer))
+            .post("/reload", with_state(&state, reload))
+            .post(
+                "/upstreams/{upstream}/servers/{server}/{standing}",
+                with_state(&state, servers::set_standing),
+            );
+        let timeouts = Timeouts { drain: DRAIN, ..Timeouts::default() };
+        Server::new(Guarded::new(router, config.allow_remote))
+            .listen_on(config.address.clone())
+            .workers(1)
+            .connections_max(CONNECTIONS_MAX)
+            .config(thruway_server::Config { timeouts, ..thruway_server::Config::default() })
+            .start()
+    }
+}
+
+/// Whether requests should be sent here.
+fn ready(admin: &Admin, _: &Request<'_>) -> Response {
+    if admin.server.is_draining() {
+        return not_ready("draining\n");
+    }
+    let present = admin.present.load();
+    match present.upstreams.iter().find(|upstream| !upstream.has_server()) {
+        Some(upstream) => not_ready(format!("the upstream `{}` has no server\n", upstream.name())),
+        None => Response::text("ready\n"),
+    }
+}
+
+fn not_ready(reason: impl Into<thruway_server::Content>) -> Response {
+    Response::text(reason).with_status(StatusCode::SERVICE_UNAVAILABLE)
+}
+
+/// Reads the config anew, on a thread that may wait for it.
+async fn reload(admin: std::sync::Arc<Admin>, _: OwnedRequest) -> Response {
+    let reloader = admin.reloader.clone();
+    match tokio::task::spawn_blocking(move || reloader.reload()).await {
+        Ok(Ok(())) => Response::text("the config was reloaded\n"),
+        Ok(Err(failure)) => {
+            Response::text(failure.to_string()).with_status(StatusCode::UNPROCESSABLE_CONTENT)
+        }
+        Err(_) => Response::new(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+/// Enough for whoever watches, and few enough to leave descriptors to the others.
+const CONNECTIONS_MAX: usize = 64;
+
+/// What is asked here is answered at once: only a reload may take a while.
+const DRAIN: Duration = Duration::from_secs(1);

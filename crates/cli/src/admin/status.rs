@@ -1,0 +1,84 @@
+//! `/status`: what runs and how it is, as JSON.
+
+use serde::Serialize;
+use thruway_gateway::{ServerStatus, Upstream};
+use thruway_net::Clock;
+use thruway_server::{Request, Response};
+
+use super::Admin;
+use super::present::RunningRoute;
+
+#[derive(Serialize)]
+struct Status<'a> {
+    version: &'static str,
+    uptime_seconds: u64,
+    draining: bool,
+    listeners: Vec<String>,
+    connections: usize,
+    connections_total: u64,
+    routes: Vec<RouteStatus<'a>>,
+    upstreams: Vec<UpstreamStatus<'a>>,
+}
+
+#[derive(Serialize)]
+struct RouteStatus<'a> {
+    requests: &'a str,
+    action: &'a str,
+}
+
+/// An upstream and its servers.
+#[derive(Serialize)]
+pub(super) struct UpstreamStatus<'a> {
+    name: &'a str,
+    waiting: usize,
+    servers: Vec<ServerJson>,
+}
+
+#[derive(Serialize)]
+struct ServerJson {
+    address: String,
+    weight: u32,
+    backup: bool,
+    state: &'static str,
+    in_flight: usize,
+}
+
+pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
+    let running = admin.present.load();
+    let loads = admin.server.loads();
+    Response::json(&Status {
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: Clock::system().now_exact().saturating_sub(admin.started).as_secs(),
+        draining: admin.server.is_draining(),
+        listeners: admin.listeners.iter().map(ToString::to_string).collect(),
+        connections: loads.iter().map(|load| load.connections).sum(),
+        connections_total: loads.iter().map(|load| load.connections_total).sum(),
+        routes: running.routes.iter().map(RouteStatus::of).collect(),
+        upstreams: running.upstreams.iter().map(|upstream| UpstreamStatus::of(upstream)).collect(),
+    })
+}
+
+impl<'a> RouteStatus<'a> {
+    fn of(route: &'a RunningRoute) -> Self {
+        Self { requests: &route.requests, action: &route.action }
+    }
+}
+
+impl<'a> UpstreamStatus<'a> {
+    pub(super) fn of(upstream: &'a Upstream) -> Self {
+        let servers = upstream.server_statuses().into_iter().map(ServerJson::from);
+        Self { name: upstream.name(), waiting: upstream.waiting(), servers: servers.collect() }
+    }
+}
+
+impl From<ServerStatus> for ServerJson {
+    fn from(status: ServerStatus) -> Self {
+        Self {
+            address: status.address.to_string(),
+            weight: status.weight,
+            backup: status.is_backup,
+            state: status.state.as_str(),
+            in_flight: status.in_flight,
+        }
+    }
+}

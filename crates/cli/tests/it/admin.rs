@@ -1,0 +1,267 @@
+//! The admin listener: what it tells and what it does.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::client::{Client, Response, get};
+use crate::process::{Signal, Thruway};
+
+/// A gateway with an admin listener, and the addresses of both.
+struct Gateway {
+    thruway: Thruway,
+    address: String,
+    admin: String,
+}
+
+impl Gateway {
+    fn start(directory: &Path, config: &str) -> Self {
+        let mut thruway = Thruway::serve(directory, config);
+        let address = thruway.address();
+        let admin = thruway.admin_address();
+        Self { thruway, address, admin }
+    }
+
+    fn post(&self, target: &str) -> Response {
+        post(&self.admin, target, "")
+    }
+
+    fn status(&self) -> Value {
+        serde_json::from_str(get_admin(&self.admin, "/status").text()).unwrap()
+    }
+
+    /// The states of the servers of the first upstream.
+    fn states(&self) -> Vec<String> {
+        let status = self.status();
+        let servers = status["upstreams"][0]["servers"].as_array().unwrap();
+        servers.iter().map(|server| server["state"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+fn post(admin: &str, target: &str, fields: &str) -> Response {
+    let fields = format!("Content-Length: 0\r\n{fields}");
+    request(admin, &format!("POST {target}"), "localhost", &fields)
+}
+
+fn get_admin(admin: &str, target: &str) -> Response {
+    request(admin, &format!("GET {target}"), "localhost", "")
+}
+
+fn request(admin: &str, line: &str, host: &str, fields: &str) -> Response {
+    let mut client = Client::connect(admin);
+    client.send(&format!("{line} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"));
+    client.response(false)
+}
+
+/// A config of an upstream of `servers`, written as in a file.
+fn config(servers: &[String], rest: &str) -> String {
+    format!(
+        "workers = 1\n[admin]\naddress = \"127.0.0.1:0\"\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
+         [[routes]]\npath = \"/\"\nupstream = \"backend\"\n[upstreams.backend]\nservers = {servers:?}\n{rest}"
+    )
+}
+
+/// Servers that answer with their names.
+fn backends(names: &[&str]) -> (Vec<Thruway>, Vec<String>, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut servers: Vec<Thruway> = Vec::new();
+    let mut addresses = Vec::new();
+    for name in names {
+        let mut server = Thruway::serve(
+            directory.path(),
+            &format!(
+                "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
+                 [[routes]]\npath = \"/\"\nanswer.content = \"{name}\"\n"
+            ),
+        );
+        addresses.push(server.address().strip_prefix("http://").unwrap().to_owned());
+        servers.push(server);
+    }
+    (servers, addresses, directory)
+}
+
+#[test]
+fn a_server_that_is_disabled_gets_no_requests_until_it_is_enabled() {
+    let (_servers, addresses, _kept) = backends(&["one", "two"]);
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(directory.path(), &config(&addresses, ""));
+    let names = || {
+        let mut names: Vec<_> = (0..4).map(|_| get(&gateway.address, "/").text().to_owned()).collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    let tell = |server: &str, what: &str| {
+        gateway.post(&format!("/upstreams/backend/servers/{server}/{what}")).status().to_owned()
+    };
+    assert_eq!(names(), ["one", "two"]);
+    assert_eq!(tell(&addresses[0], "disable"), "200");
+    assert_eq!((names(), gateway.states()), (vec!["two".to_owned()], vec!["disabled".into(), "up".into()]));
+    // What was disabled stays so when the config of the upstream changes.
+    fs::write(directory.path().join("thruway.toml"), config(&addresses, "retries_max = 1")).unwrap();
+    assert_eq!(gateway.post("/reload").status(), "200");
+    assert_eq!(names(), ["two"]);
+    assert_eq!(tell(&addresses[1], "drain"), "200");
+    assert_eq!(
+        (gateway.states(), get(&gateway.address, "/").status()),
+        (vec!["disabled".into(), "draining".into()], "503")
+    );
+    assert_eq!(get_admin(&gateway.admin, "/ready").text(), "the upstream `backend` has no server\n");
+    for address in &addresses {
+        assert_eq!(tell(address, "enable"), "200");
+    }
+    assert_eq!((names().len(), get_admin(&gateway.admin, "/ready").status()), (2, "200"));
+    for (server, what) in [("127.0.0.1:1", "disable"), (addresses[0].as_str(), "stop")] {
+        assert_eq!(tell(server, what), "404");
+    }
+    assert_eq!(gateway.post("/upstreams/other/servers/127.0.0.1:1/enable").status(), "404");
+}
+
+#[test]
+fn the_status_tells_what_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let servers = ["127.0.0.1:9".to_owned(), "unix:a.sock".to_owned()];
+    let gateway = Gateway::start(directory.path(), &config(&servers, ""));
+    let status = gateway.status();
+    assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(format!("http://{}", status["listeners"][0].as_str().unwrap()), gateway.address);
+    assert_eq!(status["routes"][0]["requests"], "/ and below");
+    assert_eq!(status["routes"][0]["action"], "forwarded to backend");
+    let upstream = &status["upstreams"][0];
+    assert_eq!((&upstream["name"], &upstream["waiting"]), (&"backend".into(), &0.into()));
+    let server = serde_json::json!({
+        "address": "127.0.0.1:9", "weight": 1, "backup": false, "state": "up", "in_flight": 0
+    });
+    assert_eq!(upstream["servers"][0], server);
+    assert_eq!(get_admin(&gateway.admin, "/health").text(), "alive\n");
+    let path = upstream["servers"][1]["address"].as_str().unwrap().replace('/', "%2F");
+    assert_eq!(gateway.post(&format!("/upstreams/backend/servers/{path}/disable")).status(), "200");
+    assert_eq!(gateway.states(), ["up", "disabled"]);
+}
+
+#[test]
+fn a_reload_that_fails_says_why_and_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let servers = ["127.0.0.1:9".to_owned()];
+    let gateway = Gateway::start(directory.path(), &config(&servers, ""));
+    fs::write(directory.path().join("thruway.toml"), config(&servers, "retries_max = \"two\"")).unwrap();
+    let refused = gateway.post("/reload");
+    assert_eq!(refused.status(), "422");
+    assert!(refused.text().starts_with("error: invalid type") && refused.text().contains("thruway.toml:"));
+    assert_eq!(gateway.status()["routes"][0]["action"], "forwarded to backend");
+    let other = "[[routes]]\npath = \"/gone\"\nanswer.status = 410";
+    fs::write(directory.path().join("thruway.toml"), config(&servers, other)).unwrap();
+    assert_eq!(gateway.post("/reload").text(), "the config was reloaded\n");
+    assert_eq!(gateway.status()["routes"][1]["action"], "answers 410");
+    assert_eq!(get(&gateway.address, "/gone").status(), "410");
+}
+
+#[test]
+fn pages_in_a_browser_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(directory.path(), &config(&["127.0.0.1:9".to_owned()], ""));
+    assert_eq!(post(&gateway.admin, "/reload", "Origin: http://localhost\r\n").status(), "403");
+    for (host, status) in [
+        ("example.com", "403"),
+        ("127.0.0.1.example.com", "403"),
+        ("[::1]:9900", "200"),
+        ("127.0.0.1", "200"),
+    ] {
+        assert_eq!(request(&gateway.admin, "GET /status", host, "").status(), status, "{host}");
+    }
+}
+
+#[test]
+fn while_it_drains_it_says_that_it_is_not_ready() {
+    let directory = tempfile::tempdir().unwrap();
+    let demo = "[[routes]]\npath = \"/demo\"\ndemo = true";
+    let mut gateway = Gateway::start(directory.path(), &config(&["127.0.0.1:9".to_owned()], demo));
+    assert_eq!(get_admin(&gateway.admin, "/ready").text(), "ready\n");
+    let mut client = Client::connect(&gateway.address);
+    client.send("GET /demo/headers HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    // The handler asks for the content: the request is accepted, and keeps the server from its end.
+    assert!(client.head().starts_with("http/1.1 100 "));
+    gateway.thruway.signal(Signal::TERM);
+    gateway.thruway.until_it_logs("draining");
+    let unready = std::iter::repeat_with(|| get_admin(&gateway.admin, "/ready"))
+        .find(|response| response.status() == "503");
+    assert_eq!(unready.unwrap().text(), "draining\n");
+    client.send("ab");
+    assert_eq!(client.response(false).status(), "200");
+    assert_eq!(gateway.thruway.end().code, Some(0));
+}
+
+#[test]
+fn what_other_machines_reach_must_be_allowed() {
+    let directory = tempfile::tempdir().unwrap();
+    let check = |text: &str| {
+        fs::write(directory.path().join("a.toml"), text).unwrap();
+        Thruway::start_in(directory.path(), &["check", "a.toml"]).end()
+    };
+    let text = |admin: &str| {
+        config(&["127.0.0.1:9".to_owned()], "")
+            .replace("[admin]\naddress = \"127.0.0.1:0\"", &format!("[admin]\n{admin}"))
+    };
+    let refused = check(&text("address = \"0.0.0.0:9900\"")).stderr;
+    assert!(refused.starts_with("error: `0.0.0.0:9900` is not of this machine only\n"), "{refused}");
+    assert!(refused.contains("a.toml:3") && refused.contains("hint: "), "{refused}");
+    for allowed in [
+        "address = \"0.0.0.0:9900\"\nallow_remote = true",
+        "address = \"[::1]:9900\"",
+        "address = \"unix:a.sock\"",
+    ] {
+        assert_eq!(check(&text(allowed)).code, Some(0), "{allowed}");
+    }
+}
+
+/// The value of the sample that is written like this.
+fn sample(metrics: &str, name: &str) -> f64 {
+    let line = metrics.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
+    line.unwrap_or_else(|| panic!("no {name} in {metrics}")).rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn metrics_count_what_happened() {
+    let (servers, mut addresses, _kept) = backends(&["one"]);
+    let directory = tempfile::tempdir().unwrap();
+    let gone = format!("unix:{}", directory.path().join("nobody.sock").display());
+    addresses.push(gone.clone());
+    let text = config(&addresses, "[[routes]]\npath_exact = \"/gone\"\nanswer.status = 410");
+    let gateway = Gateway::start(directory.path(), &text);
+    let mut client = Client::connect(&gateway.address);
+    for _ in 0..4 {
+        assert_eq!(client.get("/").text(), "one");
+    }
+    assert_eq!(client.get("/gone").status(), "410");
+    let response = get_admin(&gateway.admin, "/metrics");
+    assert!(response.has("content-type: text/plain; version=0.0.4; charset=utf-8"), "{}", response.head);
+    let metrics = response.text();
+    let (one, two) = (&addresses[0], &gone);
+    for (name, value) in [
+        ("thruway_route_requests_total{route=\"/ and below\",class=\"2xx\"}".to_owned(), 4.0),
+        ("thruway_route_requests_total{route=\"/gone\",class=\"4xx\"}".to_owned(), 1.0),
+        ("thruway_route_response_seconds_count{route=\"/ and below\"}".to_owned(), 4.0),
+        ("thruway_route_response_seconds_bucket{route=\"/gone\",le=\"+Inf\"}".to_owned(), 1.0),
+        ("thruway_upstream_retries_total{upstream=\"backend\"}".to_owned(), 3.0),
+        (format!("thruway_server_requests_total{{upstream=\"backend\",server=\"{one}\"}}"), 4.0),
+        (format!("thruway_server_connections_reused_total{{upstream=\"backend\",server=\"{one}\"}}"), 3.0),
+        (format!("thruway_server_requests_total{{upstream=\"backend\",server=\"{two}\"}}"), 0.0),
+        (
+            format!(
+                "thruway_server_failures_total{{upstream=\"backend\",server=\"{two}\",reason=\"connection_refused\"}}"
+            ),
+            3.0,
+        ),
+        (format!("thruway_server_state{{upstream=\"backend\",server=\"{one}\",state=\"up\"}}"), 1.0),
+        ("thruway_client_connections_total".to_owned(), 1.0),
+    ] {
+        assert!((sample(metrics, &name) - value).abs() < f64::EPSILON, "{name} is not {value} in {metrics}");
+    }
+    assert!(sample(metrics, "thruway_route_response_seconds_sum{route=\"/ and below\"}") > 0.0);
+    // Counters of routes go on over a reload.
+    assert_eq!(gateway.post("/reload").status(), "200");
+    let again = get_admin(&gateway.admin, "/metrics");
+    assert!(sample(again.text(), "thruway_route_requests_total{route=\"/gone\",class=\"4xx\"}") > 0.0);
+    drop(servers);
+}

@@ -1,0 +1,117 @@
+//! How many requests a route has had, how they were answered, and after which time.
+//!
+//! A worker counts in a shard of its own: nothing is locked, nothing is allocated, and no cache line is another worker's.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use thruway_net::Worker;
+use thruway_server::StatusCode;
+
+/// Counts the requests of one route.
+#[derive(Debug)]
+pub struct RouteMeter {
+    shards: Box<[Shard]>,
+}
+
+/// What one worker has counted. Larger than what processors fetch at a time.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shard {
+    /// By status class, from 1xx.
+    classes: [AtomicU64; CLASSES],
+    /// Responses in each bucket; the last is for those beyond all bounds.
+    buckets: [AtomicU64; BUCKETS],
+    microseconds: AtomicU64,
+}
+
+/// What a [`RouteMeter`] has counted so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct RouteCounts {
+    /// Requests by the class of their status, from 1xx to 5xx.
+    pub classes: [u64; CLASSES],
+    /// Requests whose response began within each of [`RouteMeter::BOUNDS`], and not within the one before; then all others.
+    pub buckets: [u64; BUCKETS],
+    /// The sum of all response times.
+    pub time: Duration,
+}
+
+impl RouteMeter {
+    /// The bounds of the buckets.
+    pub const BOUNDS: [Duration; BUCKETS - 1] = [
+        Duration::from_micros(250),
+        Duration::from_micros(500),
+        Duration::from_millis(1),
+        Duration::from_micros(2_500),
+        Duration::from_millis(5),
+        Duration::from_millis(10),
+        Duration::from_millis(25),
+        Duration::from_millis(50),
+        Duration::from_millis(100),
+        Duration::from_millis(250),
+        Duration::from_millis(500),
+        Duration::from_secs(1),
+        Duration::from_millis(2_500),
+        Duration::from_secs(5),
+        Duration::from_secs(10),
+    ];
+
+    /// One for this many workers; with more, some share.
+    pub fn new(workers: usize) -> Self {
+        Self { shards: (0..workers.max(1)).map(|_| Shard::default()).collect() }
+    }
+
+    /// Counts a request that is answered with `status` after `time`.
+    pub fn record(&self, status: StatusCode, time: Duration) {
+        let worker = Worker::current().map_or(0, |worker| worker.index());
+        let shard = &self.shards[worker % self.shards.len()];
+        let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES) - 1;
+        let bucket = Self::BOUNDS.partition_point(|bound| *bound < time);
+        let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        shard.classes[class].fetch_add(1, Ordering::Relaxed);
+        shard.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        shard.microseconds.fetch_add(microseconds, Ordering::Relaxed);
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> RouteCounts {
+        let mut counts = RouteCounts::default();
+        for shard in &self.shards {
+            add(&mut counts.classes, &shard.classes);
+            add(&mut counts.buckets, &shard.buckets);
+            counts.time += Duration::from_micros(shard.microseconds.load(Ordering::Relaxed));
+        }
+        counts
+    }
+}
+
+fn add<const N: usize>(sums: &mut [u64; N], shard: &[AtomicU64; N]) {
+    for (sum, counter) in sums.iter_mut().zip(shard) {
+        *sum += counter.load(Ordering::Relaxed);
+    }
+}
+
+const CLASSES: usize = 5;
+const BUCKETS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_counted_in_the_first_bucket_whose_bound_it_does_not_exceed() {
+        let meter = RouteMeter::new(2);
+        for (status, microseconds) in [(200, 0), (204, 250), (404, 251), (599, 10_000_000), (101, 10_000_001)]
+        {
+            meter.record(StatusCode::new(status).unwrap(), Duration::from_micros(microseconds));
+        }
+        let counts = meter.counts();
+        assert_eq!(counts.classes, [1, 2, 0, 1, 1]);
+        assert_eq!(
+            (counts.buckets[0], counts.buckets[1], counts.buckets[14], counts.buckets[15]),
+            (2, 1, 1, 1)
+        );
+        assert_eq!(counts.buckets.iter().sum::<u64>(), 5);
+        assert_eq!(counts.time, Duration::from_micros(20_000_502));
+    }
+}
