@@ -126,7 +126,7 @@ thread_local! {
     static LARGE: RefCell<LargePool> = const { RefCell::new(LargePool { free: Vec::new(), in_use: 0 }) };
 }
 
-/// How long a large buffer is: with a quarter of it, large content costs a relay a third more.
+/// How long a large buffer is: as much as one read brings of content that arrives quickly.
 const LARGE_BYTES: usize = 256 << 10;
 
 /// 16 MiB for each thread, if clients stop reading just then.
