@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thruway_client::{Error, Exchange, ResponseEvent};
-use thruway_http1::BodyLength;
 use thruway_message::FieldLinesBuf;
 use thruway_net::{Clock, Deadline, LargeBuffer, PooledBuffer, Transport, Worker};
 use thruway_server::{BoxError, Content, ContentStream, Piece, Response, StatusCode, send_interim};
@@ -302,11 +301,6 @@ impl Begun {
             Body::Tunnel => super::tunnel::open(response, relay),
         }
     }
-}
-
-/// The length that is said to the client, if the upstream said one.
-pub(super) const fn known_length(body_length: BodyLength) -> Option<u64> {
-    body_length.octets()
 }
 
 /// Content that comes with the head is answered as a whole up to this; beyond, it is streamed.

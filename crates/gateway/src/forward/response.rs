@@ -6,7 +6,6 @@ use thruway_net::PooledBuffer;
 use thruway_server::{Response, StatusCode};
 
 use super::fields::ConnectionOptions;
-use super::relay::known_length;
 
 /// A response whose head is there.
 pub(super) struct Begun {
@@ -32,7 +31,7 @@ impl Body {
     /// What follows `head`, whose body is this long.
     pub(super) fn of(head: &ResponseHead<'_>, body_length: BodyLength) -> Self {
         if body_length != BodyLength::NONE {
-            return Self::Stream { first: PooledBuffer::default(), length: known_length(body_length) };
+            return Self::Stream { first: PooledBuffer::default(), length: body_length.octets() };
         }
         // A length that was said of nothing is that of what was left out; if none was said, none may be made up (RFC 9110
         // §8.6).
