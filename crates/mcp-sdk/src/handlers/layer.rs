@@ -14,15 +14,24 @@ use super::{Call, HandlerError, Outcome};
 /// when the answers are there, and so does the layer. What it does before [`Next::run`] is done at once; what it has to
 /// wait for can go into the future of [`Outcome::Later`], which then comes before an `async` handler's.
 ///
+/// A tool that fails, or is called with invalid arguments, has a result that says so (`is_error`): to a layer, that is `Ok`.
+///
 /// ```
-/// use thruway_mcp_sdk::{Call, McpServer, Next, schema::Tool};
+/// use thruway_mcp_sdk::{Call, McpServer, Next, ServerResult, schema::Tool};
 ///
 /// let server = McpServer::new("quiet", "1.0.0")
 ///     .tool(Tool::new("fail"), || Err::<(), _>("it does not work"))
 ///     .layer(|call: &Call<'_>, next: Next<'_>| {
 ///         let name = call.name().unwrap_or_default().to_owned();
 ///         next.run().map(move |outcome| {
-///             outcome.inspect_err(|error| eprintln!("{name}: {error}"))
+///             match &outcome {
+///                 Ok(ServerResult::CallTool(result)) if result.is_error == Some(true) => {
+///                     eprintln!("{name} has failed: {:?}", result.content);
+///                 }
+///                 Ok(_) => {}
+///                 Err(error) => eprintln!("{name}: {error}"),
+///             }
+///             outcome
 ///         })
 ///     });
 /// ```

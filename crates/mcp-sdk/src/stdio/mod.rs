@@ -18,10 +18,13 @@ pub(crate) use serve::serve;
 
 impl McpServer {
     /// Serves the client at the other end of the standard input and output, until it closes the input and what it has asked
-    /// for is answered.
+    /// for is answered. Blocks its thread, and brings a runtime of its own.
     ///
     /// # Errors
     /// The system refuses a reactor, or the client does not read any more.
+    ///
+    /// # Panics
+    /// There is a runtime around already, as in a `main` with `#[tokio::main]`.
     pub fn serve_stdio(&self) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async { serve(self.clone(), Input::stdin()?, Output::stdout()?).await })
