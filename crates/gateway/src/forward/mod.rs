@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use thruway_message::Method;
 use thruway_net::Clock;
-use thruway_server::{Answer, Handler, Request, Response, StatusCode};
+use thruway_server::{Answer, FieldValue, Handler, Request, Response, StatusCode};
 
 use crate::upstream::{RequestKey, Upstream};
 use crate::{Failure, RouteMeter};
@@ -80,7 +80,13 @@ impl Forward {
     }
 
     /// The same, with something changed on the way.
+    ///
+    /// # Panics
+    /// A fixed host cannot be the value of a field.
     pub fn with_config(upstream: Arc<Upstream>, config: ForwardConfig) -> Self {
+        if let HostRewrite::Fixed(host) = &config.host {
+            assert!(FieldValue::new(host.as_bytes()).is_ok(), "`{}` is no host", host.escape_debug());
+        }
         Self { upstream, config: Arc::new(config), meter: None, is_recorded: false }
     }
 
@@ -89,9 +95,7 @@ impl Forward {
     pub fn measured_by(self, meter: Arc<RouteMeter>) -> Self {
         Self { meter: Some(meter), ..self }
     }
-}
 
-impl Forward {
     /// Whether responses tell how their requests were [forwarded](thruway_server::Forwarded): for access logs that say so. Default
     /// no.
     #[must_use]
@@ -130,5 +134,19 @@ impl Handler for Forward {
             meter.record(response.status(), Clock::system().now_exact().saturating_sub(began));
             response
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::UpstreamConfig;
+
+    #[test]
+    #[should_panic(expected = "is no host")]
+    fn a_host_that_would_split_the_request_is_an_error_of_the_program() {
+        let upstream = Arc::new(Upstream::new(UpstreamConfig::new("a", [])));
+        let host = HostRewrite::Fixed("a\r\nX-Injected: b".to_owned());
+        let _ = Forward::with_config(upstream, ForwardConfig { host, ..ForwardConfig::default() });
     }
 }

@@ -11,14 +11,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The octets of a connection, both ways. Implements tokio's traits, so that crates for other protocols run on it.
 pub struct Tunnel {
-    /// What came together with the request.
+    /// What came together with the head.
     early: PooledBuffer,
     early_used: usize,
     transport: Box<dyn Transport>,
 }
 
 impl Tunnel {
-    pub(crate) fn new(transport: Box<dyn Transport>, early: PooledBuffer) -> Self {
+    /// The octets of `transport`, behind those that came `early`, together with a head.
+    pub fn new(transport: Box<dyn Transport>, early: PooledBuffer) -> Self {
         Self { early, early_used: 0, transport }
     }
 }
