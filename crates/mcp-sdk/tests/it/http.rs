@@ -68,7 +68,7 @@ impl Site {
         self.open_with(&message.to_octets())
     }
 
-    /// The same for octets, to which others may be added.
+    /// The same for octets, to which others may be [added](Exchange::send).
     pub(crate) fn open_with(&self, octets: &[u8]) -> Exchange {
         let mut client = self.scene.connect();
         client.send(octets);
@@ -186,6 +186,11 @@ pub(crate) fn with_meta(mut params: Value, capabilities: &Value) -> Value {
 }
 
 impl Exchange {
+    /// Sends more of the request.
+    pub(crate) fn send(&mut self, octets: &[u8]) {
+        self.client.send(octets);
+    }
+
     /// Takes in what has arrived.
     pub(crate) fn advance(&mut self) {
         self.received.extend(self.client.received_octets());
