@@ -125,7 +125,7 @@ fn headers(request: &Request) -> Response {
         method: request.method().as_str(),
         target: request.target().to_string(),
         version: request.version().as_str(),
-        client: request.connection().client.to_string(),
+        client: request.client().to_string(),
         fields,
     })
 }

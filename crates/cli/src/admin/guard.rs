@@ -18,8 +18,7 @@ impl Guarded {
 
     fn allows(&self, request: &Request<'_>) -> bool {
         let is_from_page = request.method().as_str() != "GET" && request.field("origin").is_some();
-        let is_local =
-            matches!(request.connection().client, ClientAddr::Unix) || is_to_this_machine(request.head());
+        let is_local = matches!(request.client(), ClientAddr::Unix) || is_to_this_machine(request.head());
         !is_from_page && (self.allow_any_host || is_local)
     }
 }

@@ -177,7 +177,7 @@ fn write_via(lines: &mut Vec<u8>, received: Version) {
 
 /// Says who the client is, and what it asked.
 fn write_forwarded(lines: &mut Vec<u8>, request: &Request<'_>, fields: ForwardedFields) {
-    let client = request.connection().client;
+    let client = request.client();
     let host = host_of(request);
     match fields {
         ForwardedFields::None => {}

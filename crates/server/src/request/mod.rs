@@ -189,6 +189,11 @@ impl<'a> Request<'a> {
         self.connection
     }
 
+    /// Who asks: the other end of the connection.
+    pub const fn client(&self) -> ClientAddr {
+        self.connection.client
+    }
+
     /// Whether the client asks for another protocol or a tunnel, in a way that can be answered with
     /// [`Response::upgrade`](crate::Response::upgrade).
     pub const fn wants_tunnel(&self) -> bool {
@@ -337,6 +342,11 @@ impl OwnedRequest {
     /// What is known of the connection.
     pub const fn connection(&self) -> &ConnectionInfo {
         &self.connection
+    }
+
+    /// Who asks: the other end of the connection.
+    pub const fn client(&self) -> ClientAddr {
+        self.connection.client
     }
 
     /// Whether the client asks for another protocol or a tunnel, in a way that can be answered with
