@@ -36,6 +36,9 @@ pub struct Timeouts {
     pub content_rate_min: u64,
     /// Without a request on an open connection; then it is closed. Default 60 s.
     pub idle: Duration,
+    /// Without progress on an answer whose client has closed its sending side: most of them have gone, so what is done for them is given
+    /// up. Default 1 s. Longer serves those that only half-close, such as `nc -N`; shorter spares upstreams.
+    pub half_closed: Duration,
     /// Without progress when writing to a client that does not read; then it is cut off. Default 30 s.
     pub write_stall: Duration,
     /// After an answer that ends the connection, for the client to read it and close. Default 2 s.
@@ -64,6 +67,7 @@ impl Default for Timeouts {
             content: Duration::from_secs(20),
             content_rate_min: 500,
             idle: Duration::from_mins(1),
+            half_closed: Duration::from_secs(1),
             write_stall: Duration::from_secs(30),
             linger: Duration::from_secs(2),
             drain: Duration::from_secs(30),

@@ -130,6 +130,8 @@ pub(super) struct RawTimeouts {
     pub(super) content_rate_min: Option<NonZeroU64>,
     /// For the next request.
     pub(super) idle: Option<Spanned<Period>>,
+    /// For an answer to a client that has closed its sending side: then it is taken for gone.
+    pub(super) half_closed: Option<Spanned<Period>>,
     /// For a client that does not read.
     pub(super) write_stall: Option<Spanned<Period>>,
     /// For a client to read the last answer and close.

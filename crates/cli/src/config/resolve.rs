@@ -169,6 +169,7 @@ impl Resolver<'_> {
             content: or(raw.content, default.content, some),
             content_rate_min: raw.content_rate_min.map_or(default.content_rate_min, NonZeroU64::get),
             idle: or(raw.idle, default.idle, some),
+            half_closed: or(raw.half_closed, default.half_closed, none),
             write_stall: or(raw.write_stall, default.write_stall, some),
             linger: or(raw.linger, default.linger, none),
             drain: or(raw.drain, default.drain, none),

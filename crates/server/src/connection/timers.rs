@@ -35,6 +35,8 @@ enum ReadTimer {
     /// When to close a connection that has nothing to do while the server drains: soon, but not before what has
     /// arrived was looked at.
     DrainIdle,
+    /// When to take a client for gone that has closed its sending side and awaits an answer.
+    HalfClosed,
     /// When to give up the header section of a request.
     HeaderSection,
     /// When to close a connection without requests.
@@ -80,9 +82,7 @@ impl<T: Transport> Connection<T> {
                 self.refuse(StatusCode::REQUEST_TIMEOUT, "the header section arrives too slowly");
             }
             Some((ReadTimer::Content, _)) => self.fail_incoming(ContentError::TimedOut),
-            Some((ReadTimer::Idle | ReadTimer::DrainIdle | ReadTimer::Linger, _)) => {
-                self.ending = Ending::Abort;
-            }
+            Some((_, _)) => self.ending = Ending::Abort,
             None => {}
         }
     }
@@ -113,7 +113,11 @@ impl<T: Transport> Connection<T> {
         if let Some(incoming) = &self.incoming {
             return incoming.deadline(timeouts).map(|at| (ReadTimer::Content, at));
         }
-        if !self.exchanges.is_empty() || self.streaming.is_some() || self.is_input_ended {
+        let awaits_answer = !self.exchanges.is_empty() || self.streaming.is_some();
+        if self.is_input_ended && awaits_answer && self.output.is_empty() {
+            return Some((ReadTimer::HalfClosed, self.timers.moved_at + timeouts.half_closed));
+        }
+        if awaits_answer || self.is_input_ended {
             return None;
         }
         if let Some(since) = self.timers.head_since {

@@ -157,3 +157,30 @@ fn lingering_is_bounded_in_time() {
     scene.pass(Duration::from_millis(1300));
     assert!(client.is_closed());
 }
+
+#[test]
+fn a_client_that_closed_its_sending_side_is_answered_if_that_is_soon() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let mut client = scene.connect();
+    client.send(GET).finish();
+    scene.pass(Duration::from_millis(700));
+    assert!(!client.is_closed());
+    gates.open("/");
+    assert!(client.received().ends_with("\r\n\r\n/"));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn it_is_taken_for_gone_otherwise() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let mut client = scene.connect();
+    client.send(GET).finish();
+    assert_eq!(gates.waiting(), 1);
+    scene.pass(Duration::from_millis(1300));
+    assert!(client.is_closed() && client.received().is_empty());
+    assert_eq!(gates.waiting(), 0, "what was done for it is given up");
+}
