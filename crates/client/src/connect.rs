@@ -59,9 +59,9 @@ async fn connect_socket(address: &UpstreamAddr) -> io::Result<Stream> {
         Place::Tcp(address) => {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
-            Ok(Stream::Tcp(stream))
+            Ok(stream.into())
         }
-        Place::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
+        Place::Unix(path) => UnixStream::connect(path).await.map(Stream::from),
     }
 }
 

@@ -43,9 +43,9 @@ impl Listener {
         match self {
             Self::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
-                Ok((Stream::Tcp(stream), ClientAddr::Tcp(address)))
+                Ok((stream.into(), ClientAddr::Tcp(address)))
             }
-            Self::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), ClientAddr::Unix)),
+            Self::Unix(listener) => Ok((listener.accept().await?.0.into(), ClientAddr::Unix)),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A worker is a thread with a runtime, buffers and deadlines of its own; nothing is shared between workers on the
 //! path of a request. Nothing here knows a protocol.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 // time
 mod clock;
@@ -16,6 +16,8 @@ mod balance;
 
 // octets in and out
 mod stream;
+mod socket;
+mod sends;
 mod buffers;
 
 // threads

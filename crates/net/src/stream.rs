@@ -3,16 +3,17 @@
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use rustix::fs::sendfile;
-use rustix::net::sockopt;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
+use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::ClientAddr;
+use crate::socket::{Kind, Socket};
+use crate::{ClientAddr, sends};
 
 /// A stream of octets in both directions, without blocking.
 ///
@@ -53,76 +54,69 @@ pub trait Transport: 'static {
 }
 
 /// A connected socket.
+///
+/// What is written on the thread of a worker may wait until the worker has nothing left to do: then it is sent together with what else
+/// there is. It is sent as well if the stream is dropped meanwhile.
 #[derive(Debug)]
-pub enum Stream {
-    /// A TCP connection.
-    Tcp(TcpStream),
-    /// A connection of a Unix domain socket.
-    Unix(UnixStream),
-}
+pub struct Stream(Arc<Socket>);
 
 impl Stream {
     /// Watches a connected, non-blocking socket with the reactor of this thread.
     pub(crate) fn watch(socket: OwnedFd, client: ClientAddr) -> io::Result<Self> {
         match client {
-            ClientAddr::Tcp(_) => TcpStream::from_std(socket.into()).map(Self::Tcp),
-            ClientAddr::Unix => UnixStream::from_std(socket.into()).map(Self::Unix),
+            ClientAddr::Tcp(_) => TcpStream::from_std(socket.into()).map(Self::from),
+            ClientAddr::Unix => UnixStream::from_std(socket.into()).map(Self::from),
         }
     }
 
-    /// Takes the socket from the reactor of this thread.
+    /// Takes the socket from the reactor of this thread. Nothing may have been written to it yet.
     pub(crate) fn into_socket(self) -> io::Result<OwnedFd> {
-        match self {
-            Self::Tcp(stream) => stream.into_std().map(OwnedFd::from),
-            Self::Unix(stream) => stream.into_std().map(OwnedFd::from),
-        }
+        let socket = Arc::try_unwrap(self.0).map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
+        socket.into_owned_fd()
     }
+}
 
-    /// Calls `write` when the socket takes octets, until it no longer says that it would block.
-    fn poll_try_write(
-        &self,
-        cx: &mut Context<'_>,
-        mut write: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
-    ) -> Poll<io::Result<usize>> {
-        loop {
-            let attempt = match self {
-                Self::Tcp(stream) => {
-                    ready!(stream.poll_write_ready(cx))?;
-                    stream.try_io(Interest::WRITABLE, || write(stream.as_fd()))
-                }
-                Self::Unix(stream) => {
-                    ready!(stream.poll_write_ready(cx))?;
-                    stream.try_io(Interest::WRITABLE, || write(stream.as_fd()))
-                }
-            };
-            match attempt {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                attempt => return Poll::Ready(attempt),
-            }
-        }
+impl From<TcpStream> for Stream {
+    fn from(stream: TcpStream) -> Self {
+        Self(Socket::new(Kind::Tcp(stream)))
+    }
+}
+
+impl From<UnixStream> for Stream {
+    fn from(stream: UnixStream) -> Self {
+        Self(Socket::new(Kind::Unix(stream)))
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
 impl Transport for Stream {
     #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut buffer = ReadBuf::new(buffer);
-        ready!(match self {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
-        })?;
-        Poll::Ready(Ok(buffer.filled().len()))
+        let length = buffer.len();
+        self.0.poll_io(cx, Interest::READABLE, length, |socket| {
+            Ok(recv(socket, &mut *buffer, RecvFlags::empty())?.0)
+        })
     }
 
     #[inline]
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        match (self, slices) {
-            (Self::Tcp(stream), [slice]) => Pin::new(stream).poll_write(cx, slice),
-            (Self::Unix(stream), [slice]) => Pin::new(stream).poll_write(cx, slice),
-            (Self::Tcp(stream), slices) => Pin::new(stream).poll_write_vectored(cx, slices),
-            (Self::Unix(stream), slices) => Pin::new(stream).poll_write_vectored(cx, slices),
+        ready!(self.0.poll_clear(cx))?;
+        let length = slices.iter().map(|slice| slice.len()).sum();
+        if sends::queue(&self.0, slices, length) {
+            return Poll::Ready(Ok(length));
         }
+        self.0.poll_io(cx, Interest::WRITABLE, length, |socket| match slices {
+            [slice] => Ok(send(socket, slice, SendFlags::NOSIGNAL)?),
+            slices => {
+                let mut nothing = SendAncillaryBuffer::default();
+                Ok(sendmsg(socket, slices, &mut nothing, SendFlags::NOSIGNAL)?)
+            }
+        })
     }
 
     fn poll_send_file(
@@ -132,23 +126,23 @@ impl Transport for Stream {
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>> {
-        self.poll_try_write(cx, |socket| {
+        ready!(self.0.poll_clear(cx))?;
+        self.0.poll_io(cx, Interest::WRITABLE, 0, |socket| {
             let mut offset = offset;
             Ok(sendfile(socket, file, Some(&mut offset), length)?)
         })
     }
 
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        ready!(self.0.poll_clear(cx))?;
+        Poll::Ready(match shutdown(self.0.as_fd(), Shutdown::Write) {
+            // Both sides may have ended already.
+            Err(Errno::NOTCONN) | Ok(()) => Ok(()),
+            Err(error) => Err(error.into()),
+        })
     }
 
     fn discard_unsent(&mut self) {
-        if let Self::Tcp(stream) = self {
-            // Fails if the connection has failed: then nothing is kept either.
-            let _ = sockopt::set_socket_linger(stream.as_fd(), Some(Duration::ZERO));
-        }
+        self.0.discard_unsent();
     }
 }

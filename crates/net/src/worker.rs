@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use crate::balance::Balance;
-use crate::{ClientAddr, Clock, Deadlines, Stream};
+use crate::{ClientAddr, Clock, Deadlines, Stream, sends};
 
 /// What the connections of one worker share. Never leaves its thread.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Worker {
 
     /// Ready when the drain has begun and no connection is left.
     pub(crate) fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.is_draining() && self.balance.finish(self.index) {
+        if self.is_draining() && sends::is_all_sent() && self.balance.finish(self.index) {
             return Poll::Ready(());
         }
         self.waits_for_last.replace(Some(cx.waker().clone()));
@@ -105,7 +105,7 @@ impl Worker {
         self.balance.cut_off(self.index);
     }
 
-    fn wake_if_waiting(&self) {
+    pub(crate) fn wake_if_waiting(&self) {
         if let Some(waker) = self.waits_for_last.take() {
             waker.wake();
         }

@@ -19,7 +19,7 @@ use crate::balance::{Assigned, Balance, WorkerLoad};
 use crate::bind::SocketPath;
 use crate::descriptors::connections_max;
 use crate::worker::spawn;
-use crate::{Accepted, Bound, ClientAddr, Clock, ListenAddr, Stream, Worker};
+use crate::{Accepted, Bound, ClientAddr, Clock, ListenAddr, Stream, Worker, sends};
 
 /// How many threads, and for how many connections.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,10 @@ pub struct WorkersConfig {
     /// Connections open at one time in all workers; those beyond are marked when they are accepted. Default as many
     /// as the process may have descriptors, less some for files.
     pub connections_max: usize,
+    /// Whether what connections of a worker send in one go is handed to the kernel in one system call (`io_uring`). Gains
+    /// much where workers share their cores with clients or upstreams. Default yes; where the kernel has none, each connection
+    /// sends for itself.
+    pub batches_sends: bool,
 }
 
 impl Default for WorkersConfig {
@@ -36,6 +40,7 @@ impl Default for WorkersConfig {
         Self {
             workers: thread::available_parallelism().map_or(1, usize::from),
             connections_max: connections_max(),
+            batches_sends: true,
         }
     }
 }
@@ -89,7 +94,7 @@ impl Workers {
         let shares = sockets.into_iter().zip(receivers).enumerate();
         let spawned = shares.map(|(index, (sockets, receiver))| {
             let (balance, commands) = (workers.balance.clone(), workers.commands.clone());
-            let share = Share { index, balance, commands };
+            let share = Share { index, is_batching: config.batches_sends, balance, commands };
             let (start, started) = (start.clone(), started.clone());
             let body = move || run_thread(share, sockets, receiver, &*start, &started);
             thread::Builder::new().name(format!("worker-{index}")).spawn(body)
@@ -191,6 +196,8 @@ fn deal_out(listeners: Vec<Bound>, workers: usize) -> (Vec<Vec<Listening>>, Vec<
 /// What each thread knows of the others.
 struct Share {
     index: usize,
+    /// Whether sends are put together.
+    is_batching: bool,
     balance: Balance,
     commands: Vec<UnboundedSender<Command>>,
 }
@@ -214,10 +221,17 @@ fn run_thread<T: Fn(Accepted) + 'static>(
     };
     let _ = started.send(Ok(()));
     runtime.block_on(async {
+        if share.is_batching {
+            match sends::begin() {
+                Ok(sending) => spawn(sending),
+                Err(error) => tracing::info!(%error, "sends are not put together"),
+            }
+        }
         let worker = Worker::new(share.index, share.balance.clone(), Clock::system());
         let serve = Rc::new(start(&worker));
         drive(&worker, &Rc::new(share), sockets, commands, &serve).await;
     });
+    sends::end();
 }
 
 /// Accepts, takes what others accepted, and keeps the time, until the drain has come to its end.

@@ -74,6 +74,14 @@ impl Server {
         self
     }
 
+    /// Whether what connections of a worker send in one go is handed to the kernel in one system call. Default yes: see
+    /// [`WorkersConfig::batches_sends`](thruway_net::WorkersConfig::batches_sends).
+    #[must_use]
+    pub const fn batch_sends(mut self, batches_sends: bool) -> Self {
+        self.workers.batches_sends = batches_sends;
+        self
+    }
+
     /// With other limits and timeouts.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {

@@ -34,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) workers: Option<usize>,
     /// `None` for as many as descriptors allow.
     pub(crate) connections_max: Option<usize>,
+    /// Whether sends of a worker are put together.
+    pub(crate) batch_sends: bool,
     /// Limits and timeouts.
     pub(crate) server: thruway_server::Config,
     source: Option<Source>,
@@ -121,6 +123,7 @@ impl Config {
             access_log: None,
             workers: None,
             connections_max: None,
+            batch_sends: true,
             server: thruway_server::Config::default(),
             source: None,
         }
@@ -141,6 +144,7 @@ impl Config {
             ("listeners", self.listeners != other.listeners),
             ("workers", self.workers != other.workers),
             ("connections_max", self.connections_max != other.connections_max),
+            ("batch_sends", self.batch_sends != other.batch_sends),
             ("admin", self.admin != other.admin),
             ("access_log", log != other_log),
             ("limits", limits != other.server),

@@ -33,6 +33,9 @@ pub(super) struct Raw {
     pub(super) workers: Option<Spanned<u64>>,
     /// Connections open at one time; those beyond are answered 503. Default as many as descriptors allow.
     pub(super) connections_max: Option<Spanned<u64>>,
+    /// Whether what connections of a worker send in one go is handed to the kernel in one system call (`io_uring`), where it has that. Default
+    /// true.
+    pub(super) batch_sends: Option<bool>,
     /// Where to listen; at least one.
     #[serde(default)]
     pub(super) listeners: Vec<RawListener>,

@@ -41,6 +41,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
             access_log,
             workers,
             connections_max,
+            batch_sends: raw.batch_sends.unwrap_or(true),
             server,
             source: Some(source),
         }),

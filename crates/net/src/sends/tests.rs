@@ -1,0 +1,211 @@
+//! Streams with a batch and without, over real sockets.
+
+use std::future::{Future, poll_fn};
+use std::io::{self, ErrorKind, IoSlice, Read};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::task::Poll;
+
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::yield_now;
+
+use super::{SEND_BYTES_MAX, SENDS_MAX};
+use crate::{ClientAddr, Stream, Transport};
+
+/// Runs `scenario` on a thread of its own, as that of a worker with a batch or without one.
+fn run<F: Future<Output = ()> + 'static>(is_batching: bool, scenario: impl FnOnce() -> F) {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+    runtime.block_on(async {
+        if is_batching {
+            crate::spawn(super::begin().unwrap());
+            yield_now().await;
+        }
+        scenario().await;
+    });
+    super::end();
+}
+
+/// The same with a batch and without.
+fn run_both<F: Future<Output = ()> + 'static>(scenario: impl Fn() -> F) {
+    run(true, &scenario);
+    run(false, &scenario);
+}
+
+/// A stream, and the other end of it, which does not block.
+fn pair() -> (Stream, UnixStream) {
+    let (near, far) = UnixStream::pair().unwrap();
+    near.set_nonblocking(true).unwrap();
+    far.set_nonblocking(true).unwrap();
+    (Stream::watch(near.into(), ClientAddr::Unix).unwrap(), far)
+}
+
+async fn write(stream: &mut Stream, octets: &[u8]) -> io::Result<usize> {
+    poll_fn(|cx| stream.poll_write(cx, &[IoSlice::new(octets)])).await
+}
+
+/// What has arrived, and whether the end has too.
+fn arrived(mut far: &UnixStream) -> (Vec<u8>, bool) {
+    let (mut octets, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        match far.read(&mut buffer) {
+            Ok(0) => return (octets, true),
+            Ok(count) => octets.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return (octets, false),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Writes as many pieces as are taken, each of other octets. What was written.
+async fn fill(stream: &mut Stream) -> Vec<u8> {
+    let mut written = Vec::new();
+    for n in (0..=250).cycle().take(10_000) {
+        let piece = vec![n; 10_000];
+        let mut outcome = Poll::Pending;
+        poll_fn(|cx| {
+            outcome = stream.poll_write(cx, &[IoSlice::new(&piece)]);
+            Poll::Ready(())
+        })
+        .await;
+        match outcome {
+            Poll::Ready(count) => written.extend_from_slice(&piece[..count.unwrap()]),
+            Poll::Pending => return written,
+        }
+        yield_now().await;
+    }
+    panic!("the socket takes everything");
+}
+
+/// Reads until `count` octets have arrived.
+async fn arrive(far: &UnixStream, count: usize) -> (Vec<u8>, bool) {
+    let mut octets = Vec::new();
+    loop {
+        let (more, is_end) = arrived(far);
+        octets.extend(more);
+        if octets.len() >= count || is_end {
+            return (octets, is_end);
+        }
+        yield_now().await;
+    }
+}
+
+#[test]
+fn what_all_streams_write_is_sent_when_all_have_run() {
+    run(true, || async {
+        let (mut one, far_one) = pair();
+        let (mut other, far_other) = pair();
+        assert_eq!(write(&mut one, b"one").await.unwrap(), 3);
+        assert_eq!(write(&mut other, b"other").await.unwrap(), 5);
+        assert_eq!((arrived(&far_one).0, arrived(&far_other).0), (vec![], vec![]));
+        yield_now().await;
+        assert_eq!((arrived(&far_one).0, arrived(&far_other).0), (b"one".to_vec(), b"other".to_vec()));
+    });
+}
+
+#[test]
+fn a_full_batch_does_not_wait() {
+    run(true, || async {
+        let mut pairs: Vec<_> = (0..SENDS_MAX).map(|_| pair()).collect();
+        for (near, _) in &mut pairs {
+            write(near, b"x").await.unwrap();
+        }
+        assert!(pairs.iter().all(|(_, far)| arrived(far).0 == b"x"));
+    });
+}
+
+#[test]
+fn order_is_kept_however_large_the_pieces_are() {
+    run_both(|| async {
+        let (mut near, far) = pair();
+        let pieces = [vec![1; 10], vec![2; SEND_BYTES_MAX + 1], vec![3; SEND_BYTES_MAX], vec![4; 1]];
+        for piece in &pieces {
+            assert_eq!(write(&mut near, piece).await.unwrap(), piece.len());
+        }
+        let all = pieces.concat();
+        assert!(arrive(&far, all.len()).await.0 == all);
+    });
+}
+
+#[test]
+fn what_a_socket_does_not_take_is_sent_later() {
+    run_both(|| async {
+        let (mut near, far) = pair();
+        let written = fill(&mut near).await;
+        assert!(arrive(&far, written.len()).await.0 == written);
+        write(&mut near, b"more").await.unwrap();
+        assert_eq!(arrive(&far, 4).await, (b"more".to_vec(), false));
+    });
+}
+
+#[test]
+fn it_is_sent_even_if_the_stream_is_dropped() {
+    run_both(|| async {
+        let (mut near, far) = pair();
+        let written = fill(&mut near).await;
+        drop(near);
+        assert!(arrive(&far, usize::MAX).await == (written, true));
+        assert_eq!(super::UNSENT.get(), 0);
+    });
+}
+
+#[test]
+fn a_stream_that_is_dropped_at_once_has_sent() {
+    run_both(|| async {
+        let (mut near, far) = pair();
+        write(&mut near, b"farewell").await.unwrap();
+        drop(near);
+        yield_now().await;
+        assert_eq!(arrived(&far), (b"farewell".to_vec(), true));
+    });
+}
+
+#[test]
+fn the_end_comes_after_what_was_written() {
+    run_both(|| async {
+        let (mut near, far) = pair();
+        write(&mut near, b"last").await.unwrap();
+        poll_fn(|cx| near.poll_shutdown(cx)).await.unwrap();
+        assert_eq!(arrived(&far), (b"last".to_vec(), true));
+    });
+}
+
+#[test]
+fn a_stream_whose_peer_has_gone_says_so_with_the_next_octets() {
+    run(true, || async {
+        let (mut near, far) = pair();
+        drop(far);
+        assert_eq!(write(&mut near, b"lost").await.unwrap(), 4);
+        yield_now().await;
+        assert_eq!(write(&mut near, b"lost").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+        assert!(poll_fn(|cx| near.poll_shutdown(cx)).await.is_err());
+    });
+}
+
+#[test]
+fn what_is_discarded_does_not_keep_the_socket() {
+    run_both(|| async {
+        let (mut near, mut far) = tcp_pair();
+        fill(&mut near).await;
+        near.discard_unsent();
+        drop(near);
+        let mut buffer = [0; 1 << 16];
+        loop {
+            match far.read(&mut buffer) {
+                Ok(0) => panic!("it looks complete"),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => yield_now().await,
+                Err(error) => break assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+            }
+        }
+    });
+}
+
+/// The same over TCP.
+fn tcp_pair() -> (Stream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (far, address) = listener.accept().unwrap();
+    near.set_nonblocking(true).unwrap();
+    far.set_nonblocking(true).unwrap();
+    (Stream::watch(near.into(), ClientAddr::Tcp(address)).unwrap(), far)
+}

@@ -1,0 +1,190 @@
+//! A connected socket, and what it was given to send.
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send, sockopt};
+use tokio::io::Interest;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+
+use crate::sends::{self, Ahead, Outbox};
+
+/// A socket that the reactor of a thread watches.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) kind: Kind,
+    pub(crate) outbox: Outbox,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// A TCP connection.
+    Tcp(TcpStream),
+    /// A connection of a Unix domain socket.
+    Unix(UnixStream),
+}
+
+impl Socket {
+    pub(crate) fn new(kind: Kind) -> Arc<Self> {
+        Arc::new(Self { kind, outbox: Outbox::default() })
+    }
+
+    /// Takes the socket from the reactor of this thread.
+    pub(crate) fn into_owned_fd(self) -> io::Result<OwnedFd> {
+        match self.kind {
+            Kind::Tcp(stream) => stream.into_std().map(OwnedFd::from),
+            Kind::Unix(stream) => stream.into_std().map(OwnedFd::from),
+        }
+    }
+
+    /// Does `operation` on `wanted` octets when the socket is ready for it. How many there were is returned.
+    ///
+    /// If it were fewer, the socket has no more: that is remembered, which saves the call that would find out.
+    #[inline]
+    pub(crate) fn poll_io(
+        &self,
+        cx: &mut Context<'_>,
+        interest: Interest,
+        wanted: usize,
+        mut operation: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_ready(cx, interest))?;
+            let mut done = None;
+            let attempt = self.try_io(interest, || {
+                let count = operation(self.as_fd())?;
+                done = Some(count);
+                if 0 < count && count < wanted { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            });
+            match (done, attempt) {
+                (Some(count), _) => return Poll::Ready(Ok(count)),
+                (None, Err(error)) if is_passing(&error) => {}
+                (None, attempt) => return Poll::Ready(attempt.map(|()| 0)),
+            }
+        }
+    }
+
+    fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<()>> {
+        match (&self.kind, interest.is_readable()) {
+            (Kind::Tcp(stream), true) => stream.poll_read_ready(cx),
+            (Kind::Tcp(stream), false) => stream.poll_write_ready(cx),
+            (Kind::Unix(stream), true) => stream.poll_read_ready(cx),
+            (Kind::Unix(stream), false) => stream.poll_write_ready(cx),
+        }
+    }
+
+    fn try_io(&self, interest: Interest, operation: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        match &self.kind {
+            Kind::Tcp(stream) => stream.try_io(interest, operation),
+            Kind::Unix(stream) => stream.try_io(interest, operation),
+        }
+    }
+
+    /// Ready when nothing is ahead of the next octets.
+    ///
+    /// # Errors
+    /// What was given before could not be sent.
+    #[inline]
+    pub(crate) fn poll_clear(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.outbox.ahead() == Ahead::Nothing { Poll::Ready(Ok(())) } else { self.poll_clear_slowly(cx) }
+    }
+
+    #[cold]
+    fn poll_clear_slowly(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.outbox.ahead() == Ahead::Queued {
+            sends::flush();
+        }
+        match self.outbox.ahead() {
+            Ahead::Nothing => Poll::Ready(Ok(())),
+            Ahead::Failed => Poll::Ready(Err(self.outbox.error().into())),
+            Ahead::Unsent => self.outbox.poll_sent(cx).map(Ok),
+            Ahead::Queued => {
+                // On another thread, which is about to send it.
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
+    }
+
+    /// What became of `octets` that were in the batch.
+    #[inline]
+    pub(crate) fn handle_sent(socket: &Arc<Self>, octets: &[u8], outcome: Result<usize, Errno>) {
+        match outcome {
+            // It was discarded meanwhile.
+            _ if socket.outbox.ahead() != Ahead::Queued => {}
+            Ok(taken) if taken == octets.len() => socket.outbox.set_empty(),
+            Ok(taken) => Self::send_later(socket, octets.get(taken..).unwrap_or_default()),
+            Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Self::send_later(socket, octets),
+            Err(error) => socket.outbox.set_failed(error),
+        }
+    }
+
+    /// Has a task of its own send `octets`. It goes on when nobody else has the socket any more: for them, all was written.
+    #[cold]
+    fn send_later(socket: &Arc<Self>, octets: &[u8]) {
+        socket.outbox.set_unsent(octets);
+        crate::spawn(sends::unsent(Self::send_unsent(socket.clone())));
+    }
+
+    async fn send_unsent(socket: Arc<Self>) {
+        loop {
+            match timeout(STALL, poll_fn(|cx| socket.poll_send_some(cx))).await {
+                Ok(Ok(is_all)) if is_all => return,
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => {
+                    return socket.outbox.set_failed(Errno::from_io_error(&error).unwrap_or(Errno::PIPE));
+                }
+                Err(_) => return socket.outbox.set_failed(Errno::TIMEDOUT),
+            }
+        }
+    }
+
+    /// Sends some of what is unsent. Whether that was all.
+    fn poll_send_some(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        self.outbox.send_rest(cx, |octets, cx| {
+            self.poll_io(cx, Interest::WRITABLE, octets.len(), |socket| {
+                Ok(send(socket, octets, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
+            })
+        })
+    }
+
+    /// Nothing that was given is sent any more.
+    pub(crate) fn discard_unsent(&self) {
+        if self.outbox.ahead() != Ahead::Nothing {
+            self.outbox.set_failed(Errno::CANCELED);
+        }
+        if let Kind::Tcp(stream) = &self.kind {
+            // Fails if the connection has failed: then nothing is kept either.
+            let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+        }
+    }
+}
+
+/// Whether it is as if nothing had been tried.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.kind {
+            Kind::Tcp(stream) => stream.as_fd(),
+            Kind::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+/// For a peer that takes nothing of what is unsent; then that is given up.
+const STALL: Duration = Duration::from_secs(30);
