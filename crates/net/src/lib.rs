@@ -17,6 +17,7 @@ mod balance;
 // octets in and out
 mod stream;
 mod buffers;
+mod splice;
 
 // threads
 mod descriptors;
@@ -32,6 +33,7 @@ pub use clock::{Clock, ManualTime};
 pub use deadlines::{Deadline, Deadlines};
 pub use descriptors::raise_descriptor_limit;
 pub use signals::{ReloadSignal, ReopenSignal, TerminationSignals};
+pub use splice::{Flow, Pipe};
 pub use stream::{Stream, Transport};
 pub use worker::{Accepted, ConnectionGuard, Worker, spawn};
 pub use workers::{DrainHandle, Drained, Workers, WorkersConfig};
