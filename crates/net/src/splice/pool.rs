@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
 /// The two ends of a pipe.
 #[derive(Debug)]
@@ -47,13 +47,12 @@ pub(super) fn refuse(error: &io::Error) {
     });
 }
 
-/// A pipe of the size we like if that is allowed, otherwise of the usual one. None of less: that is what users get who
-/// have too much in pipes already (`pipe-user-pages-soft`).
+/// A pipe of the size we like, or of half of it. None of less: users get small ones who have much in pipes already
+/// (`pipe-user-pages-soft`), and with 64 KiB a pipe costs more than a buffer does.
 fn open() -> io::Result<Option<Ends>> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    let _ = fcntl_setpipe_size(&writer, PIPE_BYTES);
-    let is_worth_it = fcntl_getpipe_size(&writer)? >= PIPE_BYTES_MIN;
-    Ok(is_worth_it.then_some(Ends { reader, writer }))
+    let sized = [PIPE_BYTES, PIPE_BYTES / 2].iter().any(|bytes| fcntl_setpipe_size(&writer, *bytes).is_ok());
+    Ok(sized.then_some(Ends { reader, writer }))
 }
 
 #[derive(Debug, Default)]
@@ -85,13 +84,10 @@ thread_local! {
         const { RefCell::new(Pool { free: Vec::new(), in_use: 0, pause: 0, is_refused: false }) };
 }
 
-/// How large a pipe is: as much as is moved at a time.
-pub(super) const PIPE_BYTES: usize = 256 << 10;
+/// How large a pipe is, and how much is moved at a time. Less is slower, more lets slow clients hold more.
+pub(super) const PIPE_BYTES: usize = 512 << 10;
 
-/// Smaller pipes are not worth two system calls where a buffer takes two as well.
-const PIPE_BYTES_MIN: usize = 64 << 10;
-
-/// What clients that stop reading may hold for each thread: 128 descriptors and 16 MiB.
+/// What clients that stop reading may hold for each thread: 128 descriptors and 32 MiB.
 pub(super) const PIPES_MAX: usize = 64;
 
 /// How many wait to be used again.
