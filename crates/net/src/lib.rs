@@ -19,6 +19,7 @@ mod stream;
 mod socket;
 mod sends;
 mod buffers;
+mod splice;
 
 // threads
 mod descriptors;
@@ -34,6 +35,7 @@ pub use clock::{Clock, ManualTime};
 pub use deadlines::{Deadline, Deadlines};
 pub use descriptors::raise_descriptor_limit;
 pub use signals::{ReloadSignal, ReopenSignal, TerminationSignals};
+pub use splice::{Flow, Pipe};
 pub use stream::{Stream, Transport};
 pub use worker::{Accepted, ConnectionGuard, Worker, spawn};
 pub use workers::{DrainHandle, Drained, Workers, WorkersConfig};

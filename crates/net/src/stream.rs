@@ -13,7 +13,7 @@ use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::socket::{Kind, Socket};
-use crate::{ClientAddr, sends};
+use crate::{ClientAddr, Pipe, sends};
 
 /// A stream of octets in both directions, without blocking.
 ///
@@ -42,6 +42,19 @@ pub trait Transport: 'static {
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>>;
+
+    /// Whether [`poll_splice`](Self::poll_splice) does without copying, so that it is worth to put octets into pipes.
+    fn splices(&self) -> bool {
+        false
+    }
+
+    /// Writes some of what is in `pipe`, which is not empty; how many octets is returned.
+    ///
+    /// # Errors
+    /// The connection or the pipe failed.
+    fn poll_splice(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
+        pipe.poll_copy_to(cx, self)
+    }
 
     /// Tells the peer that nothing more will be written.
     ///
@@ -73,6 +86,25 @@ impl Stream {
     pub(crate) fn into_socket(self) -> io::Result<OwnedFd> {
         let socket = Arc::try_unwrap(self.0).map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
         socket.into_owned_fd()
+    }
+
+    /// Calls `read` when octets have arrived, until it no longer says that it would block.
+    pub(crate) fn poll_try_read(
+        &self,
+        cx: &mut Context<'_>,
+        read: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        self.0.poll_io(cx, Interest::READABLE, 0, read)
+    }
+
+    /// Calls `write` when the socket takes octets, until it no longer says that it would block.
+    pub(crate) fn poll_try_write(
+        &self,
+        cx: &mut Context<'_>,
+        write: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.0.poll_clear(cx))?;
+        self.0.poll_io(cx, Interest::WRITABLE, 0, write)
     }
 }
 
@@ -126,11 +158,18 @@ impl Transport for Stream {
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>> {
-        ready!(self.0.poll_clear(cx))?;
-        self.0.poll_io(cx, Interest::WRITABLE, 0, |socket| {
+        self.poll_try_write(cx, |socket| {
             let mut offset = offset;
             Ok(sendfile(socket, file, Some(&mut offset), length)?)
         })
+    }
+
+    fn splices(&self) -> bool {
+        true
+    }
+
+    fn poll_splice(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
+        self.poll_empty(cx, pipe)
     }
 
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use thruway_client::{Error, Exchange, ResponseEvent};
 use thruway_message::FieldLinesBuf;
-use thruway_net::{Clock, Deadline, LargeBuffer, PooledBuffer, Transport, Worker};
+use thruway_net::{Clock, Deadline, LargeBuffer, Pipe, PooledBuffer, Transport, Worker};
 use thruway_server::{BoxError, Content, ContentStream, Piece, Response, StatusCode, send_interim};
 
 use super::fields;
@@ -180,6 +180,26 @@ impl Relay {
         }))
     }
 
+    /// Some of the content in a pipe, under the same conditions. It holds up a slow client's upstream no more than a buffer
+    /// does.
+    fn poll_pipe(&mut self, cx: &mut Context<'_>, now: Duration) -> Option<Poll<Result<Pipe, Error>>> {
+        let exchange =
+            self.exchange.as_mut().filter(|exchange| exchange.movable_content() >= LARGE_CONTENT_BYTES)?;
+        if now.saturating_sub(self.last_piece) > FAST_CLIENT {
+            return None;
+        }
+        let mut pipe = Pipe::take()?;
+        let moved = exchange.poll_move_content(cx, now, |stream, octets, cx| {
+            let length = usize::try_from(octets).unwrap_or(usize::MAX);
+            stream.poll_fill(cx, &mut pipe, length).map_ok(|moved| moved as u64)
+        });
+        match moved {
+            Poll::Pending => self.wait(cx),
+            Poll::Ready(_) => self.last_piece = now,
+        }
+        Some(moved.map_ok(|_| pipe))
+    }
+
     /// The next piece of the response's content.
     fn poll_piece(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<Option<Piece>, Error>> {
         if let Some(trailers) = self.trailers.take() {
@@ -262,7 +282,28 @@ pub(super) struct Streamed {
     pub(super) length: Option<u64>,
 }
 
+impl Streamed {
+    /// Sends what there is of the request, on which the rest of the response may depend.
+    fn poll_send(&mut self, cx: &mut Context<'_>, now: Duration) -> Result<(), BoxError> {
+        let Some(body) = &mut self.request_body else { return Ok(()) };
+        self.relay.poll_send(cx, now, body).map_err(|failure| self.relay.failed(failure))
+    }
+}
+
 impl ContentStream for Streamed {
+    fn poll_pipe(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Poll<Result<Pipe, BoxError>>> {
+        let this = &mut *self;
+        if !this.first.is_empty() {
+            return None;
+        }
+        let now = this.relay.clock.now();
+        if let Err(error) = this.poll_send(cx, now) {
+            return Some(Poll::Ready(Err(error)));
+        }
+        let piped = this.relay.poll_pipe(cx, now)?;
+        Some(piped.map_err(|error| this.relay.failed(error.into())))
+    }
+
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         let this = &mut *self;
         if !this.first.is_empty() {
@@ -270,10 +311,8 @@ impl ContentStream for Streamed {
             return Poll::Ready(Some(Ok(Piece::Data(Bytes::from_owner(first)))));
         }
         let now = this.relay.clock.now();
-        if let Some(body) = &mut this.request_body
-            && let Err(failure) = this.relay.poll_send(cx, now, body)
-        {
-            return Poll::Ready(Some(Err(this.relay.failed(failure))));
+        if let Err(error) = this.poll_send(cx, now) {
+            return Poll::Ready(Some(Err(error)));
         }
         let piece = ready!(this.relay.poll_piece(cx, now));
         Poll::Ready(piece.map_err(|error| this.relay.failed(error.into())).transpose())

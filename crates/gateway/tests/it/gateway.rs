@@ -57,11 +57,26 @@ impl Gateway {
         Self::serve(Forward::new(upstream.clone()), upstream, config)
     }
 
+    /// The same as [`to`](Self::to), whose server is set up like this.
+    pub(crate) fn with_server(address: SocketAddr, set_up: impl FnOnce(Server) -> Server) -> Self {
+        let upstream = Arc::new(Upstream::new(only(address)));
+        upstream.start_with(Arc::new(SystemResolver)).wait();
+        Self::start_server(set_up(Server::new(Forward::new(upstream.clone()))), upstream)
+    }
+
     fn serve(forward: Forward, upstream: Arc<Upstream>, config: Config) -> Self {
-        let server =
-            Server::new(forward).config(config).workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
+        Self::start_server(Server::new(forward).config(config), upstream)
+    }
+
+    fn start_server(server: Server, upstream: Arc<Upstream>) -> Self {
+        let server = server.workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
         let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
         Self { server: Some(server), address, upstream }
+    }
+
+    /// Begins the drain.
+    pub(crate) fn drain(&self) {
+        self.server.as_ref().unwrap().drain();
     }
 
     /// The answer to a request with this control data and these further field lines, on a connection of its own.

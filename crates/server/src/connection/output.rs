@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use thruway_net::{PooledBuffer, Transport};
+use thruway_net::{Pipe, PooledBuffer, Transport};
 
 use crate::response::FileRange;
 
@@ -24,6 +24,7 @@ pub(super) enum Tail {
     None,
     Octets(Bytes),
     File(FileRange),
+    Piped(Pipe),
 }
 
 impl Output {
@@ -58,11 +59,12 @@ impl Output {
     }
 
     /// How much of the large piece is not written.
-    pub(super) const fn tail_bytes(&self) -> u64 {
+    pub(super) fn tail_bytes(&self) -> u64 {
         match &self.tail {
             Tail::None => 0,
             Tail::Octets(octets) => octets.len() as u64,
             Tail::File(range) => range.length,
+            Tail::Piped(pipe) => pipe.len() as u64,
         }
     }
 
@@ -105,12 +107,15 @@ impl Output {
         let mut fair_bytes = FAIR_BYTES;
         while !self.is_empty() {
             let octets = &self.octets[self.written..];
-            let written = match &self.tail {
+            let written = match &mut self.tail {
                 Tail::Octets(tail) => {
                     ready!(transport.poll_write(cx, &[IoSlice::new(octets), IoSlice::new(tail)]))?
                 }
                 Tail::File(range) if octets.is_empty() => ready!(poll_send_file(cx, transport, range))?,
-                Tail::None | Tail::File(_) => ready!(transport.poll_write(cx, &[IoSlice::new(octets)]))?,
+                Tail::Piped(pipe) if octets.is_empty() => ready!(transport.poll_splice(cx, pipe))?,
+                Tail::None | Tail::File(_) | Tail::Piped(_) => {
+                    ready!(transport.poll_write(cx, &[IoSlice::new(octets)]))?
+                }
             };
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
@@ -142,6 +147,8 @@ impl Output {
                 range.length -= of_tail as u64;
                 range.length == 0
             }
+            // It knows itself how much is in it.
+            Tail::Piped(pipe) => pipe.is_empty(),
         };
         if is_tail_written {
             self.tail = Tail::None;

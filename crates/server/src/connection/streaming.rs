@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use thruway_http1::{ResponseBody, write_chunk, write_chunk_end, write_chunk_start, write_last_chunk};
 use thruway_message::{FieldLinesBuf, StatusCode};
-use thruway_net::Transport;
+use thruway_net::{Pipe, Transport};
 
 use super::ending::{AfterAnswer, Ending};
 use super::exchange::{Log, Logged};
@@ -24,6 +24,7 @@ pub(super) struct Streaming {
     framing: Framing,
     trailers: FieldLinesBuf,
     status: StatusCode,
+    /// How much content was put into the output.
     sent_bytes: u64,
     /// A drain has ended the content.
     is_cut_short: bool,
@@ -47,6 +48,12 @@ enum Framing {
         owes_end: bool,
     },
     UntilClose,
+}
+
+/// What a stream yields.
+enum Next {
+    Piece(Piece),
+    Pipe(Pipe),
 }
 
 impl Streaming {
@@ -79,38 +86,73 @@ impl Streaming {
     /// A panic of the handler's stream is an error of it.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         catch_unwind(AssertUnwindSafe(|| self.content.as_mut().poll_next(cx)))
-            .unwrap_or_else(|_| Poll::Ready(Some(Err("the stream has panicked".into()))))
+            .unwrap_or_else(|_| Poll::Ready(Some(Err(PANICKED.into()))))
+    }
+
+    /// What comes next, in a pipe if it can be and the client's socket can be spliced to.
+    fn poll_pipe_or_next(
+        &mut self,
+        splices: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Next, BoxError>>> {
+        if splices
+            && matches!(self.framing, Framing::Octets { .. })
+            && let Some(pipe) = self.poll_pipe(cx)
+        {
+            return pipe.map(|pipe| Some(pipe.map(Next::Pipe)));
+        }
+        self.poll_next(cx).map(|next| next.map(|piece| piece.map(Next::Piece)))
+    }
+
+    fn poll_pipe(&mut self, cx: &mut Context<'_>) -> Option<Poll<Result<Pipe, BoxError>>> {
+        catch_unwind(AssertUnwindSafe(|| self.content.as_mut().poll_pipe(cx)))
+            .unwrap_or_else(|_| Some(Poll::Ready(Err(PANICKED.into()))))
     }
 
     /// The next piece, or in a drain what that leaves of the stream.
     fn poll_next_or_drain(
         &mut self,
         is_draining: bool,
+        splices: bool,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Piece, BoxError>>> {
+    ) -> Poll<Option<Result<Next, BoxError>>> {
         if self.is_cut_short {
             return Poll::Ready(None);
         }
         let at_drain = if is_draining { self.content.as_mut().at_drain() } else { AtDrain::Finishes };
         match at_drain {
-            AtDrain::Finishes => self.poll_next(cx),
+            AtDrain::Finishes => self.poll_pipe_or_next(splices, cx),
             AtDrain::Ends(last) => {
                 self.is_cut_short = true;
-                Poll::Ready((!last.is_empty()).then_some(Ok(Piece::Data(last))))
+                Poll::Ready((!last.is_empty()).then_some(Ok(Next::Piece(Piece::Data(last)))))
             }
         }
+    }
+
+    /// Counts content, which must not be more than was announced.
+    fn count(&mut self, length: u64) -> Result<(), BoxError> {
+        self.sent_bytes += length;
+        if let Framing::Octets { remaining } = &mut self.framing {
+            *remaining = remaining.checked_sub(length).ok_or("there is more content than was announced")?;
+        }
+        Ok(())
+    }
+
+    /// Content in a pipe needs no frame: only such as has a length comes in pipes.
+    fn write_pipe(&mut self, pipe: Pipe, output: &mut Output) -> Result<(), BoxError> {
+        self.count(pipe.len() as u64)?;
+        if !pipe.is_empty() {
+            output.set_tail(Tail::Piped(pipe));
+        }
+        Ok(())
     }
 
     /// Frames a piece of content.
     fn write(&mut self, data: Bytes, output: &mut Output) -> Result<(), BoxError> {
         let length = data.len() as u64;
-        self.sent_bytes += length;
+        self.count(length)?;
         match &mut self.framing {
-            Framing::UntilClose => {}
-            Framing::Octets { remaining } => {
-                *remaining =
-                    remaining.checked_sub(length).ok_or("there is more content than was announced")?;
-            }
+            Framing::UntilClose | Framing::Octets { .. } => {}
             Framing::Chunked { owes_end } => {
                 if std::mem::take(owes_end) {
                     write_chunk_end(output.octets());
@@ -151,10 +193,12 @@ impl<T: Transport> Connection<T> {
     /// Writes the next piece of the answer's content.
     pub(super) fn poll_streaming(&mut self, cx: &mut Context<'_>) -> Step {
         let Some(streaming) = &mut self.streaming else { return Step::Waits };
-        let outcome = match streaming.poll_next_or_drain(self.service.worker.is_draining(), cx) {
+        let splices = self.transport.splices();
+        let outcome = match streaming.poll_next_or_drain(self.service.worker.is_draining(), splices, cx) {
             Poll::Pending => return Step::Waits,
-            Poll::Ready(Some(Ok(Piece::Data(data)))) => streaming.write(data, &mut self.output),
-            Poll::Ready(Some(Ok(Piece::Trailers(trailers)))) => {
+            Poll::Ready(Some(Ok(Next::Pipe(pipe)))) => streaming.write_pipe(pipe, &mut self.output),
+            Poll::Ready(Some(Ok(Next::Piece(Piece::Data(data))))) => streaming.write(data, &mut self.output),
+            Poll::Ready(Some(Ok(Next::Piece(Piece::Trailers(trailers))))) => {
                 streaming.trailers = trailers;
                 Ok(())
             }
@@ -181,7 +225,8 @@ impl<T: Transport> Connection<T> {
         let mut streaming = self.streaming.take()?;
         if let Some(log) = streaming.record.log.take() {
             let forwarded = streaming.record.forwarded.take();
-            let (status, content_bytes) = (streaming.status, streaming.sent_bytes);
+            let content_bytes = streaming.sent_bytes.saturating_sub(self.output.tail_bytes());
+            let status = streaming.status;
             let outcome = Outcome { status, content_bytes, is_complete, forwarded };
             self.service.record(&self.info, &Logged::Kept(log), outcome);
         }
@@ -197,3 +242,5 @@ fn log_failure(error: &(dyn Error + Send + Sync + 'static)) {
         tracing::error!(%error, "the content of a response failed");
     }
 }
+
+const PANICKED: &str = "the stream has panicked";

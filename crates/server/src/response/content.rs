@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use thruway_message::FieldLinesBuf;
-use thruway_net::PooledBuffer;
+use thruway_net::{Pipe, PooledBuffer};
 
 use super::tunnel::TunnelHandler;
 use super::writer::{ContentWriter, Written};
@@ -48,6 +48,13 @@ pub(crate) struct FileRange {
 pub trait ContentStream {
     /// The next piece; `None` at the end.
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>>;
+
+    /// What comes next, in a pipe, if that is where it can be put: asked before [`poll_next`](Self::poll_next) when the
+    /// client's socket takes octets from pipes and the content has a [length](Self::length). `None` if there are no such
+    /// octets now: then `poll_next` is called.
+    fn poll_pipe(self: Pin<&mut Self>, _: &mut Context<'_>) -> Option<Poll<Result<Pipe, BoxError>>> {
+        None
+    }
 
     /// How many octets there are in all, if that is known. They must come to exactly as many.
     fn length(&self) -> Option<u64> {
