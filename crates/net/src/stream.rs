@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -67,6 +68,14 @@ impl Stream {
         match client {
             ClientAddr::Tcp(_) => TcpStream::from_std(socket.into()).map(Self::Tcp),
             ClientAddr::Unix => UnixStream::from_std(socket.into()).map(Self::Unix),
+        }
+    }
+
+    /// The address of this end, where a TCP client has connected to.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream) => stream.local_addr().ok(),
+            Self::Unix(_) => None,
         }
     }
 
