@@ -18,6 +18,7 @@ mod proxy_protocol;
 // octets in and out
 mod stream;
 mod buffers;
+mod splice;
 
 // threads
 mod descriptors;
@@ -34,6 +35,7 @@ pub use deadlines::{Deadline, Deadlines};
 pub use descriptors::raise_descriptor_limit;
 pub use proxy_protocol::{InvalidProxyHeader, ProxyHeader, ProxyVersion, ReceiveError, receive_proxy_header};
 pub use signals::{ReloadSignal, ReopenSignal, TerminationSignals};
+pub use splice::{Flow, Pipe};
 pub use stream::{Stream, Transport};
 pub use worker::{Accepted, ConnectionGuard, Worker, spawn};
 pub use workers::{DrainHandle, Drained, Workers, WorkersConfig};

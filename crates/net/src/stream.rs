@@ -13,7 +13,7 @@ use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::ClientAddr;
+use crate::{ClientAddr, Pipe};
 
 /// A stream of octets in both directions, without blocking.
 ///
@@ -42,6 +42,19 @@ pub trait Transport: 'static {
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>>;
+
+    /// Whether [`poll_splice`](Self::poll_splice) does without copying, so that it is worth to put octets into pipes.
+    fn splices(&self) -> bool {
+        false
+    }
+
+    /// Writes some of what is in `pipe`, which is not empty; how many octets is returned.
+    ///
+    /// # Errors
+    /// The connection or the pipe failed.
+    fn poll_splice(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
+        pipe.poll_copy_to(cx, self)
+    }
 
     /// Tells the peer that nothing more will be written.
     ///
@@ -87,8 +100,31 @@ impl Stream {
         }
     }
 
+    /// Calls `read` when octets have arrived, until it no longer says that it would block.
+    pub(crate) fn poll_try_read(
+        &self,
+        cx: &mut Context<'_>,
+        mut read: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let attempt = match self {
+                Self::Tcp(stream) => {
+                    ready!(stream.poll_read_ready(cx))?;
+                    stream.try_io(Interest::READABLE, || read(stream.as_fd()))
+                }
+                Self::Unix(stream) => {
+                    ready!(stream.poll_read_ready(cx))?;
+                    stream.try_io(Interest::READABLE, || read(stream.as_fd()))
+                }
+            };
+            if !is_to_be_repeated(&attempt) {
+                return Poll::Ready(attempt);
+            }
+        }
+    }
+
     /// Calls `write` when the socket takes octets, until it no longer says that it would block.
-    fn poll_try_write(
+    pub(crate) fn poll_try_write(
         &self,
         cx: &mut Context<'_>,
         mut write: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
@@ -104,13 +140,17 @@ impl Stream {
                     stream.try_io(Interest::WRITABLE, || write(stream.as_fd()))
                 }
             };
-            match attempt {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                attempt => return Poll::Ready(attempt),
+            if !is_to_be_repeated(&attempt) {
+                return Poll::Ready(attempt);
             }
         }
     }
+}
+
+/// Whether an attempt has to wait until the socket is ready, or was disturbed.
+fn is_to_be_repeated(attempt: &io::Result<usize>) -> bool {
+    let kind = attempt.as_ref().map_err(io::Error::kind);
+    matches!(kind, Err(io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted))
 }
 
 impl Transport for Stream {
@@ -145,6 +185,14 @@ impl Transport for Stream {
             let mut offset = offset;
             Ok(sendfile(socket, file, Some(&mut offset), length)?)
         })
+    }
+
+    fn splices(&self) -> bool {
+        true
+    }
+
+    fn poll_splice(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
+        self.poll_empty(cx, pipe)
     }
 
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

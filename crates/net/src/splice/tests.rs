@@ -1,0 +1,278 @@
+//! Pairs of sockets on both sides of a pipe.
+
+use std::fs::File;
+use std::future::poll_fn;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{self, Shutdown, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use tokio::runtime::Builder;
+
+use super::flow::{Carrier, Flow};
+use super::pipe::Pipe;
+use super::pool::{PIPES_KEPT, PIPES_MAX, faults};
+use crate::{ClientAddr, PooledBuffer, Stream, Transport};
+
+/// Runs `test` with a reactor, on a thread of its own, which has its own pipes.
+fn with_reactor<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send) {
+    thread::scope(|scope| {
+        scope.spawn(|| Builder::new_current_thread().enable_io().build().unwrap().block_on(test()));
+    });
+}
+
+/// A stream of ours, and its peer.
+fn pair() -> (Stream, UnixStream) {
+    let (ours, peer) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    (Stream::watch(ours.into(), ClientAddr::Unix).unwrap(), peer)
+}
+
+fn tcp_pair() -> (Stream, net::TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer = net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (ours, address) = listener.accept().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    (Stream::watch(ours.into(), ClientAddr::Tcp(address)).unwrap(), peer)
+}
+
+async fn fill(pipe: &mut Pipe, from: &mut Stream, length: usize) -> usize {
+    poll_fn(|cx| from.poll_fill(cx, pipe, length)).await.unwrap()
+}
+
+async fn empty(pipe: &mut Pipe, to: &mut impl Transport) {
+    while !pipe.is_empty() {
+        assert!(poll_fn(|cx| to.poll_splice(cx, pipe)).await.unwrap() > 0);
+    }
+}
+
+fn read(peer: &mut impl Read, length: usize) -> Vec<u8> {
+    let mut octets = vec![0; length];
+    peer.read_exact(&mut octets).unwrap();
+    octets
+}
+
+/// Octets of which none is where it does not belong.
+fn numbered(length: usize) -> Vec<u8> {
+    (0_u32..).flat_map(u32::to_le_bytes).take(length).collect()
+}
+
+#[test]
+fn a_pipe_takes_as_much_as_it_is_told_to() {
+    with_reactor(async || {
+        let ((mut from, mut source), (mut to, mut sink)) = (pair(), tcp_pair());
+        source.write_all(b"content, and what follows").unwrap();
+        let mut pipe = Pipe::take().unwrap();
+        assert_eq!(fill(&mut pipe, &mut from, 7).await, 7);
+        assert_eq!(pipe.len(), 7);
+        empty(&mut pipe, &mut to).await;
+        assert_eq!(read(&mut sink, 7), b"content");
+        assert_eq!(fill(&mut pipe, &mut from, 100).await, 18);
+        drop(source);
+        empty(&mut pipe, &mut to).await;
+        assert_eq!(fill(&mut pipe, &mut from, 100).await, 0);
+    });
+}
+
+#[test]
+fn only_empty_pipes_are_used_again() {
+    with_reactor(async || {
+        let (mut from, mut source) = pair();
+        source.write_all(b"secret").unwrap();
+        drop(Pipe::take().unwrap());
+        assert_eq!(faults::kept(), 1);
+        let mut pipe = Pipe::take().unwrap();
+        fill(&mut pipe, &mut from, 100).await;
+        drop(pipe);
+        assert_eq!(faults::kept(), 0);
+    });
+}
+
+#[test]
+fn there_are_only_so_many_pipes() {
+    with_reactor(async || {
+        let mut taken: Vec<_> = std::iter::from_fn(Pipe::take).collect();
+        assert_eq!(taken.len(), PIPES_MAX);
+        taken.pop();
+        assert!(Pipe::take().is_some());
+        drop(taken);
+        assert_eq!(faults::kept(), PIPES_KEPT);
+    });
+}
+
+#[test]
+fn what_cannot_be_spliced_from_is_copied_and_no_more_pipes_are_given_out() {
+    with_reactor(async || {
+        let ((mut from, mut source), (mut to, mut sink)) = (tcp_pair(), pair());
+        source.write_all(b"content").unwrap();
+        faults::put_sockets_instead_of_a_pipe();
+        let mut pipe = Pipe::take().unwrap();
+        assert_eq!((fill(&mut pipe, &mut from, 4).await, pipe.len()), (4, 4));
+        empty(&mut pipe, &mut to).await;
+        assert_eq!(read(&mut sink, 4), b"cont");
+        assert!(Pipe::take().is_none());
+    });
+}
+
+#[test]
+fn what_cannot_be_spliced_to_is_copied() {
+    with_reactor(async || {
+        let ((mut from, mut source), (mut to, mut sink)) = (pair(), tcp_pair());
+        let content = numbered(100_000);
+        source.write_all(&content).unwrap();
+        let mut pipe = Pipe::take().unwrap();
+        let moved = fill(&mut pipe, &mut from, content.len()).await;
+        pipe.put_a_socket_before_its_reader();
+        empty(&mut pipe, &mut to).await;
+        assert_eq!(read(&mut sink, moved), content[..moved]);
+        assert!(Pipe::take().is_none());
+    });
+}
+
+#[test]
+fn a_transport_that_is_no_socket_gets_copies() {
+    with_reactor(async || {
+        let (mut from, mut source) = pair();
+        source.write_all(b"content").unwrap();
+        let mut pipe = Pipe::take().unwrap();
+        fill(&mut pipe, &mut from, 100).await;
+        let mut to = Written(Vec::new());
+        assert!(!to.splices());
+        empty(&mut pipe, &mut to).await;
+        assert_eq!(to.0, b"content");
+    });
+}
+
+/// Drives a tunnel between two streams until both have said all.
+async fn tunnel(mut client: Stream, mut upstream: Stream, mut request: Flow, mut response: Flow) -> [u64; 2] {
+    poll_fn(|cx| {
+        let asked = request.poll(cx, &mut client, &mut upstream)?;
+        let answered = response.poll(cx, &mut upstream, &mut client)?;
+        if asked.is_ready() && answered.is_ready() { Poll::Ready(io::Result::Ok(())) } else { Poll::Pending }
+    })
+    .await
+    .unwrap();
+    assert!(request.is_ended() && response.is_ended());
+    [request.moved_bytes(), response.moved_bytes()]
+}
+
+#[test]
+fn a_tunnel_moves_both_ways_at_once() {
+    with_reactor(async || {
+        let ((client, asks), (upstream, answers)) = (tcp_pair(), pair());
+        let content = numbered(CONTENT_BYTES);
+        let sent = content.clone();
+        let (mut writes, mut reads) = (asks.try_clone().unwrap(), asks);
+        thread::spawn(move || {
+            writes.write_all(&sent).unwrap();
+            writes.shutdown(Shutdown::Write).unwrap();
+        });
+        thread::spawn(move || {
+            io::copy(&mut &answers, &mut &answers).unwrap();
+        });
+        let reader = thread::spawn(move || {
+            let mut got = Vec::new();
+            reads.read_to_end(&mut got).unwrap();
+            got
+        });
+        let early = Flow::behind(PooledBuffer::copy_of(b"early"));
+        let moved = tunnel(client, upstream, early, Flow::default()).await;
+        assert_eq!(moved, [CONTENT_BYTES as u64 + 5; 2]);
+        let got = reader.join().unwrap();
+        assert!(got[..5] == *b"early" && got[5..] == content);
+        assert!(faults::kept() <= 2, "a tunnel needs a pipe for each direction");
+    });
+}
+
+#[test]
+fn a_tunnel_without_pipes_copies() {
+    with_reactor(async || {
+        let ((client, mut asks), (upstream, mut answers)) = (tcp_pair(), pair());
+        let taken: Vec<_> = std::iter::from_fn(Pipe::take).collect();
+        asks.write_all(b"question").unwrap();
+        asks.shutdown(Shutdown::Write).unwrap();
+        answers.write_all(b"answer").unwrap();
+        answers.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(tunnel(client, upstream, Flow::default(), Flow::default()).await, [8, 6]);
+        drop(taken);
+        let (mut asked, mut answered) = (Vec::new(), Vec::new());
+        answers.read_to_end(&mut asked).unwrap();
+        asks.read_to_end(&mut answered).unwrap();
+        assert_eq!((&asked[..], &answered[..]), (&b"question"[..], &b"answer"[..]));
+    });
+}
+
+#[test]
+fn a_flow_holds_a_pipe_only_while_something_waits_in_it_and_reads_no_further() {
+    with_reactor(async || {
+        let ((mut from, source), (mut to, mut sink)) = (pair(), pair());
+        let mut flow = Flow::default();
+        source.set_nonblocking(true).unwrap();
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(flow.poll(&mut cx, &mut from, &mut to).is_pending());
+        assert!(matches!(flow.carrier(), Carrier::None));
+        // Nobody reads: it comes to a halt, and so does the source.
+        let piece = vec![0; 64 << 10];
+        let (mut sent, mut refused) = (0, 0);
+        while refused < 100 {
+            match (&source).write(&piece) {
+                Ok(taken) => (sent, refused) = (sent + taken, 0),
+                Err(_) => refused += 1,
+            }
+            tokio::task::yield_now().await;
+            assert!(flow.poll(&mut cx, &mut from, &mut to).is_pending());
+        }
+        assert!(sent < HELD_BYTES_MAX, "{sent} octets were taken for somebody who reads none");
+        assert!(matches!(flow.carrier(), Carrier::Pipe(_)));
+        drop(source);
+        let reader = thread::spawn(move || io::copy(&mut sink, &mut io::sink()).unwrap());
+        poll_fn(|cx| flow.poll(cx, &mut from, &mut to)).await.unwrap();
+        assert_eq!((flow.moved_bytes(), reader.join().unwrap()), (sent as u64, sent as u64));
+        assert!(matches!(flow.carrier(), Carrier::None));
+    });
+}
+
+#[test]
+fn a_flow_to_somebody_who_has_gone_fails() {
+    with_reactor(async || {
+        let ((mut from, mut source), (mut to, sink)) = (pair(), pair());
+        drop(sink);
+        source.write_all(b"content").unwrap();
+        let mut flow = Flow::default();
+        assert!(poll_fn(|cx| flow.poll(cx, &mut from, &mut to)).await.is_err());
+        drop(flow);
+        assert_eq!(faults::kept(), 0, "what waits in a pipe must not reach somebody else");
+    });
+}
+
+/// Keeps what it is given.
+struct Written(Vec<u8>);
+
+impl Transport for Written {
+    fn poll_read(&mut self, _: &mut Context<'_>, _: &mut [u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(0))
+    }
+
+    fn poll_write(&mut self, _: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        // A little at a time.
+        let taken = slices[0].len().min(3);
+        self.0.extend_from_slice(&slices[0][..taken]);
+        Poll::Ready(Ok(taken))
+    }
+
+    fn poll_send_file(&mut self, _: &mut Context<'_>, _: &File, _: u64, _: usize) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+
+    fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn discard_unsent(&mut self) {}
+}
+
+const CONTENT_BYTES: usize = 5_000_001;
+
+/// What the kernel may hold between two of its own sockets, twice, and a pipe.
+const HELD_BYTES_MAX: usize = 4 << 20;
