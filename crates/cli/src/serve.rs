@@ -79,8 +79,8 @@ pub(crate) fn load(args: &ServeArgs) -> Result<Config, Failure> {
 
 fn start(config: &Config, routes: LiveRoutes, log: Option<&AccessLog>) -> Result<RunningServer, ServerError> {
     let mut server = Server::new(routes).config(config.server.clone()).batch_sends(config.batch_sends);
-    for address in &config.listeners {
-        server = server.listen_on(address.clone());
+    for listener in &config.listeners {
+        server = server.listen_on(listener.to_listener());
     }
     if let Some(workers) = config.workers {
         server = server.workers(workers);

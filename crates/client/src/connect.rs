@@ -1,11 +1,12 @@
 //! Connecting to an upstream.
 
 use std::fmt;
-use std::io;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use thruway_net::{Clock, Stream};
+use thruway_net::{Clock, Stream, Transport};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
@@ -22,6 +23,36 @@ use crate::{Retry, Side, UpstreamAddr};
 /// If the future is dropped, the attempt is given up.
 pub async fn connect(address: &UpstreamAddr, within: Duration) -> Result<Stream, ConnectError> {
     match timeout(within, connect_socket(address)).await {
+        Ok(outcome) => outcome.map_err(|error| ConnectError::from_io(&error)),
+        Err(_) => Err(ConnectError::TimedOut),
+    }
+}
+
+/// Connects as [`connect`], and writes `first` before anything else: what tells the upstream about the connection, as a
+/// header of the PROXY protocol does, and is no part of a request.
+///
+/// # Errors
+/// The upstream does not accept in time, or at all, or not what is written.
+///
+/// # Cancel safety
+/// As [`connect`].
+pub async fn connect_and_write(
+    address: &UpstreamAddr,
+    first: &[u8],
+    within: Duration,
+) -> Result<Stream, ConnectError> {
+    let connected = async {
+        let mut stream = connect_socket(address).await?;
+        let mut left = first;
+        while !left.is_empty() {
+            match poll_fn(|cx| stream.poll_write(cx, &[IoSlice::new(left)])).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => left = &left[written..],
+            }
+        }
+        Ok(stream)
+    };
+    match timeout(within, connected).await {
         Ok(outcome) => outcome.map_err(|error| ConnectError::from_io(&error)),
         Err(_) => Err(ConnectError::TimedOut),
     }

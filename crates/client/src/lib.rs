@@ -66,7 +66,7 @@ mod client;
 pub use address::{InvalidUpstreamAddr, UpstreamAddr};
 pub use client::{Client, ClientConfig, ClientError, Event, Events, Request, Response};
 pub use config::{Config, Timeouts};
-pub use connect::{ConnectError, ConnectFailures, connect, connect_any};
+pub use connect::{ConnectError, ConnectFailures, connect, connect_and_write, connect_any};
 pub use connection::{Connection, Exchange, RequestToSend, ResponseEvent, Tunnel, Turn};
 pub use error::{Error, Retry, Side};
 pub use pool::{Pool, PoolConfig};

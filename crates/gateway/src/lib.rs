@@ -29,6 +29,7 @@ pub use routes::{
     Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes, PathMatch,
     PathPattern, RouteMatch, Routes, Unfulfilled, Unreachable,
 };
+pub use thruway_net::ProxyVersion;
 pub use upstream::{
     Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
     InvalidStatusRange, QueueConfig, RetryBudget, ServerAddr, ServerConfig, ServerState, ServerStatus,

@@ -1,7 +1,7 @@
 //! What touches the operating system: listeners, streams, workers, buffers, deadlines and drain.
 //!
 //! A worker is a thread with a runtime, buffers and deadlines of its own; nothing is shared between workers on the
-//! path of a request. Nothing here knows a protocol.
+//! path of a request. Nothing here knows a protocol but the one in which proxies tell who connects.
 #![deny(unsafe_code)]
 
 // time
@@ -13,6 +13,7 @@ mod address;
 mod bind;
 mod accept;
 mod balance;
+mod proxy_protocol;
 
 // octets in and out
 mod stream;
@@ -34,6 +35,7 @@ pub use buffers::{LargeBuffer, PooledBuffer};
 pub use clock::{Clock, ManualTime};
 pub use deadlines::{Deadline, Deadlines};
 pub use descriptors::raise_descriptor_limit;
+pub use proxy_protocol::{InvalidProxyHeader, ProxyHeader, ProxyVersion, ReceiveError, receive_proxy_header};
 pub use signals::{ReloadSignal, ReopenSignal, TerminationSignals};
 pub use splice::{Flow, Pipe};
 pub use stream::{Stream, Transport};

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -79,6 +80,14 @@ impl Stream {
         match client {
             ClientAddr::Tcp(_) => TcpStream::from_std(socket.into()).map(Self::from),
             ClientAddr::Unix => UnixStream::from_std(socket.into()).map(Self::from),
+        }
+    }
+
+    /// The address of this end, where a TCP client has connected to.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        match &self.0.kind {
+            Kind::Tcp(stream) => stream.local_addr().ok(),
+            Kind::Unix(_) => None,
         }
     }
 

@@ -30,6 +30,7 @@ mod config;
 mod connection;
 mod record;
 mod access_log;
+mod listener;
 mod server;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogTarget};
@@ -37,6 +38,7 @@ pub use config::{Config, Timeouts};
 pub use connection::ConnectionDriver;
 pub use files::Files;
 pub use handler::{Answer, Handler, IntoHandler, Later, WithState, with_state, with_whole_content};
+pub use listener::{Listener, ProxyProtocol};
 pub use record::{Forwarded, Record, Recorder, TakeRecord};
 pub use request::{
     ConnectionInfo, ContentError, OwnedRequest, Parameters, Rejection, Request, RequestContent,
@@ -50,6 +52,7 @@ pub use server::{RunningServer, Server, ServerError};
 pub use tower::Tower;
 
 pub use cookie::Cookie;
+pub use ipnet::IpNet;
 pub use thruway_http1::Limits;
 pub use thruway_message::{Authority, FieldLinesBuf, FieldName, FieldValue, Method, StatusCode, Version};
 pub use thruway_net::{

@@ -9,17 +9,18 @@ use std::time::Duration;
 
 use thruway_net::{
     Accepted, BindError, Bound, DrainHandle, InvalidListenAddr, ListenAddr, TerminationSignals, Worker,
-    WorkerLoad, Workers, WorkersConfig, bind, spawn,
+    WorkerLoad, Workers, WorkersConfig, bind,
 };
 
-use crate::{Config, ConnectionDriver, ConnectionInfo, Handler, IntoHandler, Recorder};
+use crate::listener::serve;
+use crate::{Config, ConnectionDriver, Handler, IntoHandler, Listener, Recorder};
 
 /// A server that is being put together.
 pub struct Server {
     handler: Arc<dyn Handler>,
     config: Config,
     workers: WorkersConfig,
-    addresses: Vec<ListenAddr>,
+    listeners: Vec<Listener>,
     recorder: Option<Arc<dyn Recorder>>,
 }
 
@@ -37,7 +38,7 @@ impl Server {
             handler: handler.into_handler(),
             config: Config::default(),
             workers: WorkersConfig::default(),
-            addresses: Vec::new(),
+            listeners: Vec::new(),
             recorder: None,
         }
     }
@@ -47,13 +48,13 @@ impl Server {
     /// # Errors
     /// `address` cannot be parsed.
     pub fn listen(self, address: &str) -> Result<Self, ServerError> {
-        Ok(self.listen_on(address.parse()?))
+        Ok(self.listen_on(address.parse::<ListenAddr>()?))
     }
 
-    /// Listens on `address` too.
+    /// Listens there too: at an address, or as a [`Listener`] says.
     #[must_use]
-    pub fn listen_on(mut self, address: ListenAddr) -> Self {
-        self.addresses.push(address);
+    pub fn listen_on(mut self, listener: impl Into<Listener>) -> Self {
+        self.listeners.push(listener.into());
         self
     }
 
@@ -101,22 +102,28 @@ impl Server {
     /// # Errors
     /// There is no address, one cannot be listened on, or the system refuses threads.
     pub fn start(self) -> Result<RunningServer, ServerError> {
-        if self.addresses.is_empty() {
+        if self.listeners.is_empty() {
             return Err(ServerError::NoAddress);
         }
         let count = self.workers.workers.max(1);
         let bound = self
-            .addresses
+            .listeners
             .iter()
-            .map(|address| bind(address, count, BACKLOG))
+            .map(|listener| bind(&listener.address, count, BACKLOG))
             .collect::<Result<Vec<_>, _>>()?;
-        let addresses = bound.iter().map(Bound::address).cloned().collect();
+        let addresses: Vec<_> = bound.iter().map(Bound::address).cloned().collect();
         let drain_within = self.config.timeouts.drain;
         let (handler, config, recorder) = (self.handler, Arc::new(self.config), self.recorder);
+        let listeners: Arc<[Listener]> =
+            self.listeners.into_iter().zip(&addresses).map(Listener::bound_at).collect();
         let start = move |worker: &Rc<Worker>| {
             let record = recorder.as_ref().map(|recorder| recorder.start());
             let driver = ConnectionDriver::new(handler.clone(), config.clone(), worker.clone(), record);
-            move |accepted| serve(accepted, &driver)
+            let listeners = listeners.clone();
+            move |accepted: Accepted| {
+                let listener = &listeners[accepted.listener];
+                serve(accepted, listener, &driver);
+            }
         };
         let workers = Workers::start(self.workers, bound, start)?;
         Ok(RunningServer { workers, addresses, drain_within })
@@ -135,12 +142,6 @@ impl Server {
         server.run_until(signals);
         Ok(())
     }
-}
-
-/// Drives one connection as a task of its own.
-fn serve(accepted: Accepted, driver: &ConnectionDriver) {
-    let Accepted { stream, client, listener, guard } = accepted;
-    spawn(driver.drive(stream, ConnectionInfo { client, listener }, guard));
 }
 
 impl RunningServer {

@@ -133,7 +133,11 @@ impl Scene {
         let worker = Worker::for_test(Clock::manual(time.clone()));
         let config = Arc::new(Config::default());
         let driver = ConnectionDriver::new(app().into_handler(), config, worker.clone(), None);
-        let info = ConnectionInfo { client: ClientAddr::Tcp(([192, 0, 2, 1], 4711).into()), listener: 0 };
+        let info = ConnectionInfo {
+            client: ClientAddr::Tcp(([192, 0, 2, 1], 4711).into()),
+            listener: 0,
+            destination: None,
+        };
         let line = Line::default();
         line.0.read_bytes_max.set(usize::MAX);
         let connection = Box::pin(driver.drive(line.clone(), info, worker.guard_for_test()));

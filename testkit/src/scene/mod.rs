@@ -49,7 +49,11 @@ impl Scene {
 
     /// A client that has just connected.
     pub fn connect(&self) -> Client {
-        let info = ConnectionInfo { client: ClientAddr::Tcp(([192, 0, 2, 1], 4711).into()), listener: 0 };
+        let info = ConnectionInfo {
+            client: ClientAddr::Tcp(([192, 0, 2, 1], 4711).into()),
+            listener: 0,
+            destination: None,
+        };
         let (near, far) = crate::pipe();
         Client::new(near, Box::pin(self.driver.drive(far, info, self.worker.guard_for_test())))
     }

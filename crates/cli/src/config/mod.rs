@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 
 use thruway_gateway::{PathMatch, Redirect, RouteMatch, UpstreamConfig};
 use thruway_server::{
-    AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, StatusCode,
+    AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, Listener,
+    ProxyProtocol, StatusCode,
 };
 
 pub(crate) use failure::Failure;
@@ -25,7 +26,7 @@ pub(crate) use schema::schema;
 
 /// A config without open questions.
 pub(crate) struct Config {
-    pub(crate) listeners: Vec<ListenAddr>,
+    pub(crate) listeners: Vec<ListenerConfig>,
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Upstreams,
     pub(crate) admin: Option<AdminConfig>,
@@ -39,6 +40,14 @@ pub(crate) struct Config {
     /// Limits and timeouts.
     pub(crate) server: thruway_server::Config,
     source: Option<Source>,
+}
+
+/// Where to listen, and what connections there are.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ListenerConfig {
+    pub(crate) address: ListenAddr,
+    /// Whether connections begin with a header of the PROXY protocol.
+    pub(crate) proxy_protocol: Option<ProxyProtocol>,
 }
 
 /// What happens to some requests.
@@ -112,7 +121,7 @@ impl Config {
     /// What is served without a config.
     pub(crate) fn demo() -> Self {
         Self {
-            listeners: vec![ListenAddr::Tcp(([127, 0, 0, 1], 8080).into())],
+            listeners: vec![ListenerConfig::at(ListenAddr::Tcp(([127, 0, 0, 1], 8080).into()))],
             routes: vec![Route {
                 matching: RouteMatch::at(PathMatch::Prefix("/".to_owned())),
                 action: Action::Demo,
@@ -131,7 +140,7 @@ impl Config {
 
     /// Listens at `addresses` instead.
     pub(crate) fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
-        self.listeners = parse_listeners(addresses)?;
+        self.listeners = parse_listeners(addresses)?.into_iter().map(ListenerConfig::at).collect();
         Ok(())
     }
 
@@ -177,9 +186,29 @@ impl Config {
 }
 
 /// Whether there is a listener at `address` already. With port 0, the system finds another port each time.
-fn is_listed(listeners: &[ListenAddr], address: &ListenAddr) -> bool {
+fn is_listed<'a>(listeners: impl IntoIterator<Item = &'a ListenAddr>, address: &ListenAddr) -> bool {
     let is_port_open = matches!(address, ListenAddr::Tcp(address) if address.port() == 0);
-    !is_port_open && listeners.contains(address)
+    !is_port_open && listeners.into_iter().any(|listener| listener == address)
+}
+
+impl ListenerConfig {
+    /// HTTP at `address`.
+    const fn at(address: ListenAddr) -> Self {
+        Self { address, proxy_protocol: None }
+    }
+
+    pub(super) const fn address(&self) -> &ListenAddr {
+        &self.address
+    }
+
+    /// What the server is told.
+    pub(crate) fn to_listener(&self) -> Listener {
+        let listener = Listener::new(self.address.clone());
+        match &self.proxy_protocol {
+            Some(proxy_protocol) => listener.proxy_protocol(proxy_protocol.clone()),
+            None => listener,
+        }
+    }
 }
 
 impl FilesConfig {
@@ -217,8 +246,8 @@ impl AccessLogConfig {
 /// What the config does, a line for each thing.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for address in &self.listeners {
-            writeln!(f, "listens on {address}")?;
+        for listener in &self.listeners {
+            writeln!(f, "listens on {listener}")?;
         }
         for route in &self.routes {
             writeln!(f, "{route}")?;
@@ -234,6 +263,20 @@ impl fmt::Display for Config {
             writeln!(f, "access log: {log}")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for ListenerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.address)?;
+        match &self.proxy_protocol {
+            None => Ok(()),
+            Some(ProxyProtocol { from }) if from.is_empty() => f.write_str(", behind PROXY headers"),
+            Some(ProxyProtocol { from }) => {
+                let from: Vec<_> = from.iter().map(ToString::to_string).collect();
+                write!(f, ", behind PROXY headers from {}", from.join(", "))
+            }
+        }
     }
 }
 
@@ -274,7 +317,7 @@ const LISTED_HINT: &str = "leave it out";
 
 /// Parses addresses that were given on the command line.
 pub(crate) fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure> {
-    let mut listeners = Vec::new();
+    let mut listeners = Vec::<ListenAddr>::new();
     for text in addresses {
         let address: ListenAddr = text
             .parse()

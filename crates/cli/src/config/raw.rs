@@ -2,6 +2,7 @@
 //!
 //! `examples/serve.toml` shows every key with its default.
 
+mod listeners;
 mod routes;
 mod upstreams;
 
@@ -19,10 +20,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
+pub(super) use listeners::{RawListener, RawProxies, RawProxyProtocol};
 pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
 pub(super) use upstreams::{
-    RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawQueue, RawRetryBudget, RawServer,
-    RawSticky, RawUpstream, TextOrTable,
+    RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue, RawRetryBudget,
+    RawServer, RawSticky, RawUpstream, TextOrTable,
 };
 
 /// A whole file.
@@ -53,14 +55,6 @@ pub(super) struct Raw {
     pub(super) limits: RawLimits,
     #[serde(default)]
     pub(super) timeouts: RawTimeouts,
-}
-
-/// Where to listen.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawListener {
-    /// `IP:PORT` or `unix:PATH`.
-    pub(super) address: Spanned<String>,
 }
 
 /// Where those who operate the server ask and tell it things.

@@ -1,5 +1,6 @@
 //! From what the file says to what is to be done.
 
+mod listeners;
 mod routes;
 mod answer;
 mod upstreams;
@@ -13,9 +14,9 @@ use std::time::Duration;
 use thruway_server::{AccessLogFormat, AccessLogTarget, InvalidListenAddr, Limits, ListenAddr, Timeouts};
 
 use super::failure::Source;
-use super::raw::{Period, Raw, RawAccessLog, RawAdmin, RawFormat, RawLimits, RawListener, RawTimeouts};
+use super::raw::{Period, Raw, RawAccessLog, RawAdmin, RawFormat, RawLimits, RawTimeouts};
 use super::spanned::Spanned;
-use super::{AccessLogConfig, AdminConfig, Config, Failure, LISTED_HINT, Span, is_listed};
+use super::{AccessLogConfig, AdminConfig, Config, Failure, ListenerConfig, Span, is_listed};
 
 /// Resolves `raw`, which `source` says.
 ///
@@ -25,7 +26,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let mut resolver = Resolver { source: &source, failures: Vec::new() };
     let workers = resolver.count(raw.workers, 1..=1024);
     let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
-    let listeners = resolver.listeners(&raw.listeners);
+    let listeners = resolver.listeners(raw.listeners);
     let admin = raw.admin.and_then(|admin| resolver.admin(&admin, &listeners));
     let upstreams = resolver.upstreams(raw.upstreams);
     let routes = resolver.routes(raw.routes, &upstreams);
@@ -55,34 +56,7 @@ struct Resolver<'s> {
 }
 
 impl Resolver<'_> {
-    fn listeners(&mut self, raw: &[RawListener]) -> Vec<ListenAddr> {
-        if raw.is_empty() {
-            self.failures.push(
-                Failure::new(format!("`{}` has no listener", self.source.path.display()))
-                    .with_hint("add one: `[[listeners]]` and below it `address = \"127.0.0.1:8080\"`"),
-            );
-        }
-        let mut listeners = Vec::new();
-        for RawListener { address: text } in raw {
-            match text.get_ref().parse().map(|address| self.listener(address)) {
-                Ok(address) if is_listed(&listeners, &address) => {
-                    self.refuse_with(text, format!("`{address}` is listened on already"), LISTED_HINT);
-                }
-                Ok(address) => listeners.push(address),
-                Err(error) => self.refuse_with(text, error, InvalidListenAddr::HINT),
-            }
-        }
-        listeners
-    }
-
-    fn listener(&self, address: ListenAddr) -> ListenAddr {
-        match address {
-            ListenAddr::Tcp(_) => address,
-            ListenAddr::Unix(path) => ListenAddr::Unix(self.beside_config(&path)),
-        }
-    }
-
-    fn admin(&mut self, raw: &RawAdmin, listeners: &[ListenAddr]) -> Option<AdminConfig> {
+    fn admin(&mut self, raw: &RawAdmin, listeners: &[ListenerConfig]) -> Option<AdminConfig> {
         let address = match raw.address.get_ref().parse() {
             Ok(address) => self.listener(address),
             Err(error) => {
@@ -90,7 +64,7 @@ impl Resolver<'_> {
                 return None;
             }
         };
-        if is_listed(listeners, &address) {
+        if is_listed(listeners.iter().map(ListenerConfig::address), &address) {
             self.refuse_with(&raw.address, format!("`{address}` is listened on already"), OWN_ADDRESS_HINT);
         }
         let is_remote = matches!(&address, ListenAddr::Tcp(address) if !address.ip().is_loopback());

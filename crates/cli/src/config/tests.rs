@@ -1,5 +1,6 @@
 //! The examples are true: one names every key, the defaults it shows are those of the server, and the schema fits both.
 
+mod listeners;
 mod upstreams;
 
 use super::failure::Source;
@@ -48,6 +49,7 @@ fn the_example_names_every_key() {
     for section in [
         "",
         "[[listeners]]\n",
+        "[[listeners]]\naddress = \"127.0.0.1:1\"\nproxy_protocol.",
         "[[routes]]\n",
         "[[routes]]\nanswer.",
         "[[routes]]\nfiles.",
@@ -72,7 +74,8 @@ fn the_example_names_every_key() {
         let failure = resolved(&format!("{section}x = 1")).err().unwrap().to_string();
         let keys = failure.split("possible here: ").nth(1).unwrap_or_else(|| panic!("{failure}"));
         for key in keys.trim().split(", ").map(|key| key.trim_matches('`')) {
-            let mut names = ["{} =", "[{}]", "[{}.", "[routes.{}]", "[upstreams.backend.{}]"].into_iter();
+            let mut names =
+                ["{} =", "[{}]", "[{}.", "[routes.{}]", "[upstreams.backend.{}]", "{ {} ="].into_iter();
             let is_named = names.any(|name| EXAMPLE.contains(&name.replace("{}", key)));
             assert!(is_named, "{key} of {section}");
         }

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use thruway_client::{Connection, connect};
+use thruway_client::Connection;
 use thruway_net::{Clock, Worker};
 use thruway_server::Response;
 
@@ -11,7 +11,7 @@ use super::course::Course;
 use super::relay::Relay;
 use super::request::{OutgoingRequest, RequestBody};
 use crate::Failure;
-use crate::upstream::{Lease, RequestKey, Server, Upstream, acquire};
+use crate::upstream::{Lease, RequestKey, Server, Upstream, acquire, connect};
 
 /// Forwards a request, and tells of it with the response if it `is_recorded`.
 pub(super) async fn forward(
@@ -71,7 +71,7 @@ async fn attempts(
             return Err(failure);
         }
         if failure.retry().blames_nobody(is_reused) {
-            again = upstream.lease_again(server, clock);
+            again = upstream.lease_again(key, server, clock);
         } else if upstream.allows_retry(tried.len(), clock) {
             tried.push(server.number);
         } else {
@@ -132,7 +132,5 @@ impl Attempt<'_> {
 }
 
 async fn open(lease: &Lease) -> Result<Connection, Failure> {
-    let config = &lease.upstream.config;
-    let stream = connect(&lease.server.address, config.connect_timeout).await?;
-    Ok(Connection::new(stream, &config.exchange))
+    Ok(Connection::new(connect(lease).await?, &lease.upstream.config.exchange))
 }

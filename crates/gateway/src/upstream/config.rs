@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use thruway_client::{Config, PoolConfig, UpstreamAddr};
+use thruway_net::ProxyVersion;
 
 use super::{Balance, CheckConfig, EjectionConfig, QueueConfig, RetryBudget, ServerAddr, Sticky};
 
@@ -26,6 +27,9 @@ pub struct UpstreamConfig {
     /// For how long a server that has come back gets more and more requests, from a tenth of its share to all of it. With
     /// [`Balance::Hash`] it gets all at once, as nobody else has what is asked of it. Default not at all.
     pub slow_start: Duration,
+    /// Whether each connection to its servers begins with a header of the PROXY protocol, which tells who the client is; then
+    /// connections are used again for the same connection of a client only. Checks say that they are the gateway's own. Default not.
+    pub proxy_protocol: Option<ProxyVersion>,
     /// How long a server may take to accept a connection. Default 5 s.
     pub connect_timeout: Duration,
     /// Limits and timeouts of exchanges.
@@ -68,6 +72,7 @@ impl UpstreamConfig {
             ejection: EjectionConfig::default(),
             check: None,
             slow_start: Duration::ZERO,
+            proxy_protocol: None,
             connect_timeout: Duration::from_secs(5),
             exchange: Config::default(),
             pool: PoolConfig { idle_per_address_max: 1024, idle_max: 4096, ..PoolConfig::default() },

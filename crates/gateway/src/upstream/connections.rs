@@ -1,11 +1,15 @@
 //! The connections of one worker that wait to be used again.
 //!
+//! Where servers are told about clients, by a header of the PROXY protocol, a connection is for the client that it tells of, and waits
+//! for that one only.
+//!
 //! Connections belong to the thread whose reactor watches them, so each worker has pools of its own, and no lock.
 
 use std::cell::RefCell;
 use std::time::Duration;
 
-use thruway_client::{Connection, Pool};
+use thruway_client::{ConnectError, Connection, Pool, UpstreamAddr, connect_and_write};
+use thruway_net::{ProxyHeader, ProxyVersion, Stream};
 
 use super::{Lease, Server, Upstream};
 
@@ -15,6 +19,8 @@ struct UpstreamPool {
     idle: Duration,
     swept: Duration,
     pool: Pool<usize>,
+    /// Those whose servers were told about clients.
+    proxied: Pool<(usize, ProxyHeader)>,
 }
 
 thread_local! {
@@ -25,7 +31,10 @@ thread_local! {
 pub(crate) fn acquire(lease: &Lease, now: Duration) -> Option<Connection> {
     POOLS.with_borrow_mut(|pools| {
         let pool = pools.iter_mut().find(|pool| pool.upstream == lease.upstream.id)?;
-        pool.pool.acquire(&lease.server.number, now)
+        match lease.proxied {
+            None => pool.pool.acquire(&lease.server.number, now),
+            Some(header) => pool.proxied.acquire(&(lease.server.number, header), now),
+        }
     })
 }
 
@@ -38,11 +47,35 @@ pub(crate) fn release(lease: &Lease, connection: Connection, now: Duration) {
             pools.push(UpstreamPool::new(upstream, now));
             pools.len() - 1
         });
-        pools[index].pool.release(&server.number, connection, now);
+        match lease.proxied {
+            None => pools[index].pool.release(&server.number, connection, now),
+            Some(header) => pools[index].proxied.release(&(server.number, header), connection, now),
+        }
         if pools[index].is_to_be_swept(now) {
             sweep(pools, now);
         }
     });
+}
+
+/// A new connection to the leased server, which is told about the client if that is wanted.
+pub(crate) async fn connect(lease: &Lease) -> Result<Stream, ConnectError> {
+    let (address, config) = (&lease.server.address, &lease.upstream.config);
+    match lease.proxied.zip(config.proxy_protocol) {
+        None => thruway_client::connect(address, config.connect_timeout).await,
+        Some((header, version)) => connect_and_tell(address, header, version, config.connect_timeout).await,
+    }
+}
+
+/// A new connection that begins with a header of the PROXY protocol.
+pub(super) async fn connect_and_tell(
+    address: &UpstreamAddr,
+    header: ProxyHeader,
+    version: ProxyVersion,
+    within: Duration,
+) -> Result<Stream, ConnectError> {
+    let mut first = Vec::new();
+    header.write(version, &mut first);
+    connect_and_write(address, &first, within).await
 }
 
 /// Closes what nobody would take any more, in all pools: also in those of upstreams that are there no longer.
@@ -50,14 +83,21 @@ fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
     pools.retain_mut(|pool| {
         pool.swept = now;
         pool.pool.sweep(now);
-        !pool.pool.is_empty()
+        pool.proxied.sweep(now);
+        !(pool.pool.is_empty() && pool.proxied.is_empty())
     });
 }
 
 impl UpstreamPool {
     fn new(upstream: &Upstream, now: Duration) -> Self {
         let config = upstream.config.pool;
-        Self { upstream: upstream.id, idle: config.idle, swept: now, pool: Pool::new(config) }
+        Self {
+            upstream: upstream.id,
+            idle: config.idle,
+            swept: now,
+            pool: Pool::new(config),
+            proxied: Pool::new(config),
+        }
     }
 
     fn is_to_be_swept(&self, now: Duration) -> bool {

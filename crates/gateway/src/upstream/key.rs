@@ -1,9 +1,9 @@
 //! What of a request decides which server it goes to.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use thruway_net::ClientAddr;
-use thruway_server::Request;
+use thruway_net::{ClientAddr, ProxyHeader};
+use thruway_server::{ConnectionInfo, Request};
 
 use super::Upstream;
 
@@ -27,6 +27,8 @@ pub(crate) struct RequestKey {
     pub(super) hash: Option<u64>,
     /// The server that a sticky cookie names.
     pub(super) sticky: Option<u64>,
+    /// What the server is told about the client; `None` if it is told nothing.
+    pub(super) proxied: Option<ProxyHeader>,
 }
 
 impl RequestKey {
@@ -36,6 +38,18 @@ impl RequestKey {
         Self {
             hash: config.balance.hash_by().and_then(|by| by.hash(request)),
             sticky: config.sticky.as_ref().and_then(|sticky| sticky.token_in(request)),
+            proxied: config.proxy_protocol.map(|_| proxied(request.connection())),
+        }
+    }
+}
+
+/// What a PROXY header says of `connection`. Where the client has connected to is not always known; it is left open then.
+fn proxied(connection: &ConnectionInfo) -> ProxyHeader {
+    match connection.client {
+        ClientAddr::Unix => ProxyHeader::Unix,
+        ClientAddr::Tcp(source) => {
+            let nowhere = || SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+            ProxyHeader::Tcp { source, destination: connection.destination.unwrap_or_else(nowhere) }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_client::Side;
-use thruway_net::Clock;
+use thruway_net::{Clock, ProxyHeader};
 use thruway_server::{Response, StatusCode};
 
 use super::ejection::Admission;
@@ -17,6 +17,8 @@ use crate::Failure;
 pub(crate) struct Lease {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) server: Arc<Server>,
+    /// What the server is told about the client when a connection is made.
+    pub(super) proxied: Option<ProxyHeader>,
     admission: Admission,
     since: Duration,
 }
@@ -27,10 +29,11 @@ impl Lease {
         upstream: Arc<Upstream>,
         server: Arc<Server>,
         admission: Admission,
+        key: RequestKey,
         clock: &Clock,
     ) -> Self {
         let since = upstream.now(clock);
-        Self { upstream, server, admission, since }
+        Self { upstream, server, proxied: key.proxied, admission, since }
     }
 
     /// Notes that `response` came, and has the client bring its cookie along if it does not yet.

@@ -53,7 +53,7 @@ pub use balance::Balance;
 pub use budget::RetryBudget;
 pub use checks::{CheckConfig, CheckKind};
 pub use config::{ServerConfig, UpstreamConfig};
-pub(crate) use connections::{acquire, release};
+pub(crate) use connections::{acquire, connect, release};
 pub use ejection::EjectionConfig;
 pub use key::HashBy;
 pub(crate) use key::RequestKey;
@@ -152,7 +152,7 @@ impl Upstream {
         let now = milliseconds(clock.now());
         match servers.select(&self.config.balance, &self.turn, key, tried, now) {
             Selected::Server(server, admission) => {
-                Ok(Lease::new(self.clone(), server.clone(), admission, clock))
+                Ok(Lease::new(self.clone(), server.clone(), admission, key, clock))
             }
             Selected::Busy => Err(Unavailable::Busy),
             Selected::Nobody => Err(Unavailable::Nobody),
@@ -160,10 +160,15 @@ impl Upstream {
     }
 
     /// The same server once more, if it may get the request.
-    pub(crate) fn lease_again(self: &Arc<Self>, server: Arc<Server>, clock: &Clock) -> Option<Lease> {
+    pub(crate) fn lease_again(
+        self: &Arc<Self>,
+        key: RequestKey,
+        server: Arc<Server>,
+        clock: &Clock,
+    ) -> Option<Lease> {
         match server.begin(milliseconds(clock.now())) {
             Admission::Refused => None,
-            admission => Some(Lease::new(self.clone(), server, admission, clock)),
+            admission => Some(Lease::new(self.clone(), server, admission, key, clock)),
         }
     }
 

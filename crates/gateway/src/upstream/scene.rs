@@ -80,7 +80,7 @@ impl Scene {
     }
 
     pub(super) fn place_of_key(&self, key: u64) -> usize {
-        let key = RequestKey { hash: Some(key), sticky: None };
+        let key = RequestKey { hash: Some(key), ..RequestKey::default() };
         self.place_of(&self.lease_for(key, &[]).unwrap())
     }
 
@@ -89,7 +89,7 @@ impl Scene {
         let server = self.server(place);
         let admission = server.begin(self.now());
         assert_ne!(admission, Admission::Refused);
-        Lease::new(self.upstream.clone(), server, admission, &self.clock)
+        Lease::new(self.upstream.clone(), server, admission, RequestKey::default(), &self.clock)
     }
 
     pub(super) fn now(&self) -> u64 {

@@ -82,7 +82,7 @@ mod tests {
             ..Scene::config(Balance::RoundRobin, &[1, 1])
         };
         let scene = Scene::with(config);
-        let key = RequestKey { hash: None, sticky: Some(scene.server(0).token) };
+        let key = RequestKey { sticky: Some(scene.server(0).token), ..RequestKey::default() };
         let place = |scene: &Scene| scene.place_of(&scene.lease_for(key, &[]).unwrap());
         scene.server(0).standing.set(Standing::Draining);
         assert_eq!([place(&scene), place(&scene)], [0, 0]);

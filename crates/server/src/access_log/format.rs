@@ -213,8 +213,11 @@ mod tests {
         [FieldLineSpan { name_start: 0, name_end: 10, value_start: 12, value_end: 20 }];
 
     fn line(format: AccessLogFormat, has_head: bool) -> String {
-        let connection =
-            ConnectionInfo { client: ClientAddr::Tcp("[::1]:5000".parse().unwrap()), listener: 0 };
+        let connection = ConnectionInfo {
+            client: ClientAddr::Tcp("[::1]:5000".parse().unwrap()),
+            listener: 0,
+            destination: None,
+        };
         let head = RequestHead {
             method: Method::Get,
             target: RequestTarget::Origin(OriginForm::new("/a\"b?c")),

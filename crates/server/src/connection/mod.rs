@@ -40,7 +40,7 @@ use thruway_http1::ServerConnection;
 use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport, Worker};
 
 use crate::response::TunnelHandler;
-use crate::{Config, ConnectionInfo, Handler, TakeRecord, Tunnel};
+use crate::{Config, ConnectionInfo, Handler, TakeRecord, Timeouts, Tunnel};
 use ending::Ending;
 use exchange::{Exchange, TailRecord};
 use incoming::IncomingContent;
@@ -76,6 +76,24 @@ impl ConnectionDriver {
         guard: ConnectionGuard,
     ) -> impl Future<Output = ()> + use<T> {
         drive(Connection::new(transport, self.service.clone(), info, guard))
+    }
+
+    /// The same, where the octets `early` were read already.
+    pub(crate) fn drive_from<T: Transport>(
+        &self,
+        transport: T,
+        early: PooledBuffer,
+        info: ConnectionInfo,
+        guard: ConnectionGuard,
+    ) -> impl Future<Output = ()> + use<T> {
+        let mut connection = Connection::new(transport, self.service.clone(), info, guard);
+        connection.unparsed = early;
+        drive(connection)
+    }
+
+    /// How long connections wait for their clients.
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        self.service.config.timeouts
     }
 }
 

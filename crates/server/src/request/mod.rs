@@ -9,6 +9,7 @@ mod rejection;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use thruway_http1::RequestFacts;
@@ -59,6 +60,8 @@ pub struct ConnectionInfo {
     pub client: ClientAddr,
     /// Which of the server's listeners accepted the connection, from 0.
     pub listener: usize,
+    /// Where the client has connected to: the other half of `client`. `None` for Unix sockets.
+    pub destination: Option<SocketAddr>,
 }
 
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 mod site;
 
 mod drained;
+mod proxied;
 mod refused;
 mod slow;
 mod vanished;

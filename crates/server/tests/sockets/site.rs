@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use thruway_server::{Config, IntoHandler, ListenAddr, RunningServer, Server};
+use thruway_server::{Config, IntoHandler, ListenAddr, Listener, RunningServer, Server};
 
 /// A server with two workers. It runs until the process ends, unless it is drained.
 pub(crate) struct Site {
@@ -15,8 +15,16 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn start<M>(app: impl IntoHandler<M>, config: Config) -> Self {
-        let server =
-            Server::new(app).config(config).workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
+        let address: ListenAddr = "127.0.0.1:0".parse().unwrap();
+        Self::start_at(address, app, config)
+    }
+
+    pub(crate) fn start_at<M>(
+        listener: impl Into<Listener>,
+        app: impl IntoHandler<M>,
+        config: Config,
+    ) -> Self {
+        let server = Server::new(app).config(config).workers(2).listen_on(listener).start().unwrap();
         let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
         Self { server, address }
     }

@@ -39,10 +39,19 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) ejection: RawEjection,
     /// For how long a server that has come back gets less than its share.
     pub(in super::super) slow_start: Option<Spanned<Period>>,
+    /// `v1` or `v2`: connections begin with a header of the PROXY protocol, which tells the server who the client is. Default none.
+    pub(in super::super) proxy_protocol: Option<RawProxyVersion>,
     /// For a server to accept a connection.
     pub(in super::super) connect_timeout: Option<Spanned<Period>>,
     /// How many more servers are tried when a request fails and may be sent again.
     pub(in super::super) retries_max: Option<Spanned<u32>>,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(in super::super) enum RawProxyVersion {
+    V1,
+    V2,
 }
 
 /// One server: its address, or a table.

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
 use thruway_gateway::{
-    Balance, CheckConfig, CheckKind, EjectionConfig, HashBy, InvalidServerAddr, QueueConfig, RetryBudget,
-    ServerAddr, ServerConfig, StatusRange, Sticky, UpstreamConfig,
+    Balance, CheckConfig, CheckKind, EjectionConfig, HashBy, InvalidServerAddr, ProxyVersion, QueueConfig,
+    RetryBudget, ServerAddr, ServerConfig, StatusRange, Sticky, UpstreamConfig,
 };
 use thruway_server::{FieldName, FieldValue};
 
 use super::super::raw::{
-    Period, RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawQueue, RawRetryBudget, RawServer,
-    RawSticky, RawUpstream, TextOrTable,
+    Period, RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue,
+    RawRetryBudget, RawServer, RawSticky, RawUpstream, TextOrTable,
 };
 use super::super::spanned::Spanned;
 use super::super::{Action, Span, Upstreams};
@@ -42,6 +42,7 @@ impl Resolver<'_> {
             check: raw.check.map(|check| self.check(check)),
             ejection: self.ejection(raw.ejection),
             slow_start: self.or(raw.slow_start, Period(default.slow_start), ANY_PERIOD).0,
+            proxy_protocol: raw.proxy_protocol.map(proxy_version),
             connect_timeout: self.or(raw.connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
             queue: self.queue(raw.queue),
             retries_max: self.or(raw.retries_max, default.retries_max, 0..=100),
@@ -201,6 +202,13 @@ impl Resolver<'_> {
             known => self.refuse_with(name, message, &format!("there are {}", known.join(", "))),
         }
         None
+    }
+}
+
+const fn proxy_version(raw: RawProxyVersion) -> ProxyVersion {
+    match raw {
+        RawProxyVersion::V1 => ProxyVersion::V1,
+        RawProxyVersion::V2 => ProxyVersion::V2,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thruway_gateway::{Balance, CheckKind, HashBy, UpstreamConfig};
+use thruway_gateway::{Balance, CheckKind, HashBy, ProxyVersion, UpstreamConfig};
 
 use super::*;
 
@@ -57,6 +57,15 @@ fn a_balance_is_a_name_or_a_table() {
     }
     let bounded = balance("balance = { hash = \"path\", load_max_percent = 200 }");
     assert_eq!(bounded, Balance::Hash { by: HashBy::Path, load_max_percent: 200 });
+}
+
+#[test]
+fn servers_are_told_about_clients_in_one_of_two_versions() {
+    let told = |keys: &str| with_servers(keys).unwrap().proxy_protocol;
+    assert_eq!(told(""), None);
+    assert_eq!(told("proxy_protocol = \"v1\""), Some(ProxyVersion::V1));
+    assert_eq!(told("proxy_protocol = \"v2\""), Some(ProxyVersion::V2));
+    assert!(with_servers("proxy_protocol = true").unwrap_err().contains("serve.toml:8"));
 }
 
 #[test]

@@ -96,7 +96,8 @@ fn what_to_check(upstream: &Weak<Upstream>, server: &Weak<Server>) -> Option<ToP
     let (upstream, server) = (upstream.upgrade()?, server.upgrade()?);
     let check = upstream.config.check.clone()?;
     let configured = &upstream.config.servers[server.origin].address;
-    Some(ToProbe { check, address: server.address.clone(), configured: configured.clone() })
+    let proxy_protocol = upstream.config.proxy_protocol;
+    Some(ToProbe { check, address: server.address.clone(), configured: configured.clone(), proxy_protocol })
 }
 
 /// A tenth more or less.

@@ -9,11 +9,12 @@ use thruway_client::{
 };
 use thruway_http1::BodyLength;
 use thruway_message::Method;
-use thruway_net::{Clock, Stream};
+use thruway_net::{Clock, ProxyHeader, ProxyVersion, Stream};
 use thruway_server::StatusCode;
 use tokio::time::timeout;
 
 use super::super::ServerAddr;
+use super::super::connections::connect_and_tell;
 use super::super::statuses::StatusRange;
 use super::{CheckConfig, CheckKind};
 
@@ -38,6 +39,8 @@ pub(super) struct ToProbe {
     pub(super) address: UpstreamAddr,
     /// What the config calls it.
     pub(super) configured: ServerAddr,
+    /// Whether the server expects a header before anything else.
+    pub(super) proxy_protocol: Option<ProxyVersion>,
 }
 
 /// Asks a server.
@@ -46,7 +49,7 @@ pub(super) async fn probe(what: &ToProbe) -> Result<(), ProbeFailure> {
 }
 
 async fn ask(what: &ToProbe) -> Result<(), ProbeFailure> {
-    let stream = connect(&what.address, what.check.timeout).await.map_err(ProbeFailure::Connect)?;
+    let stream = what.connect().await.map_err(ProbeFailure::Connect)?;
     let CheckKind::Http { path, host, statuses, content } = &what.check.kind else { return Ok(()) };
     let host = host.clone().unwrap_or_else(|| what.host());
     let request = format!(
@@ -62,6 +65,15 @@ async fn ask(what: &ToProbe) -> Result<(), ProbeFailure> {
 }
 
 impl ToProbe {
+    async fn connect(&self) -> Result<Stream, ConnectError> {
+        let (address, within) = (&self.address, self.check.timeout);
+        match self.proxy_protocol {
+            None => connect(address, within).await,
+            // There is no client.
+            Some(version) => connect_and_tell(address, ProxyHeader::Local, version, within).await,
+        }
+    }
+
     /// What `Host` says. A Unix socket has no name that anybody would know.
     fn host(&self) -> String {
         match &self.configured {

@@ -13,6 +13,7 @@ mod reuse;
 mod contents;
 mod fields;
 mod large;
+mod proxied;
 mod tunnels;
 
 // slow sides

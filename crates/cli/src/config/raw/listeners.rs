@@ -1,0 +1,76 @@
+//! Listeners as the file says them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::super::spanned::Spanned;
+
+/// Where to listen.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawListener {
+    /// `IP:PORT` or `unix:PATH`.
+    pub(in super::super) address: Spanned<String>,
+    /// Whether connections begin with a header of the PROXY protocol (version 1 or 2), which says who the client is: `true`, or
+    /// `{ from = ["NETWORK"] }`. Default no.
+    #[serde(default)]
+    pub(in super::super) proxy_protocol: RawProxyProtocol,
+}
+
+/// Whether connections begin with a header, and from where that is believed.
+#[derive(Default)]
+pub(in super::super) enum RawProxyProtocol {
+    #[default]
+    No,
+    Yes(RawProxies),
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawProxies {
+    /// Networks, as `10.0.0.0/8`; connections from others are closed. Default all.
+    #[serde(default)]
+    pub(in super::super) from: Vec<Spanned<String>>,
+}
+
+impl<'de> Deserialize<'de> for RawProxyProtocol {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = RawProxyProtocol;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`true` or a table with `from`")
+            }
+
+            fn visit_bool<E: Error>(self, is_wanted: bool) -> Result<RawProxyProtocol, E> {
+                let everybody = RawProxyProtocol::Yes(RawProxies::default());
+                Ok(if is_wanted { everybody } else { RawProxyProtocol::No })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<RawProxyProtocol, A::Error> {
+                RawProxies::deserialize(MapAccessDeserializer::new(table)).map(RawProxyProtocol::Yes)
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl JsonSchema for RawProxyProtocol {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "ProxyProtocol".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "boolean" }, generator.subschema_for::<RawProxies>()] })
+    }
+}

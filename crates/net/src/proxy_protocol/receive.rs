@@ -1,0 +1,100 @@
+//! Takes the header from a connection that was just accepted.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use std::{fmt, mem};
+
+use super::{InvalidProxyHeader, ProxyHeader};
+use crate::{PooledBuffer, Transport, Worker};
+
+/// Why a connection has no header.
+#[derive(Debug)]
+pub enum ReceiveError {
+    /// The connection ended before.
+    Ended,
+    /// What came is none.
+    Invalid(InvalidProxyHeader),
+    /// The connection failed.
+    Io(io::Error),
+    /// It did not come in time, or not before the drain.
+    TimedOut,
+}
+
+/// Reads the header that comes first on `transport`, within `within`, and what has come behind it. While the worker drains,
+/// only for what has arrived already is waited.
+///
+/// # Errors
+/// There is no header, or not in time.
+///
+/// # Cancel safety
+/// If the future is dropped, what was read is lost.
+pub async fn receive_proxy_header<T: Transport>(
+    transport: &mut T,
+    worker: &Worker,
+    within: Duration,
+) -> Result<(ProxyHeader, PooledBuffer), ReceiveError> {
+    let deadline = worker.deadlines().register();
+    let end = worker.clock().now() + within;
+    let mut drain_end = None;
+    let mut received = PooledBuffer::default();
+    poll_fn(|cx| {
+        deadline.set_waker(cx.waker());
+        let outcome = poll_header(transport, cx, &mut received);
+        let now = worker.clock().now();
+        if worker.is_draining() {
+            drain_end.get_or_insert(now + DRAIN_WAIT);
+        }
+        let end = drain_end.map_or(end, |drain_end: Duration| drain_end.min(end));
+        if outcome.is_pending() && now >= end {
+            return Poll::Ready(Err(ReceiveError::TimedOut));
+        }
+        deadline.set(Some(end));
+        outcome
+    })
+    .await
+}
+
+/// Reads until the header is complete.
+fn poll_header<T: Transport>(
+    transport: &mut T,
+    cx: &mut Context<'_>,
+    received: &mut PooledBuffer,
+) -> Poll<Result<(ProxyHeader, PooledBuffer), ReceiveError>> {
+    loop {
+        let mut piece = [0; PIECE_BYTES];
+        match ready!(transport.poll_read(cx, &mut piece)) {
+            Ok(0) => return Poll::Ready(Err(ReceiveError::Ended)),
+            Ok(length) => received.extend_from_slice(&piece[..length]),
+            Err(error) => return Poll::Ready(Err(ReceiveError::Io(error))),
+        }
+        match ProxyHeader::parse(received) {
+            Ok(Some((header, length))) => {
+                received.drain(..length);
+                return Poll::Ready(Ok((header, mem::take(received))));
+            }
+            Ok(None) => {}
+            Err(error) => return Poll::Ready(Err(ReceiveError::Invalid(error))),
+        }
+    }
+}
+
+impl fmt::Display for ReceiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended => f.write_str("the connection ended before"),
+            Self::Invalid(error) => error.fmt(f),
+            Self::Io(error) => error.fmt(f),
+            Self::TimedOut => f.write_str("it did not come in time"),
+        }
+    }
+}
+
+impl std::error::Error for ReceiveError {}
+
+/// A header and the first request mostly come together.
+const PIECE_BYTES: usize = 1 << 10;
+
+/// Long enough for the reactor to report what has arrived.
+const DRAIN_WAIT: Duration = Duration::from_millis(150);

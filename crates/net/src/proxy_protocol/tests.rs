@@ -1,0 +1,122 @@
+use super::*;
+
+fn tcp(source: &str, destination: &str) -> ProxyHeader {
+    ProxyHeader::Tcp { source: source.parse().unwrap(), destination: destination.parse().unwrap() }
+}
+
+fn written(header: ProxyHeader, version: ProxyVersion) -> Vec<u8> {
+    let mut octets = Vec::new();
+    header.write(version, &mut octets);
+    octets
+}
+
+/// A header of version 2 with these octets behind the signature.
+fn v2(rest: &[u8]) -> Vec<u8> {
+    [b"\r\n\r\n\0\r\nQUIT\n", rest].concat()
+}
+
+fn some_headers() -> [ProxyHeader; 3] {
+    [
+        ProxyHeader::Local,
+        tcp("192.0.2.1:56324", "198.51.100.1:443"),
+        tcp("[2001:db8::1]:1", "[2001:db8::2]:65535"),
+    ]
+}
+
+#[test]
+fn what_is_written_is_read_in_whatever_pieces_it_comes() {
+    for header in some_headers() {
+        for version in [ProxyVersion::V1, ProxyVersion::V2] {
+            let header_octets = written(header, version);
+            let octets = [&header_octets, &b"GET / HTTP/1.1\r\n"[..]].concat();
+            for length in 0..octets.len() {
+                let expected = (length >= header_octets.len()).then_some((header, header_octets.len()));
+                assert_eq!(ProxyHeader::parse(&octets[..length]), Ok(expected), "{header:?} {length}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_unix_client_is_told_by_version_2_only() {
+    let octets = written(ProxyHeader::Unix, ProxyVersion::V2);
+    assert_eq!(ProxyHeader::parse(&octets), Ok(Some((ProxyHeader::Unix, 232))));
+    assert_eq!(written(ProxyHeader::Unix, ProxyVersion::V1), b"PROXY UNKNOWN\r\n");
+}
+
+#[test]
+fn version_1_is_a_line_as_the_specification_shows_it() {
+    let header = tcp("192.168.0.1:56324", "192.168.0.11:443");
+    let line = b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n";
+    assert_eq!(written(header, ProxyVersion::V1), line);
+}
+
+#[test]
+fn addresses_of_two_families_become_those_of_one() {
+    let mixed = written(tcp("192.0.2.1:1", "[2001:db8::2]:2"), ProxyVersion::V1);
+    assert_eq!(mixed, b"PROXY TCP6 ::ffff:192.0.2.1 2001:db8::2 1 2\r\n");
+    let mapped = written(tcp("[::ffff:192.0.2.1]:1", "192.0.2.2:2"), ProxyVersion::V1);
+    assert_eq!(mapped, b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n");
+}
+
+#[test]
+fn what_says_nothing_of_the_client_is_accepted() {
+    for octets in [
+        b"PROXY UNKNOWN\r\n".to_vec(),
+        b"PROXY UNKNOWN ffff:f...f:ffff 65535 65535\r\n".to_vec(),
+        v2(&[0x20, 0, 0, 0]),
+        // `LOCAL`, of a family that there is not.
+        v2(&[0x20, 0x77, 0, 1, 9]),
+        v2(&[0x21, 0, 0, 3, 1, 2, 3]),
+    ] {
+        assert_eq!(ProxyHeader::parse(&octets), Ok(Some((ProxyHeader::Local, octets.len()))), "{octets:?}");
+    }
+}
+
+#[test]
+fn additional_fields_are_passed_over() {
+    let mut octets = v2(&[0x21, 0x11, 0, 17, 192, 0, 2, 1, 192, 0, 2, 2, 0, 80, 1, 0]);
+    octets.extend_from_slice(&[0x03, 0, 2, 7, 7, b'G']);
+    let expected = tcp("192.0.2.1:80", "192.0.2.2:256");
+    assert_eq!(ProxyHeader::parse(&octets), Ok(Some((expected, octets.len() - 1))));
+}
+
+#[test]
+fn what_breaks_a_rule_is_refused_as_soon_as_it_can_be_known() {
+    for (octets, error) in [
+        (b"G".to_vec(), InvalidProxyHeader::Missing),
+        (b"PUT / HTTP/1.1\r\n".to_vec(), InvalidProxyHeader::Missing),
+        (b"\r\n\r\nGET".to_vec(), InvalidProxyHeader::Missing),
+        (b"PROXY \r\n".to_vec(), InvalidProxyHeader::Family),
+        (b"PROXY UDP4 1.1.1.1 2.2.2.2 1 2\r\n".to_vec(), InvalidProxyHeader::Family),
+        (b"PROXY TCP4 1.1.1.1 2.2.2.2 1\r\n".to_vec(), InvalidProxyHeader::Address),
+        (b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2 3\r\n".to_vec(), InvalidProxyHeader::Address),
+        (b"PROXY TCP4 1.1.1.1 2.2.2.2 1  2\r\n".to_vec(), InvalidProxyHeader::Address),
+        (b"PROXY TCP4 1.1.1.1 2.2.2.2 1 65536\r\n".to_vec(), InvalidProxyHeader::Address),
+        (b"PROXY TCP4 1.1.1.1 2.2.2.2 +1 2\r\n".to_vec(), InvalidProxyHeader::Address),
+        (b"PROXY TCP4 1.1.1.1 2.2.2.2 01 2\r\n".to_vec(), InvalidProxyHeader::Address),
+        (b"PROXY TCP4 ::1 ::1 1 2\r\n".to_vec(), InvalidProxyHeader::Address),
+        (b"PROXY TCP6 1.1.1.1 2.2.2.2 1 2\r\n".to_vec(), InvalidProxyHeader::Address),
+        (b"PROXY TCP4 \xff\r\n".to_vec(), InvalidProxyHeader::Address),
+        ([b"PROXY UNKNOWN ".as_slice(), &[b'x'; 93]].concat(), InvalidProxyHeader::LineTooLong),
+        (v2(&[0x11, 0x11, 0, 12]), InvalidProxyHeader::Version),
+        (v2(&[0x22, 0, 0, 0]), InvalidProxyHeader::Command),
+        (v2(&[0x21, 0x14, 0, 0]), InvalidProxyHeader::Family),
+        (v2(&[0x21, 0x11, 0, 2, 1, 2]), InvalidProxyHeader::Address),
+        (v2(&[0x21, 0x31, 0, 1, 1]), InvalidProxyHeader::Address),
+        (v2(&[0x21, 0x11, 0xff, 0xff]), InvalidProxyHeader::TooLong),
+    ] {
+        assert_eq!(ProxyHeader::parse(&octets), Err(error), "{}", octets.escape_ascii());
+    }
+}
+
+#[test]
+fn the_longest_line_is_read() {
+    let address = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
+    let line = format!("PROXY TCP6 {address} {address} 65535 65535\r\n");
+    assert!(line.len() <= 107);
+    assert!(matches!(ProxyHeader::parse(line.as_bytes()), Ok(Some((ProxyHeader::Tcp { .. }, _)))));
+    let unknown = format!("PROXY UNKNOWN {address} {address} 65535 65535\r\n");
+    assert_eq!(unknown.len(), 107);
+    assert_eq!(ProxyHeader::parse(unknown.as_bytes()), Ok(Some((ProxyHeader::Local, 107))));
+}

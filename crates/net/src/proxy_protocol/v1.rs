@@ -1,0 +1,61 @@
+//! Version 1, a line of text: `PROXY TCP4 192.0.2.1 198.51.100.1 56324 443` (§2.1).
+
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::{InvalidProxyHeader, ProxyHeader, may_begin_with};
+
+pub(super) fn parse(octets: &[u8]) -> Result<Option<(ProxyHeader, usize)>, InvalidProxyHeader> {
+    if !may_begin_with(octets, START) {
+        return Err(InvalidProxyHeader::Missing);
+    }
+    let most = &octets[..octets.len().min(LINE_BYTES_MAX)];
+    let Some(end) = most.windows(2).position(|pair| pair == b"\r\n") else {
+        let is_full = octets.len() >= LINE_BYTES_MAX;
+        return if is_full { Err(InvalidProxyHeader::LineTooLong) } else { Ok(None) };
+    };
+    let line = str::from_utf8(&most[START.len()..end]).map_err(|_| InvalidProxyHeader::Address)?;
+    Ok(Some((parse_line(line)?, end + 2)))
+}
+
+/// Reads what stands between `PROXY ` and the end of the line.
+fn parse_line(line: &str) -> Result<ProxyHeader, InvalidProxyHeader> {
+    let mut words = line.split(' ');
+    let parse_ip: fn(&str) -> Option<IpAddr> = match words.next() {
+        Some("TCP4") => |word| word.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
+        Some("TCP6") => |word| word.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        // What follows is to be ignored.
+        Some("UNKNOWN") => return Ok(ProxyHeader::Local),
+        _ => return Err(InvalidProxyHeader::Family),
+    };
+    let [ip, of_destination, port, port_of_destination] = [(); 4].map(|()| words.next().unwrap_or_default());
+    let address = |ip, port| Some(SocketAddr::new(parse_ip(ip)?, parse_port(port)?));
+    match (address(ip, port), address(of_destination, port_of_destination), words.next()) {
+        (Some(source), Some(destination), None) => Ok(ProxyHeader::Tcp { source, destination }),
+        _ => Err(InvalidProxyHeader::Address),
+    }
+}
+
+/// Digits only, and no zero before others.
+fn parse_port(word: &str) -> Option<u16> {
+    let is_plain =
+        word.bytes().all(|octet| octet.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
+    if is_plain { word.parse().ok() } else { None }
+}
+
+/// A Unix client cannot be told.
+pub(super) fn write(header: ProxyHeader, output: &mut Vec<u8>) {
+    let ProxyHeader::Tcp { source, destination } = header else {
+        return output.extend_from_slice(b"PROXY UNKNOWN\r\n");
+    };
+    let family = if source.is_ipv4() { "TCP4" } else { "TCP6" };
+    let (ip, of_destination) = (source.ip(), destination.ip());
+    let (port, port_of_destination) = (source.port(), destination.port());
+    // Writing to a vector cannot fail.
+    let _ = write!(output, "PROXY {family} {ip} {of_destination} {port} {port_of_destination}\r\n");
+}
+
+const START: &[u8] = b"PROXY ";
+
+/// The longest that a line can be, its end included.
+const LINE_BYTES_MAX: usize = 107;

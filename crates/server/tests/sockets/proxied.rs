@@ -1,0 +1,122 @@
+//! Clients behind a proxy that tells who they are by the PROXY protocol.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use thruway_server::{Config, Listener, ProxyProtocol, Request, Timeouts};
+
+use crate::site::{GET, Site, rest};
+
+const CLOSING: &[u8] = b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
+
+/// A server that says who it takes for the client, and where that has connected to.
+fn site(proxy_protocol: ProxyProtocol, config: Config) -> Site {
+    let listener = Listener::new("127.0.0.1:0".parse().unwrap()).proxy_protocol(proxy_protocol);
+    let app = |request: &Request| {
+        let connection = request.connection();
+        format!("{} to {:?}", connection.client, connection.destination)
+    };
+    Site::start_at(listener, app, config)
+}
+
+fn everybody() -> Site {
+    site(ProxyProtocol::default(), Config::default())
+}
+
+fn content(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}")).1
+}
+
+/// What is answered to these pieces, of which each is sent when the one before has gone.
+fn answer(site: &Site, pieces: &[&[u8]]) -> String {
+    let mut stream = site.connect();
+    for piece in pieces {
+        stream.write_all(piece).unwrap();
+    }
+    rest(&mut stream)
+}
+
+#[test]
+fn the_client_is_who_the_header_tells() {
+    let site = everybody();
+    let v1 = b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n";
+    let v2 = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x01\xc6\x33\x64\x01\xdc\x04\x01\xbb";
+    let told = "192.0.2.1:56324 to Some(198.51.100.1:443)";
+    for header in [&v1[..], &v2[..]] {
+        assert_eq!(content(&answer(&site, &[&[header, CLOSING].concat()])), told);
+        let octets: Vec<_> = header.chunks(1).chain([CLOSING]).collect();
+        assert_eq!(content(&answer(&site, &octets)), told);
+    }
+}
+
+#[test]
+fn a_header_that_tells_nothing_leaves_the_address_of_the_socket() {
+    let site = everybody();
+    for header in [&b"PROXY UNKNOWN\r\n"[..], b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"] {
+        let mut stream = site.connect();
+        let expected = format!("{} to Some({})", stream.local_addr().unwrap(), site.address);
+        stream.write_all(&[header, CLOSING].concat()).unwrap();
+        assert_eq!(content(&rest(&mut stream)), expected);
+    }
+}
+
+#[test]
+fn the_header_counts_for_all_requests_of_its_connection() {
+    let site = everybody();
+    let header = b"PROXY TCP6 2001:db8::1 2001:db8::2 1 2\r\n";
+    let said = answer(&site, &[&[header, GET, CLOSING].concat()]);
+    assert_eq!(said.matches("[2001:db8::1]:1 to Some([2001:db8::2]:2)").count(), 2, "{said}");
+}
+
+/// Waits until the server has closed the connection, in whatever way, without an answer.
+fn until_closed(mut stream: TcpStream) {
+    let mut octets = Vec::new();
+    let _ = stream.read_to_end(&mut octets);
+    assert_eq!(octets.escape_ascii().to_string(), "");
+}
+
+#[test]
+fn a_connection_without_a_header_is_closed_unanswered() {
+    let site = everybody();
+    for octets in [GET, b"PROXY TCP4 1.1.1.1\r\n", b"\r\n\r\n\0\r\nQUIT\n\x31\0\0\0", &[b'P'; 200]] {
+        let mut stream = site.connect();
+        stream.write_all(octets).unwrap();
+        until_closed(stream);
+    }
+    site.until_open(0);
+}
+
+#[test]
+fn a_connection_that_waits_for_its_header_is_counted_and_closed_in_time() {
+    let timeouts = Timeouts { header_section: Duration::from_millis(100), ..Timeouts::default() };
+    let site = site(ProxyProtocol::default(), Config { timeouts, ..Config::default() });
+    let mut stream = site.connect();
+    stream.write_all(b"PROXY TCP4 ").unwrap();
+    site.until_open(1);
+    until_closed(stream);
+    site.until_open(0);
+}
+
+#[test]
+fn a_drain_does_not_wait_for_headers() {
+    let site = everybody();
+    let silent = site.connect();
+    site.until_open(1);
+    site.server.drain();
+    until_closed(silent);
+    assert!(site.server.join().iter().all(|load| load.connections == 0));
+}
+
+#[test]
+fn headers_are_believed_from_the_networks_that_were_told() {
+    let from = |network: &str| ProxyProtocol { from: vec![network.parse().unwrap()] };
+    let header = b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n";
+    let believing = site(from("127.0.0.0/8"), Config::default());
+    let said = answer(&believing, &[&[header, CLOSING].concat()]);
+    assert!(content(&said).starts_with("192.0.2.1:56324 "), "{said}");
+    let other = site(from("10.0.0.0/8"), Config::default());
+    let stream = other.connect();
+    until_closed(stream);
+    other.until_open(0);
+}

@@ -1,0 +1,28 @@
+//! Headers of the PROXY protocol: however the input is cut, the verdict is the same, and what was read is written so that it is
+//! read again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use thruway_net::{ProxyHeader, ProxyVersion};
+
+fuzz_target!(|octets: &[u8]| {
+    let whole = ProxyHeader::parse(octets);
+    for length in 0..octets.len() {
+        match ProxyHeader::parse(&octets[..length]) {
+            Ok(None) => {}
+            early => return assert_eq!(early, whole, "after {length} octets"),
+        }
+    }
+    let Ok(Some((header, length))) = whole else { return };
+    assert!(length <= octets.len());
+    for version in [ProxyVersion::V1, ProxyVersion::V2] {
+        let mut written = Vec::new();
+        header.write(version, &mut written);
+        let again = ProxyHeader::parse(&written);
+        let Ok(Some((again, length))) = again else { panic!("{header:?} became {again:?}") };
+        assert_eq!(length, written.len());
+        let mut twice = Vec::new();
+        again.write(version, &mut twice);
+        assert_eq!(written, twice);
+    }
+});
