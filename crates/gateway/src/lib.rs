@@ -9,6 +9,9 @@
 mod routes;
 mod redirect;
 
+// which requests may go on
+mod policy;
+
 // where requests go
 mod upstream;
 
@@ -24,6 +27,12 @@ pub use failure::Failure;
 pub use forward::{Forward, ForwardConfig, ForwardedFields, HostRewrite};
 pub use measured::Measured;
 pub use meter::{RouteCounts, RouteMeter};
+pub use policy::{
+    AddressRange, AddressesConfig, ApiKeysConfig, BasicAuthConfig, ConcurrencyConfig, CountBy, Guarded,
+    InvalidAddressRange, InvalidJwtKeys, InvalidKeyDigest, InvalidLine, InvalidPasswordHash, JwtAlgorithm,
+    JwtConfig, JwtKeys, KeyDigest, KeyPlace, PasswordHash, Policy, PolicyConfig, RateLimitConfig,
+    is_user_name, lines_of,
+};
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{
     Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes, PathMatch,

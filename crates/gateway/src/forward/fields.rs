@@ -52,7 +52,7 @@ fn is_connection_field(name: FieldName<'_>) -> bool {
 /// Whether a server may read `name` as `known`, which is written in small letters. Those that hand fields to programs as
 /// variables, as CGI does, make an underscore of a hyphen: what would be no field of the gateway on its way is one there.
 #[inline]
-pub(super) fn reads_as(name: &[u8], known: &[u8]) -> bool {
+pub(crate) fn reads_as(name: &[u8], known: &[u8]) -> bool {
     let is_same =
         |(octet, known): (&u8, &u8)| octet.to_ascii_lowercase() == *known || (*octet, *known) == (b'_', b'-');
     name.len() == known.len() && name.iter().zip(known).all(is_same)

@@ -23,6 +23,7 @@ use thruway_server::{Answer, FieldValue, Handler, Request, Response, StatusCode}
 use crate::upstream::{RequestKey, Upstream};
 use crate::{Failure, RouteMeter};
 
+pub(crate) use fields::reads_as;
 use request::{OutgoingRequest, RequestBody};
 
 /// Forwards every request to an upstream.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::net::sockopt::set_socket_linger;
 use thruway_client::{Resolve, SystemResolver};
 use thruway_gateway::{Forward, ForwardConfig, Upstream, UpstreamConfig};
-use thruway_server::{Config, ListenAddr, RunningServer, Server};
+use thruway_server::{Config, Handler, IntoHandler, ListenAddr, RunningServer, Server};
 
 /// A gateway with two workers, which ends with the test.
 pub(crate) struct Gateway {
@@ -64,8 +64,19 @@ impl Gateway {
         Self::start_server(set_up(Server::new(Forward::new(upstream.clone()))), upstream)
     }
 
-    fn serve(forward: Forward, upstream: Arc<Upstream>, config: Config) -> Self {
-        Self::start_server(Server::new(forward).config(config), upstream)
+    /// One whose requests pass through what `guard` makes of it first.
+    pub(crate) fn guarded(
+        address: SocketAddr,
+        guard: impl FnOnce(Arc<dyn Handler>) -> Arc<dyn Handler>,
+    ) -> Self {
+        let upstream = Arc::new(Upstream::new(only(address)));
+        upstream.start_with(Arc::new(SystemResolver)).wait();
+        let handler = guard(Forward::new(upstream.clone()).into_handler());
+        Self::serve(handler, upstream, Config::default())
+    }
+
+    fn serve<M>(handler: impl IntoHandler<M>, upstream: Arc<Upstream>, config: Config) -> Self {
+        Self::start_server(Server::new(handler).config(config), upstream)
     }
 
     fn start_server(server: Server, upstream: Arc<Upstream>) -> Self {

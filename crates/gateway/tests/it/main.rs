@@ -18,3 +18,6 @@ mod limits;
 // what becomes of messages on their way
 mod forward;
 mod smuggling;
+
+// which requests may go on
+mod policies;

@@ -44,6 +44,8 @@ struct State {
     /// allocation for each.
     small: BytesMut,
     queued_bytes: usize,
+    /// How much the handler may still take, if that is limited.
+    allowed: Option<u64>,
     end: Option<Result<FieldLinesBuf, ContentError>>,
     /// The handler's task, if it waits for content.
     reader: Option<Waker>,
@@ -64,6 +66,22 @@ impl RequestContent {
         let state = State { length, ..State::default() };
         let channel = Arc::new(Channel(Mutex::new(state)));
         (ContentSender(channel.clone()), Self(Source::Arriving(Reader(channel))))
+    }
+
+    /// The content, if it is all here.
+    pub(super) const fn as_whole(&self) -> Option<&Bytes> {
+        match &self.0 {
+            Source::Whole(content) => Some(content),
+            Source::Arriving(_) => None,
+        }
+    }
+
+    /// Ends in [`ContentError::TooLarge`] when what arrives is more than so many octets.
+    pub(super) fn limit(&mut self, octets: u64) {
+        if let Source::Arriving(reader) = &self.0 {
+            let mut state = reader.0.lock();
+            state.allowed = Some(state.allowed.map_or(octets, |allowed| allowed.min(octets)));
+        }
     }
 
     /// The next piece of content, never empty; `None` at its end.
@@ -149,6 +167,10 @@ impl Channel {
         state.is_wanted = true;
         if let Some(piece) = state.take_piece() {
             state.queued_bytes -= piece.len();
+            if !state.allow(piece.len() as u64) {
+                state.end = Some(Err(ContentError::TooLarge));
+                return Poll::Ready(Some(Err(ContentError::TooLarge)));
+            }
             state.length = state.length.map(|length| length.saturating_sub(piece.len() as u64));
             let sender = state.sender.take();
             drop(state);
@@ -184,6 +206,14 @@ impl State {
             self.pieces.push_back(small);
         }
         self.pieces.push_back(Bytes::copy_from_slice(content));
+    }
+
+    /// Whether so many octets more may be taken.
+    const fn allow(&mut self, octets: u64) -> bool {
+        let Some(allowed) = self.allowed else { return true };
+        let Some(left) = allowed.checked_sub(octets) else { return false };
+        self.allowed = Some(left);
+        true
     }
 
     fn take_piece(&mut self) -> Option<Bytes> {

@@ -217,6 +217,14 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Has content end in [`ContentError::TooLarge`] for whoever reads it when it turns out to be more than `octets`. What
+    /// has a [length](Self::content_length) is better looked at before.
+    pub fn limit_content(&mut self, octets: u64) {
+        if let Incoming::Arriving(content) = &mut self.content {
+            content.limit(octets);
+        }
+    }
+
     /// Takes the content over, as far as it has arrived and as it arrives; none is left here.
     pub fn take_content(&mut self) -> RequestContent {
         match std::mem::replace(&mut self.content, Incoming::Whole(&[])) {
@@ -227,13 +235,19 @@ impl<'a> Request<'a> {
 
     /// Has `handler` answer, which lives no longer than this call: for handlers that are replaced while the server runs.
     pub fn hand_to(&mut self, handler: &dyn Handler) -> Answer {
+        self.hand_to_with(self.head, handler)
+    }
+
+    /// The same with another head, which may live no longer than this call: for handlers that add something to what the
+    /// client said, or take something away, before another answers. What frames the content must stay as it is.
+    pub fn hand_to_with(&mut self, head: &RequestHead<'_>, handler: &dyn Handler) -> Answer {
         let content = std::mem::replace(&mut self.content, Incoming::Whole(&[]));
         let whole = match content {
             Incoming::Whole(content) => Some(content),
             Incoming::Arriving(_) => None,
         };
         let mut request = Request {
-            head: self.head,
+            head,
             parameters: self.parameters.clone(),
             content,
             connection: self.connection,
@@ -270,6 +284,23 @@ impl OwnedRequest {
             head: &self.head.as_head(),
             parameters: self.parameters.as_parameters(),
             content: Incoming::Whole(content),
+            connection: &self.connection,
+            wants_tunnel: self.wants_tunnel,
+            mount_prefix: self.mount_prefix,
+        })
+    }
+
+    /// Has `handler` answer, as if the request had only come now: for handlers that had to wait before another may answer.
+    pub fn hand_to(self, handler: &dyn Handler) -> Answer {
+        let whole = self.content.as_whole().cloned();
+        let content = match &whole {
+            Some(content) => Incoming::Whole(content),
+            None => Incoming::Arriving(self.content),
+        };
+        handler.handle(&mut Request {
+            head: &self.head.as_head(),
+            parameters: self.parameters.as_parameters(),
+            content,
             connection: &self.connection,
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,

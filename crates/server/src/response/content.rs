@@ -1,5 +1,6 @@
 //! The content of a response: what is ready, a file, or what comes piece by piece.
 
+use std::any::Any;
 use std::fmt;
 use std::fs::File;
 use std::future::Future;
@@ -40,6 +41,8 @@ pub(crate) struct FileRange {
     pub(crate) file: File,
     pub(crate) offset: u64,
     pub(crate) length: u64,
+    /// What is kept until the part is sent.
+    pub(crate) held: Option<Box<dyn Any + Send>>,
 }
 
 /// Content that comes piece by piece. It is asked for the next piece only when there is room for it.
@@ -102,7 +105,7 @@ impl Content {
 
     /// `length` octets of `file` from `offset` on, sent by the kernel where it can.
     pub const fn file(file: File, offset: u64, length: u64) -> Self {
-        Self(Source::File(FileRange { file, offset, length }))
+        Self(Source::File(FileRange { file, offset, length, held: None }))
     }
 
     /// What `stream` yields.

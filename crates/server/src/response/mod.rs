@@ -3,6 +3,7 @@
 mod content;
 mod cookies;
 mod events;
+mod held;
 mod interim;
 mod into_response;
 mod tunnel;

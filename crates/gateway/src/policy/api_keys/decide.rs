@@ -1,0 +1,70 @@
+//! The key that a request shows.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+use thruway_message::RequestHead;
+
+use super::KeyPlace;
+use crate::policy::credentials::{Presented, authorization, only};
+use crate::policy::refusal::Refusal;
+
+/// What a request shows.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Key<'r> {
+    None,
+    Shown(Cow<'r, [u8]>),
+    /// Several keys, or one that is too long to be any.
+    Unusable,
+}
+
+pub(super) fn presented<'r>(head: &RequestHead<'r>, place: &KeyPlace) -> Key<'r> {
+    let key = match place {
+        KeyPlace::Bearer => Key::from(authorization(head.field_lines, "Bearer")),
+        KeyPlace::Header(name) => Key::from(only(head.field_lines, name)),
+        KeyPlace::Query(name) => in_query(head.target.query().unwrap_or_default(), name),
+    };
+    match key {
+        Key::Shown(key) if key.is_empty() => Key::None,
+        Key::Shown(key) if key.len() > KEY_BYTES_MAX => Key::Unusable,
+        key => key,
+    }
+}
+
+fn in_query<'r>(query: &'r str, name: &str) -> Key<'r> {
+    let mut values = query.split('&').filter_map(|parameter| {
+        let (of, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        percent_decode_str(of).eq(name.bytes()).then(|| percent_decode_str(value).into())
+    });
+    match (values.next(), values.next()) {
+        (None, _) => Key::None,
+        (Some(value), None) => Key::Shown(value),
+        (Some(_), Some(_)) => Key::Unusable,
+    }
+}
+
+impl<'r> From<Presented<'r>> for Key<'r> {
+    fn from(presented: Presented<'r>) -> Self {
+        match presented {
+            Presented::None => Self::None,
+            Presented::One(key) => Self::Shown(key.into()),
+            Presented::Several => Self::Unusable,
+        }
+    }
+}
+
+impl KeyPlace {
+    /// There is no registered scheme for keys elsewhere than in `Authorization`, but a challenge there must be (RFC 9110
+    /// §15.5.2).
+    pub(super) const fn challenge(&self, is_missing: bool) -> Refusal {
+        let (scheme, parameters) = match self {
+            Self::Bearer if is_missing => ("Bearer", ""),
+            Self::Bearer => ("Bearer", ", error=\"invalid_token\""),
+            Self::Header(_) | Self::Query(_) => ("ApiKey", ""),
+        };
+        Refusal::Credentials { scheme, realm: None, parameters, is_missing }
+    }
+}
+
+/// Beyond this no key is digested.
+const KEY_BYTES_MAX: usize = 4096;

@@ -1,0 +1,137 @@
+//! Clients that show a key.
+//!
+//! Only SHA-256 digests of keys are known here. What a client shows is digested too, and once more with a key of the process:
+//! how long it takes to find the latter says nothing about the former. Keys must be random, as generated ones are: a digest of a
+//! word can be found by trying words.
+
+mod decide;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+use thruway_server::Request;
+
+use super::Verdict;
+use super::digest::{Digest, DigestKey};
+
+/// Which keys there are, and where they are shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKeysConfig {
+    /// Where clients show their keys.
+    pub place: KeyPlace,
+    /// The names of those who have a key, and its digest. The same name may have several: then keys can be changed.
+    pub keys: Vec<(String, KeyDigest)>,
+    /// Which field says to the upstream whose key it was. Default none.
+    pub user_field: Option<String>,
+}
+
+/// Where clients show their keys.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum KeyPlace {
+    /// `Authorization: Bearer KEY` (RFC 6750 §2.1).
+    Bearer,
+    /// A field of this name.
+    Header(String),
+    /// A parameter of the query. Queries stand in logs; a field is better.
+    Query(String),
+}
+
+/// The SHA-256 digest of a key, written `sha256:` and 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct KeyDigest(Digest);
+
+/// A text is not the digest of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InvalidKeyDigest;
+
+/// The policy.
+#[derive(Debug)]
+pub(super) struct ApiKeys {
+    place: KeyPlace,
+    user_field: Option<String>,
+    digest_key: DigestKey,
+    names: HashMap<Digest, Arc<str>>,
+}
+
+impl ApiKeys {
+    pub(super) fn new(config: ApiKeysConfig) -> Self {
+        let digest_key = DigestKey::random();
+        let names = config.keys.into_iter();
+        let names = names.map(|(name, key)| (digest_key.digest(&[&key.0]), name.into())).collect();
+        Self { place: config.place, user_field: config.user_field, digest_key, names }
+    }
+
+    pub(super) fn decide(&self, request: &Request<'_>) -> Verdict<'_> {
+        match decide::presented(request.head(), &self.place) {
+            decide::Key::None => Verdict::Refuse(self.place.challenge(true)),
+            decide::Key::Unusable => Verdict::Refuse(self.place.challenge(false)),
+            decide::Key::Shown(key) => match self.name_of(&key) {
+                None => Verdict::Refuse(self.place.challenge(false)),
+                Some(name) => Verdict::of_user(self.user_field.as_deref(), name),
+            },
+        }
+    }
+
+    fn name_of(&self, key: &[u8]) -> Option<&str> {
+        let digest: Digest = Sha256::digest(key).into();
+        self.names.get(&self.digest_key.digest(&[&digest])).map(|name| &**name)
+    }
+}
+
+impl FromStr for KeyDigest {
+    type Err = InvalidKeyDigest;
+
+    fn from_str(text: &str) -> Result<Self, InvalidKeyDigest> {
+        let digits = text.strip_prefix("sha256:").ok_or(InvalidKeyDigest)?.as_bytes();
+        if digits.len() != 64 {
+            return Err(InvalidKeyDigest);
+        }
+        let mut digest = Digest::default();
+        for (octet, pair) in digest.iter_mut().zip(digits.chunks(2)) {
+            let value = |digit: u8| char::from(digit).to_digit(16).ok_or(InvalidKeyDigest);
+            *octet = u8::try_from(value(pair[0])? * 16 + value(pair[1])?).map_err(|_| InvalidKeyDigest)?;
+        }
+        Ok(Self(digest))
+    }
+}
+
+impl fmt::Debug for KeyDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyDigest")
+    }
+}
+
+impl fmt::Debug for ApiKeysConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for ApiKeysConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "one of {} keys in {}", self.keys.len(), self.place)
+    }
+}
+
+impl fmt::Display for KeyPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bearer => f.write_str("header Authorization (Bearer)"),
+            Self::Header(name) => write!(f, "header {name}"),
+            Self::Query(name) => write!(f, "query parameter {name}"),
+        }
+    }
+}
+
+impl fmt::Display for InvalidKeyDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key is said by its digest: `sha256:` and 64 hexadecimal digits")
+    }
+}
+
+impl std::error::Error for InvalidKeyDigest {}

@@ -1,0 +1,102 @@
+//! Users who say their names and passwords (RFC 7617).
+//!
+//! Passwords are known by slow hashes only, which take a thread of their own some tens of milliseconds: few are made at a time, a
+//! number of requests waits, and others are answered 503. Of a password that was found right, a digest with a key of the process is
+//! kept, so that the next request with it takes no longer than any other. A name that is not known takes as long as one that is.
+
+mod decide;
+mod password;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use thruway_server::Request;
+
+use super::digest::DigestKey;
+use super::{Refusal, Verdict};
+
+pub use password::{InvalidPasswordHash, PasswordHash};
+use state::{Checker, Users};
+
+/// Who may ask.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BasicAuthConfig {
+    /// What browsers say that the password is for. Default the name of the policy.
+    pub realm: Option<String>,
+    /// Names and hashes of passwords. Of several with the same name, the last counts.
+    pub users: Vec<(String, PasswordHash)>,
+    /// Which field says to the upstream who asks. Default none.
+    pub user_field: Option<String>,
+}
+
+/// The policy.
+#[derive(Debug)]
+pub(super) struct BasicAuth {
+    realm: Option<String>,
+    user_field: Option<String>,
+    digest_key: DigestKey,
+    users: Arc<Users>,
+    checker: Checker,
+}
+
+/// Says who the user is, when that has been verified.
+pub(super) type Verification = Pin<Box<dyn Future<Output = Result<Arc<str>, Refusal>>>>;
+
+impl BasicAuth {
+    pub(super) fn new(config: BasicAuthConfig) -> Self {
+        Self {
+            realm: config.realm,
+            user_field: config.user_field,
+            digest_key: DigestKey::random(),
+            users: Arc::new(Users::new(config.users)),
+            checker: Checker::new(),
+        }
+    }
+
+    pub(super) fn user_field(&self) -> Option<&str> {
+        self.user_field.as_deref()
+    }
+
+    pub(super) fn decide(&self, request: &Request<'_>) -> Verdict<'_> {
+        let mut buffer = [0; decide::CREDENTIALS_BYTES_MAX];
+        let (name, password) = match decide::credentials(request.field_lines(), &mut buffer) {
+            Ok(credentials) => credentials,
+            Err(decide::Unusable { is_missing }) => return Verdict::Refuse(self.challenge(is_missing)),
+        };
+        let digest = self.digest_key.digest(&[name.as_bytes(), password.as_bytes()]);
+        if let Some(name) = self.users.verified(name, &digest) {
+            return Verdict::of_user(self.user_field(), name);
+        }
+        let job = state::Job::new(self.users.clone(), name, password, digest);
+        match self.checker.check(job, self.challenge(false)) {
+            Some(verification) => Verdict::Wait(verification),
+            None => Verdict::Refuse(Refusal::Busy),
+        }
+    }
+
+    fn challenge(&self, is_missing: bool) -> Refusal {
+        Refusal::Credentials {
+            scheme: "Basic",
+            realm: self.realm.clone(),
+            parameters: ", charset=\"UTF-8\"",
+            is_missing,
+        }
+    }
+}
+
+impl fmt::Debug for BasicAuthConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for BasicAuthConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "name and password of one of {} users", self.users.len())
+    }
+}

@@ -1,0 +1,96 @@
+//! Hashes of passwords, as `htpasswd` and `argon2` write them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use argon2::{Argon2, PasswordVerifier as _};
+
+/// The hash of a password: bcrypt (`$2y$…`) or Argon2 (`$argon2id$…`).
+#[derive(Clone, PartialEq, Eq)]
+pub struct PasswordHash(Box<str>);
+
+/// Why a text is no hash of a password. What it is instead may be a password, and is not told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InvalidPasswordHash {
+    /// It would take more time or memory than a login may.
+    Cost,
+    /// It begins as a hash, but is none.
+    Damaged,
+    /// It is of another kind.
+    Kind,
+}
+
+impl PasswordHash {
+    /// Whether it is the hash of `password`. Takes long, on purpose.
+    pub(super) fn is_of(&self, password: &str) -> bool {
+        if self.0.starts_with("$argon2") {
+            let hash = argon2::PasswordHash::new(&self.0);
+            return hash
+                .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok());
+        }
+        bcrypt::non_truncating_verify(password, &self.0).unwrap_or(false)
+    }
+}
+
+impl FromStr for PasswordHash {
+    type Err = InvalidPasswordHash;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPasswordHash> {
+        if text.starts_with("$argon2") {
+            check_argon2(text)?;
+        } else if ["$2a$", "$2b$", "$2x$", "$2y$"].iter().any(|kind| text.starts_with(kind)) {
+            check_bcrypt(text)?;
+        } else {
+            return Err(InvalidPasswordHash::Kind);
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+fn check_argon2(text: &str) -> Result<(), InvalidPasswordHash> {
+    let hash = argon2::PasswordHash::new(text).map_err(|_| InvalidPasswordHash::Damaged)?;
+    let params = argon2::Params::try_from(&hash).map_err(|_| InvalidPasswordHash::Damaged)?;
+    if hash.hash.is_none() || hash.salt.is_none() {
+        return Err(InvalidPasswordHash::Damaged);
+    }
+    let work = u64::from(params.m_cost()) * u64::from(params.t_cost());
+    if params.m_cost() > ARGON2_KIB_MAX || work > ARGON2_WORK_MAX {
+        return Err(InvalidPasswordHash::Cost);
+    }
+    Ok(())
+}
+
+/// `$2y$`, two digits of cost, `$`, 22 of salt and 31 of the hash itself.
+fn check_bcrypt(text: &str) -> Result<(), InvalidPasswordHash> {
+    let parts: bcrypt::HashParts = text.parse().map_err(|_| InvalidPasswordHash::Damaged)?;
+    let is_digit = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'/');
+    if text.len() != 60 || !text.bytes().skip(7).all(is_digit) || parts.get_cost() < 4 {
+        return Err(InvalidPasswordHash::Damaged);
+    }
+    if parts.get_cost() > BCRYPT_COST_MAX { Err(InvalidPasswordHash::Cost) } else { Ok(()) }
+}
+
+impl fmt::Debug for PasswordHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PasswordHash")
+    }
+}
+
+impl fmt::Display for InvalidPasswordHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cost => "a hash that takes so long to check would let nobody in",
+            Self::Damaged => "this is not all of a hash, or something else",
+            Self::Kind => "a password is said by its hash, of bcrypt (`$2y$…`) or Argon2 (`$argon2id$…`)",
+        })
+    }
+}
+
+impl std::error::Error for InvalidPasswordHash {}
+
+/// 1 GiB.
+const ARGON2_KIB_MAX: u32 = 1 << 20;
+/// KiB that are gone through, some seconds.
+const ARGON2_WORK_MAX: u64 = 1 << 22;
+/// Some seconds.
+const BCRYPT_COST_MAX: u32 = 16;

@@ -1,0 +1,132 @@
+//! Who was verified, and who is being verified.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use subtle::ConstantTimeEq as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::{PasswordHash, Verification};
+use crate::policy::digest::Digest;
+use crate::policy::refusal::Refusal;
+
+/// The users.
+pub(super) struct Users {
+    by_name: HashMap<Arc<str>, User>,
+    /// Those whose hashes stand in for those of names that are not known.
+    names: Vec<Arc<str>>,
+    hasher: RandomState,
+}
+
+struct User {
+    hash: PasswordHash,
+    /// The digest of name and password, once it was verified. There is one right password, so one digest is enough.
+    verified: OnceLock<Digest>,
+}
+
+/// Has passwords checked on other threads.
+#[derive(Debug)]
+pub(super) struct Checker {
+    /// One for each that is being checked.
+    threads: Arc<Semaphore>,
+    /// One for each that waits or is being checked.
+    places: Arc<Semaphore>,
+}
+
+/// A password to be checked.
+pub(super) struct Job {
+    users: Arc<Users>,
+    name: Box<str>,
+    password: Box<str>,
+    digest: Digest,
+}
+
+impl Users {
+    pub(super) fn new(users: Vec<(String, PasswordHash)>) -> Self {
+        let user = |(name, hash): (String, _)| (name.into(), User { hash, verified: OnceLock::new() });
+        let by_name: HashMap<Arc<str>, User> = users.into_iter().map(user).collect();
+        let mut names: Vec<_> = by_name.keys().cloned().collect();
+        names.sort_unstable();
+        Self { by_name, names, hasher: RandomState::new() }
+    }
+
+    /// The user of this name, if these credentials were found right before.
+    pub(super) fn verified(&self, name: &str, digest: &Digest) -> Option<&str> {
+        let (name, user) = self.by_name.get_key_value(name)?;
+        let verified = user.verified.get()?;
+        bool::from(verified.ct_eq(digest)).then_some(name)
+    }
+
+    /// Checks a password; the name, if it is right. A name that is not known has the hash of another user, always the same,
+    /// checked in its place.
+    pub(super) fn check(&self, job: &Job) -> Option<Arc<str>> {
+        let Some((name, user)) = self.by_name.get_key_value(&*job.name) else {
+            let place = self.hasher.hash_one(&job.name) % u64::try_from(self.names.len().max(1)).unwrap_or(1);
+            let stand_in = self.names.get(usize::try_from(place).unwrap_or_default())?;
+            self.by_name.get(stand_in)?.hash.is_of(&job.password);
+            return None;
+        };
+        if !user.hash.is_of(&job.password) {
+            return None;
+        }
+        // Somebody else may have been faster, with the same.
+        let _ = user.verified.set(job.digest);
+        Some(name.clone())
+    }
+}
+
+impl Checker {
+    pub(super) fn new() -> Self {
+        let threads = thread::available_parallelism().map_or(1, usize::from).div_ceil(2);
+        Self { threads: Arc::new(Semaphore::new(threads)), places: Arc::new(Semaphore::new(PLACES)) }
+    }
+
+    /// Has a password checked, if not too many wait for that already; if it is wrong, that ends in `refusal`.
+    pub(super) fn check(&self, job: Job, refusal: Refusal) -> Option<Verification> {
+        let place = self.places.clone().try_acquire_owned().ok()?;
+        let threads = self.threads.clone();
+        Some(Box::pin(async move {
+            let thread = threads.acquire_owned().await.map_err(|_| Refusal::Busy)?;
+            if job.users.verified(&job.name, &job.digest).is_some() {
+                return Ok(job.name.into());
+            }
+            job.run((place, thread)).await.map_err(|error| error.unwrap_or(refusal))
+        }))
+    }
+}
+
+impl Job {
+    pub(super) fn new(users: Arc<Users>, name: &str, password: &str, digest: Digest) -> Self {
+        Self { users, name: name.into(), password: password.into(), digest }
+    }
+
+    /// Runs on a thread of its own, which keeps `permits` until it is done: a client that goes does not free them before.
+    async fn run(
+        self,
+        permits: (OwnedSemaphorePermit, OwnedSemaphorePermit),
+    ) -> Result<Arc<str>, Option<Refusal>> {
+        let (sender, receiver) = oneshot::channel();
+        let check = move || {
+            // The client may have gone.
+            let _ = sender.send(self.users.check(&self));
+            drop(permits);
+        };
+        if let Err(error) = thread::Builder::new().name("password".to_owned()).spawn(check) {
+            tracing::error!(%error, "no thread for a password");
+            return Err(Some(Refusal::Busy));
+        }
+        receiver.await.ok().flatten().ok_or(None)
+    }
+}
+
+impl fmt::Debug for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Users").field("names", &self.names.len()).finish_non_exhaustive()
+    }
+}
+
+/// At a twentieth of a second each, and two at a time, those who wait longest wait for six seconds.
+pub(super) const PLACES: usize = 256;

@@ -1,0 +1,63 @@
+//! Only so many requests at a time. One is over when the last of its response is on its way, or when its client has gone.
+
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use thruway_server::{Request, StatusCode};
+
+use super::key::{CountBy, Keys};
+use super::{Refusal, Verdict};
+
+use state::Counts;
+pub(super) use state::Permit;
+
+/// How many requests there may be at a time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConcurrencyConfig {
+    /// How many, at least 1; those beyond do not wait.
+    pub requests_max: u32,
+    /// Which requests are counted together.
+    pub by: CountBy,
+    /// How those beyond are answered. Default 503.
+    pub status: StatusCode,
+}
+
+/// The policy.
+#[derive(Debug)]
+pub(super) struct Concurrency {
+    keys: Keys,
+    requests_max: u32,
+    status: StatusCode,
+    counts: Arc<Counts>,
+}
+
+impl ConcurrencyConfig {
+    /// So many requests to each route.
+    pub const fn of_route(requests_max: u32) -> Self {
+        Self { requests_max, by: CountBy::Route, status: StatusCode::SERVICE_UNAVAILABLE }
+    }
+}
+
+impl Concurrency {
+    pub(super) fn new(config: ConcurrencyConfig) -> Self {
+        let ConcurrencyConfig { requests_max, by, status } = config;
+        Self { keys: Keys::new(by), requests_max: requests_max.max(1), status, counts: Arc::default() }
+    }
+
+    pub(super) fn decide(&self, request: &Request<'_>, route: &str) -> Verdict<'static> {
+        match self.counts.enter(self.keys.key(request, route), self.requests_max) {
+            Some(permit) => Verdict::Hold(permit),
+            None => Verdict::Refuse(Refusal::Concurrency(self.status)),
+        }
+    }
+}
+
+impl fmt::Display for ConcurrencyConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} requests at a time, by {}", self.requests_max, self.by)
+    }
+}

@@ -1,0 +1,83 @@
+//! How many requests of each key there are.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The counts of keys that have a request: there are no more keys than requests.
+#[derive(Default, Debug)]
+pub(super) struct Counts {
+    shards: [Mutex<HashMap<u64, u32, BuildHasherDefault<AsItIs>>>; SHARDS],
+}
+
+/// A place among the requests of a key, which is free again when this is dropped.
+#[derive(Debug)]
+pub(in super::super) struct Permit {
+    counts: Arc<Counts>,
+    key: u64,
+}
+
+/// Keys are hashes already.
+#[derive(Default)]
+pub(super) struct AsItIs(u64);
+
+type Shard<'c> = MutexGuard<'c, HashMap<u64, u32, BuildHasherDefault<AsItIs>>>;
+
+impl Counts {
+    /// A place for one more request of `key`, if there are less than `requests_max`.
+    pub(super) fn enter(self: &Arc<Self>, key: u64, requests_max: u32) -> Option<Permit> {
+        let mut shard = self.shard(key);
+        let count = shard.entry(key).or_insert(0);
+        if *count >= requests_max {
+            return None;
+        }
+        *count += 1;
+        drop(shard);
+        Some(Permit { counts: self.clone(), key })
+    }
+
+    fn leave(&self, key: u64) {
+        if let Entry::Occupied(mut count) = self.shard(key).entry(key) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+
+    /// How many keys have a request.
+    #[cfg(test)]
+    pub(super) fn keys(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().unwrap().len()).sum()
+    }
+
+    fn shard(&self, key: u64) -> Shard<'_> {
+        let place = usize::try_from(key >> 32).unwrap_or_default() % SHARDS;
+        self.shards[place].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.counts.leave(self.key);
+    }
+}
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, octets: &[u8]) {
+        for octet in octets {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*octet);
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+const SHARDS: usize = 32;

@@ -1,0 +1,100 @@
+//! Where credentials stand in a request, and in files.
+
+use thruway_message::FieldLines;
+use thruway_server::FieldValue;
+
+/// What there is of credentials.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Presented<'r> {
+    /// None of this kind.
+    None,
+    /// These.
+    One(&'r [u8]),
+    /// Several, of which this server might believe one and another server another.
+    Several,
+}
+
+/// A line of a file that cannot be used, counted from 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InvalidLine<E> {
+    /// Which line.
+    pub line: usize,
+    /// What is wrong with it; `None` if it is not `NAME:VALUE`.
+    pub error: Option<E>,
+}
+
+/// What stands in `Authorization` behind `scheme`, in any case (RFC 9110 §11.6.2).
+pub(super) fn authorization<'r>(field_lines: FieldLines<'r>, scheme: &str) -> Presented<'r> {
+    match only(field_lines, "authorization") {
+        Presented::One(value) => match value.split_at_checked(scheme.len()) {
+            Some((name, rest)) if name.eq_ignore_ascii_case(scheme.as_bytes()) && rest.starts_with(b" ") => {
+                Presented::One(rest.trim_ascii_start())
+            }
+            _ => Presented::None,
+        },
+        other => other,
+    }
+}
+
+/// The value of the only field line of this name.
+pub(super) fn only<'r>(field_lines: FieldLines<'r>, name: &str) -> Presented<'r> {
+    let mut values = field_lines.all(name);
+    match (values.next(), values.next()) {
+        (None, _) => Presented::None,
+        (Some(value), None) => Presented::One(value.as_bytes()),
+        (Some(_), Some(_)) => Presented::Several,
+    }
+}
+
+/// Whether `name` can be told to others as the value of a field, and reads there as it does here.
+pub fn is_user_name(name: &str) -> bool {
+    !name.is_empty() && name.trim() == name && FieldValue::new(name.as_bytes()).is_ok()
+}
+
+/// The lines `NAME:VALUE` of `text`, without those that are empty or begin with `#`.
+///
+/// # Errors
+/// The first line that is something else, or whose value `parse` refuses.
+pub fn lines_of<T, E>(
+    text: &str,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<Vec<(String, T)>, InvalidLine<E>> {
+    let mut all = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let invalid = |error| InvalidLine { line: number + 1, error };
+        let (name, value) = line.split_once(':').ok_or_else(|| invalid(None))?;
+        if !is_user_name(name) {
+            return Err(invalid(None));
+        }
+        all.push((name.to_owned(), parse(value).map_err(|error| invalid(Some(error)))?));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_a_name_and_a_value_on_each_line() {
+        let read =
+            |text: &str| lines_of(text, |value| if value == "bad" { Err(()) } else { Ok(value.len()) });
+        let lines = read("# users\n\n a:$2y$:x \r\nb:\n").unwrap();
+        assert_eq!(lines, [("a".to_owned(), 6), ("b".to_owned(), 0)]);
+        assert_eq!(read("a:b\nc"), Err(InvalidLine { line: 2, error: None }));
+        assert_eq!(read(":b"), Err(InvalidLine { line: 1, error: None }));
+        assert_eq!(read("\na:bad"), Err(InvalidLine { line: 2, error: Some(()) }));
+    }
+
+    #[test]
+    fn names_that_read_otherwise_elsewhere_are_none() {
+        assert!(is_user_name("Ærøskøbing Andersen"));
+        for name in ["", " admin", "admin\t", "a\nb", "a\u{0}"] {
+            assert!(!is_user_name(name), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Fields that policies own: what the client says in them is taken away, and what was verified put in its place.
+
+use std::borrow::Cow;
+
+use thruway_message::{FieldLine, FieldLineSpan, FieldLines, RequestHead, list};
+
+use crate::forward::reads_as;
+
+/// The fields that a policy owns, and what it says in them.
+pub(super) struct Told<'p>(pub(super) Vec<(&'p str, Option<Cow<'p, str>>)>);
+
+/// A header section in which something was changed.
+pub(super) struct EditedFields {
+    octets: Vec<u8>,
+    spans: Vec<FieldLineSpan>,
+}
+
+impl EditedFields {
+    /// `field_lines` with what is `told`; `None` if nothing is to be changed.
+    pub(super) fn of(field_lines: FieldLines<'_>, told: &Told<'_>) -> Option<Self> {
+        let is_told = told.0.iter().any(|(_, value)| value.is_some());
+        if !is_told && !field_lines.iter().any(|line| told.owns(line.name.as_bytes())) {
+            return None;
+        }
+        let room = field_lines.octets().len() + 128;
+        let mut edited =
+            Self { octets: Vec::with_capacity(room), spans: Vec::with_capacity(field_lines.len() + 4) };
+        for line in field_lines.iter().filter(|line| !told.owns(line.name.as_bytes())) {
+            edited.append_line(line, told);
+        }
+        for (name, value) in &told.0 {
+            if let Some(value) = value {
+                edited.append(name.as_bytes(), value.as_bytes());
+            }
+        }
+        Some(edited)
+    }
+
+    /// `head` with these fields.
+    pub(super) fn head<'e>(&'e self, head: RequestHead<'e>) -> RequestHead<'e> {
+        RequestHead { field_lines: FieldLines::from_parsed(&self.octets, &self.spans), ..head }
+    }
+
+    /// `Connection` could name the fields that are told, and so have whoever forwards the request leave them out
+    /// (RFC 9110 §7.6.1).
+    fn append_line(&mut self, line: FieldLine<'_>, told: &Told<'_>) {
+        let value = line.value.as_bytes();
+        if !line.name.is("connection") || !list::members(value).any(|option| told.owns(option)) {
+            return self.append(line.name.as_bytes(), value);
+        }
+        let options: Vec<_> = list::members(value).filter(|option| !told.owns(option)).collect();
+        self.append(line.name.as_bytes(), &options.join(&b", "[..]));
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a header section has less than 1 MiB")]
+    fn append(&mut self, name: &[u8], value: &[u8]) {
+        let name_start = self.octets.len() as u32;
+        self.octets.extend_from_slice(name);
+        let value_start = self.octets.len() as u32;
+        self.octets.extend_from_slice(value);
+        let value_end = self.octets.len() as u32;
+        self.spans.push(FieldLineSpan { name_start, name_end: value_start, value_start, value_end });
+    }
+}
+
+impl Told<'_> {
+    fn owns(&self, name: &[u8]) -> bool {
+        self.0
+            .iter()
+            .any(|(own, _)| own.len() == name.len() && reads_as(name, own.to_ascii_lowercase().as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edited(lines: &[(&str, &str)], told: &Told<'_>) -> Option<Vec<String>> {
+        let mut all = EditedFields { octets: Vec::new(), spans: Vec::new() };
+        for (name, value) in lines {
+            all.append(name.as_bytes(), value.as_bytes());
+        }
+        let edited = EditedFields::of(FieldLines::from_parsed(&all.octets, &all.spans), told)?;
+        let lines = FieldLines::from_parsed(&edited.octets, &edited.spans);
+        Some(lines.iter().map(|line| format!("{}: {}", line.name, line.value)).collect())
+    }
+
+    fn user(name: Option<&'static str>) -> Told<'static> {
+        Told(vec![("X-User", name.map(Cow::Borrowed))])
+    }
+
+    #[test]
+    fn what_a_client_says_of_itself_is_replaced() {
+        let lines = [("Host", "a"), ("x-user", "root"), ("X_User", "root"), ("X-Users", "b")];
+        assert_eq!(edited(&lines, &user(Some("eve"))).unwrap(), ["Host: a", "X-Users: b", "X-User: eve"]);
+        assert_eq!(edited(&lines, &user(None)).unwrap(), ["Host: a", "X-Users: b"]);
+        assert_eq!(edited(&[("Host", "a")], &user(None)), None);
+    }
+
+    #[test]
+    fn what_is_told_cannot_be_kept_back_as_a_connection_option() {
+        let lines = [("Connection", "close, x-USER,  te"), ("Connection", "X_User")];
+        assert_eq!(
+            edited(&lines, &user(Some("eve"))).unwrap(),
+            ["Connection: close, te", "Connection: ", "X-User: eve"]
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! A handler, and a policy before it.
+
+use std::sync::Arc;
+
+use thruway_server::{Answer, Handler, Request, Response};
+
+use super::fields::{EditedFields, Told};
+use super::refusal::Refusal;
+use super::{Policy, Verdict};
+
+/// A handler that gets the requests that a [`Policy`] lets pass.
+#[derive(Clone)]
+pub struct Guarded {
+    policy: Arc<Policy>,
+    /// What tells the routes apart that have the policy in common.
+    route: Arc<str>,
+    handler: Arc<dyn Handler>,
+}
+
+impl Guarded {
+    /// Puts `policy` before `handler`, which answers a route of this name.
+    pub fn new(policy: Arc<Policy>, route: impl Into<Arc<str>>, handler: Arc<dyn Handler>) -> Self {
+        Self { policy, route: route.into(), handler }
+    }
+
+    /// Passes the request on with the fields that the policy owns.
+    fn tell<'a>(&'a self, request: &mut Request<'a>, told: &Told<'_>) -> Answer {
+        let head = *request.head();
+        match EditedFields::of(head.field_lines, told) {
+            None => self.handler.handle(request),
+            Some(edited) => request.hand_to_with(&edited.head(head), &*self.handler),
+        }
+    }
+
+    fn refuse(&self, refusal: &Refusal) -> Response {
+        tracing::debug!(policy = self.policy.name(), reason = refusal.reason(), "a request is refused");
+        refusal.to_response(self.policy.name())
+    }
+}
+
+impl Handler for Guarded {
+    #[inline]
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        match self.policy.decide(request, &self.route) {
+            Verdict::Continue => self.handler.handle(request),
+            Verdict::Hold(permit) => self.handler.handle(request).map(|response| response.holding(permit)),
+            Verdict::Limit(octets) => {
+                request.limit_content(octets);
+                self.handler.handle(request)
+            }
+            Verdict::Refuse(refusal) => Answer::Now(self.refuse(&refusal)),
+            Verdict::Tell(told) => self.tell(request, &told),
+            Verdict::Wait(verification) => {
+                let (guarded, request) = (self.clone(), request.take_owned());
+                Answer::later(async move {
+                    match verification.await {
+                        Err(refusal) => guarded.refuse(&refusal),
+                        Ok(user) => match request.hand_to(&Verified { guarded, user }) {
+                            Answer::Now(response) => response,
+                            Answer::Later(later) => later.await,
+                        },
+                    }
+                })
+            }
+        }
+    }
+}
+
+/// What answers a request whose user was found to be who they say they are.
+struct Verified {
+    guarded: Guarded,
+    user: Arc<str>,
+}
+
+impl Handler for Verified {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        self.guarded.tell(request, &self.guarded.policy.told_of_user(&self.user))
+    }
+}

@@ -1,0 +1,78 @@
+//! Whether a token is believed, and what it tells. The time of day is that of the system.
+
+use std::borrow::Cow;
+
+use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
+use serde_json::{Map, Value};
+
+use super::JwtConfig;
+use crate::policy::credentials::is_user_name;
+use crate::policy::fields::Told;
+
+/// What is to be told if `token` is believed.
+pub(super) fn told<'p>(token: &[u8], config: &'p JwtConfig) -> Option<Told<'p>> {
+    let claims = claims(token, config)?;
+    let mut told = Vec::with_capacity(config.fields.len());
+    for (field, claim) in &config.fields {
+        let value = match claims.get(claim) {
+            None | Some(Value::Null) => None,
+            // Whoever reads the field must not take it for something else than what the token says.
+            Some(value) => Some(Cow::Owned(text_of(value).filter(|text| is_user_name(text))?)),
+        };
+        told.push((field.as_str(), value));
+    }
+    Some(Told(told))
+}
+
+fn claims(token: &[u8], config: &JwtConfig) -> Option<Map<String, Value>> {
+    if token.len() > TOKEN_BYTES_MAX {
+        return None;
+    }
+    let header = decode_header(token).ok()?;
+    // What must be understood is not understood here (RFC 7515 §4.1.11).
+    let is_allowed = config.algorithms.is_empty() || config.algorithms.contains(&header.alg);
+    if !is_allowed || header.crit.is_some() {
+        return None;
+    }
+    let validation = validation(header.alg, config);
+    let mut candidates = config.keys.candidates(header.alg, header.kid.as_deref());
+    let claims =
+        candidates.find_map(|key| decode::<Map<_, _>>(token, &key.decoding, &validation).ok())?.claims;
+    config.required_claims.iter().all(|name| claims.contains_key(name)).then_some(claims)
+}
+
+fn validation(algorithm: Algorithm, config: &JwtConfig) -> Validation {
+    let mut validation = Validation::new(algorithm);
+    let mut required = vec!["exp"];
+    validation.leeway = config.leeway.as_secs();
+    validation.validate_nbf = true;
+    validation.validate_aud = !config.audience.is_empty();
+    if validation.validate_aud {
+        validation.set_audience(&config.audience);
+        required.push("aud");
+    }
+    if let Some(issuer) = &config.issuer {
+        validation.set_issuer(&[issuer]);
+        required.push("iss");
+    }
+    validation.set_required_spec_claims(&required);
+    validation
+}
+
+/// A claim as the value of a field; of several texts a list.
+fn text_of(claim: &Value) -> Option<String> {
+    match claim {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(is_so) => Some(is_so.to_string()),
+        Value::Array(claims) => {
+            let texts: Option<Vec<_>> = claims.iter().map(Value::as_str).collect();
+            // A comma would make two members of one.
+            texts.filter(|texts| !texts.iter().any(|text| text.contains(','))).map(|texts| texts.join(", "))
+        }
+        Value::Null | Value::Object(_) => None,
+    }
+}
+
+/// Tokens are a few hundred octets; those with many roles some thousand.
+const TOKEN_BYTES_MAX: usize = 16 << 10;

@@ -1,0 +1,105 @@
+//! Clients that show a JSON Web Token (RFC 7519) as `Authorization: Bearer`.
+//!
+//! A key says which algorithms it is for, and a token is only ever checked by keys that are for its algorithm: a public key cannot
+//! become a secret, and there is no algorithm `none`.
+
+mod decide;
+mod keys;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use jsonwebtoken::Algorithm as JwtAlgorithm;
+use thruway_server::Request;
+
+use super::credentials::{Presented, authorization};
+use super::{Refusal, Verdict};
+
+pub use keys::{InvalidJwtKeys, JwtKeys};
+
+/// Which tokens are believed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JwtConfig {
+    /// The keys that tokens are signed with.
+    pub keys: JwtKeys,
+    /// Who must have issued them (`iss`). Default anybody who has such a key.
+    pub issuer: Option<String>,
+    /// For whom they must be, one of these (`aud`). Default anybody.
+    pub audience: Vec<String>,
+    /// By which algorithms they may be signed. Default those that the keys are for.
+    pub algorithms: Vec<JwtAlgorithm>,
+    /// How far the clocks of issuer and server may be apart. Default 30 s.
+    pub leeway: Duration,
+    /// Claims that must be there, besides `exp` and those that are compared.
+    pub required_claims: Vec<String>,
+    /// Fields, and the claims that they tell the upstream.
+    pub fields: Vec<(String, String)>,
+    /// What clients are told that the token is for. Default the name of the policy.
+    pub realm: Option<String>,
+}
+
+/// The policy.
+#[derive(Debug)]
+pub(super) struct Jwt {
+    config: JwtConfig,
+}
+
+impl JwtConfig {
+    /// Tokens that were signed with one of `keys` and have not expired.
+    pub const fn new(keys: JwtKeys) -> Self {
+        Self {
+            keys,
+            issuer: None,
+            audience: Vec::new(),
+            algorithms: Vec::new(),
+            leeway: Duration::from_secs(30),
+            required_claims: Vec::new(),
+            fields: Vec::new(),
+            realm: None,
+        }
+    }
+}
+
+impl Jwt {
+    pub(super) const fn new(config: JwtConfig) -> Self {
+        Self { config }
+    }
+
+    pub(super) fn decide(&self, request: &Request<'_>) -> Verdict<'_> {
+        let token = match authorization(request.field_lines(), "Bearer") {
+            Presented::None => return Verdict::Refuse(self.challenge(true)),
+            Presented::One(token) => token,
+            Presented::Several => return Verdict::Refuse(self.challenge(false)),
+        };
+        match decide::told(token, &self.config) {
+            Some(told) if told.0.is_empty() => Verdict::Continue,
+            Some(told) => Verdict::Tell(told),
+            None => Verdict::Refuse(self.challenge(false)),
+        }
+    }
+
+    fn challenge(&self, is_missing: bool) -> Refusal {
+        Refusal::Credentials {
+            scheme: "Bearer",
+            realm: self.config.realm.clone(),
+            // RFC 6750 §3.1: nothing more is said to those who have not tried.
+            parameters: if is_missing { "" } else { ", error=\"invalid_token\"" },
+            is_missing,
+        }
+    }
+}
+
+impl fmt::Display for JwtConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON Web Token")?;
+        if let Some(issuer) = &self.issuer {
+            write!(f, " of {issuer}")?;
+        }
+        if !self.audience.is_empty() {
+            write!(f, " for {}", self.audience.join(" or "))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
+use serde_json::{Value, json};
+use thruway_testkit::scene::Scene;
+
+use super::*;
+use crate::policy::PolicyConfig;
+use crate::policy::scene::{ask, challenge, outcome, scene};
+
+const SECRET: &str = "a secret of at least thirty-two octets";
+
+fn ed25519(seed: u8) -> EncodingKey {
+    // An Ed25519 key in PKCS #8: a fixed head, and 32 octets.
+    let mut der =
+        vec![0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+    der.extend([seed; 32]);
+    EncodingKey::from_ed_der(&der)
+}
+
+fn key_set() -> String {
+    let keys: Vec<_> = [(1, "one"), (2, "two")]
+        .into_iter()
+        .map(|(seed, id)| {
+            let mut key = Jwk::from_encoding_key(&ed25519(seed), Algorithm::EdDSA).unwrap();
+            key.common.key_id = Some(id.to_owned());
+            key
+        })
+        .collect();
+    json!({ "keys": keys }).to_string()
+}
+
+fn config(keys: JwtKeys) -> JwtConfig {
+    JwtConfig {
+        issuer: Some("https://login.example".to_owned()),
+        audience: vec!["api".to_owned()],
+        fields: vec![("X-User".to_owned(), "name".to_owned())],
+        required_claims: vec!["sub".to_owned()],
+        ..JwtConfig::new(keys)
+    }
+}
+
+fn with_set() -> Scene {
+    scene(PolicyConfig::Jwt(config(JwtKeys::from_set(&key_set()).unwrap())))
+}
+
+fn claims() -> Value {
+    let now = get_current_timestamp();
+    json!({ "iss": "https://login.example", "aud": "api", "sub": "5", "name": "ada", "exp": now + 600 })
+}
+
+fn with(name: &str, value: Value) -> Value {
+    let mut claims = claims();
+    claims[name] = value;
+    claims
+}
+
+fn header(id: &str) -> Header {
+    Header { kid: Some(id.to_owned()), ..Header::new(Algorithm::EdDSA) }
+}
+
+fn show(scene: &Scene, token: &str) -> String {
+    ask(scene, &format!("X-User: root\r\nAuthorization: Bearer {token}\r\n"))
+}
+
+/// What a token with these claims, signed as it should be, leads to.
+fn with_claims(claims: &Value) -> String {
+    let token = encode(&header("two"), claims, &ed25519(2)).unwrap();
+    let answer = show(&with_set(), &token);
+    let (status, content) = outcome(&answer);
+    format!("{status} {}", content.trim_end())
+}
+
+#[test]
+fn a_token_tells_its_claims() {
+    assert_eq!(with_claims(&claims()), "200 user ada");
+    assert_eq!(with_claims(&with("name", json!(["a", "b"]))), "200 user a, b");
+    assert_eq!(with_claims(&with("name", json!(5))), "200 user 5");
+    assert_eq!(with_claims(&with("name", Value::Null)), "200 user");
+    let secret = scene(PolicyConfig::Jwt(config(JwtKeys::from_secret(SECRET).unwrap())));
+    let token = encode(&Header::default(), &claims(), &EncodingKey::from_secret(SECRET.as_bytes())).unwrap();
+    assert_eq!(outcome(&show(&secret, &token)), ("200", "user ada"));
+}
+
+#[test]
+fn claims_that_are_not_as_they_must_be_are_refused() {
+    let now = get_current_timestamp();
+    let mut without_subject = claims();
+    without_subject.as_object_mut().unwrap().remove("sub");
+    let mut without_end = claims();
+    without_end.as_object_mut().unwrap().remove("exp");
+    for claims in [
+        with("exp", json!(now - 31)),
+        with("exp", json!("soon")),
+        with("nbf", json!(now + 60)),
+        with("iss", json!("https://login.example.evil")),
+        with("aud", json!("other")),
+        with("name", json!("ada\r\nX-Admin: yes")),
+        with("name", json!(" ada")),
+        with("name", json!({ "name": "ada" })),
+        with("name", json!(["a,b"])),
+        without_subject,
+        without_end,
+    ] {
+        assert_eq!(with_claims(&claims), "401 401 Unauthorized", "{claims}");
+    }
+    assert_eq!(with_claims(&with("exp", json!(now - 20))), "200 user ada", "clocks differ");
+}
+
+#[test]
+fn signatures_of_others_are_refused() {
+    let scene = with_set();
+    let good = encode(&header("one"), &claims(), &ed25519(1)).unwrap();
+    assert_eq!(outcome(&show(&scene, &good)).0, "200");
+    let (signed, signature) = good.rsplit_once('.').unwrap();
+    let public: Value = serde_json::from_str(&key_set()).unwrap();
+    let public = public["keys"][0]["x"].as_str().unwrap().to_owned();
+    let as_secret = EncodingKey::from_secret(public.as_bytes());
+    let critical = Header { crit: Some(vec!["x".to_owned()]), ..header("one") };
+    for token in [
+        // `{"alg":"none"}`
+        format!("eyJhbGciOiJub25lIn0.{}.", signed.split('.').nth(1).unwrap()),
+        format!("{signed}."),
+        format!("{signed}.{}{signature}", "A"),
+        encode(&header("one"), &claims(), &ed25519(2)).unwrap(),
+        encode(&header("three"), &claims(), &ed25519(1)).unwrap(),
+        encode(&Header::new(Algorithm::EdDSA), &claims(), &ed25519(3)).unwrap(),
+        // A public key as a secret.
+        encode(&Header::new(Algorithm::HS256), &claims(), &as_secret).unwrap(),
+        encode(&critical, &claims(), &ed25519(1)).unwrap(),
+        "..".to_owned(),
+        "x".repeat(10_000),
+        "\u{fe}.\u{fe}.\u{fe}".to_owned(),
+    ] {
+        let answer = show(&scene, &token);
+        assert_eq!(outcome(&answer).0, "401", "{token}");
+        assert_eq!(challenge(&answer), Some("Bearer realm=\"office\", error=\"invalid_token\""));
+    }
+    let twice = format!("Authorization: Bearer {good}\r\n").repeat(2);
+    assert_eq!(outcome(&ask(&scene, &twice)).0, "401");
+    assert_eq!(challenge(&ask(&scene, "")), Some("Bearer realm=\"office\""));
+}
+
+#[test]
+fn algorithms_can_be_fewer_than_the_keys_are_for() {
+    let keys = JwtKeys::from_secret(SECRET).unwrap();
+    assert!(keys.are_for(Algorithm::HS512) && !keys.are_for(Algorithm::RS256));
+    let only = JwtConfig { algorithms: vec![Algorithm::HS512], ..config(keys) };
+    let scene = scene(PolicyConfig::Jwt(only));
+    let key = EncodingKey::from_secret(SECRET.as_bytes());
+    let token = |algorithm| encode(&Header::new(algorithm), &claims(), &key).unwrap();
+    assert_eq!(outcome(&show(&scene, &token(Algorithm::HS512))).0, "200");
+    assert_eq!(outcome(&show(&scene, &token(Algorithm::HS256))).0, "401");
+}
+
+#[test]
+fn keys_that_cannot_be_trusted_are_none() {
+    let set = |key: Value| JwtKeys::from_set(&json!({ "keys": [key] }).to_string());
+    let short = json!({ "kty": "RSA", "n": "q".repeat(171), "e": "AQAB" });
+    let secret = json!({ "kty": "oct", "k": "AAAA" });
+    for key in [short, secret] {
+        assert_eq!(set(key).unwrap_err(), InvalidJwtKeys::NoneOfUse);
+    }
+    assert!(set(json!({ "kty": "RSA", "n": "q".repeat(341) + "A", "e": "AQAB" })).is_ok());
+    let encryption = json!({ "kty": "RSA", "n": "q".repeat(342), "e": "AQAB", "use": "enc" });
+    assert_eq!(set(encryption).unwrap_err(), InvalidJwtKeys::NoneOfUse);
+    assert_eq!(JwtKeys::from_set("[]").unwrap_err(), InvalidJwtKeys::Syntax);
+    assert_eq!(JwtKeys::from_secret("too short").unwrap_err(), InvalidJwtKeys::ShortSecret);
+    assert!(!format!("{:?}", JwtKeys::from_secret(SECRET)).contains("secret of"));
+}

@@ -1,0 +1,102 @@
+//! What requests have in common that are counted together.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::net::IpAddr;
+
+use thruway_net::ClientAddr;
+use thruway_server::Request;
+
+/// Which requests are counted together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CountBy {
+    /// Those of one client: of one IPv4 address, of one IPv6 network of 64 bits, which is what one customer has at least.
+    /// All clients of Unix sockets are one.
+    Address,
+    /// Those with the same value of this field; those without the field by their address.
+    Header(String),
+    /// Those of one route.
+    Route,
+}
+
+/// Makes keys that nobody can foretell: clients cannot choose with whom they share one.
+#[derive(Debug)]
+pub(super) struct Keys {
+    by: CountBy,
+    hasher: RandomState,
+}
+
+impl Keys {
+    pub(super) fn new(by: CountBy) -> Self {
+        Self { by, hasher: RandomState::new() }
+    }
+
+    /// The key of `request` to the route of this name. Allocates nothing.
+    pub(super) fn key(&self, request: &Request<'_>, route: &str) -> u64 {
+        match &self.by {
+            CountBy::Address => self.of_client(request.client()),
+            CountBy::Header(name) => self.of_field(request, name),
+            CountBy::Route => self.hasher.hash_one(route),
+        }
+    }
+
+    /// All lines of the name count: which of several another server would read is not known here.
+    fn of_field(&self, request: &Request<'_>, name: &str) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        let mut is_there = false;
+        for value in request.field_lines().all(name) {
+            value.as_bytes().hash(&mut hasher);
+            is_there = true;
+        }
+        if is_there { hasher.finish() } else { self.of_client(request.client()) }
+    }
+
+    fn of_client(&self, client: ClientAddr) -> u64 {
+        self.hasher.hash_one(client.ip().map(network_of))
+    }
+}
+
+/// The address as a number; of IPv6 the first 64 bits only.
+fn network_of(address: IpAddr) -> (bool, u64) {
+    match address.to_canonical() {
+        IpAddr::V4(address) => (false, u64::from(address.to_bits())),
+        IpAddr::V6(address) => (true, u64::try_from(address.to_bits() >> 64).unwrap_or_default()),
+    }
+}
+
+impl fmt::Display for CountBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address => f.write_str("address"),
+            Self::Header(name) => write!(f, "header {name}"),
+            Self::Route => f.write_str("route"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(address: &str) -> ClientAddr {
+        ClientAddr::Tcp((address.parse::<IpAddr>().unwrap(), 1).into())
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_client() {
+        let keys = Keys::new(CountBy::Address);
+        let key = |address| keys.of_client(client(address));
+        assert_eq!(key("2001:db8::1"), key("2001:db8::2:0:0:1"));
+        assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
+        assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
+        assert_eq!(key("192.0.2.1"), key("::ffff:192.0.2.1"));
+        assert_ne!(key("0.0.0.0"), key("::"));
+        assert_ne!(key("0.0.0.0"), keys.of_client(ClientAddr::Unix));
+    }
+
+    #[test]
+    fn keys_cannot_be_foretold() {
+        let [one, other] = [CountBy::Address, CountBy::Address].map(Keys::new);
+        assert_ne!(one.of_client(client("192.0.2.1")), other.of_client(client("192.0.2.1")));
+    }
+}

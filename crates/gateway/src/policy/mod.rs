@@ -1,0 +1,189 @@
+//! Policies: what is asked of a request before it is answered.
+//!
+//! A policy has a name, looks at the head of a request, and says whether the request goes on, and with what, or how it is
+//! answered at once. [`Guarded`] puts one before a handler; where there are several, one stands before the other, in the
+//! order in which they decide. No policy reads content: what a policy refuses was not touched, and what it lets pass arrives
+//! as it came.
+//!
+//! ```text
+//! Guarded "office" ─▶ Guarded "users" ─▶ Guarded "steady" ─▶ Forward, Files, an MCP endpoint, …
+//!     │ 403               │ 401              │ 429
+//! ```
+
+// one policy, and its place before a handler
+mod guarded;
+mod refusal;
+
+// what they have in common
+mod key;
+mod credentials;
+mod digest;
+mod fields;
+
+// the kinds
+mod addresses;
+mod api_keys;
+mod basic_auth;
+mod jwt;
+mod rate_limit;
+mod concurrency;
+
+#[cfg(test)]
+mod scene;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use thruway_server::Request;
+
+pub use addresses::{AddressRange, AddressesConfig, InvalidAddressRange};
+pub use api_keys::{ApiKeysConfig, InvalidKeyDigest, KeyDigest, KeyPlace};
+pub use basic_auth::{BasicAuthConfig, InvalidPasswordHash, PasswordHash};
+pub use concurrency::ConcurrencyConfig;
+pub use credentials::{InvalidLine, is_user_name, lines_of};
+pub use guarded::Guarded;
+pub use jwt::{InvalidJwtKeys, JwtAlgorithm, JwtConfig, JwtKeys};
+pub use key::CountBy;
+pub use rate_limit::RateLimitConfig;
+
+use addresses::Addresses;
+use api_keys::ApiKeys;
+use basic_auth::{BasicAuth, Verification};
+use concurrency::{Concurrency, Permit};
+use fields::Told;
+use jwt::Jwt;
+use rate_limit::RateLimit;
+use refusal::Refusal;
+
+/// What a policy asks for, and so what kind it is of.
+#[derive(Clone, PartialEq, Debug)]
+pub enum PolicyConfig {
+    /// Clients are told apart by their addresses.
+    Addresses(AddressesConfig),
+    /// Clients show a key.
+    ApiKeys(ApiKeysConfig),
+    /// Users say their names and passwords (RFC 7617).
+    BasicAuth(BasicAuthConfig),
+    /// Only so many requests are answered at a time.
+    Concurrency(ConcurrencyConfig),
+    /// Content has at most so many octets.
+    ContentBytesMax(u64),
+    /// Clients show a JSON Web Token (RFC 7519).
+    Jwt(JwtConfig),
+    /// Only so many requests are answered in a time.
+    RateLimit(RateLimitConfig),
+}
+
+/// A policy, and what it remembers: counts, and who was verified.
+#[derive(Debug)]
+pub struct Policy {
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Addresses(Addresses),
+    ApiKeys(ApiKeys),
+    BasicAuth(BasicAuth),
+    Concurrency(Concurrency),
+    ContentBytesMax(u64),
+    Jwt(Jwt),
+    RateLimit(RateLimit),
+}
+
+/// What a policy says about a request.
+enum Verdict<'p> {
+    /// It goes on.
+    Continue,
+    /// It goes on, and this is kept until its response is over.
+    Hold(Permit),
+    /// It goes on, and its content ends in an error after so many octets.
+    Limit(u64),
+    /// It is answered.
+    Refuse(Refusal),
+    /// It goes on, with these fields in place of what the client said in them.
+    Tell(Told<'p>),
+    /// This takes some time.
+    Wait(Verification),
+}
+
+impl Policy {
+    /// A policy that remembers nothing yet.
+    pub fn new(name: impl Into<String>, config: PolicyConfig) -> Self {
+        let name = name.into();
+        let kind = match config {
+            PolicyConfig::Addresses(config) => Kind::Addresses(Addresses::new(config)),
+            PolicyConfig::ApiKeys(config) => Kind::ApiKeys(ApiKeys::new(config)),
+            PolicyConfig::BasicAuth(config) => Kind::BasicAuth(BasicAuth::new(config)),
+            PolicyConfig::Concurrency(config) => Kind::Concurrency(Concurrency::new(config)),
+            PolicyConfig::ContentBytesMax(octets) => Kind::ContentBytesMax(octets),
+            PolicyConfig::Jwt(config) => Kind::Jwt(Jwt::new(config)),
+            PolicyConfig::RateLimit(config) => Kind::RateLimit(RateLimit::new(&config)),
+        };
+        Self { name, kind }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn decide(&self, request: &Request<'_>, route: &str) -> Verdict<'_> {
+        match &self.kind {
+            Kind::Addresses(addresses) => addresses.decide(request),
+            Kind::ApiKeys(keys) => keys.decide(request),
+            Kind::BasicAuth(users) => users.decide(request),
+            Kind::Concurrency(concurrency) => concurrency.decide(request, route),
+            Kind::ContentBytesMax(octets) => decide_content(request, *octets),
+            Kind::Jwt(jwt) => jwt.decide(request),
+            Kind::RateLimit(limit) => limit.decide(request, route),
+        }
+    }
+
+    /// What is told of a user who was verified.
+    fn told_of_user<'p>(&'p self, user: &'p str) -> Told<'p> {
+        let field = match &self.kind {
+            Kind::BasicAuth(users) => users.user_field(),
+            _ => None,
+        };
+        Told::of_user(field, user)
+    }
+}
+
+impl<'p> Verdict<'p> {
+    /// The request of `user` goes on, and `field`, if that is there, says who they are.
+    fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
+        if field.is_some() { Self::Tell(Told::of_user(field, user)) } else { Self::Continue }
+    }
+}
+
+impl<'p> Told<'p> {
+    fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
+        Self(field.map(|field| (field, Some(Cow::Borrowed(user)))).into_iter().collect())
+    }
+}
+
+/// Content whose length is known is refused before any of it is read; other content while it arrives.
+fn decide_content(request: &Request<'_>, octets_max: u64) -> Verdict<'static> {
+    match request.content_length() {
+        Some(octets) if octets > octets_max => Verdict::Refuse(Refusal::ContentTooLarge),
+        Some(_) => Verdict::Continue,
+        None => Verdict::Limit(octets_max),
+    }
+}
+
+/// What it asks for, without anything that is secret.
+impl fmt::Display for PolicyConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Addresses(config) => config.fmt(f),
+            Self::ApiKeys(config) => config.fmt(f),
+            Self::BasicAuth(config) => config.fmt(f),
+            Self::Concurrency(config) => config.fmt(f),
+            Self::ContentBytesMax(octets) => write!(f, "content of at most {octets} octets"),
+            Self::Jwt(config) => config.fmt(f),
+            Self::RateLimit(config) => config.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+use std::hash::{BuildHasher, RandomState};
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+#[test]
+fn a_burst_passes_at_once_and_then_as_many_as_the_rate_says() {
+    let rate = Rate::new(10, Duration::from_secs(1), 3);
+    let mut full_at = 0;
+    for _ in 0..3 {
+        full_at = rate.take(full_at, SECOND).unwrap();
+    }
+    assert_eq!(rate.take(full_at, SECOND), Err(Duration::from_millis(100)));
+    assert_eq!(rate.take(full_at, SECOND + 99_999_999), Err(Duration::from_nanos(1)));
+    full_at = rate.take(full_at, SECOND + 100_000_000).unwrap();
+    assert_eq!(rate.take(full_at, SECOND + 100_000_000), Err(Duration::from_millis(100)));
+    let later = 100 * SECOND;
+    for _ in 0..3 {
+        full_at = rate.take(full_at, later).unwrap();
+    }
+    assert!(rate.take(full_at, later).is_err(), "no more is saved than a burst");
+}
+
+#[test]
+fn numbers_at_their_ends_do_no_harm() {
+    let fast = Rate::new(u32::MAX, Duration::from_nanos(1), u32::MAX);
+    assert!(fast.take(0, 0).is_ok());
+    let slow = Rate::new(1, Duration::MAX, u32::MAX);
+    assert!(slow.take(0, u64::MAX).is_ok());
+    assert!(Rate::new(0, Duration::ZERO, 0).take(0, 5).is_ok());
+}
+
+#[test]
+fn each_key_has_a_bucket_of_its_own() {
+    let buckets = Buckets::new(64);
+    let rate = Rate::new(1, Duration::from_secs(1), 1);
+    let keys: Vec<u64> = (0..8).map(|key| RandomState::new().hash_one(key)).collect();
+    for key in &keys {
+        assert!(buckets.take(*key, rate, SECOND).is_ok());
+    }
+    for key in &keys {
+        assert!(buckets.take(*key, rate, SECOND).is_err());
+        assert!(buckets.take(*key, rate, 2 * SECOND).is_ok());
+    }
+}
+
+#[test]
+fn a_million_keys_take_no_more_memory_than_one() {
+    let buckets = Buckets::new(RateLimitConfig::KEYS_MAX);
+    let octets = buckets.octets();
+    assert!(octets <= RateLimitConfig::KEYS_MAX * 17 + RateLimitConfig::KEYS_MAX, "{octets}");
+    let hasher = RandomState::new();
+    let rate = Rate::new(1, Duration::from_hours(1), 2);
+    // One that has spent both of its tokens is remembered longest.
+    let spent = hasher.hash_one("spent");
+    (0..2).for_each(|_| buckets.take(spent, rate, SECOND).unwrap());
+    for key in 0..1_000_000 {
+        assert!(buckets.take(hasher.hash_one(key), rate, SECOND).is_ok());
+    }
+    assert_eq!(buckets.octets(), octets);
+    assert!(buckets.take(spent, rate, SECOND).is_err());
+}

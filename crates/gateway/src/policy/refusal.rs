@@ -1,0 +1,115 @@
+//! How clients are told that a policy lets their requests not pass.
+
+use std::time::Duration;
+
+use thruway_server::{Response, StatusCode};
+
+/// Why a request goes no further.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Refusal {
+    /// The client's address is not allowed, or denied.
+    Address,
+    /// Too many wait to be verified.
+    Busy,
+    /// As many requests as allowed are being answered; with this status.
+    Concurrency(StatusCode),
+    /// There is more content than allowed.
+    ContentTooLarge,
+    /// Credentials are missing or wrong: the scheme to use, and what is said about it besides.
+    Credentials { scheme: &'static str, realm: Option<String>, parameters: &'static str, is_missing: bool },
+    /// There were as many requests as allowed.
+    Rate { status: StatusCode, burst: u32, wait: Duration },
+}
+
+impl Refusal {
+    /// In a word, for logs.
+    pub(super) const fn reason(&self) -> &'static str {
+        match self {
+            Self::Address => "address",
+            Self::Busy => "busy",
+            Self::Concurrency(_) => "concurrency",
+            Self::ContentTooLarge => "content_too_large",
+            Self::Credentials { is_missing: true, .. } => "credentials_missing",
+            Self::Credentials { is_missing: false, .. } => "credentials_invalid",
+            Self::Rate { .. } => "rate",
+        }
+    }
+
+    pub(super) const fn status(&self) -> StatusCode {
+        match self {
+            Self::Address => StatusCode::FORBIDDEN,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Concurrency(status) | Self::Rate { status, .. } => *status,
+            Self::ContentTooLarge => StatusCode::CONTENT_TOO_LARGE,
+            Self::Credentials { .. } => StatusCode::UNAUTHORIZED,
+        }
+    }
+
+    /// The response that tells the client; `policy` is the realm if there is no other.
+    pub(super) fn to_response(&self, policy: &str) -> Response {
+        let status = self.status();
+        let text = format!("{} {}\n", status.as_u16(), status.reason());
+        let response = Response::text(text).with_status(status);
+        match self {
+            Self::Address | Self::ContentTooLarge => response,
+            Self::Busy | Self::Concurrency(_) => response.with_field("Retry-After", "1"),
+            Self::Credentials { scheme, realm, parameters, .. } => {
+                let realm = quoted(realm.as_deref().unwrap_or(policy));
+                response.with_field("WWW-Authenticate", format!("{scheme} realm={realm}{parameters}"))
+            }
+            Self::Rate { burst, wait, .. } => {
+                let seconds = wait.as_nanos().div_ceil(1_000_000_000).to_string();
+                response
+                    .with_field("Retry-After", &seconds)
+                    .with_field("RateLimit-Limit", burst.to_string())
+                    .with_field("RateLimit-Remaining", "0")
+                    .with_field("RateLimit-Reset", &seconds)
+            }
+        }
+    }
+}
+
+/// As a quoted string (RFC 9110 §5.6.4).
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(refusal: &Refusal, name: &str) -> Option<String> {
+        refusal.to_response("office").field(name).and_then(|value| value.as_str()).map(str::to_owned)
+    }
+
+    #[test]
+    fn who_comes_too_often_is_told_when_to_come_again() {
+        let wait = Duration::from_millis(1_001);
+        let refusal = Refusal::Rate { status: StatusCode::TOO_MANY_REQUESTS, burst: 5, wait };
+        for (name, value) in [
+            ("retry-after", "2"),
+            ("ratelimit-reset", "2"),
+            ("ratelimit-limit", "5"),
+            ("ratelimit-remaining", "0"),
+        ] {
+            assert_eq!(field(&refusal, name).as_deref(), Some(value), "{name}");
+        }
+        assert_eq!(
+            field(&Refusal::Concurrency(StatusCode::SERVICE_UNAVAILABLE), "retry-after").unwrap(),
+            "1"
+        );
+    }
+
+    #[test]
+    fn a_challenge_names_its_realm_in_quotes() {
+        let refusal = |realm: Option<&str>| Refusal::Credentials {
+            scheme: "Basic",
+            realm: realm.map(str::to_owned),
+            parameters: ", charset=\"UTF-8\"",
+            is_missing: true,
+        };
+        let challenge = |realm| field(&refusal(realm), "www-authenticate").unwrap();
+        assert_eq!(challenge(Some("a \"b\" \\")), r#"Basic realm="a \"b\" \\", charset="UTF-8""#);
+        assert_eq!(challenge(None), r#"Basic realm="office", charset="UTF-8""#);
+    }
+}

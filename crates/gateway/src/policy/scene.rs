@@ -1,0 +1,52 @@
+//! A policy before a handler that says what it is told, and a client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_net::Clock;
+use thruway_server::{IntoHandler, Request};
+use thruway_testkit::scene::Scene;
+
+use super::{Guarded, Policy, PolicyConfig};
+
+/// A server whose only route has one policy. The handler says the values of `X-User`.
+pub(super) fn scene(config: PolicyConfig) -> Scene {
+    let handler = |request: &Request<'_>| {
+        let users: Vec<_> = request.field_lines().all("x-user").map(|value| value.as_bytes()).collect();
+        [&b"user "[..], &users.join(&b'|')].concat()
+    };
+    Scene::new(Guarded::new(Arc::new(Policy::new("office", config)), "route", handler.into_handler()))
+}
+
+/// What is answered to `GET /` with these further field lines, or with this target before them.
+pub(super) fn ask(scene: &Scene, lines: &str) -> String {
+    ask_for(scene, "/", lines)
+}
+
+/// What is answered to this target.
+///
+/// # Panics
+/// Nothing is, for longer than any machine needs.
+pub(super) fn ask_for(scene: &Scene, target: &str, lines: &str) -> String {
+    let mut client = scene.connect();
+    client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+    let end = Clock::system().now_exact() + Duration::from_secs(20);
+    loop {
+        let received = client.received();
+        if !received.is_empty() {
+            return received;
+        }
+        assert!(Clock::system().now_exact() < end, "there is no answer");
+        std::thread::yield_now();
+    }
+}
+
+/// The status of an answer, and its content.
+pub(super) fn outcome(answer: &str) -> (&str, &str) {
+    (&answer[9..12], answer.split_once("\r\n\r\n").map_or("", |(_, content)| content))
+}
+
+/// The challenge of an answer.
+pub(super) fn challenge(answer: &str) -> Option<&str> {
+    answer.lines().find_map(|line| line.strip_prefix("WWW-Authenticate: "))
+}

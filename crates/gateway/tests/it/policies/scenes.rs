@@ -1,0 +1,210 @@
+//! In memory: what a policy does to the requests of one client and of several.
+
+use thruway_gateway::{
+    AddressesConfig, ApiKeysConfig, ConcurrencyConfig, CountBy, KeyPlace, PolicyConfig, RateLimitConfig,
+};
+use thruway_server::{
+    BoxError, Content, ContentWriter, Handler, IntoHandler, OwnedRequest, Request, Response,
+    with_whole_content,
+};
+use thruway_testkit::scene::{Client, Scene};
+
+use super::guarded;
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const GET_FILE: &str = "GET /file HTTP/1.1\r\nHost: a\r\n\r\n";
+
+fn scene(policies: impl IntoIterator<Item = PolicyConfig>, handler: impl Handler) -> Scene {
+    Scene::new(guarded(policies, handler.into_handler()))
+}
+
+fn hello() -> impl Handler {
+    with_whole_content(1 << 20, |request: &Request<'_>| format!("{} octets", request.content().len()))
+}
+
+fn denied(range: &str) -> PolicyConfig {
+    let ranges = vec![range.parse().unwrap()];
+    PolicyConfig::Addresses(AddressesConfig { allow: None, deny: ranges })
+}
+
+fn once(by: CountBy) -> PolicyConfig {
+    let limit = RateLimitConfig { burst: 1, by, ..RateLimitConfig::per_second(1) };
+    PolicyConfig::RateLimit(RateLimitConfig { per: std::time::Duration::from_hours(1), ..limit })
+}
+
+fn only_one() -> PolicyConfig {
+    PolicyConfig::Concurrency(ConcurrencyConfig::of_route(1))
+}
+
+/// The statuses of all responses in `octets`.
+fn statuses(octets: &str) -> Vec<&str> {
+    octets.match_indices("HTTP/1.1 ").map(|(place, start)| &octets[place + start.len()..][..3]).collect()
+}
+
+fn ask(client: &mut Client, octets: &str) -> String {
+    client.send(octets).received()
+}
+
+#[test]
+fn the_address_is_that_of_the_client() {
+    // Clients of a scene have 192.0.2.1.
+    for (range, status) in [("192.0.2.0/24", "403"), ("192.0.3.0/24", "200"), ("unix", "200")] {
+        let scene = scene([denied(range)], hello());
+        assert_eq!(statuses(&ask(&mut scene.connect(), GET)), [status], "{range}");
+    }
+}
+
+#[test]
+fn the_first_policy_that_refuses_answers() {
+    let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
+    let orders = [
+        ([denied("192.0.2.1"), PolicyConfig::ContentBytesMax(4)], "403"),
+        ([PolicyConfig::ContentBytesMax(4), denied("192.0.2.1")], "413"),
+    ];
+    for (policies, status) in orders {
+        let scene = scene(policies, hello());
+        let mut client = scene.connect();
+        assert_eq!(statuses(&ask(&mut client, post)), [status]);
+        assert_eq!(statuses(&ask(&mut client, post)), [status], "the connection goes on");
+    }
+}
+
+#[test]
+fn each_of_pipelined_requests_is_decided_about() {
+    let scene = scene([once(CountBy::Address)], hello());
+    let mut client = scene.connect();
+    assert_eq!(statuses(&ask(&mut client, &GET.repeat(3))), ["200", "429", "429"]);
+    let again = ask(&mut scene.connect(), GET);
+    assert_eq!(statuses(&again), ["429"], "it is the address that counts, not the connection");
+    assert!(again.contains("\r\nRetry-After: 36") && again.contains("\r\nRateLimit-Limit: 1\r\n"), "{again}");
+}
+
+#[test]
+fn requests_without_the_field_are_counted_by_address() {
+    let scene = scene([once(CountBy::Header("X-Key".to_owned()))], hello());
+    let mut client = scene.connect();
+    let mut with = |lines: &str| {
+        let answer = ask(&mut client, &format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+        statuses(&answer)[0].to_owned()
+    };
+    assert_eq!((with("X-Key: a\r\n"), with("x-key: a\r\n")), ("200".to_owned(), "429".to_owned()));
+    assert_eq!((with("X-Key: b\r\n"), with("")), ("200".to_owned(), "200".to_owned()));
+    assert_eq!((with(""), with("X-Key: a\r\nX-Key: b\r\n")), ("429".to_owned(), "200".to_owned()));
+}
+
+#[test]
+fn what_one_policy_tells_the_next_may_count() {
+    let scene = scene([keys_of_ada(), once(CountBy::Header("X-User".to_owned()))], hello());
+    let mut client = scene.connect();
+    let mut with = |key: &str| {
+        let lines = format!("X-Api-Key: {key}\r\nX-User: {key}\r\n");
+        let answer = ask(&mut client, &format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+        statuses(&answer)[0].to_owned()
+    };
+    assert_eq!(["k9", "k1", "k2", "k9"].map(&mut with), ["401", "200", "429", "401"], "two keys, one user");
+}
+
+/// The keys `k1` and `k2`.
+fn keys_of_ada() -> PolicyConfig {
+    let digests = [
+        "sha256:6ab9f1eb8f7d3388f4f9d586f66e99fd54080df2c446f0e58668b09c08a16dd0",
+        "sha256:015f7e6bc5aeaf483724089e9252cc13b50951a6b69412522765cff4d780306e",
+    ];
+    PolicyConfig::ApiKeys(ApiKeysConfig {
+        place: KeyPlace::Header("X-Api-Key".to_owned()),
+        keys: digests.map(|digest| ("ada".to_owned(), digest.parse().unwrap())).to_vec(),
+        user_field: Some("X-User".to_owned()),
+    })
+}
+
+/// Sends 10 octets, and when it is told to, 10 more.
+async fn in_two_pieces(mut request: OwnedRequest) -> Content {
+    Content::written_by(|mut writer: ContentWriter| async move {
+        writer.write(&b"0123456789"[..]).await;
+        while request.content().next().await.is_some() {}
+        writer.write(&b"0123456789"[..]).await;
+        Ok::<(), BoxError>(())
+    })
+}
+
+#[test]
+fn a_place_is_taken_until_the_content_of_the_response_is_over() {
+    let scene = Scene::new(guarded([only_one()], in_two_pieces.into_handler()));
+    let mut first = scene.connect();
+    let begun = ask(&mut first, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n");
+    assert!(begun.contains("\r\n0123456789\r\n"), "{begun}");
+    let refused = ask(&mut scene.connect(), GET);
+    assert_eq!(statuses(&refused), ["503"]);
+    assert!(refused.contains("\r\nRetry-After: 1\r\n"), "{refused}");
+    assert!(ask(&mut first, "x").ends_with("0123456789\r\n0\r\n\r\n"));
+    assert_eq!(statuses(&ask(&mut scene.connect(), GET)), ["200"]);
+}
+
+#[test]
+fn a_place_is_free_when_the_client_leaves() {
+    let scene = Scene::new(guarded([only_one()], in_two_pieces.into_handler()));
+    let mut first = scene.connect();
+    first.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n");
+    assert_eq!(statuses(&ask(&mut scene.connect(), GET)), ["503"]);
+    first.reset();
+    assert_eq!(statuses(&ask(&mut scene.connect(), GET)), ["200"]);
+}
+
+#[test]
+fn a_place_is_free_when_a_client_leaves_that_waits_for_an_answer() {
+    let never = |_: OwnedRequest| std::future::pending::<Response>();
+    let scene = Scene::new(guarded([only_one()], never.into_handler()));
+    let mut first = scene.connect();
+    first.send(GET);
+    let mut second = scene.connect();
+    assert_eq!(statuses(&ask(&mut second, GET)), ["503"]);
+    first.reset();
+    assert_eq!(statuses(&ask(&mut second, GET)), [""; 0], "it waits in its turn");
+}
+
+#[test]
+fn a_place_is_taken_until_the_last_octets_are_on_their_way() {
+    // Any file that is larger than what sockets take.
+    let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+    let handler = move |request: &Request<'_>| {
+        let content = match request.path() {
+            "/file" => Content::file(file.try_clone().unwrap(), 0, 1 << 20),
+            _ => Content::from(vec![b'x'; 1 << 20]),
+        };
+        Response::text(content)
+    };
+    let scene = Scene::new(guarded([only_one()], handler.into_handler()));
+    for request in [GET, GET_FILE] {
+        let mut slow = scene.connect();
+        slow.take_only(1000).send(request);
+        assert_eq!(statuses(&ask(&mut scene.connect(), GET)), ["503"], "{request}");
+        slow.take_more(1 << 30);
+        assert!(slow.received_octets().len() > 1 << 20);
+        let mut other = scene.connect();
+        assert_eq!(statuses(&ask(&mut other, GET)), ["200"], "{request}");
+    }
+}
+
+#[test]
+fn content_without_a_length_is_cut_off_where_it_is_too_much() {
+    let scene = scene([PolicyConfig::ContentBytesMax(8)], hello());
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let mut client = scene.connect();
+    client.send(head).send("5\r\nhello\r\n");
+    assert_eq!(client.received(), "");
+    assert_eq!(statuses(&ask(&mut client, "4\r\nworl\r\n")), ["413"]);
+    let mut client = scene.connect();
+    client.send(head).send("5\r\nhello\r\n");
+    assert!(ask(&mut client, "3\r\nwor\r\n0\r\n\r\n").ends_with("8 octets"));
+    let mut at_once = scene.connect();
+    assert_eq!(statuses(&ask(&mut at_once, &format!("{head}9\r\nhelloworl\r\n0\r\n\r\n"))), ["413"]);
+}
+
+#[test]
+fn a_client_that_asks_first_is_not_told_to_send_what_is_refused() {
+    let scene = scene([denied("192.0.2.1")], hello());
+    let mut client = scene.connect();
+    let answer =
+        ask(&mut client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
+    assert_eq!(statuses(&answer), ["403"]);
+}

@@ -1,0 +1,73 @@
+//! What is kept until a response is over: permits, and whatever else frees something when it is dropped.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use super::content::{AtDrain, BoxError, Content, ContentStream, Piece, Source};
+use super::tunnel::TunnelHandler;
+use crate::Response;
+
+impl Response {
+    /// The same, with `guard` kept until the last of the content is in the hands of the system, or until nobody is there any
+    /// more to read it; of a tunnel, until that is closed. Without content it is dropped at once.
+    #[must_use]
+    pub fn holding(mut self, guard: impl Send + 'static) -> Self {
+        let source = match self.take_content() {
+            Source::Stream(stream) => Source::Stream(Box::pin(Held { stream, _guard: guard })),
+            Source::Tunnel(handler) => Source::Tunnel(TunnelHandler::new(|tunnel| async {
+                handler.run(tunnel).await;
+                drop(guard);
+            })),
+            Source::File(mut range) => {
+                range.held = Some(Box::new((range.held.take(), guard)));
+                Source::File(range)
+            }
+            Source::Static(octets) => held_with(Bytes::from_static(octets), guard),
+            Source::Pooled(octets) => held_with(Bytes::from_owner(octets), guard),
+            Source::Bytes(octets) => held_with(octets, guard),
+            source @ (Source::Empty | Source::LeftOut(_)) => source,
+        };
+        self.with_content(Content(source))
+    }
+}
+
+/// A stream, and what is kept as long as it is there.
+struct Held<G> {
+    stream: Pin<Box<dyn ContentStream>>,
+    _guard: G,
+}
+
+/// The guard is never pinned, and the stream is in a box.
+impl<G> Unpin for Held<G> {}
+
+impl<G> ContentStream for Held<G> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        self.stream.as_mut().poll_next(cx)
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.stream.length()
+    }
+
+    fn at_drain(mut self: Pin<&mut Self>) -> AtDrain {
+        self.stream.as_mut().at_drain()
+    }
+}
+
+/// Octets, and what is kept as long as they are.
+struct HeldOctets<G> {
+    octets: Bytes,
+    _guard: G,
+}
+
+impl<G> AsRef<[u8]> for HeldOctets<G> {
+    fn as_ref(&self) -> &[u8] {
+        &self.octets
+    }
+}
+
+fn held_with(octets: Bytes, guard: impl Send + 'static) -> Source {
+    Source::Bytes(Bytes::from_owner(HeldOctets { octets, _guard: guard }))
+}
