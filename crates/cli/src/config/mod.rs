@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 
 use thruway_gateway::{PathMatch, Redirect, RouteMatch, UpstreamConfig};
 use thruway_server::{
-    AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, StatusCode,
+    AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, ProxyFields,
+    StatusCode,
 };
 
 pub(crate) use failure::Failure;
@@ -136,7 +137,11 @@ impl Config {
     pub(crate) fn fixed_changes(&self, other: &Self) -> impl Iterator<Item = &'static str> {
         let (log, other_log) =
             [self, other].map(|config| config.access_log.as_ref().map(AccessLogConfig::what)).into();
-        let limits = thruway_server::Config { timeouts: other.server.timeouts, ..self.server.clone() };
+        let limits = thruway_server::Config {
+            timeouts: other.server.timeouts,
+            trusted_proxies: other.server.trusted_proxies.clone(),
+            ..self.server.clone()
+        };
         [
             ("listeners", self.listeners != other.listeners),
             ("workers", self.workers != other.workers),
@@ -144,6 +149,7 @@ impl Config {
             ("admin", self.admin != other.admin),
             ("access_log", log != other_log),
             ("limits", limits != other.server),
+            ("trusted_proxies", self.server.trusted_proxies != other.server.trusted_proxies),
             ("timeouts", self.server.timeouts != other.server.timeouts),
         ]
         .into_iter()
@@ -215,6 +221,15 @@ impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for address in &self.listeners {
             writeln!(f, "listens on {address}")?;
+        }
+        let proxies = &self.server.trusted_proxies;
+        if !proxies.is_empty() {
+            let networks: Vec<_> = proxies.networks().iter().map(ToString::to_string).collect();
+            let fields = match proxies.fields() {
+                ProxyFields::XForwarded => "X-Forwarded-*",
+                ProxyFields::Forwarded => "Forwarded",
+            };
+            writeln!(f, "believes {fields} of proxies at {}", networks.join(", "))?;
         }
         for route in &self.routes {
             writeln!(f, "{route}")?;

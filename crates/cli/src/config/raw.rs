@@ -2,6 +2,7 @@
 //!
 //! `examples/serve.toml` shows every key with its default.
 
+mod proxies;
 mod routes;
 mod upstreams;
 
@@ -19,6 +20,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
+pub(super) use proxies::RawProxyFields;
 pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
 pub(super) use upstreams::{
     RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawQueue, RawRetryBudget, RawServer,
@@ -36,6 +38,12 @@ pub(super) struct Raw {
     /// Where to listen; at least one.
     #[serde(default)]
     pub(super) listeners: Vec<RawListener>,
+    /// Networks of proxies in front that are believed about who asks: `10.0.0.0/8`, an address, or `unix`. Default none.
+    #[serde(default)]
+    pub(super) trusted_proxies: Vec<Spanned<String>>,
+    /// The fields in which they say it: `x-forwarded`, which is the default, or `forwarded`.
+    #[serde(default)]
+    pub(super) trusted_proxies_write: RawProxyFields,
     /// What is served; at least one.
     #[serde(default)]
     pub(super) routes: Vec<Spanned<RawRoute>>,

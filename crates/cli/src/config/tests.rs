@@ -1,5 +1,6 @@
 //! The examples are true: one names every key, the defaults it shows are those of the server, and the schema fits both.
 
+mod proxies;
 mod upstreams;
 
 use super::failure::Source;

@@ -7,6 +7,7 @@
 //! ```
 
 mod fields;
+mod forwarded;
 mod request;
 mod course;
 mod attempts;
@@ -45,7 +46,8 @@ pub struct ForwardConfig {
     pub via: bool,
 }
 
-/// Which fields tell the upstream about the client. What the client says itself in them is not passed on.
+/// Which fields tell the upstream about the client. What the client says itself in them is not passed on; to what [trusted
+/// proxies](thruway_server::TrustedProxies) say in them is added.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ForwardedFields {
     /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
@@ -53,6 +55,8 @@ pub enum ForwardedFields {
     XForwarded,
     /// `Forwarded` (RFC 7239).
     Forwarded,
+    /// All of these.
+    Both,
     /// None.
     None,
 }

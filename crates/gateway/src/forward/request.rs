@@ -6,11 +6,11 @@ use std::io::Write as _;
 use thruway_client::RequestToSend;
 use thruway_http1::{BodyLength, RequestToWrite, write_request_head};
 use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget, Version};
-use thruway_net::{ClientAddr, PooledBuffer};
+use thruway_net::PooledBuffer;
 use thruway_server::{Request, RequestContent};
 
 use super::fields::{ConnectionOptions, reads_as};
-use super::{ForwardConfig, ForwardedFields, HostRewrite};
+use super::{ForwardConfig, ForwardedFields, HostRewrite, forwarded};
 
 /// Content that was not all there when its request came.
 pub(super) struct RequestBody {
@@ -101,7 +101,7 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
     if request.wants_tunnel() {
         write_upgrade(lines, request);
     }
-    write_forwarded(lines, request, config.forwarded);
+    forwarded::write(lines, request, config.forwarded);
     if config.via {
         write_via(lines, request.version());
     }
@@ -151,7 +151,7 @@ fn write_host(lines: &mut Vec<u8>, request: &Request<'_>, rewrite: &HostRewrite)
     lines.extend_from_slice(b"\r\n");
 }
 
-fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
+pub(super) fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
     match request.target().authority() {
         Some(authority) => authority.as_str().as_bytes(),
         None => request.field("host").map_or(b"", |value| value.as_bytes()),
@@ -173,44 +173,4 @@ fn write_via(lines: &mut Vec<u8>, received: Version) {
         Version::Http2 => b"Via: 2.0 thruway\r\n",
         _ => b"Via: 1.1 thruway\r\n",
     });
-}
-
-/// Says who the client is, and what it asked.
-fn write_forwarded(lines: &mut Vec<u8>, request: &Request<'_>, fields: ForwardedFields) {
-    let client = request.client();
-    let host = host_of(request);
-    match fields {
-        ForwardedFields::None => {}
-        ForwardedFields::XForwarded => {
-            lines.extend_from_slice(b"X-Forwarded-For: ");
-            write_client(lines, client);
-            lines.extend_from_slice(b"\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: ");
-            lines.extend_from_slice(host);
-            lines.extend_from_slice(b"\r\n");
-        }
-        ForwardedFields::Forwarded => {
-            lines.extend_from_slice(b"Forwarded: for=");
-            write_forwarded_node(lines, client);
-            lines.extend_from_slice(b";proto=http;host=\"");
-            lines.extend_from_slice(host);
-            lines.extend_from_slice(b"\"\r\n");
-        }
-    }
-}
-
-fn write_client(lines: &mut Vec<u8>, client: ClientAddr) {
-    // Writing to a vector cannot fail.
-    let _ = match client {
-        ClientAddr::Tcp(address) => write!(lines, "{}", address.ip()),
-        ClientAddr::Unix => lines.write_all(b"unix:"),
-    };
-}
-
-/// An IPv6 address stands in brackets and quotes (RFC 7239 §6).
-fn write_forwarded_node(lines: &mut Vec<u8>, client: ClientAddr) {
-    let _ = match client {
-        ClientAddr::Tcp(address) if address.is_ipv6() => write!(lines, "\"[{}]\"", address.ip()),
-        ClientAddr::Tcp(address) => write!(lines, "{}", address.ip()),
-        ClientAddr::Unix => lines.write_all(b"unknown"),
-    };
 }

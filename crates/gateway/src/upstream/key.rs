@@ -10,7 +10,7 @@ use super::Upstream;
 /// What requests have in common that go to the same server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HashBy {
-    /// The client's IP address: that of the other end of the connection.
+    /// The client's IP address: that of the other end of the connection, or the one that a trusted proxy says.
     ClientAddress,
     /// The cookie of this name.
     Cookie(String),

@@ -57,6 +57,13 @@ impl Gateway {
         Self::serve(Forward::new(upstream.clone()), upstream, config)
     }
 
+    /// One that changes requests as `forward` says, and serves as `config` does.
+    pub(crate) fn with(address: SocketAddr, forward: ForwardConfig, config: Config) -> Self {
+        let upstream = Arc::new(Upstream::new(only(address)));
+        upstream.start_with(Arc::new(SystemResolver)).wait();
+        Self::serve(Forward::with_config(upstream.clone(), forward), upstream, config)
+    }
+
     fn serve(forward: Forward, upstream: Arc<Upstream>, config: Config) -> Self {
         let server =
             Server::new(forward).config(config).workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();

@@ -12,6 +12,7 @@ mod reuse;
 // what is passed on
 mod contents;
 mod fields;
+mod proxies;
 mod tunnels;
 
 // slow sides
