@@ -8,6 +8,7 @@
 // which handler a request is for
 mod routes;
 mod redirect;
+mod split;
 
 // where requests go
 mod upstream;
@@ -21,7 +22,10 @@ mod meter;
 mod measured;
 
 pub use failure::Failure;
-pub use forward::{Forward, ForwardConfig, ForwardedFields, HostRewrite};
+pub use forward::{
+    FieldRewrite, Forward, ForwardConfig, ForwardedFields, HostRewrite, InvalidRewrite, Mirror, MirrorConfig,
+    MirrorCounts, PathRewrite, Rewrite,
+};
 pub use measured::Measured;
 pub use meter::{RouteCounts, RouteMeter};
 pub use redirect::{InvalidRedirect, Redirect};
@@ -29,6 +33,7 @@ pub use routes::{
     Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes, PathMatch,
     PathPattern, RouteMatch, Routes, Unfulfilled, Unreachable,
 };
+pub use split::Split;
 pub use upstream::{
     Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
     InvalidStatusRange, QueueConfig, RetryBudget, ServerAddr, ServerConfig, ServerState, ServerStatus,

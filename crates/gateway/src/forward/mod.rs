@@ -15,6 +15,10 @@ mod relay;
 mod response;
 mod tunnel;
 
+// what is changed, and what is sent elsewhere too
+mod rewrite;
+mod mirror;
+
 use std::sync::Arc;
 
 use thruway_message::Method;
@@ -23,6 +27,9 @@ use thruway_server::{Answer, FieldValue, Handler, Request, Response, StatusCode}
 
 use crate::upstream::{RequestKey, Upstream};
 use crate::{Failure, RouteMeter};
+
+pub use mirror::{Mirror, MirrorConfig, MirrorCounts};
+pub use rewrite::{FieldRewrite, InvalidRewrite, PathRewrite, Rewrite};
 
 use request::{OutgoingRequest, RequestBody};
 
@@ -33,6 +40,7 @@ pub struct Forward {
     config: Arc<ForwardConfig>,
     meter: Option<Arc<RouteMeter>>,
     is_recorded: bool,
+    mirror: Option<Arc<Mirror>>,
 }
 
 /// What is changed in requests on their way.
@@ -44,6 +52,8 @@ pub struct ForwardConfig {
     pub host: HostRewrite,
     /// Whether `Via` says that there is a gateway (RFC 9110 §7.6.3). Default yes.
     pub via: bool,
+    /// What else is changed. Default nothing.
+    pub rewrite: Rewrite,
 }
 
 /// Which fields tell the upstream about the client. What the client says itself in them is not passed on; to what [trusted
@@ -67,13 +77,20 @@ pub enum HostRewrite {
     /// What the client said.
     #[default]
     Preserve,
+    /// What the config calls the server: its address, or its name and port.
+    Server,
     /// This.
     Fixed(String),
 }
 
 impl Default for ForwardConfig {
     fn default() -> Self {
-        Self { forwarded: ForwardedFields::default(), host: HostRewrite::default(), via: true }
+        Self {
+            forwarded: ForwardedFields::default(),
+            host: HostRewrite::default(),
+            via: true,
+            rewrite: Rewrite::default(),
+        }
     }
 }
 
@@ -91,7 +108,7 @@ impl Forward {
         if let HostRewrite::Fixed(host) = &config.host {
             assert!(FieldValue::new(host.as_bytes()).is_ok(), "`{}` is no host", host.escape_debug());
         }
-        Self { upstream, config: Arc::new(config), meter: None, is_recorded: false }
+        Self { upstream, config: Arc::new(config), meter: None, is_recorded: false, mirror: None }
     }
 
     /// Has `meter` count the requests: their response times end with the head of the response.
@@ -100,12 +117,24 @@ impl Forward {
         Self { meter: Some(meter), ..self }
     }
 
+    /// Has `mirror` send copies of some requests elsewhere.
+    #[must_use]
+    pub fn mirrored_by(self, mirror: Arc<Mirror>) -> Self {
+        Self { mirror: Some(mirror), ..self }
+    }
+
     /// Whether responses tell how their requests were [forwarded](thruway_server::Forwarded): for access logs that say so. Default
     /// no.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }
     }
+}
+
+/// What is answered to a request whose path would lead elsewhere than the route does.
+#[cold]
+fn answer_of_no_path() -> Response {
+    Response::text("the path has `.` or `..` in it\n").with_status(StatusCode::BAD_REQUEST)
 }
 
 /// What is answered to a request that goes no further: what the gateway itself can do (RFC 9110 §7.6.2).
@@ -127,9 +156,17 @@ impl Handler for Forward {
             return Answer::Now(answer_of_the_last(request.method()));
         }
         let key = RequestKey::new(&self.upstream, request);
-        let outgoing = OutgoingRequest::new(request, &self.config);
-        let body = (!request.has_whole_content())
-            .then(|| RequestBody { content: request.take_content(), is_untouched: true });
+        let Ok(outgoing) = OutgoingRequest::new(request, &self.config) else {
+            return Answer::Now(answer_of_no_path());
+        };
+        if let Some(mirror) = &self.mirror {
+            mirror.copy(request);
+        }
+        let body = (!request.has_whole_content()).then(|| RequestBody {
+            content: request.take_content(),
+            is_untouched: true,
+            config: self.config.clone(),
+        });
         let response = attempts::forward(self.upstream.clone(), key, outgoing, body, self.is_recorded);
         let Some(meter) = self.meter.clone() else { return Answer::later(response) };
         let began = Clock::system().now_exact();

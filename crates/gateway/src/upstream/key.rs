@@ -41,7 +41,7 @@ impl RequestKey {
 }
 
 impl HashBy {
-    fn hash(&self, request: &Request<'_>) -> Option<u64> {
+    pub(crate) fn hash(&self, request: &Request<'_>) -> Option<u64> {
         match self {
             Self::ClientAddress => Some(match request.client() {
                 ClientAddr::Tcp(address) => hash_of_address(address.ip()),

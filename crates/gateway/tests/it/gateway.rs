@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 use thruway_client::{Resolve, SystemResolver};
-use thruway_gateway::{Forward, ForwardConfig, Upstream, UpstreamConfig};
-use thruway_server::{Config, ListenAddr, RunningServer, Server};
+use thruway_gateway::{
+    Forward, ForwardConfig, Mirror, PathMatch, RouteMatch, Routes, Upstream, UpstreamConfig,
+};
+use thruway_server::{Config, IntoHandler, ListenAddr, RunningServer, Server};
 
 /// A gateway with two workers, which ends with the test.
 pub(crate) struct Gateway {
@@ -57,6 +59,22 @@ impl Gateway {
         Self::serve(Forward::new(upstream.clone()), upstream, config)
     }
 
+    /// One with a single route, for `path`, that changes requests as `forward` says.
+    pub(crate) fn routed(address: SocketAddr, path: PathMatch, forward: ForwardConfig) -> Self {
+        let upstream = Arc::new(Upstream::new(only(address)));
+        upstream.start_with(Arc::new(SystemResolver)).wait();
+        let forward = Forward::with_config(upstream.clone(), forward).into_handler();
+        let routes = Routes::new(vec![(RouteMatch::at(path), forward)]).unwrap();
+        Self::serve(routes, upstream, Config::default())
+    }
+
+    /// One that has `mirror` send copies elsewhere.
+    pub(crate) fn mirrored(address: SocketAddr, mirror: Arc<Mirror>) -> Self {
+        let upstream = Arc::new(Upstream::new(only(address)));
+        upstream.start_with(Arc::new(SystemResolver)).wait();
+        Self::serve(Forward::new(upstream.clone()).mirrored_by(mirror), upstream, Config::default())
+    }
+
     /// One that changes requests as `forward` says, and serves as `config` does.
     pub(crate) fn with(address: SocketAddr, forward: ForwardConfig, config: Config) -> Self {
         let upstream = Arc::new(Upstream::new(only(address)));
@@ -64,9 +82,9 @@ impl Gateway {
         Self::serve(Forward::with_config(upstream.clone(), forward), upstream, config)
     }
 
-    fn serve(forward: Forward, upstream: Arc<Upstream>, config: Config) -> Self {
+    fn serve<M>(handler: impl IntoHandler<M>, upstream: Arc<Upstream>, config: Config) -> Self {
         let server =
-            Server::new(forward).config(config).workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
+            Server::new(handler).config(config).workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
         let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
         Self { server: Some(server), address, upstream }
     }

@@ -48,7 +48,7 @@ pub(super) async fn probe(what: &ToProbe) -> Result<(), ProbeFailure> {
 async fn ask(what: &ToProbe) -> Result<(), ProbeFailure> {
     let stream = connect(&what.address, what.check.timeout).await.map_err(ProbeFailure::Connect)?;
     let CheckKind::Http { path, host, statuses, content } = &what.check.kind else { return Ok(()) };
-    let host = host.clone().unwrap_or_else(|| what.host());
+    let host = host.clone().unwrap_or_else(|| what.configured.host());
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: thruway-check\r\nConnection: close\r\n\r\n"
     );
@@ -59,16 +59,6 @@ async fn ask(what: &ToProbe) -> Result<(), ProbeFailure> {
     let expected = Expected { statuses, content: content.as_deref() };
     let mut read = Vec::new();
     poll_fn(|cx| expected.poll(cx, &mut exchange, &mut read)).await
-}
-
-impl ToProbe {
-    /// What `Host` says. A Unix socket has no name that anybody would know.
-    fn host(&self) -> String {
-        match &self.configured {
-            ServerAddr::Address(address) if address.tcp().is_none() => "localhost".to_owned(),
-            configured => configured.to_string(),
-        }
-    }
 }
 
 /// What makes an answer good.

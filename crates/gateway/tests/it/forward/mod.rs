@@ -13,6 +13,8 @@ mod reuse;
 mod contents;
 mod fields;
 mod proxies;
+mod rewriting;
+mod mirrors;
 mod tunnels;
 
 // slow sides
