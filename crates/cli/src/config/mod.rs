@@ -2,6 +2,7 @@
 
 mod raw;
 mod spanned;
+pub(crate) mod forward;
 mod environment;
 mod schema;
 mod resolve;
@@ -14,7 +15,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use thruway_gateway::{PathMatch, Redirect, RouteMatch, UpstreamConfig};
+use thruway_gateway::{ForwardConfig, PathMatch, Redirect, RouteMatch, UpstreamConfig};
 use thruway_server::{
     AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, ProxyFields,
     StatusCode,
@@ -22,6 +23,7 @@ use thruway_server::{
 
 pub(crate) use failure::Failure;
 use failure::Source;
+use forward::ForwardAction;
 pub(crate) use schema::schema;
 
 /// A config without open questions.
@@ -29,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) listeners: Vec<ListenAddr>,
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Upstreams,
+    /// What requests to each upstream say of their way, by its name.
+    pub(crate) forwards: BTreeMap<String, ForwardConfig>,
     pub(crate) admin: Option<AdminConfig>,
     pub(crate) access_log: Option<AccessLogConfig>,
     /// `None` for one for each core.
@@ -51,8 +55,7 @@ pub(crate) enum Action {
     Answer(FixedAnswer),
     Demo,
     Files(FilesConfig),
-    /// To the upstream of this name.
-    Forward(String),
+    Forward(Box<ForwardAction>),
     /// The MCP endpoint of the demo.
     Mcp,
     Redirect(Redirect),
@@ -118,6 +121,7 @@ impl Config {
                 span: 0..0,
             }],
             upstreams: Upstreams::new(),
+            forwards: BTreeMap::new(),
             admin: None,
             access_log: None,
             workers: None,
@@ -260,7 +264,7 @@ impl fmt::Display for Action {
             Self::Answer(answer) => write!(f, "answers {}", answer.status),
             Self::Demo => f.write_str("the demo"),
             Self::Files(files) => write!(f, "files of {}", files.root.display()),
-            Self::Forward(upstream) => write!(f, "forwarded to {upstream}"),
+            Self::Forward(action) => action.fmt(f),
             Self::Mcp => f.write_str("the MCP endpoint of the demo"),
             Self::Redirect(redirect) => write!(f, "redirects to {redirect}"),
         }

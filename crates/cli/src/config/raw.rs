@@ -3,7 +3,9 @@
 //! `examples/serve.toml` shows every key with its default.
 
 mod proxies;
+mod rewrite;
 mod routes;
+mod shares;
 mod upstreams;
 
 use std::borrow::Cow;
@@ -21,10 +23,12 @@ use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
 pub(super) use proxies::RawProxyFields;
+pub(super) use rewrite::{RawFieldRewrite, RawForwarded, RawHost, RawHostName, RawRewrite};
 pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
+pub(super) use shares::{RawMirror, RawSplit};
 pub(super) use upstreams::{
-    RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawQueue, RawRetryBudget, RawServer,
-    RawSticky, RawUpstream, TextOrTable,
+    FromText, RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawQueue, RawRetryBudget,
+    RawServer, RawSticky, RawUpstream, TextOrTable,
 };
 
 /// A whole file.

@@ -1,7 +1,9 @@
 //! From what the file says to what is to be done.
 
 mod proxies;
+mod rewrite;
 mod routes;
+mod shares;
 mod answer;
 mod upstreams;
 
@@ -30,6 +32,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
     let listeners = resolver.listeners(&raw.listeners);
     let admin = raw.admin.and_then(|admin| resolver.admin(&admin, &listeners));
+    let forwards = resolver.forwards(&raw.upstreams);
     let upstreams = resolver.upstreams(raw.upstreams);
     let routes = resolver.routes(raw.routes, &upstreams);
     let access_log = raw.access_log.map(|log| resolver.access_log(log));
@@ -41,6 +44,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
             listeners,
             routes,
             upstreams,
+            forwards,
             admin,
             access_log,
             workers,

@@ -126,8 +126,8 @@ impl Place {
     fn rewriting() -> Self {
         let recorder = Recorder::start();
         let paths = PathMatch::Prefix("/".to_owned());
-        let mut rewrite = Rewrite::default();
-        rewrite.path = Some(PathRewrite::new("/start{path}", &paths).unwrap());
+        let path = Some(PathRewrite::new("/start{path}", &paths).unwrap());
+        let mut rewrite = Rewrite { path, ..Rewrite::default() };
         rewrite.request.set("X", "{path}{query} {host} {client}", &paths).unwrap();
         rewrite.request.remove("X-Debug").unwrap();
         rewrite.response.set("X", "{path}{query} {host} {client}", &paths).unwrap();
