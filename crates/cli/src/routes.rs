@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use thruway_gateway::{
-    FirstLookup, Forward, HostMatch, Measured, RouteMatch, RouteMeter, Routes, Unreachable, Upstream,
-    UpstreamConfig,
+    FirstLookup, Forward, ForwardConfig, HostMatch, Measured, Mirror, RouteMatch, RouteMeter, Routes, Split,
+    Unreachable, Upstream, UpstreamConfig,
 };
 use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 
+use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, Route};
 use crate::{demo, mcp};
 
@@ -23,6 +24,8 @@ pub(crate) struct Parts {
     mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
     /// What counts the requests of routes, by which these are; empty if nobody could ask for that.
     meters: BTreeMap<String, Arc<RouteMeter>>,
+    /// What sends copies of requests elsewhere, by the routes they are of.
+    mirrors: BTreeMap<String, Arc<Mirror>>,
     /// Upstreams that were not there before, and are still to be started.
     fresh: Vec<Arc<Upstream>>,
 }
@@ -34,7 +37,7 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
     for route in &config.routes {
         let meter = config.admin.is_some().then(|| parts.meter(config, route, before));
         let is_recorded = config.access_log.as_ref().is_some_and(AccessLogConfig::tells_of_forwarding);
-        match parts.handler(route, meter, is_recorded, before) {
+        match parts.handler(config, route, meter, is_recorded, before) {
             Ok(handler) => routes.push((route.matching.clone(), handler)),
             Err(message) => failures.push(config.failure_at(&route.span, message)),
         }
@@ -90,6 +93,11 @@ impl Parts {
         self.meters.get(&route.matching.to_string())
     }
 
+    /// What sends copies of the requests of `route` elsewhere, if anything does.
+    pub(crate) fn mirror_of(&self, route: &Route) -> Option<&Arc<Mirror>> {
+        self.mirrors.get(&route.matching.to_string())
+    }
+
     fn meter(&mut self, config: &Config, route: &Route, before: &Self) -> Arc<RouteMeter> {
         let workers = config.workers.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
         let kept = before.meter_of(route).cloned();
@@ -101,17 +109,25 @@ impl Parts {
     /// What `route` does, counted by `meter` and told to an access log if it `is_recorded`; the error is a message.
     fn handler(
         &mut self,
+        config: &Config,
         route: &Route,
         meter: Option<Arc<RouteMeter>>,
         is_recorded: bool,
         before: &Self,
     ) -> Result<Arc<dyn Handler>, String> {
-        if let Action::Forward(name) = &route.action {
-            // That there is one of this name was checked with the config.
-            let forward = Forward::new(self.upstreams[name].1.clone()).recorded(is_recorded);
-            return Ok(match meter {
-                Some(meter) => forward.measured_by(meter).into_handler(),
-                None => forward.into_handler(),
+        if let Action::Forward(action) = &route.action {
+            let mirror = action.mirror.as_ref().map(|mirror| self.mirror(config, route, action, mirror));
+            let forward = |name: &String| {
+                let forward = self.forward(config, name, action).recorded(is_recorded);
+                let forward = meter.iter().cloned().fold(forward, Forward::measured_by);
+                mirror.iter().cloned().fold(forward, Forward::mirrored_by).into_handler()
+            };
+            return Ok(match &action.to {
+                ForwardTo::Upstream(name) => forward(name),
+                ForwardTo::Split { sides, by } => {
+                    let sides = sides.iter().map(|(name, weight)| (forward(name), *weight));
+                    Split::new(sides, by.as_ref().map(|by| by.key.clone())).into_handler()
+                }
             });
         }
         let handler = self.own_handler(route, before)?;
@@ -119,6 +135,26 @@ impl Parts {
             Some(meter) => Measured::new(handler, meter).into_handler(),
             None => handler,
         })
+    }
+
+    /// What sends requests to the upstream of this name. That there is one was checked with the config.
+    fn forward(&self, config: &Config, name: &str, action: &ForwardAction) -> Forward {
+        Forward::with_config(self.upstreams[name].1.clone(), forward_config(config, name, action))
+    }
+
+    /// What sends copies of requests elsewhere, as they would be sent there.
+    fn mirror(
+        &mut self,
+        config: &Config,
+        route: &Route,
+        action: &ForwardAction,
+        mirror: &MirrorAction,
+    ) -> Arc<Mirror> {
+        let forward = forward_config(config, &mirror.upstream, action);
+        let upstream = self.upstreams[&mirror.upstream].1.clone();
+        let mirror = Arc::new(Mirror::new(upstream, forward, mirror.config));
+        self.mirrors.insert(route.matching.to_string(), mirror.clone());
+        mirror
     }
 
     /// What answers `route` if that is not forwarded.
@@ -145,6 +181,12 @@ impl Parts {
             || before.mcp.get(hosts).cloned().unwrap_or_else(|| mcp::endpoint(hosts).into_handler());
         self.mcp.entry(hosts.to_owned()).or_insert_with(endpoint).clone()
     }
+}
+
+/// What is changed in requests of a route to the upstream of this name.
+fn forward_config(config: &Config, name: &str, action: &ForwardAction) -> ForwardConfig {
+    let of_upstream = config.forwards.get(name).cloned().unwrap_or_default();
+    ForwardConfig { rewrite: action.rewrite.clone(), ..of_upstream }
 }
 
 /// Whether the same is said of an upstream. What is printed for debugging is all that is said.

@@ -8,6 +8,7 @@
 // which handler a request is for
 mod routes;
 mod redirect;
+mod split;
 
 // which requests may go on
 mod policy;
@@ -24,7 +25,10 @@ mod meter;
 mod measured;
 
 pub use failure::Failure;
-pub use forward::{Forward, ForwardConfig, ForwardedFields, HostRewrite};
+pub use forward::{
+    FieldRewrite, Forward, ForwardConfig, ForwardedFields, HostRewrite, InvalidRewrite, Mirror, MirrorConfig,
+    MirrorCounts, PathRewrite, Rewrite,
+};
 pub use measured::Measured;
 pub use meter::{RouteCounts, RouteMeter};
 pub use policy::{
@@ -38,6 +42,7 @@ pub use routes::{
     Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes, PathMatch,
     PathPattern, RouteMatch, Routes, Unfulfilled, Unreachable,
 };
+pub use split::Split;
 pub use thruway_net::ProxyVersion;
 pub use upstream::{
     Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,

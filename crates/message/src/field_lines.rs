@@ -42,7 +42,7 @@ impl<'a> FieldLines<'a> {
     }
 
     /// The lines in wire order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = FieldLine<'a>> + use<'a> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = FieldLine<'a>> + DoubleEndedIterator + use<'a> {
         let octets = self.octets;
         self.spans.iter().map(move |span| FieldLine {
             name: FieldName::from_parsed(&octets[span.name_start as usize..span.name_end as usize]),

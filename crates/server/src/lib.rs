@@ -27,6 +27,7 @@ mod tower;
 
 // how it is driven
 mod config;
+mod trusted;
 mod connection;
 mod record;
 mod access_log;
@@ -50,6 +51,7 @@ pub use response::{
 pub use router::{RouteError, Router};
 pub use server::{RunningServer, Server, ServerError};
 pub use tower::Tower;
+pub use trusted::{InvalidNetwork, Network, ProxyFields, TrustedProxies};
 
 pub use cookie::Cookie;
 pub use ipnet::IpNet;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use thruway_message::{RequestHead, StatusCode};
+use thruway_net::ClientAddr;
 
 use crate::ConnectionInfo;
 
@@ -12,6 +13,8 @@ use crate::ConnectionInfo;
 pub struct Record<'a> {
     /// The connection it came on.
     pub connection: &'a ConnectionInfo,
+    /// Who asked: the other end of the connection, or who a [trusted proxy](crate::TrustedProxies) says.
+    pub client: ClientAddr,
     /// Its head; `None` if what came could not be read as a request.
     pub head: Option<RequestHead<'a>>,
     /// The time of day when it had been answered.

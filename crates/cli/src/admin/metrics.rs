@@ -1,6 +1,6 @@
 //! `/metrics`: what has been counted.
 
-use thruway_gateway::{RouteMeter, ServerState, ServerStatus};
+use thruway_gateway::{MirrorCounts, RouteMeter, ServerState, ServerStatus};
 use thruway_net::Clock;
 use thruway_server::{Request, Response};
 
@@ -13,6 +13,7 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     let mut exposition = Exposition::default();
     write_process(&mut exposition, admin);
     write_routes(&mut exposition, &running);
+    write_mirrors(&mut exposition, &running);
     write_upstreams(&mut exposition, &running);
     write_servers(&mut exposition, &running);
     Response::text(exposition.into_text()).with_field("Content-Type", Exposition::CONTENT_TYPE)
@@ -63,6 +64,21 @@ fn write_routes(exposition: &mut Exposition, running: &Running) {
         }
         times.part("_sum", &[("route", route)], counts.time.as_secs_f64());
         times.part("_count", &[("route", route)], sum);
+    }
+}
+
+fn write_mirrors(exposition: &mut Exposition, running: &Running) {
+    let mut requests = exposition.family(
+        "thruway_mirror_requests_total",
+        Kind::Counter,
+        "Requests that were to be mirrored: those that were, and those that found too many copies under way or still had content to come.",
+    );
+    for route in &running.routes {
+        let Some(mirror) = &route.mirror else { continue };
+        let MirrorCounts { mirrored, busy, arriving } = mirror.counts();
+        for (outcome, count) in [("mirrored", mirrored), ("busy", busy), ("arriving", arriving)] {
+            requests.sample(&[("route", &route.requests), ("outcome", outcome)], count);
+        }
     }
 }
 

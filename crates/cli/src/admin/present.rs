@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thruway_gateway::{RouteMeter, Upstream};
+use thruway_gateway::{Mirror, RouteMeter, Upstream};
 
 use crate::config::{Config, Route};
 use crate::routes::Parts;
@@ -23,6 +23,7 @@ pub(super) struct RunningRoute {
     /// What happens to them.
     pub(super) action: String,
     pub(super) meter: Option<Arc<RouteMeter>>,
+    pub(super) mirror: Option<Arc<Mirror>>,
 }
 
 impl Present {
@@ -49,6 +50,7 @@ impl Running {
             requests: route.matching.to_string(),
             action: route.action.to_string(),
             meter: parts.meter_of(route).cloned(),
+            mirror: parts.mirror_of(route).cloned(),
         };
         Arc::new(Self {
             routes: config.routes.iter().map(route).collect(),

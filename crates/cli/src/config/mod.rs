@@ -2,6 +2,7 @@
 
 mod raw;
 mod spanned;
+pub(crate) mod forward;
 mod environment;
 mod schema;
 mod resolve;
@@ -14,14 +15,15 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use thruway_gateway::{PathMatch, Redirect, RouteMatch, UpstreamConfig};
+use thruway_gateway::{ForwardConfig, PathMatch, Redirect, RouteMatch, UpstreamConfig};
 use thruway_server::{
     AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, Listener,
-    ProxyProtocol, StatusCode,
+    ProxyFields, ProxyProtocol, StatusCode,
 };
 
 pub(crate) use failure::Failure;
 use failure::Source;
+use forward::ForwardAction;
 pub(crate) use schema::schema;
 
 /// A config without open questions.
@@ -29,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) listeners: Vec<ListenerConfig>,
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Upstreams,
+    /// What requests to each upstream say of their way, by its name.
+    pub(crate) forwards: BTreeMap<String, ForwardConfig>,
     pub(crate) admin: Option<AdminConfig>,
     pub(crate) access_log: Option<AccessLogConfig>,
     /// `None` for one for each core.
@@ -61,8 +65,7 @@ pub(crate) enum Action {
     Answer(FixedAnswer),
     Demo,
     Files(FilesConfig),
-    /// To the upstream of this name.
-    Forward(String),
+    Forward(Box<ForwardAction>),
     /// The MCP endpoint of the demo.
     Mcp,
     Redirect(Redirect),
@@ -128,6 +131,7 @@ impl Config {
                 span: 0..0,
             }],
             upstreams: Upstreams::new(),
+            forwards: BTreeMap::new(),
             admin: None,
             access_log: None,
             workers: None,
@@ -148,7 +152,11 @@ impl Config {
     pub(crate) fn fixed_changes(&self, other: &Self) -> impl Iterator<Item = &'static str> {
         let (log, other_log) =
             [self, other].map(|config| config.access_log.as_ref().map(AccessLogConfig::what)).into();
-        let limits = thruway_server::Config { timeouts: other.server.timeouts, ..self.server.clone() };
+        let limits = thruway_server::Config {
+            timeouts: other.server.timeouts,
+            trusted_proxies: other.server.trusted_proxies.clone(),
+            ..self.server.clone()
+        };
         [
             ("listeners", self.listeners != other.listeners),
             ("workers", self.workers != other.workers),
@@ -157,6 +165,7 @@ impl Config {
             ("admin", self.admin != other.admin),
             ("access_log", log != other_log),
             ("limits", limits != other.server),
+            ("trusted_proxies", self.server.trusted_proxies != other.server.trusted_proxies),
             ("timeouts", self.server.timeouts != other.server.timeouts),
         ]
         .into_iter()
@@ -249,6 +258,15 @@ impl fmt::Display for Config {
         for listener in &self.listeners {
             writeln!(f, "listens on {listener}")?;
         }
+        let proxies = &self.server.trusted_proxies;
+        if !proxies.is_empty() {
+            let networks: Vec<_> = proxies.networks().iter().map(ToString::to_string).collect();
+            let fields = match proxies.fields() {
+                ProxyFields::XForwarded => "X-Forwarded-*",
+                ProxyFields::Forwarded => "Forwarded",
+            };
+            writeln!(f, "believes {fields} of proxies at {}", networks.join(", "))?;
+        }
         for route in &self.routes {
             writeln!(f, "{route}")?;
         }
@@ -292,7 +310,7 @@ impl fmt::Display for Action {
             Self::Answer(answer) => write!(f, "answers {}", answer.status),
             Self::Demo => f.write_str("the demo"),
             Self::Files(files) => write!(f, "files of {}", files.root.display()),
-            Self::Forward(upstream) => write!(f, "forwarded to {upstream}"),
+            Self::Forward(action) => action.fmt(f),
             Self::Mcp => f.write_str("the MCP endpoint of the demo"),
             Self::Redirect(redirect) => write!(f, "redirects to {redirect}"),
         }

@@ -3,7 +3,10 @@
 //! `examples/serve.toml` shows every key with its default.
 
 mod listeners;
+mod proxies;
+mod rewrite;
 mod routes;
+mod shares;
 mod upstreams;
 
 use std::borrow::Cow;
@@ -21,10 +24,13 @@ use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
 pub(super) use listeners::{RawListener, RawProxies, RawProxyProtocol};
+pub(super) use proxies::RawProxyFields;
+pub(super) use rewrite::{RawFieldRewrite, RawForwarded, RawHost, RawHostName, RawRewrite};
 pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
+pub(super) use shares::{RawMirror, RawSplit};
 pub(super) use upstreams::{
-    RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue, RawRetryBudget,
-    RawServer, RawSticky, RawUpstream, TextOrTable,
+    FromText, RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue,
+    RawRetryBudget, RawServer, RawSticky, RawUpstream, TextOrTable,
 };
 
 /// A whole file.
@@ -41,6 +47,12 @@ pub(super) struct Raw {
     /// Where to listen; at least one.
     #[serde(default)]
     pub(super) listeners: Vec<RawListener>,
+    /// Networks of proxies in front that are believed about who asks: `10.0.0.0/8`, an address, or `unix`. Default none.
+    #[serde(default)]
+    pub(super) trusted_proxies: Vec<Spanned<String>>,
+    /// The fields in which they say it: `x-forwarded`, which is the default, or `forwarded`.
+    #[serde(default)]
+    pub(super) trusted_proxies_write: RawProxyFields,
     /// What is served; at least one.
     #[serde(default)]
     pub(super) routes: Vec<Spanned<RawRoute>>,

@@ -1,7 +1,10 @@
 //! From what the file says to what is to be done.
 
 mod listeners;
+mod proxies;
+mod rewrite;
 mod routes;
+mod shares;
 mod answer;
 mod upstreams;
 
@@ -11,7 +14,9 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use thruway_server::{AccessLogFormat, AccessLogTarget, InvalidListenAddr, Limits, ListenAddr, Timeouts};
+use thruway_server::{
+    AccessLogFormat, AccessLogTarget, InvalidListenAddr, Limits, ListenAddr, Timeouts, TrustedProxies,
+};
 
 use super::failure::Source;
 use super::raw::{Period, Raw, RawAccessLog, RawAdmin, RawFormat, RawLimits, RawTimeouts};
@@ -28,16 +33,19 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
     let listeners = resolver.listeners(raw.listeners);
     let admin = raw.admin.and_then(|admin| resolver.admin(&admin, &listeners));
+    let forwards = resolver.forwards(&raw.upstreams);
     let upstreams = resolver.upstreams(raw.upstreams);
     let routes = resolver.routes(raw.routes, &upstreams);
     let access_log = raw.access_log.map(|log| resolver.access_log(log));
-    let server = resolver.server(raw.limits, raw.timeouts);
+    let trusted_proxies = resolver.trusted_proxies(raw.trusted_proxies, raw.trusted_proxies_write);
+    let server = resolver.server(raw.limits, raw.timeouts, trusted_proxies);
     match Failure::all(resolver.failures) {
         Some(failure) => Err(failure),
         None => Ok(Config {
             listeners,
             routes,
             upstreams,
+            forwards,
             admin,
             access_log,
             workers,
@@ -89,7 +97,12 @@ impl Resolver<'_> {
         AccessLogConfig { format, target, span }
     }
 
-    fn server(&mut self, raw: RawLimits, timeouts: RawTimeouts) -> thruway_server::Config {
+    fn server(
+        &mut self,
+        raw: RawLimits,
+        timeouts: RawTimeouts,
+        trusted_proxies: TrustedProxies,
+    ) -> thruway_server::Config {
         let thruway_server::Config {
             limits,
             pipelined_requests,
@@ -97,6 +110,7 @@ impl Resolver<'_> {
             content_window_bytes,
             discard_bytes,
             timeouts: default_timeouts,
+            ..
         } = thruway_server::Config::default();
         let most = HEAD_BYTES_MAX;
         thruway_server::Config {
@@ -132,6 +146,7 @@ impl Resolver<'_> {
             output_bytes: self.or(raw.output_bytes, output_bytes, BUFFER_BYTES),
             content_window_bytes: self.or(raw.content_window_bytes, content_window_bytes, BUFFER_BYTES),
             discard_bytes: raw.discard_bytes.unwrap_or(discard_bytes),
+            trusted_proxies,
             timeouts: self.timeouts(timeouts, default_timeouts),
         }
     }

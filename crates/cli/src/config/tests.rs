@@ -1,6 +1,8 @@
 //! The examples are true: one names every key, the defaults it shows are those of the server, and the schema fits both.
 
 mod listeners;
+mod proxies;
+mod rewriting;
 mod upstreams;
 
 use super::failure::Source;
@@ -9,6 +11,8 @@ use super::*;
 use thruway_gateway::ServerConfig;
 
 const EXAMPLE: &str = include_str!("../../examples/serve.toml");
+const CANARY: &str = include_str!("../../examples/canary.toml");
+const REWRITING: &str = include_str!("../../examples/rewriting.toml");
 const GATEWAY: &str = include_str!("../../examples/gateway.toml");
 
 fn resolved(text: &str) -> Result<Config, Failure> {
@@ -38,7 +42,7 @@ fn what_the_example_comments_out_can_be_said() {
         .lines()
         .map(|line| line.strip_prefix("# ").filter(|line| line.contains(" = ")).unwrap_or(line))
         // Said in another way there.
-        .filter(|line| *line != "balance = \"round_robin\"")
+        .filter(|line| !["balance = \"round_robin\"", "host = \"preserve\""].contains(line))
         .collect();
     let config = resolved(&text.join("\n")).unwrap();
     assert_eq!((config.workers, config.connections_max), (Some(4), Some(100_000)));
@@ -54,6 +58,11 @@ fn the_example_names_every_key() {
         "[[routes]]\nanswer.",
         "[[routes]]\nfiles.",
         "[[routes]]\nredirect.",
+        "[[routes]]\nrewrite.",
+        "[[routes]]\nrewrite.request.",
+        "[[routes]]\nsplit.",
+        "[[routes]]\nmirror.",
+        "[upstreams.a]\nhost.",
         "[upstreams.a]\n",
         "[upstreams.a]\nbalance.",
         "[upstreams.a]\nsticky.",
@@ -91,7 +100,7 @@ fn violations(text: &str) -> Vec<String> {
 
 #[test]
 fn the_schema_fits_the_examples() {
-    for example in [EXAMPLE, GATEWAY] {
+    for example in [EXAMPLE, GATEWAY, REWRITING, CANARY] {
         assert_eq!(violations(example), [""; 0]);
         assert!(resolved(example).is_ok());
     }

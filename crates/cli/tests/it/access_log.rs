@@ -185,3 +185,18 @@ fn json_says_how_requests_were_forwarded() {
     assert!(bad["head_us"].is_null() && bad["status"] == 502, "{bad}");
     assert!(own.get("upstream").is_none(), "{own}");
 }
+
+#[test]
+fn the_client_is_the_one_that_a_trusted_proxy_says() {
+    let log = |keys: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let rest = config("path = \"access.log\", format = \"common\"");
+        let mut thruway = Thruway::serve(directory.path(), &format!("{keys}\n{rest}"));
+        let mut client = Client::connect(&thruway.address());
+        client.request("GET /ok", "X-Forwarded-For: 6.6.6.6, 198.51.100.7\r\n");
+        assert_eq!(thruway.terminate().code, Some(0));
+        fs::read_to_string(directory.path().join("access.log")).unwrap()
+    };
+    assert!(log("trusted_proxies = [\"127.0.0.0/8\"]").starts_with("198.51.100.7 - - ["));
+    assert!(log("trusted_proxies = [\"10.0.0.0/8\"]").starts_with("127.0.0.1 - - ["));
+}

@@ -47,8 +47,12 @@ listens on unix:thruway.sock
 /demo and below: the demo
 /mcp: the MCP endpoint of the demo
 /api and below: forwarded to backend
+/app and below: forwarded to backend, path /v2{rest}, request removes X-Debug, sets X-Client, adds X-Tag, response removes X-Powered-By, sets Cache-Control, adds Vary, 100% mirrored to shadow
+/shop and below: forwarded: 95 of 100 to backend, 5 of 100 to canary, by cookie:user
 www.example.com/users/{id} (GET, DELETE, with header Authorization, with header X-Canary=yes, with query preview, with query version=2): forwarded to backend
 upstream backend: 127.0.0.1:9001, 127.0.0.1:9002
+upstream canary: 127.0.0.1:9003
+upstream shadow: 127.0.0.1:9004
 admin listener on 127.0.0.1:9900
 access log: combined, to the standard output
 "
@@ -193,7 +197,7 @@ error: `127.0.0.1:80` is listened on already
 
 hint: leave it out
 
-error: a route has exactly one of `answer`, `demo`, `files`, `mcp`, `redirect` and `upstream`
+error: a route has exactly one of `answer`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`
   --> a.toml:13:1
    |
 13 | [[routes]]

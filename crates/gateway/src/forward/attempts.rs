@@ -28,13 +28,22 @@ pub(super) async fn forward(
         Ok(response) => response,
         Err(failure) => {
             course.failed(failure);
-            failure.to_response()
+            let mut response = failure.to_response();
+            rewrite(&request, &mut response);
+            response
         }
     };
     if let Some(forwarded) = course.finish() {
         response.set_forwarded(forwarded);
     }
     response
+}
+
+/// Changes a response as the config says.
+fn rewrite(request: &OutgoingRequest, response: &mut Response) {
+    if let Some(rewrite) = &request.response_rewrite {
+        rewrite.apply(response);
+    }
 }
 
 /// Sends a request, and again where that is safe: to another server, or to the same on a fresh connection if that had
@@ -121,11 +130,15 @@ impl Attempt<'_> {
         };
         course.connected(is_reused);
         lease.server.count_connection(is_reused);
-        let exchange = connection.start(request.to_send(), clock.now(), |output| request.write(output));
+        let exchange = connection.start(request.to_send(), clock.now(), |output| {
+            request.write(output, || lease.upstream.host_of(&lease.server));
+        });
         let mut relay = Relay::new(exchange, lease, clock.clone());
         let begun = poll_fn(|cx| relay.poll_response(cx, body)).await;
         let mut begun = begun.map_err(|failure| failed(&relay.lease, failure))?;
         course.responded();
+        // Before the gateway adds fields of its own.
+        rewrite(request, &mut begun.response);
         relay.lease.responded(&mut begun.response, key, clock);
         Ok(begun.into_response(relay, body.take()))
     }

@@ -7,12 +7,17 @@
 //! ```
 
 mod fields;
+mod forwarded;
 mod request;
 mod course;
 mod attempts;
 mod relay;
 mod response;
 mod tunnel;
+
+// what is changed, and what is sent elsewhere too
+mod rewrite;
+mod mirror;
 
 use std::sync::Arc;
 
@@ -24,6 +29,9 @@ use crate::upstream::{RequestKey, Upstream};
 use crate::{Failure, RouteMeter};
 
 pub(crate) use fields::reads_as;
+pub use mirror::{Mirror, MirrorConfig, MirrorCounts};
+pub use rewrite::{FieldRewrite, InvalidRewrite, PathRewrite, Rewrite};
+
 use request::{OutgoingRequest, RequestBody};
 
 /// Forwards every request to an upstream.
@@ -33,6 +41,7 @@ pub struct Forward {
     config: Arc<ForwardConfig>,
     meter: Option<Arc<RouteMeter>>,
     is_recorded: bool,
+    mirror: Option<Arc<Mirror>>,
 }
 
 /// What is changed in requests on their way.
@@ -44,9 +53,12 @@ pub struct ForwardConfig {
     pub host: HostRewrite,
     /// Whether `Via` says that there is a gateway (RFC 9110 §7.6.3). Default yes.
     pub via: bool,
+    /// What else is changed. Default nothing.
+    pub rewrite: Rewrite,
 }
 
-/// Which fields tell the upstream about the client. What the client says itself in them is not passed on.
+/// Which fields tell the upstream about the client. What the client says itself in them is not passed on; to what [trusted
+/// proxies](thruway_server::TrustedProxies) say in them is added.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ForwardedFields {
     /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
@@ -54,6 +66,8 @@ pub enum ForwardedFields {
     XForwarded,
     /// `Forwarded` (RFC 7239).
     Forwarded,
+    /// All of these.
+    Both,
     /// None.
     None,
 }
@@ -64,13 +78,20 @@ pub enum HostRewrite {
     /// What the client said.
     #[default]
     Preserve,
+    /// What the config calls the server: its address, or its name and port.
+    Server,
     /// This.
     Fixed(String),
 }
 
 impl Default for ForwardConfig {
     fn default() -> Self {
-        Self { forwarded: ForwardedFields::default(), host: HostRewrite::default(), via: true }
+        Self {
+            forwarded: ForwardedFields::default(),
+            host: HostRewrite::default(),
+            via: true,
+            rewrite: Rewrite::default(),
+        }
     }
 }
 
@@ -88,7 +109,7 @@ impl Forward {
         if let HostRewrite::Fixed(host) = &config.host {
             assert!(FieldValue::new(host.as_bytes()).is_ok(), "`{}` is no host", host.escape_debug());
         }
-        Self { upstream, config: Arc::new(config), meter: None, is_recorded: false }
+        Self { upstream, config: Arc::new(config), meter: None, is_recorded: false, mirror: None }
     }
 
     /// Has `meter` count the requests: their response times end with the head of the response.
@@ -97,12 +118,24 @@ impl Forward {
         Self { meter: Some(meter), ..self }
     }
 
+    /// Has `mirror` send copies of some requests elsewhere.
+    #[must_use]
+    pub fn mirrored_by(self, mirror: Arc<Mirror>) -> Self {
+        Self { mirror: Some(mirror), ..self }
+    }
+
     /// Whether responses tell how their requests were [forwarded](thruway_server::Forwarded): for access logs that say so. Default
     /// no.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }
     }
+}
+
+/// What is answered to a request whose path would lead elsewhere than the route does.
+#[cold]
+fn answer_of_no_path() -> Response {
+    Response::text("the path has `.` or `..` in it\n").with_status(StatusCode::BAD_REQUEST)
 }
 
 /// What is answered to a request that goes no further: what the gateway itself can do (RFC 9110 §7.6.2).
@@ -124,9 +157,17 @@ impl Handler for Forward {
             return Answer::Now(answer_of_the_last(request.method()));
         }
         let key = RequestKey::new(&self.upstream, request);
-        let outgoing = OutgoingRequest::new(request, &self.config);
-        let body = (!request.has_whole_content())
-            .then(|| RequestBody { content: request.take_content(), is_untouched: true });
+        let Ok(outgoing) = OutgoingRequest::new(request, &self.config) else {
+            return Answer::Now(answer_of_no_path());
+        };
+        if let Some(mirror) = &self.mirror {
+            mirror.copy(request);
+        }
+        let body = (!request.has_whole_content()).then(|| RequestBody {
+            content: request.take_content(),
+            is_untouched: true,
+            config: self.config.clone(),
+        });
         let response = attempts::forward(self.upstream.clone(), key, outgoing, body, self.is_recorded);
         let Some(meter) = self.meter.clone() else { return Answer::later(response) };
         let began = Clock::system().now_exact();

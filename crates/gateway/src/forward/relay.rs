@@ -138,10 +138,7 @@ impl Relay {
                         self.unsent = piece?;
                     }
                     Poll::Ready(None) => {
-                        let trailers = body.content.take_trailers();
-                        exchange.finish_content(&fields::trailers(
-                            trailers.iter().flat_map(FieldLinesBuf::iter),
-                        ))?;
+                        exchange.finish_content(&body.take_trailers())?;
                         break;
                     }
                 }

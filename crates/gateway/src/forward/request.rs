@@ -2,21 +2,33 @@
 
 use std::borrow::Cow;
 use std::io::Write as _;
+use std::sync::Arc;
 
 use thruway_client::RequestToSend;
 use thruway_http1::{BodyLength, RequestToWrite, write_request_head};
-use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget, Version};
-use thruway_net::{ClientAddr, PooledBuffer};
+use thruway_message::{AbsoluteForm, FieldLine, FieldLinesBuf, Method, RequestTarget, Version};
+use thruway_net::PooledBuffer;
 use thruway_server::{Request, RequestContent};
 
 use super::fields::{ConnectionOptions, reads_as};
-use super::{ForwardConfig, ForwardedFields, HostRewrite};
+use super::rewrite::ResponseRewrite;
+use super::{ForwardConfig, ForwardedFields, HostRewrite, fields, forwarded};
 
 /// Content that was not all there when its request came.
 pub(super) struct RequestBody {
     pub(super) content: RequestContent,
     /// Whether nothing of it was taken: then the request may be sent again.
     pub(super) is_untouched: bool,
+    pub(super) config: Arc<ForwardConfig>,
+}
+
+impl RequestBody {
+    /// The trailer section as it is passed on: a field that is set in the header section is not to come in here.
+    pub(super) fn take_trailers(&mut self) -> FieldLinesBuf {
+        let trailers = self.content.take_trailers();
+        let is_kept = |line: &FieldLine<'_>| !self.config.rewrite.request.drops(line.name);
+        fields::trailers(trailers.iter().flat_map(FieldLinesBuf::iter).filter(is_kept))
+    }
 }
 
 /// A request to be sent, as often as needed.
@@ -25,11 +37,22 @@ pub(super) struct OutgoingRequest {
     octets: PooledBuffer,
     to_send: RequestToSend,
     pub(super) is_idempotent: bool,
+    /// Where in the octets the line `Host` belongs, if that depends on the server.
+    host_at: Option<usize>,
+    /// What is changed in the response, if anything is.
+    pub(super) response_rewrite: Option<Box<ResponseRewrite>>,
 }
+
+/// The request cannot be sent as it would have to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Unsendable;
 
 impl OutgoingRequest {
     /// The request for the upstream. Its content is left alone unless it is all there.
-    pub(super) fn new(request: &Request<'_>, config: &ForwardConfig) -> Self {
+    ///
+    /// # Errors
+    /// Its path cannot be rewritten.
+    pub(super) fn new(request: &Request<'_>, config: &Arc<ForwardConfig>) -> Result<Self, Unsendable> {
         let content = request.content();
         let body_length = match (request.has_whole_content(), request.content_length()) {
             (true, _) => BodyLength::Octets(content.len() as u64),
@@ -40,12 +63,19 @@ impl OutgoingRequest {
         let mut lines = PooledBuffer::take();
         write_field_lines(&mut lines, request, config);
         let mut octets = PooledBuffer::take();
-        write_head(&mut octets, request, &lines, body_length);
+        write_head(&mut octets, request, config, &lines, body_length)?;
+        let host_at = (config.host == HostRewrite::Server).then(|| end_of_request_line(&octets));
         octets.extend_from_slice(content);
         // What stands behind the head already is nothing that is still to be sent.
         let left = if request.has_whole_content() { BodyLength::NONE } else { body_length };
         let to_send = RequestToSend { asks_for_upgrade, ..RequestToSend::new(request.method(), left) };
-        Self { octets, to_send, is_idempotent: request.method().is_idempotent() }
+        Ok(Self {
+            octets,
+            to_send,
+            is_idempotent: request.method().is_idempotent(),
+            host_at,
+            response_rewrite: ResponseRewrite::of(config, request),
+        })
     }
 
     /// What decides how it is framed, and how its response is read.
@@ -53,18 +83,35 @@ impl OutgoingRequest {
         self.to_send
     }
 
-    /// Appends what is there from the start.
-    pub(super) fn write(&self, output: &mut Vec<u8>) {
-        output.extend_from_slice(&self.octets);
+    /// Appends what is there from the start. `host` is what the server is called, if the request shall say so.
+    pub(super) fn write(&self, output: &mut Vec<u8>, host: impl FnOnce() -> String) {
+        let Some(host_at) = self.host_at else { return output.extend_from_slice(&self.octets) };
+        let (request_line, rest) = self.octets.split_at(host_at);
+        output.extend_from_slice(request_line);
+        write_host_line(output, host().as_bytes());
+        output.extend_from_slice(rest);
     }
 }
 
-fn write_head(octets: &mut Vec<u8>, request: &Request<'_>, lines: &[u8], body: BodyLength) {
-    let target = target_of(request);
+fn write_head(
+    octets: &mut Vec<u8>,
+    request: &Request<'_>,
+    config: &ForwardConfig,
+    lines: &[u8],
+    body: BodyLength,
+) -> Result<(), Unsendable> {
+    let rewritten = match &config.rewrite.path {
+        Some(path) => path.target(request).map_err(|_| Unsendable)?,
+        None => None,
+    };
+    let target = rewritten.map_or_else(|| target_of(request), Cow::Owned);
     let head = RequestToWrite { method: request.method(), target: &target, field_lines: [lines, b""], body };
-    // Both were checked when they were parsed.
-    let written = write_request_head(octets, &head);
-    debug_assert!(written.is_ok());
+    write_request_head(octets, &head).map_err(|_| Unsendable)
+}
+
+/// Where the field lines begin. A target has no line end in it.
+fn end_of_request_line(octets: &[u8]) -> usize {
+    octets.iter().position(|octet| *octet == b'\n').map_or(octets.len(), |end| end + 1)
 }
 
 /// The target in origin form; what is asked of a server as a whole has none (RFC 9112 §3.2.1 and §3.2.4).
@@ -86,8 +133,13 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
     let field_lines = request.field_lines();
     let options = ConnectionOptions::of(field_lines);
     let max_forwards = max_forwards(request);
+    let rewrite = &config.rewrite.request;
+    let is_rewritten = !rewrite.is_empty();
     for line in field_lines.iter() {
         if max_forwards.is_some() && line.name.is("max-forwards") {
+            continue;
+        }
+        if is_rewritten && rewrite.drops(line.name) {
             continue;
         }
         if !options.include(line.name) && !is_own(line, config) {
@@ -101,9 +153,12 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
     if request.wants_tunnel() {
         write_upgrade(lines, request);
     }
-    write_forwarded(lines, request, config.forwarded);
+    forwarded::write(lines, request, config.forwarded);
     if config.via {
         write_via(lines, request.version());
+    }
+    if is_rewritten {
+        rewrite.write(lines, request);
     }
 }
 
@@ -142,16 +197,21 @@ fn is_own(line: FieldLine<'_>, config: &ForwardConfig) -> bool {
 
 /// The host that the request is for: that of an absolute target comes before the field (RFC 9112 §3.2.2).
 fn write_host(lines: &mut Vec<u8>, request: &Request<'_>, rewrite: &HostRewrite) {
-    let host = match rewrite {
-        HostRewrite::Fixed(host) => host.as_bytes(),
-        HostRewrite::Preserve => host_of(request),
-    };
+    match rewrite {
+        HostRewrite::Fixed(host) => write_host_line(lines, host.as_bytes()),
+        HostRewrite::Preserve => write_host_line(lines, host_of(request)),
+        // It is written when it is known which server that is.
+        HostRewrite::Server => {}
+    }
+}
+
+fn write_host_line(lines: &mut Vec<u8>, host: &[u8]) {
     lines.extend_from_slice(b"Host: ");
     lines.extend_from_slice(host);
     lines.extend_from_slice(b"\r\n");
 }
 
-fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
+pub(super) fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
     match request.target().authority() {
         Some(authority) => authority.as_str().as_bytes(),
         None => request.field("host").map_or(b"", |value| value.as_bytes()),
@@ -173,44 +233,4 @@ fn write_via(lines: &mut Vec<u8>, received: Version) {
         Version::Http2 => b"Via: 2.0 thruway\r\n",
         _ => b"Via: 1.1 thruway\r\n",
     });
-}
-
-/// Says who the client is, and what it asked.
-fn write_forwarded(lines: &mut Vec<u8>, request: &Request<'_>, fields: ForwardedFields) {
-    let client = request.client();
-    let host = host_of(request);
-    match fields {
-        ForwardedFields::None => {}
-        ForwardedFields::XForwarded => {
-            lines.extend_from_slice(b"X-Forwarded-For: ");
-            write_client(lines, client);
-            lines.extend_from_slice(b"\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: ");
-            lines.extend_from_slice(host);
-            lines.extend_from_slice(b"\r\n");
-        }
-        ForwardedFields::Forwarded => {
-            lines.extend_from_slice(b"Forwarded: for=");
-            write_forwarded_node(lines, client);
-            lines.extend_from_slice(b";proto=http;host=\"");
-            lines.extend_from_slice(host);
-            lines.extend_from_slice(b"\"\r\n");
-        }
-    }
-}
-
-fn write_client(lines: &mut Vec<u8>, client: ClientAddr) {
-    // Writing to a vector cannot fail.
-    let _ = match client {
-        ClientAddr::Tcp(address) => write!(lines, "{}", address.ip()),
-        ClientAddr::Unix => lines.write_all(b"unix:"),
-    };
-}
-
-/// An IPv6 address stands in brackets and quotes (RFC 7239 §6).
-fn write_forwarded_node(lines: &mut Vec<u8>, client: ClientAddr) {
-    let _ = match client {
-        ClientAddr::Tcp(address) if address.is_ipv6() => write!(lines, "\"[{}]\"", address.ip()),
-        ClientAddr::Tcp(address) => write!(lines, "{}", address.ip()),
-        ClientAddr::Unix => lines.write_all(b"unknown"),
-    };
 }

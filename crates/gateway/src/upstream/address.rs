@@ -20,6 +20,16 @@ pub enum ServerAddr {
     },
 }
 
+impl ServerAddr {
+    /// What it is called in a URI. A Unix socket has no name that anybody would know.
+    pub(crate) fn host(&self) -> String {
+        match self {
+            Self::Address(address) if address.tcp().is_none() => "localhost".to_owned(),
+            named => named.to_string(),
+        }
+    }
+}
+
 impl From<UpstreamAddr> for ServerAddr {
     fn from(address: UpstreamAddr) -> Self {
         Self::Address(address)

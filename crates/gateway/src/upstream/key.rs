@@ -10,7 +10,7 @@ use super::Upstream;
 /// What requests have in common that go to the same server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HashBy {
-    /// The client's IP address: that of the other end of the connection.
+    /// The client's IP address: that of the other end of the connection, or the one that a trusted proxy says.
     ClientAddress,
     /// The cookie of this name.
     Cookie(String),
@@ -55,7 +55,7 @@ fn proxied(connection: &ConnectionInfo) -> ProxyHeader {
 }
 
 impl HashBy {
-    fn hash(&self, request: &Request<'_>) -> Option<u64> {
+    pub(crate) fn hash(&self, request: &Request<'_>) -> Option<u64> {
         match self {
             Self::ClientAddress => Some(match request.client() {
                 ClientAddr::Tcp(address) => hash_of_address(address.ip()),

@@ -16,7 +16,7 @@ mod statuses;
 // who is next
 mod select;
 mod balance;
-mod random;
+pub(crate) mod random;
 
 // how servers are doing
 mod server;
@@ -135,6 +135,11 @@ impl Upstream {
     /// What it is called.
     pub fn name(&self) -> &str {
         &self.config.name
+    }
+
+    /// What `server` is called in a URI: as the config has it.
+    pub(crate) fn host_of(&self, server: &Server) -> String {
+        self.config.servers.get(server.origin).map(|config| config.address.host()).unwrap_or_default()
     }
 
     /// How many requests wait for a server that has room.

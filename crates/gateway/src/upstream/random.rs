@@ -8,14 +8,14 @@ thread_local! {
 }
 
 /// A number below `bound`, which is not 0.
-pub(super) fn below(bound: u64) -> u64 {
+pub(crate) fn below(bound: u64) -> u64 {
     let state = STATE.get().wrapping_add(STEP);
     STATE.set(state);
     mix(state) % bound
 }
 
 /// Spreads the difference of two numbers over all of their bits (the end of `SplitMix64`).
-pub(super) const fn mix(number: u64) -> u64 {
+pub(crate) const fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)

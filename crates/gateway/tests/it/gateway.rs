@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 use thruway_client::{Resolve, SystemResolver};
-use thruway_gateway::{Forward, ForwardConfig, Upstream, UpstreamConfig};
+use thruway_gateway::{
+    Forward, ForwardConfig, Mirror, PathMatch, RouteMatch, Routes, Upstream, UpstreamConfig,
+};
 use thruway_server::{Config, Handler, IntoHandler, ListenAddr, RunningServer, Server};
 
 /// A gateway with two workers, which ends with the test.
@@ -55,6 +57,29 @@ impl Gateway {
         upstream.start_with(Arc::new(SystemResolver)).wait();
         let config = Config { pipelined_requests: 1, ..Config::default() };
         Self::serve(Forward::new(upstream.clone()), upstream, config)
+    }
+
+    /// One with a single route, for `path`, that changes requests as `forward` says.
+    pub(crate) fn routed(address: SocketAddr, path: PathMatch, forward: ForwardConfig) -> Self {
+        let upstream = Arc::new(Upstream::new(only(address)));
+        upstream.start_with(Arc::new(SystemResolver)).wait();
+        let forward = Forward::with_config(upstream.clone(), forward).into_handler();
+        let routes = Routes::new(vec![(RouteMatch::at(path), forward)]).unwrap();
+        Self::serve(routes, upstream, Config::default())
+    }
+
+    /// One that has `mirror` send copies elsewhere.
+    pub(crate) fn mirrored(address: SocketAddr, mirror: Arc<Mirror>) -> Self {
+        let upstream = Arc::new(Upstream::new(only(address)));
+        upstream.start_with(Arc::new(SystemResolver)).wait();
+        Self::serve(Forward::new(upstream.clone()).mirrored_by(mirror), upstream, Config::default())
+    }
+
+    /// One that changes requests as `forward` says, and serves as `config` does.
+    pub(crate) fn with(address: SocketAddr, forward: ForwardConfig, config: Config) -> Self {
+        let upstream = Arc::new(Upstream::new(only(address)));
+        upstream.start_with(Arc::new(SystemResolver)).wait();
+        Self::serve(Forward::with_config(upstream.clone(), forward), upstream, config)
     }
 
     /// The same as [`to`](Self::to), whose server is set up like this.

@@ -59,7 +59,7 @@ impl AccessLogFormat {
 /// `host - - [time] "request line" status bytes`.
 fn write_common(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) {
     // Writing to a vector cannot fail.
-    let _ = match record.connection.client {
+    let _ = match record.client {
         ClientAddr::Tcp(address) => write!(line, "{}", address.ip()),
         ClientAddr::Unix => line.write_all(b"unix:"),
     };
@@ -69,6 +69,14 @@ fn write_common(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps
         None => line.push(b'-'),
     }
     let _ = write!(line, "\" {} {}", record.status, record.content_bytes);
+}
+
+/// The address, and the port if that is known: proxies do not tell it.
+fn client_text(client: ClientAddr) -> String {
+    match client {
+        ClientAddr::Tcp(address) if address.port() == 0 => address.ip().to_string(),
+        client => client.to_string(),
+    }
 }
 
 fn write_request_line(line: &mut Vec<u8>, head: &RequestHead<'_>) {
@@ -161,7 +169,7 @@ fn write_json(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) 
     let field = |name| Some(shown(head?.field(name)?.as_bytes()));
     let json = JsonLine {
         time: &timestamps.rfc3339,
-        client: record.connection.client.to_string(),
+        client: client_text(record.client),
         method: head.map(|head| shown(head.method.as_str().as_bytes())),
         target: head.map(|head| shown(head.target.to_string().as_bytes())),
         version: head.map(|head| head.version.as_str()),
@@ -226,6 +234,7 @@ mod tests {
         };
         let record = Record {
             connection: &connection,
+            client: connection.client,
             head: has_head.then_some(head),
             time: SystemTime::UNIX_EPOCH + Duration::from_millis(951_786_061_500),
             status: StatusCode::NOT_FOUND,

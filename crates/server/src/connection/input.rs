@@ -182,6 +182,7 @@ impl<T: Transport> Connection<T> {
             Some(self.expect_content(facts, now))
         };
         let mut request = Request::new(head, facts, whole.unwrap_or_default(), &self.info);
+        request.set_proxies(self.service.config.trusted_proxies.at(self.info.client));
         if let Some(content) = arriving {
             request.set_arriving(content);
         }

@@ -73,10 +73,15 @@ impl Service {
             Logged::Parsed { head, started } => (Some(**head), *started),
             Logged::Kept(log) => (log.head.as_ref().map(OwnedRequestHead::as_head), log.started),
         };
+        let proxies = self.config.trusted_proxies.at(connection.client).zip(head);
+        let client = proxies.map_or(connection.client, |(proxies, head)| {
+            proxies.origin(connection.client, head.field_lines).client
+        });
         let clock = self.worker.clock();
         let (duration, time) = (clock.now_exact().saturating_sub(started), clock.time_of_day());
         record.borrow_mut()(&Record {
             connection,
+            client,
             head,
             time,
             status,

@@ -18,7 +18,8 @@ use thruway_message::{
 };
 use thruway_net::ClientAddr;
 
-use crate::{Answer, Handler};
+use crate::trusted::Origin;
+use crate::{Answer, Handler, ProxyFields, TrustedProxies};
 
 pub use content::{ContentError, RequestContent};
 pub use parameters::Parameters;
@@ -40,6 +41,8 @@ pub struct Request<'a> {
     wants_tunnel: bool,
     /// How many octets of the path are the concern of the routers above.
     mount_prefix: usize,
+    /// There if it came from one of these.
+    proxies: Option<&'a TrustedProxies>,
 }
 
 /// A request that keeps itself: for handlers that answer later, and that read content as it arrives.
@@ -51,6 +54,7 @@ pub struct OwnedRequest {
     connection: ConnectionInfo,
     wants_tunnel: bool,
     mount_prefix: usize,
+    proxies: Option<TrustedProxies>,
 }
 
 /// What is known of the connection on which a request came.
@@ -85,7 +89,14 @@ impl<'a> Request<'a> {
             connection,
             wants_tunnel: facts.wants_tunnel,
             mount_prefix: 0,
+            proxies: None,
         }
+    }
+
+    /// It came from one of `proxies`, if there are any.
+    #[inline]
+    pub(crate) const fn set_proxies(&mut self, proxies: Option<&'a TrustedProxies>) {
+        self.proxies = proxies;
     }
 
     /// The content is not all here.
@@ -192,9 +203,39 @@ impl<'a> Request<'a> {
         self.connection
     }
 
-    /// Who asks: the other end of the connection.
-    pub const fn client(&self) -> ClientAddr {
-        self.connection.client
+    /// Who asks: the other end of the connection, or, if that is a [trusted proxy](crate::Config::trusted_proxies), who it says.
+    /// The port is 0 where that is not told.
+    #[inline]
+    pub fn client(&self) -> ClientAddr {
+        self.origin().map_or(self.connection.client, |origin| origin.client)
+    }
+
+    /// The scheme that the client uses, as a trusted proxy says; otherwise `http`.
+    pub fn scheme(&self) -> &'static str {
+        self.origin().and_then(|origin| origin.scheme).unwrap_or("http")
+    }
+
+    /// The host that the client asked for, with its port: as a trusted proxy says, or else that of the target or the field `Host`.
+    pub fn host(&self) -> &'a str {
+        let said = self.origin().and_then(|origin| origin.host);
+        said.or_else(|| self.head.authority().map(|authority| authority.as_str())).unwrap_or_default()
+    }
+
+    /// The fields in which a trusted proxy says who asks, if the request came from one.
+    pub fn proxy_fields(&self) -> Option<ProxyFields> {
+        self.proxies.map(TrustedProxies::fields)
+    }
+
+    /// What trusted proxies have written into the list of [`proxy_fields`](Self::proxy_fields), from the client's address on. What
+    /// stands left of that the client may have made up.
+    pub fn proxy_chain(&self) -> Vec<&'a [u8]> {
+        let chain = |proxies: &TrustedProxies| proxies.chain(self.connection.client, self.head.field_lines);
+        self.proxies.map(chain).unwrap_or_default()
+    }
+
+    #[inline]
+    fn origin(&self) -> Option<Origin<'a>> {
+        self.proxies.map(|proxies| proxies.origin(self.connection.client, self.head.field_lines))
     }
 
     /// Whether the client asks for another protocol or a tunnel, in a way that can be answered with
@@ -253,6 +294,7 @@ impl<'a> Request<'a> {
             connection: self.connection,
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
+            proxies: self.proxies,
         };
         let answer = handler.handle(&mut request);
         match (whole, request.content) {
@@ -273,6 +315,7 @@ impl<'a> Request<'a> {
             connection: self.connection.clone(),
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
+            proxies: self.proxies.cloned(),
         }
     }
 }
@@ -287,6 +330,7 @@ impl OwnedRequest {
             connection: &self.connection,
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
+            proxies: self.proxies.as_ref(),
         })
     }
 
@@ -304,6 +348,7 @@ impl OwnedRequest {
             connection: &self.connection,
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
+            proxies: self.proxies.as_ref(),
         })
     }
 
@@ -378,9 +423,10 @@ impl OwnedRequest {
         &self.connection
     }
 
-    /// Who asks: the other end of the connection.
-    pub const fn client(&self) -> ClientAddr {
-        self.connection.client
+    /// Who asks: the other end of the connection, or who a [trusted proxy](crate::Config::trusted_proxies) says.
+    pub fn client(&self) -> ClientAddr {
+        let client = self.connection.client;
+        self.proxies.as_ref().map_or(client, |proxies| proxies.origin(client, self.head().field_lines).client)
     }
 
     /// Whether the client asks for another protocol or a tunnel, in a way that can be answered with

@@ -8,6 +8,7 @@ mod files;
 mod interim;
 mod pipelining;
 mod records;
+mod trusted;
 mod refusals;
 mod responses;
 mod routing;

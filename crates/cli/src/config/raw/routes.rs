@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::{RawMirror, RawRewrite, RawSplit};
 use crate::config::schema::one_of_each;
 use crate::config::spanned::Spanned;
 
@@ -43,8 +44,14 @@ pub(in super::super) struct RawRoute {
     pub(in super::super) mcp: Option<bool>,
     /// Action: another place to ask at.
     pub(in super::super) redirect: Option<RawRedirect>,
+    /// Action: upstreams that share the requests, as for canaries.
+    pub(in super::super) split: Option<Spanned<RawSplit>>,
     /// Action: the name of an upstream that answers.
     pub(in super::super) upstream: Option<Spanned<String>>,
+    /// With `split` or `upstream`: what is changed on the way. Default nothing.
+    pub(in super::super) rewrite: Option<Spanned<RawRewrite>>,
+    /// With `split` or `upstream`: where copies of requests are sent. Default nowhere.
+    pub(in super::super) mirror: Option<Spanned<RawMirror>>,
 }
 
 /// What must be there.
@@ -134,4 +141,4 @@ impl JsonSchema for RawExpected {
 }
 
 const PATHS: [&str; 3] = ["path", "path_exact", "path_pattern"];
-const ACTIONS: [&str; 6] = ["answer", "demo", "files", "mcp", "redirect", "upstream"];
+const ACTIONS: [&str; 7] = ["answer", "demo", "files", "mcp", "redirect", "split", "upstream"];

@@ -10,7 +10,7 @@ use serde::de::{Error, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::super::spanned::Spanned;
-use super::Period;
+use super::{Period, RawForwarded, RawHost};
 
 /// Servers that answer the same requests. Defaults are those of `thruway_gateway::UpstreamConfig`.
 #[derive(Deserialize, JsonSchema)]
@@ -43,6 +43,12 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) proxy_protocol: Option<RawProxyVersion>,
     /// For a server to accept a connection.
     pub(in super::super) connect_timeout: Option<Spanned<Period>>,
+    /// What `Host` says: `preserve` (what the client said), `server` (what `servers` calls it), or `{ fixed = "…" }`. Default `preserve`.
+    pub(in super::super) host: Option<Spanned<TextOrTable<RawHost>>>,
+    /// Which fields tell of the client: `x-forwarded`, `forwarded`, `both` or `none`. Default `x-forwarded`.
+    pub(in super::super) forwarded: Option<RawForwarded>,
+    /// Whether `Via` says that there is a gateway. Default true.
+    pub(in super::super) via: Option<bool>,
     /// How many more servers are tried when a request fails and may be sent again.
     pub(in super::super) retries_max: Option<Spanned<u32>>,
 }

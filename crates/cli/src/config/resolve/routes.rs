@@ -10,6 +10,7 @@ use thruway_gateway::{
 use thruway_server::{FieldName, Method, StatusCode};
 
 use super::{Resolver, Span};
+use crate::config::forward::{ForwardAction, ForwardTo};
 use crate::config::raw::{RawExpected, RawFiles, RawRedirect, RawRoute};
 use crate::config::spanned::Spanned;
 use crate::config::{Action, Failure, FilesConfig, Route, Upstreams};
@@ -31,7 +32,7 @@ impl Resolver<'_> {
         let host = raw.host.take().map_or(HostMatch::Any, |host| self.host(&host));
         let path = self.path_match(&mut raw, &span);
         let conditions = self.conditions(&mut raw);
-        let action = self.action(raw, &span, upstreams);
+        let action = self.action(raw, &span, path.as_ref(), upstreams);
         Some(Route { matching: RouteMatch { host, path: path?, conditions }, action: action?, span })
     }
 
@@ -128,20 +129,50 @@ impl Resolver<'_> {
     }
 
     /// The action, if there is exactly one.
-    fn action(&mut self, raw: RawRoute, span: &Span, upstreams: &Upstreams) -> Option<Action> {
-        let RawRoute { answer, demo, files, mcp, redirect, upstream, .. } = raw;
+    fn action(
+        &mut self,
+        raw: RawRoute,
+        span: &Span,
+        path: Option<&PathMatch>,
+        upstreams: &Upstreams,
+    ) -> Option<Action> {
+        let RawRoute { answer, demo, files, mcp, redirect, split, upstream, rewrite, mirror, .. } = raw;
+        if split.is_none() && upstream.is_none() {
+            self.refuse_without_upstream(rewrite.as_ref());
+            self.refuse_without_upstream(mirror.as_ref());
+        }
         let (demo, mcp) = (demo.unwrap_or_default(), mcp.unwrap_or_default());
-        match (answer, demo, files, mcp, redirect, upstream) {
-            (Some(answer), false, None, false, None, None) => Some(Action::Answer(self.answer(answer))),
-            (None, true, None, false, None, None) => Some(Action::Demo),
-            (None, false, Some(files), false, None, None) => Some(Action::Files(self.files(files))),
-            (None, false, None, true, None, None) => Some(Action::Mcp),
-            (None, false, None, false, Some(redirect), None) => self.redirect(redirect).map(Action::Redirect),
-            (None, false, None, false, None, Some(name)) => self.forward(&name, upstreams),
+        let to = match (answer, demo, files, mcp, redirect, split, upstream) {
+            (Some(answer), false, None, false, None, None, None) => {
+                return Some(Action::Answer(self.answer(answer)));
+            }
+            (None, true, None, false, None, None, None) => return Some(Action::Demo),
+            (None, false, Some(files), false, None, None, None) => {
+                return Some(Action::Files(self.files(files)));
+            }
+            (None, false, None, true, None, None, None) => return Some(Action::Mcp),
+            (None, false, None, false, Some(redirect), None, None) => {
+                return self.redirect(redirect).map(Action::Redirect);
+            }
+            (None, false, None, false, None, Some(split), None) => self.split(split, upstreams),
+            (None, false, None, false, None, None, Some(name)) => {
+                self.known_upstream(&name, upstreams).map(ForwardTo::Upstream)
+            }
             _ => {
                 self.refuse_at(span, ACTIONS);
-                None
+                return None;
             }
+        };
+        let rewrite = rewrite.map(Spanned::into_inner).zip(path);
+        let rewrite = rewrite.map(|(rewrite, path)| self.rewrite(rewrite, path)).unwrap_or_default();
+        let mirror = mirror.and_then(|mirror| self.mirror(mirror.into_inner(), upstreams));
+        Some(Action::Forward(Box::new(ForwardAction { to: to?, rewrite, mirror })))
+    }
+
+    /// What is said of a way that requests do not go.
+    fn refuse_without_upstream<T>(&mut self, raw: Option<&Spanned<T>>) {
+        if let Some(raw) = raw {
+            self.refuse(raw, "only what is forwarded, with `split` or `upstream`, is rewritten or mirrored");
         }
     }
 
@@ -194,4 +225,4 @@ pub(super) const fn is_path_octet(octet: char) -> bool {
 }
 
 const ACTIONS: &str =
-    "a route has exactly one of `answer`, `demo`, `files`, `mcp`, `redirect` and `upstream`";
+    "a route has exactly one of `answer`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`";

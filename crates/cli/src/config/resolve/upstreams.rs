@@ -16,7 +16,7 @@ use super::super::raw::{
     RawRetryBudget, RawServer, RawSticky, RawUpstream, TextOrTable,
 };
 use super::super::spanned::Spanned;
-use super::super::{Action, Span, Upstreams};
+use super::super::{Span, Upstreams};
 use super::routes::is_path_octet;
 use super::{PERIOD_MAX, Resolver};
 
@@ -92,7 +92,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn hash_by(&mut self, raw: &Spanned<String>) -> HashBy {
+    pub(super) fn hash_by(&mut self, raw: &Spanned<String>) -> HashBy {
         match raw.get_ref().split_once(':') {
             None if raw.get_ref() == "client_address" => return HashBy::ClientAddress,
             None if raw.get_ref() == "path" => return HashBy::Path,
@@ -186,10 +186,10 @@ impl Resolver<'_> {
         parsed.filter_map(|(text, range)| range.map_err(|error| self.refuse(text, error)).ok()).collect()
     }
 
-    /// The action that sends requests to the upstream of this name.
-    pub(super) fn forward(&mut self, name: &Spanned<String>, upstreams: &Upstreams) -> Option<Action> {
+    /// The name, if there is an upstream that is called so.
+    pub(super) fn known_upstream(&mut self, name: &Spanned<String>, upstreams: &Upstreams) -> Option<String> {
         if upstreams.contains_key(name.get_ref()) {
-            return Some(Action::Forward(name.get_ref().clone()));
+            return Some(name.get_ref().clone());
         }
         let message = format!("there is no upstream `{}`", name.get_ref().escape_debug());
         let known: Vec<_> = upstreams.keys().map(|name| format!("`{name}`")).collect();

@@ -51,7 +51,7 @@ pub(super) async fn probe(what: &ToProbe) -> Result<(), ProbeFailure> {
 async fn ask(what: &ToProbe) -> Result<(), ProbeFailure> {
     let stream = what.connect().await.map_err(ProbeFailure::Connect)?;
     let CheckKind::Http { path, host, statuses, content } = &what.check.kind else { return Ok(()) };
-    let host = host.clone().unwrap_or_else(|| what.host());
+    let host = host.clone().unwrap_or_else(|| what.configured.host());
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: thruway-check\r\nConnection: close\r\n\r\n"
     );
@@ -71,14 +71,6 @@ impl ToProbe {
             None => connect(address, within).await,
             // There is no client.
             Some(version) => connect_and_tell(address, ProxyHeader::Local, version, within).await,
-        }
-    }
-
-    /// What `Host` says. A Unix socket has no name that anybody would know.
-    fn host(&self) -> String {
-        match &self.configured {
-            ServerAddr::Address(address) if address.tcp().is_none() => "localhost".to_owned(),
-            configured => configured.to_string(),
         }
     }
 }

@@ -118,6 +118,7 @@ fn what_is_said_about_the_client_is_as_configured() {
         forwarded: ForwardedFields::Forwarded,
         host: HostRewrite::Fixed("backend".into()),
         via: false,
+        ..ForwardConfig::default()
     };
     let gateway = Gateway::forwarding(only(recorder.address), forward);
     let lines = "Forwarded: for=9.9.9.9\r\nVia: 1.1 first\r\nX-Forwarded-For: 9.9.9.9\r\n";

@@ -14,6 +14,9 @@ mod contents;
 mod fields;
 mod large;
 mod proxied;
+mod proxies;
+mod rewriting;
+mod mirrors;
 mod tunnels;
 
 // slow sides

@@ -77,7 +77,7 @@ const HOSTS: [&str; 9] = [
     "Host : a\r\n",
 ];
 
-const LINES: [&str; 26] = [
+const LINES: [&str; 32] = [
     "X: a\r\n",
     "X: a\n",
     "X: a\r",
@@ -104,6 +104,12 @@ const LINES: [&str; 26] = [
     "Expect: other\r\n",
     "Trailer: Content-Length\r\n",
     "TE: chunked, trailers\r\n",
+    "X-Forwarded-For: 6.6.6.6, \"\r\n",
+    "X-Forwarded-For: 6.6.6.6,\t10.0.0.1 ,,\r\n",
+    "X_Forwarded_For: 6.6.6.6\r\n",
+    "X-Forwarded-Host: b\"\u{e4}\r\n",
+    "X-Forwarded-Proto: \r\n",
+    "Forwarded: for=\"a\\\r\n",
 ];
 
 const ENDS: [&str; 5] = ["\r\n", "\r\n", "\r\n", "\n", "\r\r\n"];

@@ -6,8 +6,10 @@
 
 mod corpus;
 
+use thruway_gateway::{ForwardConfig, ForwardedFields, HostRewrite, PathMatch, PathRewrite, Rewrite};
 use thruway_http1::{BodyLength, HeadIndex, Limits, ServerConnection, ServerEvent};
 use thruway_message::{Method, RequestTarget};
+use thruway_server::{Config, ProxyFields, TrustedProxies};
 use thruway_testkit::Random;
 
 use crate::forward::{Client, Recorded, Recorder};
@@ -109,13 +111,42 @@ fn parse_told(content: &[u8]) -> Seen {
 struct Place {
     recorder: Recorder,
     gateway: Gateway,
+    /// What all paths are made to begin with.
+    path_start: &'static str,
 }
 
 impl Place {
     fn new() -> Self {
         let recorder = Recorder::start();
         let gateway = Gateway::in_order(recorder.address);
-        Self { recorder, gateway }
+        Self { recorder, gateway, path_start: "" }
+    }
+
+    /// One that believes its clients, and changes all that can be changed.
+    fn rewriting() -> Self {
+        let recorder = Recorder::start();
+        let paths = PathMatch::Prefix("/".to_owned());
+        let path = Some(PathRewrite::new("/start{path}", &paths).unwrap());
+        let mut rewrite = Rewrite { path, ..Rewrite::default() };
+        rewrite.request.set("X", "{path}{query} {host} {client}", &paths).unwrap();
+        rewrite.request.remove("X-Debug").unwrap();
+        rewrite.response.set("X", "{path}{query} {host} {client}", &paths).unwrap();
+        let forward =
+            ForwardConfig { rewrite, forwarded: ForwardedFields::Both, host: HostRewrite::Server, via: true };
+        let networks = ["127.0.0.0/8", "10.0.0.0/8"].map(|network| network.parse().unwrap());
+        let trusted_proxies = TrustedProxies::new(networks, ProxyFields::XForwarded);
+        let config = Config { pipelined_requests: 1, trusted_proxies, ..Config::default() };
+        let gateway = Gateway::with(recorder.address, forward, config);
+        Self { recorder, gateway, path_start: "/start" }
+    }
+
+    /// As the upstream is asked for it.
+    fn rewritten(&self, (control, content): Seen) -> Seen {
+        let (method, target) = control.split_once(' ').unwrap();
+        match target {
+            "*" => (control, content),
+            target => (format!("{method} {}{target}", self.path_start), content),
+        }
     }
 
     /// Sends `octets`, and looks at what all three make of them. Returns how many requests went through, and the refusals.
@@ -125,7 +156,8 @@ impl Place {
 
     /// The same with octets that are sent in two pieces.
     fn check_cut(&self, octets: &[u8], first: usize) -> (usize, Vec<u16>) {
-        let sight = sight_of(octets);
+        let mut sight = sight_of(octets);
+        sight.complete = sight.complete.into_iter().map(|seen| self.rewritten(seen)).collect();
         let mut client = Client::new(self.gateway.address);
         client.send(&octets[..first]);
         client.send(&octets[first..]);
@@ -143,11 +175,26 @@ impl Place {
 
 #[test]
 fn an_upstream_sees_the_requests_that_the_gateway_saw() {
-    let place = Place::new();
+    upstream_sees_what_the_gateway_saw(&Place::new(), |_| true);
+}
+
+#[test]
+fn so_it_does_when_they_are_rewritten_and_come_from_proxies() {
+    // What has dots in its path is refused, with an answer that is told from others by its status only.
+    let has_no_dots = |octets: &[u8]| {
+        ["/..", "/%2e"].iter().all(|dots| !octets.windows(dots.len()).any(|part| part == dots.as_bytes()))
+    };
+    upstream_sees_what_the_gateway_saw(&Place::rewriting(), has_no_dots);
+}
+
+fn upstream_sees_what_the_gateway_saw(place: &Place, is_used: impl Fn(&[u8]) -> bool) {
     let mut random = Random::new(9112);
     let (mut passed, mut refused) = (0, 0);
     for _ in 0..CASES {
         let octets = corpus::case(&mut random);
+        if !is_used(&octets) {
+            continue;
+        }
         let (requests, refusals) = place.check_cut(&octets, random.below(octets.len()));
         passed += requests;
         refused += refusals.len();
@@ -159,8 +206,10 @@ fn an_upstream_sees_the_requests_that_the_gateway_saw() {
 /// What two servers are known to have read in two ways is not passed on in any way.
 #[test]
 fn what_can_be_read_in_two_ways_is_refused() {
-    let place = Place::new();
-    for head in corpus::AMBIGUOUS {
+    for (place, head) in [Place::new(), Place::rewriting()]
+        .iter()
+        .flat_map(|place| corpus::AMBIGUOUS.map(|head| (place, head)))
+    {
         let octets = format!("POST /a HTTP/1.1\r\nHost: a\r\n{head}\r\n5\r\nGET /x\r\n0\r\n\r\n");
         let (passed, refusals) = place.check(octets.as_bytes());
         assert_eq!((passed, refusals.len()), (0, 1), "{head:?}");

@@ -1,0 +1,66 @@
+//! Routes that forward.
+
+use std::fmt;
+
+use thruway_gateway::{HashBy, MirrorConfig, Rewrite};
+
+/// Where the requests of a route go, and what is changed on the way.
+pub(crate) struct ForwardAction {
+    pub(crate) to: ForwardTo,
+    pub(crate) rewrite: Rewrite,
+    pub(crate) mirror: Option<MirrorAction>,
+}
+
+pub(crate) enum ForwardTo {
+    /// The upstream of this name.
+    Upstream(String),
+    /// Those of these names, by weights.
+    Split { sides: Vec<(String, u32)>, by: Option<SplitBy> },
+}
+
+/// What keeps a client on its side of a split.
+pub(crate) struct SplitBy {
+    pub(crate) key: HashBy,
+    /// As it was written.
+    pub(crate) text: String,
+}
+
+/// Copies go to the upstream of this name.
+pub(crate) struct MirrorAction {
+    pub(crate) upstream: String,
+    pub(crate) config: MirrorConfig,
+}
+
+impl fmt::Display for ForwardAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.to, self.rewrite)?;
+        match &self.mirror {
+            Some(mirror) => write!(f, ", {mirror}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for ForwardTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sides, by) = match self {
+            Self::Upstream(name) => return write!(f, "forwarded to {name}"),
+            Self::Split { sides, by } => (sides, by),
+        };
+        let total: u64 = sides.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        let shown: Vec<_> =
+            sides.iter().map(|(name, weight)| format!("{weight} of {total} to {name}")).collect();
+        write!(f, "forwarded: {}", shown.join(", "))?;
+        match by {
+            Some(by) => write!(f, ", by {}", by.text),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for MirrorAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = f64::from(self.config.share_millionths) / 10_000.0;
+        write!(f, "{percent}% mirrored to {}", self.upstream)
+    }
+}

@@ -1,0 +1,122 @@
+//! What is changed on the way.
+
+use std::collections::BTreeMap;
+
+use thruway_gateway::{
+    FieldRewrite, ForwardConfig, ForwardedFields, HostRewrite, InvalidRewrite, PathMatch, PathRewrite,
+    Rewrite,
+};
+use thruway_server::Authority;
+
+use super::Resolver;
+use crate::config::raw::{
+    RawFieldRewrite, RawForwarded, RawHost, RawHostName, RawRewrite, RawUpstream, TextOrTable,
+};
+use crate::config::spanned::Spanned;
+
+impl Resolver<'_> {
+    /// What requests to each upstream say of their way.
+    pub(super) fn forwards(
+        &mut self,
+        upstreams: &BTreeMap<String, Spanned<RawUpstream>>,
+    ) -> BTreeMap<String, ForwardConfig> {
+        upstreams.iter().map(|(name, raw)| (name.clone(), self.forward_config(raw.get_ref()))).collect()
+    }
+
+    fn forward_config(&mut self, raw: &RawUpstream) -> ForwardConfig {
+        let default = ForwardConfig::default();
+        ForwardConfig {
+            forwarded: raw.forwarded.map_or(default.forwarded, |fields| match fields {
+                RawForwarded::XForwarded => ForwardedFields::XForwarded,
+                RawForwarded::Forwarded => ForwardedFields::Forwarded,
+                RawForwarded::Both => ForwardedFields::Both,
+                RawForwarded::None => ForwardedFields::None,
+            }),
+            host: raw.host.as_ref().map_or(default.host, |host| self.host_rewrite(host)),
+            via: raw.via.unwrap_or(default.via),
+            ..default
+        }
+    }
+
+    fn host_rewrite(&mut self, raw: &Spanned<TextOrTable<RawHost>>) -> HostRewrite {
+        match &raw.get_ref().0 {
+            RawHost::Named(RawHostName::Preserve) => HostRewrite::Preserve,
+            RawHost::Named(RawHostName::Server) => HostRewrite::Server,
+            RawHost::Fixed(host) => {
+                let text = host.fixed.get_ref();
+                if text.is_empty() || Authority::parse(text.as_bytes()).is_err() {
+                    self.refuse_with(
+                        &host.fixed,
+                        "this is no host",
+                        "write `example.com` or `example.com:8080`",
+                    );
+                    return HostRewrite::Preserve;
+                }
+                HostRewrite::Fixed(text.clone())
+            }
+        }
+    }
+
+    /// What `raw` changes in a route for `paths`.
+    pub(super) fn rewrite(&mut self, raw: RawRewrite, paths: &PathMatch) -> Rewrite {
+        let path = raw.path.and_then(|path| {
+            let rewrite = PathRewrite::new(path.get_ref(), paths);
+            rewrite.map_err(|error| self.refuse_rewrite(&path, error, PATH_PLACES)).ok()
+        });
+        Rewrite {
+            path,
+            request: self.field_rewrite(&raw.request, paths),
+            response: self.field_rewrite(&raw.response, paths),
+            keeps_location: !raw.location.unwrap_or(true),
+        }
+    }
+
+    fn field_rewrite(&mut self, raw: &RawFieldRewrite, paths: &PathMatch) -> FieldRewrite {
+        let mut fields = FieldRewrite::default();
+        for name in &raw.remove {
+            if let Err(error) = fields.remove(name.get_ref()) {
+                self.refuse_rewrite(name, error, VALUE_PLACES);
+            }
+        }
+        for (name, value) in &raw.set {
+            let set = fields.set(name.get_ref(), value.get_ref(), paths);
+            self.check_field(name, value, set);
+        }
+        for (name, value) in &raw.add {
+            let added = fields.add(name.get_ref(), value.get_ref(), paths);
+            self.check_field(name, value, added);
+        }
+        fields
+    }
+
+    fn check_field(
+        &mut self,
+        name: &Spanned<String>,
+        value: &Spanned<String>,
+        outcome: Result<(), InvalidRewrite>,
+    ) {
+        match outcome {
+            Ok(()) => {}
+            Err(error @ (InvalidRewrite::FieldName | InvalidRewrite::FieldOfGateway)) => {
+                self.refuse_rewrite(name, error, VALUE_PLACES);
+            }
+            Err(error) => self.refuse_rewrite(value, error, VALUE_PLACES),
+        }
+    }
+
+    fn refuse_rewrite(&mut self, at: &Spanned<String>, error: InvalidRewrite, places: &str) {
+        match error {
+            InvalidRewrite::Place => self.refuse_with(at, error, places),
+            InvalidRewrite::Slash => self.refuse_with(at, error, "write `/v2{rest}`"),
+            InvalidRewrite::FieldOfGateway => self.refuse_with(at, error, OWN_FIELD_HINT),
+            error => self.refuse(at, error),
+        }
+    }
+}
+
+const PATH_PLACES: &str =
+    "possible: `{path}`, with `path` also `{rest}`, and with `path_pattern` the names that stand there";
+const VALUE_PLACES: &str = "possible: `{client}`, `{host}`, `{path}`, `{query}`, `{scheme}`, with `path` also `{rest}`, and with \
+                            `path_pattern` the names that stand there; a brace is `{{` or `}}`";
+const OWN_FIELD_HINT: &str =
+    "what is said of the client and the way has keys of the upstream: `host`, `forwarded`, `via`";

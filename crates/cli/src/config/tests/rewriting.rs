@@ -1,0 +1,120 @@
+//! What is said about rewriting, splits and mirrors, and what is wrong with it.
+
+use thruway_gateway::{ForwardedFields, HostRewrite};
+
+use super::*;
+
+/// A route for `path` with these keys, and the upstreams `a` and `b`; the second with these keys.
+fn config(path: &str, keys: &str, upstream: &str) -> Result<Config, String> {
+    let listener = "[[listeners]]\naddress = \"127.0.0.1:1\"\n";
+    let upstreams = format!(
+        "[upstreams.a]\nservers = [\"127.0.0.1:1\"]\n[upstreams.b]\nservers = [\"127.0.0.1:2\"]\n{upstream}\n"
+    );
+    let text = format!("{listener}[[routes]]\n{path}\n{keys}\n{upstreams}");
+    resolved(&text).map_err(|failure| failure.to_string())
+}
+
+/// What a route for the prefix `/api` does, or what is wrong with it.
+fn action(keys: &str) -> Result<String, String> {
+    config("path = \"/api\"", keys, "").map(|config| config.routes[0].action.to_string())
+}
+
+#[test]
+fn what_is_rewritten_is_shown() {
+    let keys = "upstream = \"a\"\nrewrite.path = \"/v2{rest}\"\nrewrite.request = { remove = [\"A\"], set = { B = \"{client}\" } }\n\
+                rewrite.response.add = { C = \"{{}}\" }\nmirror = { upstream = \"b\", share = 0.25 }";
+    assert_eq!(
+        action(keys).unwrap(),
+        "forwarded to a, path /v2{rest}, request removes A, sets B, response adds C, 25% mirrored to b"
+    );
+    assert_eq!(
+        action("split = { upstreams = { a = 95, b = 5 }, by = \"cookie:user\" }").unwrap(),
+        "forwarded: 95 of 100 to a, 5 of 100 to b, by cookie:user"
+    );
+    assert_eq!(action("split.upstreams = { a = 1 }").unwrap(), "forwarded: 1 of 1 to a");
+}
+
+#[test]
+fn what_servers_are_told_is_said_of_the_upstream() {
+    let forward =
+        |keys: &str| config("path = \"/\"", "upstream = \"a\"", keys).unwrap().forwards["b"].clone();
+    let default = forward("");
+    assert_eq!(
+        (default.host, default.forwarded, default.via),
+        (HostRewrite::Preserve, ForwardedFields::XForwarded, true)
+    );
+    assert_eq!(forward("host = \"server\"").host, HostRewrite::Server);
+    assert_eq!(forward("host = { fixed = \"a:1\" }").host, HostRewrite::Fixed("a:1".to_owned()));
+    for (name, fields) in [
+        ("forwarded", ForwardedFields::Forwarded),
+        ("both", ForwardedFields::Both),
+        ("none", ForwardedFields::None),
+    ] {
+        assert_eq!(forward(&format!("forwarded = \"{name}\"\nvia = false")).forwarded, fields);
+    }
+    for (keys, message) in [
+        ("host = \"client\"", "unknown value `client`"),
+        ("host = 1", "expected a name or a table with `fixed`"),
+        ("host = { fixed = \"a b\" }", "this is no host"),
+        ("host = { fixed = \"\" }", "this is no host"),
+        ("forwarded = \"all\"", "unknown value `all`"),
+        ("via = 1", "invalid type"),
+    ] {
+        let failure = config("path = \"/\"", "upstream = \"a\"", keys).err().unwrap();
+        assert!(failure.contains(message) && failure.contains("serve.toml:10"), "{failure}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_rewriting_is_shown_where_it_is() {
+    for (keys, message) in [
+        ("rewrite.path = \"v2{rest}\"", "a path begins with `/`, `{path}` or `{rest}`"),
+        ("rewrite.path = \"/a?b\"", "a path is written as it is sent"),
+        ("rewrite.path = \"/../a\"", "has no `.` and no `..`"),
+        ("rewrite.path = \"/v2/{rest}\"", "hint: write `/v2{rest}`"),
+        ("rewrite.path = \"/{id}\"", "there is no such place"),
+        ("rewrite.path = \"/{rest\"", "a place stands in braces"),
+        (
+            "rewrite.request.set = { Host = \"a\" }",
+            "hint: what is said of the client and the way has keys of the upstream",
+        ),
+        ("rewrite.request.add = { Content-Length = \"1\" }", "this field belongs to the connection"),
+        ("rewrite.request.add = { Transfer_Encoding = \"1\" }", "this field belongs to the connection"),
+        ("rewrite.response.remove = [\"Connection\"]", "this field belongs to the connection"),
+        ("rewrite.response.set = { \"A b\" = \"1\" }", "this is not the name of a field"),
+        ("rewrite.response.set = { A = \"b\\r\\nC: d\" }", "this is not the value of a field"),
+        ("rewrite.response.set = { A = \"{user}\" }", "hint: possible: `{client}`, `{host}`"),
+        ("rewrite.header = 1", "unknown key `header`"),
+        ("mirror.upstream = \"c\"", "there is no upstream `c`"),
+        ("mirror = { upstream = \"b\", share = 1.5 }", "the value must be from 0 to 1"),
+        ("mirror = { upstream = \"b\", share = nan }", "the value must be from 0 to 1"),
+    ] {
+        let failure = action(&format!("upstream = \"a\"\n{keys}")).unwrap_err();
+        assert!(failure.contains(message) && failure.contains("serve.toml:6"), "{failure}");
+    }
+    for (keys, message) in [
+        ("demo = true\nrewrite.path = \"/\"", "only what is forwarded, with `split` or `upstream`"),
+        ("demo = true\nmirror.upstream = \"a\"", "only what is forwarded, with `split` or `upstream`"),
+        ("split.upstreams = { a = 1, c = 1 }", "there is no upstream `c`"),
+        ("split.upstreams = { a = 0, b = 0 }", "a split has at least one upstream with a weight"),
+        ("split.upstreams = {}", "a split has at least one upstream with a weight"),
+        ("split.upstreams = { a = 1000001 }", "the value must be from 0 to 1000000"),
+        ("split = { upstreams = { a = 1 }, by = \"user\" }", "`user` is nothing to hash"),
+        ("upstream = \"a\"\nsplit.upstreams = { a = 1 }", "a route has exactly one of"),
+    ] {
+        let failure = action(keys).unwrap_err();
+        assert!(failure.contains(message), "{failure}");
+    }
+}
+
+#[test]
+fn places_are_those_of_the_path() {
+    let rewritten = |path: &str, template: &str| {
+        config(path, &format!("upstream = \"a\"\nrewrite.path = \"{template}\""), "").is_ok()
+    };
+    assert!(rewritten("path_pattern = \"/users/{id}\"", "/u/{id}"));
+    assert!(!rewritten("path_pattern = \"/users/{id}\"", "/u/{rest}"));
+    assert!(
+        !rewritten("path_exact = \"/users\"", "/u{rest}") && rewritten("path_exact = \"/users\"", "{path}")
+    );
+}

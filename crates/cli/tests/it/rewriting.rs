@@ -1,0 +1,82 @@
+//! Gateways that change requests on their way, and share or copy them.
+
+use std::collections::BTreeMap;
+
+use crate::client::Client;
+use crate::process::Thruway;
+
+const REWRITING: &str = include_str!("../../examples/rewriting.toml");
+const CANARY: &str = include_str!("../../examples/canary.toml");
+
+/// A server that answers every path with `name`.
+fn named(directory: &std::path::Path, name: &str) -> (Thruway, String) {
+    let config = format!(
+        "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\nanswer = {{ content = \"{name}\" }}\n"
+    );
+    let directory = directory.join(name);
+    std::fs::create_dir(&directory).unwrap();
+    let mut server = Thruway::serve(&directory, &config);
+    let address = server.address();
+    (server, address.strip_prefix("http://").unwrap().to_owned())
+}
+
+#[test]
+fn the_example_of_rewriting_does_what_it_says() {
+    let directory = tempfile::tempdir().unwrap();
+    // A redirect tells what it was asked.
+    let backend = "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\n\
+                   redirect = { to = \"https://{host}{path}{query}\" }\n[[routes]]\npath = \"/moved\"\nredirect = { to = \"/users/6\" }\n";
+    std::fs::create_dir(directory.path().join("backend")).unwrap();
+    let mut server = Thruway::serve(&directory.path().join("backend"), backend);
+    let address = server.address();
+    let config = REWRITING
+        .replace("127.0.0.1:8080", "127.0.0.1:0")
+        .replace("127.0.0.1:9001", address.strip_prefix("http://").unwrap());
+    let mut gateway = Thruway::serve(directory.path(), &config);
+    let mut client = Client::connect(&gateway.address());
+    for (target, location) in [
+        ("/api/users/5?a=%20", "https://backend.example/users/5?a=%20"),
+        ("/api", "https://backend.example/"),
+        ("/people/5%2f.json?b", "https://backend.example/v2/users/5%2f?b"),
+        ("/api/moved", "/api/users/6"),
+    ] {
+        let answer = client.get(target);
+        assert!(answer.has(&format!("location: {location}")), "{target}: {}", answer.head);
+        let is_of_api = target.starts_with("/api");
+        assert_eq!(answer.has("strict-transport-security: max-age=31536000"), is_of_api, "{target}");
+    }
+    assert_eq!(client.get("/api/%2e%2e/x").status(), "400");
+    assert_eq!(client.get("/none").status(), "404");
+}
+
+#[test]
+fn the_example_of_canaries_keeps_users_on_their_side() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = CANARY
+        .replace("127.0.0.1:8080", "127.0.0.1:0")
+        .replace("stable = 95, canary = 5", "stable = 50, canary = 50");
+    let mut servers = Vec::new();
+    for (address, name) in
+        [("127.0.0.1:9001", "stable"), ("127.0.0.1:9002", "canary"), ("127.0.0.1:9003", "next")]
+    {
+        let (server, own) = named(directory.path(), name);
+        config = config.replace(address, &own);
+        servers.push(server);
+    }
+    let mut gateway = Thruway::serve(directory.path(), &config);
+    let mut client = Client::connect(&gateway.address());
+    let mut sides: BTreeMap<usize, String> = BTreeMap::new();
+    for turn in 0..60 {
+        let user = turn % 20;
+        let side = client.request("GET /a", &format!("Cookie: user={user}\r\n")).text().to_owned();
+        assert_eq!(
+            *sides.entry(user).or_insert_with(|| side.clone()),
+            side,
+            "the user {user} has changed sides"
+        );
+    }
+    for name in ["stable", "canary"] {
+        assert!(sides.values().any(|side| side == name), "{sides:?}");
+    }
+    assert!(sides.values().all(|side| side != "next"), "what a mirror answers nobody sees");
+}

@@ -1,0 +1,106 @@
+//! The fields that tell the upstream about the client: `X-Forwarded-*` and `Forwarded` (RFC 7239).
+//!
+//! What a client says in them itself is not passed on. What trusted proxies have written is, and the proxy that the request came from
+//! is added to it.
+
+use std::io::Write as _;
+
+use thruway_net::ClientAddr;
+use thruway_server::{ProxyFields, Request};
+
+use super::ForwardedFields;
+use super::request::host_of;
+
+/// Says who the client is, and what it asked.
+pub(super) fn write(lines: &mut Vec<u8>, request: &Request<'_>, fields: ForwardedFields) {
+    if matches!(fields, ForwardedFields::XForwarded | ForwardedFields::Both) {
+        write_x_forwarded(lines, request);
+    }
+    if matches!(fields, ForwardedFields::Forwarded | ForwardedFields::Both) {
+        write_forwarded(lines, request);
+    }
+}
+
+fn write_x_forwarded(lines: &mut Vec<u8>, request: &Request<'_>) {
+    lines.extend_from_slice(b"X-Forwarded-For: ");
+    match request.proxy_fields() {
+        None => {}
+        Some(ProxyFields::XForwarded) => write_chain(lines, request),
+        Some(ProxyFields::Forwarded) => {
+            if let Some(client) = client_behind(request) {
+                write_client(lines, client);
+                lines.extend_from_slice(b", ");
+            }
+        }
+    }
+    write_client(lines, request.connection().client);
+    lines.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
+    lines.extend_from_slice(request.scheme().as_bytes());
+    lines.extend_from_slice(b"\r\nX-Forwarded-Host: ");
+    lines.extend_from_slice(asked_host(request));
+    lines.extend_from_slice(b"\r\n");
+}
+
+fn write_forwarded(lines: &mut Vec<u8>, request: &Request<'_>) {
+    lines.extend_from_slice(b"Forwarded: ");
+    match request.proxy_fields() {
+        None => {}
+        Some(ProxyFields::Forwarded) => write_chain(lines, request),
+        Some(ProxyFields::XForwarded) => {
+            if let Some(client) = client_behind(request) {
+                write_element(lines, client, request.scheme(), asked_host(request));
+                lines.extend_from_slice(b", ");
+            }
+        }
+    }
+    // Nothing but HTTP without TLS is spoken here.
+    write_element(lines, request.connection().client, "http", host_of(request));
+    lines.extend_from_slice(b"\r\n");
+}
+
+/// What trusted proxies have written, with a comma behind each.
+fn write_chain(lines: &mut Vec<u8>, request: &Request<'_>) {
+    for member in request.proxy_chain() {
+        lines.extend_from_slice(member);
+        lines.extend_from_slice(b", ");
+    }
+}
+
+/// The client, if that is not the other end of the connection.
+fn client_behind(request: &Request<'_>) -> Option<ClientAddr> {
+    let client = request.client();
+    (client != request.connection().client).then_some(client)
+}
+
+/// The host that the client asked for, as far as that is known.
+fn asked_host<'a>(request: &Request<'a>) -> &'a [u8] {
+    match request.proxy_fields() {
+        None => host_of(request),
+        Some(_) => request.host().as_bytes(),
+    }
+}
+
+fn write_client(lines: &mut Vec<u8>, client: ClientAddr) {
+    // Writing to a vector cannot fail.
+    let _ = match client {
+        ClientAddr::Tcp(address) => write!(lines, "{}", address.ip()),
+        ClientAddr::Unix => lines.write_all(b"unix:"),
+    };
+}
+
+fn write_element(lines: &mut Vec<u8>, client: ClientAddr, scheme: &str, host: &[u8]) {
+    lines.extend_from_slice(b"for=");
+    write_node(lines, client);
+    let _ = write!(lines, ";proto={scheme};host=\"");
+    lines.extend_from_slice(host);
+    lines.push(b'"');
+}
+
+/// An IPv6 address stands in brackets and quotes (RFC 7239 §6).
+fn write_node(lines: &mut Vec<u8>, client: ClientAddr) {
+    let _ = match client {
+        ClientAddr::Tcp(address) if address.is_ipv6() => write!(lines, "\"[{}]\"", address.ip()),
+        ClientAddr::Tcp(address) => write!(lines, "{}", address.ip()),
+        ClientAddr::Unix => lines.write_all(b"unknown"),
+    };
+}

@@ -1,0 +1,176 @@
+//! Which fields are removed, set and added.
+
+use std::fmt;
+
+use thruway_message::{FieldName, FieldValue};
+use thruway_server::Request;
+
+use super::InvalidRewrite;
+use super::template::{Place, Template};
+use crate::PathMatch;
+use crate::forward::fields::reads_as;
+
+/// Which fields of a message are removed, set and added, in this order. Values may have places: `{client}`, `{host}`, `{path}`,
+/// `{query}`, `{scheme}`, `{rest}` and the parameters of the route's pattern, all of them the request's; `{{` and `}}` are braces.
+#[derive(Clone, Default, Debug)]
+pub struct FieldRewrite {
+    /// The names of those that are removed or set, in small letters.
+    pub(super) dropped: Vec<String>,
+    /// The lines that are set or added.
+    pub(super) lines: Vec<(String, Template)>,
+    /// What was asked for, for those who want to know.
+    said: Vec<String>,
+}
+
+impl FieldRewrite {
+    /// Removes all lines of the field `name`.
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub fn remove(&mut self, name: &str) -> Result<(), InvalidRewrite> {
+        check_name(name)?;
+        self.dropped.push(name.to_ascii_lowercase());
+        self.said.push(format!("removes {name}"));
+        Ok(())
+    }
+
+    /// Has the field `name` this value and no other, in a route for `paths`.
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub fn set(&mut self, name: &str, value: &str, paths: &PathMatch) -> Result<(), InvalidRewrite> {
+        let line = line(name, value, paths)?;
+        self.dropped.push(name.to_ascii_lowercase());
+        self.lines.push(line);
+        self.said.push(format!("sets {name}"));
+        Ok(())
+    }
+
+    /// Adds one more line to those of the field `name`, in a route for `paths`.
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub fn add(&mut self, name: &str, value: &str, paths: &PathMatch) -> Result<(), InvalidRewrite> {
+        self.lines.push(line(name, value, paths)?);
+        self.said.push(format!("adds {name}"));
+        Ok(())
+    }
+
+    /// Whether nothing is changed.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.said.is_empty()
+    }
+
+    /// Whether lines of this name are not passed on, also if only some servers read it so.
+    pub(crate) fn drops(&self, name: FieldName<'_>) -> bool {
+        self.dropped.iter().any(|dropped| reads_as(name.as_bytes(), dropped.as_bytes()))
+    }
+
+    /// Appends the lines that are set and added. A value that a client has made unfit for a field is left out.
+    pub(crate) fn write(&self, lines: &mut Vec<u8>, request: &Request<'_>) {
+        for (name, value) in &self.lines {
+            let value = value.fill(request);
+            if FieldValue::new(value.as_bytes()).is_ok() {
+                lines.extend_from_slice(name.as_bytes());
+                lines.extend_from_slice(b": ");
+                lines.extend_from_slice(value.as_bytes());
+                lines.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+}
+
+fn line(name: &str, value: &str, paths: &PathMatch) -> Result<(String, Template), InvalidRewrite> {
+    check_name(name)?;
+    if FieldValue::new(value.as_bytes()).is_err() {
+        return Err(InvalidRewrite::FieldValue);
+    }
+    Ok((name.to_owned(), Template::parse(value, |name| Place::named(name, paths))?))
+}
+
+fn check_name(name: &str) -> Result<(), InvalidRewrite> {
+    if FieldName::new(name.as_bytes()).is_err() {
+        return Err(InvalidRewrite::FieldName);
+    }
+    let is_own = OWN_FIELDS.iter().any(|own| reads_as(name.as_bytes(), own.as_bytes()));
+    if is_own { Err(InvalidRewrite::FieldOfGateway) } else { Ok(()) }
+}
+
+/// What is changed, each thing behind a comma.
+impl fmt::Display for FieldRewrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.said.join(", "))
+    }
+}
+
+/// Fields of the connection (RFC 9110 §7.6.1), of the framing, those that have a key of their own, and those that the server knows
+/// better.
+const OWN_FIELDS: [&str; 19] = [
+    "connection",
+    "content-length",
+    "date",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "max-forwards",
+    "proxy-connection",
+    "server",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "http2-settings",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_frames_a_message_is_out_of_reach() {
+        let paths = PathMatch::Exact("/".to_owned());
+        for name in OWN_FIELDS {
+            for name in [name.to_owned(), name.to_uppercase(), name.replace('-', "_")] {
+                let mut fields = FieldRewrite::default();
+                let refused = Err(InvalidRewrite::FieldOfGateway);
+                assert_eq!(fields.set(&name, "a", &paths), refused, "{name}");
+                assert_eq!(fields.add(&name, "a", &paths), refused, "{name}");
+                assert_eq!(fields.remove(&name), refused, "{name}");
+                assert!(fields.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn names_and_values_are_those_of_fields() {
+        let paths = PathMatch::Exact("/".to_owned());
+        let mut fields = FieldRewrite::default();
+        for (name, value, error) in [
+            ("A b", "c", InvalidRewrite::FieldName),
+            ("", "c", InvalidRewrite::FieldName),
+            ("A:", "c", InvalidRewrite::FieldName),
+            ("A", "b\r\nC: d", InvalidRewrite::FieldValue),
+            ("A", "\0", InvalidRewrite::FieldValue),
+            ("A", "{rest}", InvalidRewrite::Place),
+            ("A", "{", InvalidRewrite::Braces),
+        ] {
+            assert_eq!(fields.set(name, value, &paths), Err(error), "{name} {value}");
+            assert_eq!(fields.add(name, value, &paths), Err(error), "{name} {value}");
+        }
+        assert!(fields.is_empty());
+    }
+
+    #[test]
+    fn what_a_server_may_read_as_the_name_is_dropped_too() {
+        let mut fields = FieldRewrite::default();
+        fields.set("X-User", "a", &PathMatch::Exact("/".to_owned())).unwrap();
+        let drops = |name: &str| fields.drops(FieldName::new(name.as_bytes()).unwrap());
+        assert!(drops("x-user") && drops("X_USER") && !drops("X-Users"));
+    }
+}

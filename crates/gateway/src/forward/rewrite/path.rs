@@ -1,0 +1,197 @@
+//! What path the upstream is asked for.
+
+use std::fmt;
+
+use thruway_message::RequestTarget;
+use thruway_server::Request;
+
+use super::InvalidRewrite;
+use super::template::{Place, Template};
+use crate::PathMatch;
+
+/// What path the upstream is asked for: a template with `{path}`, `{rest}`, which is what comes after the prefix of the route, and the
+/// parameters of the route's pattern.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathRewrite(Template);
+
+/// A path that would not stay below what the template begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Climbs;
+
+impl PathRewrite {
+    /// The paths written as `template`, for a route for `paths`.
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub fn new(template: &str, paths: &PathMatch) -> Result<Self, InvalidRewrite> {
+        let place = |name: &str| match Place::named(name, paths)? {
+            place @ (Place::Path | Place::Rest | Place::Parameter(_)) => Some(place),
+            _ => None,
+        };
+        let template = Template::parse(template, place)?;
+        match template.parts.first() {
+            Some((start, Place::Path | Place::Rest)) if start.is_empty() => {}
+            Some((start, _)) if start.starts_with('/') => {}
+            None if template.end.starts_with('/') => {}
+            _ => return Err(InvalidRewrite::Start),
+        }
+        if !template.literals().all(is_part_of_path) {
+            return Err(InvalidRewrite::Octets);
+        }
+        let is_doubled = |(before, place): &(String, Place)| *place == Place::Rest && before.ends_with('/');
+        if template.parts.iter().any(is_doubled) {
+            return Err(InvalidRewrite::Slash);
+        }
+        let literals: Vec<_> = template.literals().collect();
+        if has_dot_segment(&literals.join("x")) {
+            return Err(InvalidRewrite::DotSegment);
+        }
+        Ok(Self(template))
+    }
+
+    /// The target for `request`, with its query.
+    ///
+    /// # Errors
+    /// The path has `.` or `..` in it, in whatever spelling: a server that resolves it would look elsewhere.
+    pub(crate) fn target(&self, request: &Request<'_>) -> Result<Option<String>, Climbs> {
+        if !matches!(request.target(), RequestTarget::Origin(_) | RequestTarget::Absolute(_)) {
+            return Ok(None);
+        }
+        let path = self.0.fill(request);
+        if has_dot_segment(&path) {
+            return Err(Climbs);
+        }
+        // Two slashes would be the start of a host to some.
+        let mut target = format!("/{}", path.trim_start_matches('/'));
+        if let Some(query) = request.query_string() {
+            target.push('?');
+            target.push_str(query);
+        }
+        Ok(Some(target))
+    }
+
+    /// What stands in the place of the route's prefix, if nothing else is changed.
+    pub(super) fn replaced_prefix(&self) -> Option<&str> {
+        match &self.0.parts[..] {
+            [(start, Place::Rest)] if self.0.end.is_empty() => Some(start),
+            _ => None,
+        }
+    }
+}
+
+/// Whether `text` may stand in a path (RFC 3986 §3.3).
+fn is_part_of_path(text: &str) -> bool {
+    let octets = text.as_bytes();
+    octets.iter().enumerate().all(|(i, octet)| match octet {
+        b'%' => octets.get(i + 1..i + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)),
+        octet => octet.is_ascii_alphanumeric() || b"-._~/:@!$&'()*+,;=".contains(octet),
+    })
+}
+
+/// Whether a segment of `path` is `.` or `..` to any server: some decode dots and slashes first, and some take a backslash
+/// for a slash, or pass over what stands behind a semicolon.
+fn has_dot_segment(path: &str) -> bool {
+    let mut decoded = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(octet) = rest.chars().next() {
+        let (shown, length) = match rest.as_bytes() {
+            [b'%', b'2', b'e' | b'E', ..] => ('.', 3),
+            [b'%', b'2', b'f' | b'F', ..] | [b'%', b'5', b'c' | b'C', ..] => ('/', 3),
+            [b'\\', ..] => ('/', 1),
+            _ => (octet, octet.len_utf8()),
+        };
+        decoded.push(shown);
+        rest = &rest[length..];
+    }
+    let is_dots = |segment: &str| matches!(segment.split(';').next(), Some("." | ".."));
+    decoded.split('/').any(is_dots)
+}
+
+/// As it was written.
+impl fmt::Display for PathRewrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PathPattern;
+
+    fn prefix(template: &str) -> Result<PathRewrite, InvalidRewrite> {
+        PathRewrite::new(template, &PathMatch::Prefix("/api".to_owned()))
+    }
+
+    #[test]
+    fn what_is_no_path_is_refused() {
+        for (template, error) in [
+            ("", InvalidRewrite::Start),
+            ("a{rest}", InvalidRewrite::Start),
+            ("http://a{rest}", InvalidRewrite::Start),
+            ("/a?b", InvalidRewrite::Octets),
+            ("/a b", InvalidRewrite::Octets),
+            ("/a\r\nHost: b", InvalidRewrite::Octets),
+            ("/é", InvalidRewrite::Octets),
+            ("/%zz", InvalidRewrite::Octets),
+            ("/%2", InvalidRewrite::Octets),
+            ("/{{a", InvalidRewrite::Octets),
+            ("/a/../b", InvalidRewrite::DotSegment),
+            ("/a/%2E%2e/b", InvalidRewrite::DotSegment),
+            ("/a/.", InvalidRewrite::DotSegment),
+            ("/v2/{rest}", InvalidRewrite::Slash),
+            ("/{id}", InvalidRewrite::Place),
+            ("/{client}", InvalidRewrite::Place),
+            ("/{rest", InvalidRewrite::Braces),
+        ] {
+            assert_eq!(prefix(template).unwrap_err(), error, "{template}");
+        }
+        for template in ["{rest}", "{path}", "/v2{rest}", "/a%20b{path}", "/fixed", "/a..b/...{rest}"] {
+            assert!(prefix(template).is_ok(), "{template}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_those_of_the_pattern() {
+        let pattern = |text| PathMatch::Pattern(PathPattern::parse(text).unwrap());
+        assert!(PathRewrite::new("/u/{id}/{*rest}", &pattern("/users/{id}/{*rest}")).is_err());
+        assert!(PathRewrite::new("/u/{id}/{rest}", &pattern("/users/{id}/{*rest}")).is_ok());
+        assert_eq!(PathRewrite::new("/u/{rest}", &pattern("/users/{id}")), Err(InvalidRewrite::Place));
+        let exact = PathMatch::Exact("/a".to_owned());
+        assert_eq!(PathRewrite::new("/b{rest}", &exact), Err(InvalidRewrite::Place));
+    }
+
+    #[test]
+    fn dots_are_found_in_every_spelling() {
+        for path in [
+            "/..",
+            "/a/../b",
+            "/%2e%2E/b",
+            "/.%2e",
+            "/a/.",
+            "/..%2fb",
+            "/a%5c..",
+            "/a\\..\\b",
+            "/..;a/b",
+            "/./",
+        ] {
+            assert!(has_dot_segment(path), "{path}");
+        }
+        for path in ["/", "/a", "/...", "/..a", "/a..", "/%2e%2ea", "/a/%252e%252e/", "/é/.a", "/;.."] {
+            assert!(!has_dot_segment(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_replaced_if_nothing_else_is() {
+        for (template, replaced) in [
+            ("{rest}", Some("")),
+            ("/v2{rest}", Some("/v2")),
+            ("/v2{rest}/x", None),
+            ("{path}", None),
+            ("/a", None),
+        ] {
+            assert_eq!(prefix(template).unwrap().replaced_prefix(), replaced, "{template}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What is changed in the response to one request.
+
+use std::sync::Arc;
+
+use thruway_server::{Request, Response};
+
+use super::super::ForwardConfig;
+
+/// What is changed in the response to one request: values have been filled from the request, which is gone when the response comes.
+#[derive(Debug)]
+pub(in super::super) struct ResponseRewrite {
+    config: Arc<ForwardConfig>,
+    /// Those of the lines that are set or added.
+    values: Vec<String>,
+    place: Option<PlaceOfRoute>,
+}
+
+/// Where the client finds what the upstream has elsewhere.
+#[derive(PartialEq, Eq, Debug)]
+struct PlaceOfRoute {
+    /// What paths begin with for the client.
+    prefix: String,
+    /// The host that it asked for, with its port.
+    host: String,
+}
+
+impl ResponseRewrite {
+    /// What `config` changes in the response to `request`, if that is anything.
+    pub(in super::super) fn of(config: &Arc<ForwardConfig>, request: &Request<'_>) -> Option<Box<Self>> {
+        let rewrite = &config.rewrite;
+        if !rewrite.is_about_responses() {
+            return None;
+        }
+        let values = rewrite.response.lines.iter().map(|(_, value)| value.fill(request)).collect();
+        let place = rewrite.reverses_location().then(|| PlaceOfRoute {
+            prefix: request.path().get(..request.mount_prefix()).unwrap_or_default().to_owned(),
+            host: request.host().to_owned(),
+        });
+        Some(Box::new(Self { config: config.clone(), values, place }))
+    }
+
+    /// Changes `response`.
+    pub(in super::super) fn apply(&self, response: &mut Response) {
+        if let Some(place) = &self.place {
+            self.apply_place(place, response);
+        }
+        let fields = &self.config.rewrite.response;
+        fields.dropped.iter().for_each(|name| response.remove_field(name));
+        for ((name, _), value) in fields.lines.iter().zip(&self.values) {
+            // What a client has made unfit for a field is left out.
+            let _ = response.append_field(name, value);
+        }
+    }
+
+    fn apply_place(&self, place: &PlaceOfRoute, response: &mut Response) {
+        let path = self.config.rewrite.path.as_ref();
+        let Some(replaced) = path.and_then(|path| path.replaced_prefix()) else { return };
+        let location = response.field("location").and_then(|value| value.as_str());
+        if let Some(location) = location.and_then(|location| place.location(location, replaced)) {
+            let _ = response.set_field("Location", location);
+        }
+    }
+}
+
+impl PlaceOfRoute {
+    /// Where the client finds what the upstream has at `location`, whose paths begin with `replaced`; `None` if that is elsewhere.
+    fn location(&self, location: &str, replaced: &str) -> Option<String> {
+        let (origin, path) = self.split(location)?;
+        let rest = path.strip_prefix(replaced)?;
+        let is_below = rest.is_empty() || rest.starts_with(['/', '?', '#']);
+        is_below.then(|| format!("{origin}{}{rest}", self.prefix))
+    }
+
+    /// What stands before the path of `location`, if that is a path of the host that the client asked for.
+    fn split<'l>(&self, location: &'l str) -> Option<(&'l str, &'l str)> {
+        if location.starts_with('/') {
+            return (!location.starts_with("//")).then_some(("", location));
+        }
+        let behind = location.strip_prefix("http://").or_else(|| location.strip_prefix("https://"))?;
+        let length = behind.find(['/', '?', '#']).unwrap_or(behind.len());
+        let is_own = behind[..length].eq_ignore_ascii_case(&self.host);
+        is_own.then(|| location.split_at(location.len() - behind.len() + length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_below_the_prefix_is_where_the_client_finds_it() {
+        let place = PlaceOfRoute { prefix: "/api".to_owned(), host: "a.example:81".to_owned() };
+        for (replaced, location, expected) in [
+            ("", "/b", Some("/api/b")),
+            ("", "/", Some("/api/")),
+            ("/v2", "/v2/b?c#d", Some("/api/b?c#d")),
+            ("/v2", "/v2", Some("/api")),
+            ("/v2", "/v2?a", Some("/api?a")),
+            ("/v2", "/v20", None),
+            ("/v2", "/other", None),
+            ("", "//other.example/b", None),
+            ("", "b", None),
+            ("", "http://A.example:81/b", Some("http://A.example:81/api/b")),
+            ("", "https://a.example:81", Some("https://a.example:81/api")),
+            ("", "https://other.example/b", None),
+            ("", "https://a.example:81@other.example/b", None),
+            ("", "ftp://a.example:81/b", None),
+        ] {
+            assert_eq!(place.location(location, replaced).as_deref(), expected, "{replaced} {location}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Texts with places that are filled from the request.
+
+use std::fmt;
+
+use thruway_server::{ClientAddr, Request};
+
+use super::InvalidRewrite;
+use crate::{PathMatch, PathPattern};
+
+/// A text with places.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Template {
+    /// As it was written.
+    text: String,
+    /// What stands before each place, and the place.
+    pub(super) parts: Vec<(String, Place)>,
+    /// What stands behind the last place.
+    pub(super) end: String,
+}
+
+/// What is put in from the request, as the client sent it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// `{client}`: the address of the client, without a port.
+    Client,
+    /// `{host}`: the host that the client asked for, without a port.
+    Host,
+    /// `{path}`: the path.
+    Path,
+    /// `{query}`: the query with its question mark; nothing without one.
+    Query,
+    /// `{rest}`: what comes after the prefix of the route. It begins with `/`, or is empty.
+    Rest,
+    /// `{scheme}`: the scheme that the client uses.
+    Scheme,
+    /// A parameter of the route's pattern.
+    Parameter(Parameter),
+}
+
+/// Where a parameter stands in paths of its pattern.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Parameter {
+    /// In which segment, from 0.
+    segment: usize,
+    /// How many octets of the segment stand before it and behind it.
+    before: usize,
+    after: usize,
+    /// Whether it is all that follows.
+    is_rest: bool,
+}
+
+impl Template {
+    /// The template written as `text`, with the places that `place` knows. `{{` and `}}` are braces.
+    pub(super) fn parse(text: &str, place: impl Fn(&str) -> Option<Place>) -> Result<Self, InvalidRewrite> {
+        let (mut parts, mut literal, mut rest) = (Vec::new(), String::new(), text);
+        while let Some(at) = rest.find(['{', '}']) {
+            literal.push_str(&rest[..at]);
+            let (brace, behind) = rest[at..].split_at(1);
+            if let Some(behind) = behind.strip_prefix(brace) {
+                literal.push_str(brace);
+                rest = behind;
+                continue;
+            }
+            let (name, behind) = behind.split_once('}').ok_or(InvalidRewrite::Braces)?;
+            if brace == "}" || name.contains('{') {
+                return Err(InvalidRewrite::Braces);
+            }
+            parts.push((std::mem::take(&mut literal), place(name).ok_or(InvalidRewrite::Place)?));
+            rest = behind;
+        }
+        literal.push_str(rest);
+        Ok(Self { text: text.to_owned(), parts, end: literal })
+    }
+
+    /// The text for `request`.
+    pub(super) fn fill(&self, request: &Request<'_>) -> String {
+        let mut text = String::new();
+        for (before, place) in &self.parts {
+            text.push_str(before);
+            place.fill(request, &mut text);
+        }
+        text.push_str(&self.end);
+        text
+    }
+
+    /// What stands between the places.
+    pub(super) fn literals(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().map(|(before, _)| before.as_str()).chain([self.end.as_str()])
+    }
+}
+
+impl Place {
+    /// The place called `name` in a route for `paths`.
+    pub(super) fn named(name: &str, paths: &PathMatch) -> Option<Self> {
+        match (name, paths) {
+            ("rest", PathMatch::Prefix(_)) => Some(Self::Rest),
+            (name, PathMatch::Pattern(pattern)) if let Some(parameter) = Parameter::named(name, pattern) => {
+                Some(Self::Parameter(parameter))
+            }
+            ("client", _) => Some(Self::Client),
+            ("host", _) => Some(Self::Host),
+            ("path", _) => Some(Self::Path),
+            ("query", _) => Some(Self::Query),
+            ("scheme", _) => Some(Self::Scheme),
+            _ => None,
+        }
+    }
+
+    fn fill(self, request: &Request<'_>, text: &mut String) {
+        match self {
+            Self::Client => match request.client() {
+                ClientAddr::Tcp(address) => text.push_str(&address.ip().to_string()),
+                ClientAddr::Unix => text.push_str("unix:"),
+            },
+            Self::Host => text.push_str(host_without_port(request.host())),
+            Self::Path => text.push_str(request.path()),
+            Self::Query => {
+                if let Some(query) = request.query_string() {
+                    text.push('?');
+                    text.push_str(query);
+                }
+            }
+            // Not `mounted_path`, to which nothing and `/` are the same.
+            Self::Rest => {
+                text.push_str(request.path().get(request.mount_prefix()..).unwrap_or_default());
+            }
+            Self::Scheme => text.push_str(request.scheme()),
+            Self::Parameter(parameter) => text.push_str(parameter.of(request.path()).unwrap_or_default()),
+        }
+    }
+}
+
+/// A colon in an IPv6 address stands in brackets.
+fn host_without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => name,
+        _ => host,
+    }
+}
+
+impl Parameter {
+    fn named(name: &str, pattern: &PathPattern) -> Option<Self> {
+        let segments = pattern.as_str().strip_prefix('/')?.split('/');
+        segments.enumerate().find_map(|(segment, text)| {
+            let (before, rest) = text.split_once('{')?;
+            let (of, after) = rest.split_once('}')?;
+            let is_rest = of.starts_with('*');
+            let is_it = of.strip_prefix('*').unwrap_or(of) == name;
+            is_it.then_some(Self { segment, before: before.len(), after: after.len(), is_rest })
+        })
+    }
+
+    /// What stands there in `path`.
+    fn of(self, path: &str) -> Option<&str> {
+        let segments = path.strip_prefix('/')?;
+        if self.is_rest {
+            return segments.splitn(self.segment + 1, '/').last();
+        }
+        let segment = segments.split('/').nth(self.segment)?;
+        segment.get(self.before..segment.len().checked_sub(self.after)?)
+    }
+}
+
+/// As it was written.
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameter(pattern: &str, name: &str, path: &str) -> Option<String> {
+        let pattern = PathPattern::parse(pattern).unwrap();
+        Parameter::named(name, &pattern).and_then(|parameter| parameter.of(path).map(str::to_owned))
+    }
+
+    #[test]
+    fn parameters_are_what_stands_in_their_place() {
+        for (pattern, name, path, expected) in [
+            ("/users/{id}", "id", "/users/5", Some("5")),
+            ("/users/{id}/posts/{post}", "post", "/users/5/posts/a%2Fb", Some("a%2Fb")),
+            ("/v{version}.json", "version", "/v12.json", Some("12")),
+            ("/static/{*rest}", "rest", "/static/a//b/", Some("a//b/")),
+            ("/{*all}", "all", "/a", Some("a")),
+            ("/users/{id}", "name", "/users/5", None),
+        ] {
+            assert_eq!(parameter(pattern, name, path).as_deref(), expected, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn braces_are_places_or_doubled() {
+        let parse = |text| Template::parse(text, |name| (name == "path").then_some(Place::Path));
+        let template = parse("{{\"a\":\"{path}\"}}").unwrap();
+        assert_eq!(template.parts, [("{\"a\":\"".to_owned(), Place::Path)]);
+        assert_eq!(template.end, "\"}");
+        for (text, error) in [
+            ("{path", InvalidRewrite::Braces),
+            ("path}", InvalidRewrite::Braces),
+            ("a}b}", InvalidRewrite::Braces),
+            ("{pa{path}", InvalidRewrite::Braces),
+            ("{}", InvalidRewrite::Place),
+            ("{other}", InvalidRewrite::Place),
+        ] {
+            assert_eq!(parse(text).unwrap_err(), error, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_shown_without_its_port() {
+        for (host, expected) in
+            [("a:80", "a"), ("a", "a"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]"), ("", "")]
+        {
+            assert_eq!(host_without_port(host), expected);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Splits: the requests of a route are shared between upstreams, as for canaries.
+
+use std::sync::Arc;
+
+use thruway_server::{Answer, Handler, Request};
+
+use crate::HashBy;
+use crate::upstream::random;
+
+/// Shares requests between handlers by their weights: at random, or so that what has the same key stays on its side.
+///
+/// The handlers are laid side by side in their order, and a key is a point on that line. As long as the sum of all weights is the same, a
+/// handler whose weight changes takes over, or gives away, what stands at its ends, and all else stays.
+pub struct Split {
+    /// Handlers, and where each of them ends on the line.
+    sides: Vec<(Arc<dyn Handler>, u64)>,
+    by: Option<HashBy>,
+}
+
+impl Split {
+    /// Shares requests between `sides`, handlers with weights, by the key that `by` names. Requests without that key, and all if
+    /// there is none, are shared at random.
+    ///
+    /// # Panics
+    /// All weights are 0.
+    pub fn new(sides: impl IntoIterator<Item = (Arc<dyn Handler>, u32)>, by: Option<HashBy>) -> Self {
+        let mut end = 0;
+        let sides: Vec<_> = sides
+            .into_iter()
+            .map(|(handler, weight)| {
+                end += u64::from(weight);
+                (handler, end)
+            })
+            .collect();
+        assert!(end > 0, "one side of a split must have a weight");
+        Self { sides, by }
+    }
+
+    /// Which side a request with this key gets, from 0.
+    fn side(&self, key: Option<u64>) -> usize {
+        let total = self.sides.last().map_or(0, |(_, end)| *end);
+        let point = match key {
+            Some(key) => scaled(random::mix(key ^ SALT), total),
+            None => random::below(total),
+        };
+        self.sides.partition_point(|(_, end)| *end <= point)
+    }
+}
+
+/// The number below `bound` that stands where `number` stands among all numbers.
+fn scaled(number: u64, bound: u64) -> u64 {
+    let product = u128::from(number) * u128::from(bound);
+    u64::try_from(product >> 64).unwrap_or(0)
+}
+
+impl Handler for Split {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let key = self.by.as_ref().and_then(|by| by.hash(request));
+        self.sides[self.side(key)].0.handle(request)
+    }
+}
+
+/// The same key may choose the server of an upstream: that must not depend on the side.
+const SALT: u64 = 0x7377_6974_6368_6564;
+
+#[cfg(test)]
+mod tests {
+    use thruway_server::IntoHandler;
+    use thruway_testkit::scene::Scene;
+
+    use super::*;
+
+    fn split(weights: [u32; 3], by: Option<HashBy>) -> Split {
+        let handler = |name: &'static str| (move || name).into_handler();
+        Split::new([handler("a"), handler("b"), handler("c")].into_iter().zip(weights), by)
+    }
+
+    fn counts(split: &Split, keys: impl Iterator<Item = Option<u64>>) -> [usize; 3] {
+        let mut counts = [0; 3];
+        keys.for_each(|key| counts[split.side(key)] += 1);
+        counts
+    }
+
+    #[test]
+    fn shares_are_as_the_weights() {
+        let split = split([5, 0, 95], None);
+        for counts in [counts(&split, (0..10_000).map(Some)), counts(&split, (0..10_000).map(|_| None))] {
+            assert!((400..600).contains(&counts[0]) && counts[1] == 0, "{counts:?}");
+            assert_eq!(counts[0] + counts[2], 10_000);
+        }
+    }
+
+    #[test]
+    fn who_is_on_a_side_stays_there_when_it_grows() {
+        let (small, large) = (split([5, 0, 95], None), split([10, 0, 90], None));
+        let moved = |key: &u64| small.side(Some(*key)) != large.side(Some(*key));
+        assert!((0..10_000).filter(|key| small.side(Some(*key)) == 0).all(|key| large.side(Some(key)) == 0));
+        let moved = (0..10_000).filter(moved).count();
+        assert!((400..600).contains(&moved), "{moved}");
+    }
+
+    #[test]
+    fn the_same_key_has_the_same_side() {
+        let by = Some(HashBy::Cookie("user".to_owned()));
+        let scene = Scene::new(split([50, 0, 50], by).into_handler());
+        let mut sides = std::collections::BTreeMap::new();
+        for turn in 0..3 {
+            for user in 0..20 {
+                let mut client = scene.connect();
+                client.send(format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: user={user}\r\n\r\n"));
+                let side = client.received().split("\r\n\r\n").nth(1).unwrap().to_owned();
+                assert_eq!(*sides.entry(user).or_insert_with(|| side.clone()), side, "{turn}");
+            }
+        }
+        assert!(["a", "c"].iter().all(|side| sides.values().any(|of| of == side)), "{sides:?}");
+    }
+
+    #[test]
+    #[should_panic = "must have a weight"]
+    fn a_split_without_weights_is_an_error_of_the_program() {
+        let _ = split([0; 3], None);
+    }
+}

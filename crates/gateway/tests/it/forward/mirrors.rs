@@ -1,0 +1,107 @@
+//! Copies of requests that are sent elsewhere too.
+
+use std::sync::Arc;
+
+use thruway_gateway::{
+    ForwardConfig, Mirror, MirrorConfig, MirrorCounts, PathMatch, PathRewrite, Rewrite, Upstream,
+};
+
+use super::{Client, Recorder, Script};
+use crate::gateway::{Gateway, only, until};
+
+fn mirror(address: std::net::SocketAddr, config: MirrorConfig) -> Arc<Mirror> {
+    Arc::new(Mirror::new(Arc::new(Upstream::new(only(address))), ForwardConfig::default(), config))
+}
+
+#[test]
+fn a_copy_is_the_request_as_it_is_forwarded() {
+    let (recorder, shadow) = (Recorder::start(), Recorder::start());
+    let mirror = mirror(shadow.address, MirrorConfig::default());
+    let gateway = Gateway::mirrored(recorder.address, mirror.clone());
+    let mut client = Client::new(gateway.address);
+    let answer = client.ask("POST /a?b HTTP/1.1", "Content-Length: 3\r\n\r\nabc".trim_end());
+    assert_eq!(answer.status, 200);
+    let mut copies = Vec::new();
+    until(|| {
+        copies.extend(shadow.take());
+        !copies.is_empty()
+    });
+    let request = recorder.take_one();
+    assert_eq!(copies, [request]);
+    assert_eq!(mirror.counts(), MirrorCounts { mirrored: 1, ..MirrorCounts::default() });
+}
+
+#[test]
+fn a_copy_may_be_changed_in_a_way_of_its_own() {
+    let (recorder, shadow) = (Recorder::start(), Recorder::start());
+    let path = PathRewrite::new("/shadow{path}", &PathMatch::Exact("/".to_owned())).unwrap();
+    let rewrite = Rewrite { path: Some(path), ..Rewrite::default() };
+    let forward = ForwardConfig { rewrite, ..ForwardConfig::default() };
+    let upstream = Arc::new(Upstream::new(only(shadow.address)));
+    let mirror = Arc::new(Mirror::new(upstream, forward, MirrorConfig::default()));
+    let gateway = Gateway::mirrored(recorder.address, mirror);
+    assert_eq!(Client::new(gateway.address).ask("GET /a HTTP/1.1", "").text(), "GET /a ");
+    let mut copies = Vec::new();
+    until(|| {
+        copies.extend(shadow.take());
+        !copies.is_empty()
+    });
+    assert_eq!(copies[0].target, "/shadow/a");
+}
+
+/// The mirror accepts connections and says nothing.
+#[test]
+fn clients_do_not_wait_for_copies_and_there_is_a_bound() {
+    let (recorder, shadow) = (Recorder::start(), Script::start());
+    let config = MirrorConfig { requests_max: 2, ..MirrorConfig::default() };
+    let mirror = mirror(shadow.address, config);
+    let gateway = Gateway::mirrored(recorder.address, mirror.clone());
+    let mut client = Client::new(gateway.address);
+    for _ in 0..5 {
+        assert_eq!(client.ask("GET / HTTP/1.1", "").status, 200);
+    }
+    assert_eq!(mirror.counts(), MirrorCounts { mirrored: 2, busy: 3, arriving: 0 });
+    // One that has been answered makes room.
+    let mut accepted = shadow.accept();
+    accepted.head();
+    accepted.send("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5\r\n\r\nwrong");
+    until(|| {
+        assert_eq!(client.ask("GET / HTTP/1.1", "").status, 200);
+        mirror.counts().mirrored == 3
+    });
+}
+
+#[test]
+fn a_mirror_that_is_not_there_is_not_noticed() {
+    let recorder = Recorder::start();
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gateway = Gateway::mirrored(recorder.address, mirror(gone, MirrorConfig::default()));
+    let mut client = Client::new(gateway.address);
+    for _ in 0..3 {
+        assert_eq!(client.ask("GET /a HTTP/1.1", "").text(), "GET /a ");
+    }
+}
+
+#[test]
+fn content_that_still_arrives_is_not_kept_for_a_copy() {
+    let (recorder, shadow) = (Recorder::start(), Recorder::start());
+    let mirror = mirror(shadow.address, MirrorConfig::default());
+    let gateway = Gateway::mirrored(recorder.address, mirror.clone());
+    let mut client = Client::new(gateway.address);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n");
+    until(|| mirror.counts().arriving == 1);
+    client.send("abc");
+    assert_eq!(client.answer(false).text(), "POST / abc");
+    assert_eq!(mirror.counts(), MirrorCounts { arriving: 1, ..MirrorCounts::default() });
+    assert!(shadow.take().is_empty());
+}
+
+#[test]
+fn a_share_of_none_mirrors_nothing() {
+    let (recorder, shadow) = (Recorder::start(), Recorder::start());
+    let config = MirrorConfig { share_millionths: 0, ..MirrorConfig::default() };
+    let mirror = mirror(shadow.address, config);
+    let gateway = Gateway::mirrored(recorder.address, mirror.clone());
+    assert_eq!(Client::new(gateway.address).ask("GET / HTTP/1.1", "").status, 200);
+    assert_eq!(mirror.counts(), MirrorCounts::default());
+}

@@ -1,0 +1,83 @@
+//! Behind proxies that are trusted: what they say is passed on, and added to.
+
+use thruway_gateway::{ForwardConfig, ForwardedFields};
+use thruway_server::{Config, ProxyFields, TrustedProxies};
+
+use super::{Client, Recorded, Recorder};
+use crate::gateway::Gateway;
+
+/// What the upstream gets of a request with `lines` from a proxy that writes `believed`.
+fn passed_on(believed: ProxyFields, forwarded: ForwardedFields, lines: &str) -> Recorded {
+    let recorder = Recorder::start();
+    let networks = ["127.0.0.1", "10.0.0.0/8"].map(|network| network.parse().unwrap());
+    let config = Config { trusted_proxies: TrustedProxies::new(networks, believed), ..Config::default() };
+    let forward = ForwardConfig { forwarded, ..ForwardConfig::default() };
+    let gateway = Gateway::with(recorder.address, forward, config);
+    assert_eq!(Client::new(gateway.address).ask("GET / HTTP/1.1", lines).status, 200);
+    let request = recorder.take_one();
+    for name in ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"] {
+        let spelled = |(of, _): &&(String, String)| of.replace('_', "-").eq_ignore_ascii_case(name);
+        assert!(request.lines.iter().filter(spelled).count() <= 1, "{request:?}");
+    }
+    request
+}
+
+#[test]
+fn what_a_trusted_proxy_says_is_added_to() {
+    let request = passed_on(
+        ProxyFields::XForwarded,
+        ForwardedFields::XForwarded,
+        "X-Forwarded-For: 198.51.100.7\r\nX-Forwarded-For: 10.1.1.1\r\nX-Forwarded-Proto: https\r\n\
+         X-Forwarded-Host: asked.example\r\nX_Forwarded_For: 9.9.9.9\r\nForwarded: for=9.9.9.9\r\n",
+    );
+    assert_eq!(request.field("x-forwarded-for"), Some("198.51.100.7, 10.1.1.1, 127.0.0.1"));
+    assert_eq!(request.field("x-forwarded-proto"), Some("https"));
+    assert_eq!(request.field("x-forwarded-host"), Some("asked.example"));
+    assert_eq!((request.field("forwarded"), request.field("host")), (None, Some("a.example")));
+}
+
+#[test]
+fn what_the_client_has_made_up_is_dropped_all_the_same() {
+    let lines = "X-Forwarded-For: 6.6.6.6, \"x, 198.51.100.7, 10.1.1.1\r\nX-Forwarded-Proto: ftp\r\n";
+    let request = passed_on(ProxyFields::XForwarded, ForwardedFields::XForwarded, lines);
+    assert_eq!(request.field("x-forwarded-for"), Some("198.51.100.7, 10.1.1.1, 127.0.0.1"));
+    assert_eq!(request.field("x-forwarded-proto"), Some("http"));
+    assert_eq!(request.field("x-forwarded-host"), Some("a.example"));
+    let lines = "Forwarded: for=6.6.6.6;x=\"a, for=198.51.100.7;proto=https, for=\"10.1.1.1:1\"\r\n";
+    let request = passed_on(ProxyFields::Forwarded, ForwardedFields::Forwarded, lines);
+    assert_eq!(
+        request.field("forwarded"),
+        Some("for=198.51.100.7;proto=https, for=\"10.1.1.1:1\", for=127.0.0.1;proto=http;host=\"a.example\"")
+    );
+}
+
+#[test]
+fn what_is_said_in_one_way_is_passed_on_in_the_other() {
+    let lines = "Forwarded: for=\"[2001:db9::1]:5\";proto=https;host=asked.example\r\n";
+    let request = passed_on(ProxyFields::Forwarded, ForwardedFields::Both, lines);
+    assert_eq!(request.field("x-forwarded-for"), Some("2001:db9::1, 127.0.0.1"));
+    assert_eq!(request.field("x-forwarded-proto"), Some("https"));
+    assert_eq!(request.field("x-forwarded-host"), Some("asked.example"));
+    assert!(
+        request
+            .field("forwarded")
+            .unwrap()
+            .starts_with("for=\"[2001:db9::1]:5\";proto=https;host=asked.example, ")
+    );
+    let lines = "X-Forwarded-For: 2001:db9::1\r\nX-Forwarded-Proto: https\r\n";
+    let request = passed_on(ProxyFields::XForwarded, ForwardedFields::Forwarded, lines);
+    assert_eq!(
+        request.field("forwarded"),
+        Some(
+            "for=\"[2001:db9::1]\";proto=https;host=\"a.example\", \
+             for=127.0.0.1;proto=http;host=\"a.example\""
+        )
+    );
+}
+
+#[test]
+fn a_trusted_proxy_that_says_nothing_is_the_client() {
+    let request = passed_on(ProxyFields::XForwarded, ForwardedFields::Both, "");
+    assert_eq!(request.field("x-forwarded-for"), Some("127.0.0.1"));
+    assert_eq!(request.field("forwarded"), Some("for=127.0.0.1;proto=http;host=\"a.example\""));
+}

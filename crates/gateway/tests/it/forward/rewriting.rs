@@ -1,0 +1,189 @@
+//! Paths, hosts and fields that are changed on their way.
+
+use thruway_gateway::{
+    FieldRewrite, ForwardConfig, HostRewrite, PathMatch, PathPattern, PathRewrite, Rewrite,
+};
+
+use super::{Client, Recorder, Script};
+use crate::gateway::Gateway;
+
+fn prefix() -> PathMatch {
+    PathMatch::Prefix("/api".to_owned())
+}
+
+fn path(template: &str, paths: &PathMatch) -> ForwardConfig {
+    let rewrite = Rewrite { path: Some(PathRewrite::new(template, paths).unwrap()), ..Rewrite::default() };
+    ForwardConfig { rewrite, ..ForwardConfig::default() }
+}
+
+/// What the upstream is asked for, by a route for `paths` that is rewritten to `template`.
+fn asked(paths: &PathMatch, template: &str, target: &str) -> String {
+    let recorder = Recorder::start();
+    let gateway = Gateway::routed(recorder.address, paths.clone(), path(template, paths));
+    let answer = Client::new(gateway.address).ask(&format!("GET {target} HTTP/1.1"), "");
+    assert_eq!(answer.status, 200, "{template} {target}");
+    assert_eq!(recorder.offences(), [""; 0]);
+    recorder.take_one().target
+}
+
+#[test]
+fn a_prefix_is_stripped_or_replaced_and_the_rest_stays_as_it_came() {
+    for (template, target, expected) in [
+        ("{rest}", "/api/a%2Fb/%41?c=%64&e", "/a%2Fb/%41?c=%64&e"),
+        ("{rest}", "/api", "/"),
+        ("{rest}", "/api?a", "/?a"),
+        ("{rest}", "/api/", "/"),
+        ("{rest}", "/api//evil.example/a", "/evil.example/a"),
+        ("{rest}", "http://a.example/api/b?c", "/b?c"),
+        ("/v2{rest}", "/api//a", "/v2//a"),
+        ("/v2{rest}", "/api", "/v2"),
+        ("/v2{path}/end", "/api/a", "/v2/api/a/end"),
+        ("/fixed", "/api/a?", "/fixed?"),
+    ] {
+        assert_eq!(asked(&prefix(), template, target), expected, "{template} {target}");
+    }
+}
+
+#[test]
+fn parameters_of_a_pattern_stand_where_the_template_has_them() {
+    let pattern = |text: &str| PathMatch::Pattern(PathPattern::parse(text).unwrap());
+    for (paths, template, target, expected) in [
+        ("/users/{id}", "/v2/people/{id}", "/users/5%20?a", "/v2/people/5%20?a"),
+        ("/u/{id}/posts/{post}.json", "/p/{post}/of/{id}", "/u/a/posts/b.json", "/p/b/of/a"),
+        ("/static/{*rest}", "/{rest}", "/static/a//b", "/a//b"),
+        ("/static/{*rest}", "/files/{rest}?", "/static/a", ""),
+    ] {
+        let paths = pattern(paths);
+        if expected.is_empty() {
+            assert!(PathRewrite::new(template, &paths).is_err());
+        } else {
+            assert_eq!(asked(&paths, template, target), expected, "{template} {target}");
+        }
+    }
+}
+
+/// A server that resolves them would look outside of what the template begins with.
+#[test]
+fn dots_that_climb_out_of_a_rewritten_path_are_refused() {
+    let recorder = Recorder::start();
+    let gateway = Gateway::routed(recorder.address, prefix(), path("/tenant/5{rest}", &prefix()));
+    let mut client = Client::new(gateway.address);
+    for rest in ["/../6", "/%2e%2E/6", "/..%2f6", "/a/..", "/.", "/a%5C..%5cb", "/..;x/6"] {
+        let answer = client.ask(&format!("GET /api{rest} HTTP/1.1"), "");
+        assert_eq!(answer.status, 400, "{rest}");
+    }
+    assert!(recorder.take().is_empty());
+    assert_eq!(client.ask("GET /api/a..b/...?../.. HTTP/1.1", "").status, 200);
+    assert_eq!(recorder.take_one().target, "/tenant/5/a..b/...?../..");
+}
+
+fn fields(change: impl FnOnce(&mut FieldRewrite)) -> FieldRewrite {
+    let mut fields = FieldRewrite::default();
+    change(&mut fields);
+    fields
+}
+
+#[test]
+fn fields_of_requests_are_removed_set_and_added() {
+    let recorder = Recorder::start();
+    let paths = prefix();
+    let request = fields(|fields| {
+        fields.remove("X-Debug").unwrap();
+        fields.set("X-User", "{client} {host} {path}{query} {scheme} {rest} {{}}", &paths).unwrap();
+        fields.add("Accept", "text/*", &paths).unwrap();
+    });
+    let rewrite = Rewrite { request, ..Rewrite::default() };
+    let forward = ForwardConfig { rewrite, ..ForwardConfig::default() };
+    let gateway = Gateway::routed(recorder.address, paths, forward);
+    let lines = "x-debug: 1\r\nX_Debug: 2\r\nX_USER: root\r\nx-user: root\r\nAccept: a/b\r\nX-Other: c\r\n\
+                 Connection: x-user\r\n";
+    assert_eq!(Client::new(gateway.address).ask("GET /api/a%20b?c HTTP/1.1", lines).status, 200);
+    let got = recorder.take_one();
+    let named = |name: &str| -> Vec<&str> {
+        let is_named = |(of, _): &&(String, String)| of.replace('_', "-").eq_ignore_ascii_case(name);
+        got.lines.iter().filter(is_named).map(|(_, value)| value.as_str()).collect()
+    };
+    assert_eq!(named("x-user"), ["127.0.0.1 a.example /api/a%20b?c http /a%20b {}"]);
+    assert_eq!((named("x-debug"), named("x-other")), (vec![], vec!["c"]));
+    assert_eq!(named("accept"), ["a/b", "text/*"]);
+}
+
+#[test]
+fn a_field_that_is_set_does_not_come_in_through_the_trailers() {
+    let recorder = Recorder::start();
+    let request = fields(|fields| fields.set("X-User", "none", &prefix()).unwrap());
+    let rewrite = Rewrite { request, ..Rewrite::default() };
+    let forward = ForwardConfig { rewrite, ..ForwardConfig::default() };
+    let gateway = Gateway::forwarding(crate::gateway::only(recorder.address), forward);
+    let mut client = Client::new(gateway.address);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send("1\r\na\r\n0\r\nX-User: root\r\nX_User: root\r\nX-Other: b\r\n\r\n");
+    assert_eq!(client.answer(false).status, 200);
+    let got = recorder.take_one();
+    assert_eq!(got.trailers, [("X-Other".to_owned(), "b".to_owned())]);
+    assert_eq!(got.field("x-user"), Some("none"));
+}
+
+#[test]
+fn fields_of_responses_are_changed_and_those_of_failures_too() {
+    let script = Script::start();
+    let response = fields(|fields| {
+        fields.remove("X-Powered-By").unwrap();
+        fields.set("Cache-Control", "no-store", &prefix()).unwrap();
+        fields.add("X-Asked", "{path} of {client}", &prefix()).unwrap();
+    });
+    let rewrite = Rewrite { response, ..Rewrite::default() };
+    let forward = ForwardConfig { rewrite, ..ForwardConfig::default() };
+    let gateway = Gateway::routed(script.address, prefix(), forward);
+    let mut client = Client::new(gateway.address);
+    client.send("GET /api/a HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.send(
+        "HTTP/1.1 200 OK\r\nx-powered-by: a\r\ncache-control: public\r\nX-Asked: b\r\nContent-Length: 0\r\n\r\n",
+    );
+    let answer = client.answer(false);
+    let named = |name: &str| -> Vec<_> {
+        answer.lines.iter().filter(|(of, _)| of == name).map(|(_, value)| value.clone()).collect()
+    };
+    assert_eq!((named("x-powered-by").len(), named("cache-control")), (0, vec!["no-store".to_owned()]));
+    assert_eq!(named("x-asked"), ["b", "/api/a of 127.0.0.1"]);
+    drop(script);
+    drop(accepted);
+    let failed = client.ask("POST /api/b HTTP/1.1", "");
+    assert!(failed.status >= 500, "{failed:?}");
+    assert_eq!(
+        (failed.field("cache-control"), failed.field("x-asked")),
+        (Some("no-store"), Some("/api/b of 127.0.0.1"))
+    );
+}
+
+#[test]
+fn a_location_is_where_the_client_finds_it() {
+    for (keeps_location, expected) in [(false, "/api/b?c"), (true, "/v2/b?c")] {
+        let script = Script::start();
+        let mut forward = path("/v2{rest}", &prefix());
+        forward.rewrite.keeps_location = keeps_location;
+        let gateway = Gateway::routed(script.address, prefix(), forward);
+        let mut client = Client::new(gateway.address);
+        client.send("GET /api/a HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut accepted = script.accept();
+        assert!(accepted.head().starts_with("GET /v2/a HTTP/1.1\r\n"));
+        accepted.send("HTTP/1.1 302 Found\r\nLocation: /v2/b?c\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(client.answer(false).field("location"), Some(expected));
+    }
+}
+
+#[test]
+fn the_host_may_be_what_the_server_is_called() {
+    let recorder = Recorder::start();
+    let forward = ForwardConfig { host: HostRewrite::Server, ..ForwardConfig::default() };
+    let gateway = Gateway::forwarding(crate::gateway::only(recorder.address), forward);
+    let mut client = Client::new(gateway.address);
+    let line = "X-Padding: a\r\nContent-Length: 3\r\n\r\nabc".trim_end_matches("\r\n");
+    client.send(format!("POST /a HTTP/1.1\r\nHost: a.example\r\n{line}"));
+    assert_eq!(client.answer(false).text(), "POST /a abc");
+    let request = recorder.take_one();
+    assert_eq!((request.field("host"), request.count("host")), (Some(&*recorder.address.to_string()), 1));
+    assert_eq!(request.field("x-forwarded-host"), Some("a.example"));
+}
