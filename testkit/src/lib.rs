@@ -4,7 +4,9 @@
 
 mod pipe;
 mod random;
+pub mod corpus;
 pub mod scene;
+pub mod sight;
 pub mod transcript;
 pub mod upstream;
 

@@ -123,6 +123,11 @@ impl Drop for Running {
     }
 }
 
+/// Tells the process `id` that its config has changed.
+pub(super) fn hang_up(id: u32) {
+    signal(id, Signal::HUP);
+}
+
 fn signal(id: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
         // It may have ended by itself in the meantime, which is all that was wanted.

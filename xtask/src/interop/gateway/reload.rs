@@ -1,0 +1,68 @@
+//! Configs that follow one another while a tunnel and an event stream of routes that stay the same are open.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+
+use super::CONFIG_FILE;
+use crate::child;
+use crate::interop::check::{Check, Scene};
+
+pub(super) const CHECKS: &[&Check] =
+    &[&Check { client: "node", what: "a tunnel and events, during reloads", run: streams_live_on }];
+
+/// A route whose answer says which config it is of.
+pub(super) fn generation(n: u32) -> String {
+    format!("\n[[routes]]\npath_exact = \"/generation\"\nanswer = {{ content = \"generation {n}.\" }}\n")
+}
+
+fn streams_live_on(scene: &Scene<'_>) -> anyhow::Result<String> {
+    let mut tunnel = open(scene, "/websocket", "Connection: Upgrade\r\nUpgrade: echo\r\n")?;
+    read_until(&mut tunnel, "\r\n\r\n").context("no tunnel")?;
+    let mut events = open(scene, "/events?every=10", "")?;
+    let config = scene.directory.join(CONFIG_FILE);
+    let base = fs::read_to_string(&config)?;
+    let base = base.strip_suffix(&generation(0)).context("another config")?;
+    let reloads = scene.either(10, 100);
+    for n in 1..=reloads {
+        fs::write(&config, format!("{base}{}", generation(n)))?;
+        child::hang_up(scene.server);
+        let is_new = || -> anyhow::Result<Option<()>> {
+            let mut asked = open(scene, "/generation", "Connection: close\r\n")?;
+            let mut answer = String::new();
+            asked.read_to_string(&mut answer)?;
+            Ok(answer.contains(&format!("generation {n}.")).then_some(()))
+        };
+        scene.stop.wait("the new config", PATIENCE, is_new)?;
+        let message = format!("message {n}.");
+        tunnel.write_all(message.as_bytes())?;
+        let echo = read_until(&mut tunnel, ".").with_context(|| format!("the tunnel at reload {n}"))?;
+        ensure!(echo == message, "the tunnel sent back {echo:?} at reload {n}");
+        read_until(&mut events, "data").with_context(|| format!("the events at reload {n}"))?;
+    }
+    Ok(format!("{reloads} reloads, both lived on"))
+}
+
+fn open(scene: &Scene<'_>, target: &str, lines: &str) -> anyhow::Result<TcpStream> {
+    let address = scene.url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n").as_bytes())?;
+    Ok(stream)
+}
+
+/// Reads octet by octet, so that what comes after `end` is there for the next who reads.
+fn read_until(stream: &mut TcpStream, end: &str) -> anyhow::Result<String> {
+    let mut text = Vec::new();
+    while !text.ends_with(end.as_bytes()) {
+        let mut octet = [0];
+        ensure!(stream.read(&mut octet)? > 0, "closed after {:?}", String::from_utf8_lossy(&text));
+        text.extend(octet);
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,133 @@
+//! What upstreams and the gateway say that they saw: lines of JSON.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde::Deserialize;
+use thruway_testkit::sight;
+
+/// A request as an upstream saw it. Octets are the characters of Latin 1.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub(super) struct Seen {
+    pub(super) method: String,
+    pub(super) target: String,
+    pub(super) host: String,
+    pub(super) content: String,
+}
+
+/// A line of an upstream's log. Only servers that log what they refuse too say a status.
+#[derive(Deserialize)]
+struct Logged {
+    #[serde(default = "ok")]
+    status: u16,
+    #[serde(flatten)]
+    seen: Seen,
+}
+
+const fn ok() -> u16 {
+    200
+}
+
+impl Seen {
+    /// Reads what an upstream tells in an answer.
+    ///
+    /// # Errors
+    /// It tells nothing.
+    pub(super) fn parse(line: &[u8]) -> anyhow::Result<Self> {
+        let text: String = line.iter().copied().map(char::from).collect();
+        serde_json::from_str(&text).with_context(|| format!("an upstream told `{text}`"))
+    }
+
+    /// As a gateway's parser puts it: `METHOD TARGET`, and the content.
+    pub(super) fn as_sight(&self) -> sight::Seen {
+        let content = self.content.chars().map(|character| u8::try_from(character).unwrap_or(b'?'));
+        (format!("{} {}", self.method, self.target), content.collect())
+    }
+}
+
+/// The log of an upstream, read on from where it was read to.
+pub(super) struct Log<'p> {
+    path: &'p Path,
+    read: usize,
+}
+
+impl<'p> Log<'p> {
+    pub(super) fn new(path: &'p Path) -> Self {
+        Self { path, read: 0 }
+    }
+
+    /// The complete requests of all lines that are complete, since this was asked last.
+    ///
+    /// # Errors
+    /// A line that is not what upstreams write.
+    pub(super) fn take(&mut self) -> anyhow::Result<Vec<Seen>> {
+        let octets = fs::read(self.path).unwrap_or_default();
+        let new = &octets[self.read..];
+        let end = new.iter().rposition(|&octet| octet == b'\n').map_or(0, |at| at + 1);
+        self.read += end;
+        let lines = new[..end].split(|&octet| octet == b'\n').filter(|line| !line.is_empty());
+        let mut requests = Vec::new();
+        for line in lines {
+            let text: String = line.iter().copied().map(char::from).collect();
+            let logged: Logged =
+                serde_json::from_str(&text).with_context(|| format!("it logged `{text}`"))?;
+            if logged.status == ok() {
+                requests.push(logged.seen);
+            }
+        }
+        Ok(requests)
+    }
+}
+
+/// A line of the gateway's access log.
+#[derive(Deserialize)]
+struct AccessLine {
+    method: Option<String>,
+    target: Option<String>,
+    host: Option<String>,
+    server: Option<String>,
+}
+
+/// What the gateway says that it forwarded, complete or not: method, target as it is behind it, and host.
+///
+/// # Errors
+/// There is no log, or it is not one of the format `json`.
+pub(super) fn forwarded(access_log: &Path) -> anyhow::Result<Vec<[String; 3]>> {
+    let text = fs::read_to_string(access_log).context("the gateway has no access log")?;
+    let mut forwarded = Vec::new();
+    for line in text.lines() {
+        let line: AccessLine = serde_json::from_str(line).with_context(|| format!("it logged `{line}`"))?;
+        if let (Some(_), Some(method), Some(target)) = (line.server, line.method, line.target) {
+            let target = sight::target_behind(&method, &target);
+            forwarded.push([method, target, line.host.unwrap_or_default()]);
+        }
+    }
+    Ok(forwarded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_once_they_are_complete_and_octets_are_characters() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let line =
+            |method: &str| format!(r#"{{"method":"{method}","target":"/","host":"a","content":"\u00ff"}}"#);
+        fs::write(file.path(), format!("{}\n{}", line("GET"), line("PUT"))).unwrap();
+        let mut log = Log::new(file.path());
+        let [request] = &log.take().unwrap()[..] else { panic!("one line is complete") };
+        assert_eq!(request.as_sight(), ("GET /".to_owned(), vec![0xff]));
+        fs::write(file.path(), format!("{}\n{}\n", line("GET"), line("PUT"))).unwrap();
+        assert_eq!(log.take().unwrap()[0].method, "PUT");
+    }
+
+    #[test]
+    fn what_an_upstream_refused_is_not_what_it_saw() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let line = r#"{"status":400,"method":"","target":"","host":"","content":""}"#;
+        fs::write(file.path(), format!("{line}\n")).unwrap();
+        assert_eq!(Log::new(file.path()).take().unwrap(), []);
+    }
+}

@@ -1,0 +1,65 @@
+//! Packages that are installed below `target/` when they are needed.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::child;
+use crate::places::repository;
+use crate::stop::Stop;
+
+/// What stands behind and before gateways, from `PyPI`.
+pub(super) const GATEWAY: &[&str] =
+    &["uvicorn==0.38.0", "h11==0.16.0", "httptools==0.7.1", "requests==2.32.5", "websockets==15.0.1"];
+
+/// The interpreter of an environment that has `packages`.
+///
+/// # Errors
+/// When they cannot be installed.
+pub(super) fn python(name: &str, packages: &[&str], stop: &Stop) -> anyhow::Result<PathBuf> {
+    let environment = installed(name)?;
+    let interpreter = environment.join("bin/python");
+    if !environment.join(COMPLETE).exists() {
+        let mut venv = Command::new("python3");
+        venv.args(["-m", "venv"]).arg(&environment);
+        child::output_of("python3 -m venv", venv, INSTALL_LIMIT, stop)?;
+        let mut pip = Command::new(&interpreter);
+        pip.args(["-m", "pip", "install", "--quiet"]).args(packages);
+        child::output_of("pip install", pip, INSTALL_LIMIT, stop)?;
+        fs::write(environment.join(COMPLETE), "")?;
+    }
+    Ok(interpreter)
+}
+
+/// Where the packages from npm of this name are.
+///
+/// # Errors
+/// When they cannot be installed.
+pub(super) fn node(name: &str, packages: &[&str], stop: &Stop) -> anyhow::Result<PathBuf> {
+    let directory = installed(name)?;
+    if !directory.join(COMPLETE).exists() {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&directory).args(packages);
+        child::output_of("npm install", npm, INSTALL_LIMIT, stop)?;
+        fs::write(directory.join(COMPLETE), "")?;
+    }
+    Ok(directory)
+}
+
+/// The directory of this name below `target/`, which is there afterwards.
+///
+/// # Errors
+/// When it cannot be made.
+pub(super) fn installed(name: &str) -> anyhow::Result<PathBuf> {
+    let directory = repository().join("target/interop").join(name);
+    fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;
+    Ok(directory)
+}
+
+/// Stands where everything was installed.
+const COMPLETE: &str = "complete";
+
+const INSTALL_LIMIT: Duration = Duration::from_mins(5);
