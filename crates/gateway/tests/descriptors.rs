@@ -106,7 +106,7 @@ const CONTENT_BYTES: usize = 16 << 20;
 const ROUNDS: usize = 40;
 
 /// What a worker may keep for the next.
-const KEPT_MAX: usize = 16;
+const KEPT_MAX: usize = 32;
 
 /// How long to wait for what has gone wrong.
 const PATIENCE: Duration = Duration::from_secs(20);

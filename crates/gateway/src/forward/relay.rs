@@ -177,8 +177,7 @@ impl Relay {
         }))
     }
 
-    /// Some of the content in a pipe, under the same conditions. It holds up a slow client's upstream no more than a buffer
-    /// does.
+    /// Some of the content in a pipe, under the same conditions.
     fn poll_pipe(&mut self, cx: &mut Context<'_>, now: Duration) -> Option<Poll<Result<Pipe, Error>>> {
         let exchange =
             self.exchange.as_mut().filter(|exchange| exchange.movable_content() >= LARGE_CONTENT_BYTES)?;

@@ -91,7 +91,7 @@ pub(super) const PIPE_BYTES: usize = 512 << 10;
 pub(super) const PIPES_MAX: usize = 64;
 
 /// How many wait to be used again.
-pub(super) const PIPES_KEPT: usize = 16;
+pub(super) const PIPES_KEPT: usize = 32;
 
 /// How many do without a pipe after the kernel gave none.
 const PAUSE: u32 = 1000;
