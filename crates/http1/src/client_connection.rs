@@ -131,6 +131,12 @@ impl ClientConnection {
         self.state == State::ExpectResponse && self.is_persistent && self.expected.is_empty()
     }
 
+    /// Whether the server keeps the connection, as far as its responses have said. If it does not, requests that were sent
+    /// behind the last that is answered are not acted on (RFC 9112 §9.6).
+    pub const fn is_persistent(&self) -> bool {
+        self.is_persistent
+    }
+
     /// How many responses are expected, one that is being read among them.
     pub fn expected_count(&self) -> usize {
         self.expected.len()

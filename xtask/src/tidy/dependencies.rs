@@ -61,7 +61,12 @@ const TABLE: &[Row] = &[
         ],
         Others::Any,
     ),
-    row("thruway-load", &["thruway-mcp-sdk", "thruway-client", "thruway-net"], Others::Any),
+    row(
+        "thruway-bench",
+        // Servers are for its tests.
+        &["thruway-message", "thruway-http1", "thruway-server", "thruway-client", "thruway-net"],
+        Others::Any,
+    ),
     row("thruway", ALL, Others::Any),
     // for development only
     row("thruway-testkit", ALL, Others::Any),

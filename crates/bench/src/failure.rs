@@ -1,0 +1,141 @@
+//! What can become of a request besides the answer that was expected: each counted as what it is.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thruway_client::ConnectError;
+
+/// One row for each kind: its name and the words for people.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident $words:literal)*) => {
+        /// Why a request has no answer, or another than was expected.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum FailureKind {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl FailureKind {
+            /// Every kind.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The kind in words.
+            pub const fn words(self) -> &'static str {
+                match self {
+                    $(Self::$name => $words,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Nobody listens at the address.
+    Refused "connection refused"
+    /// No way leads to the address.
+    Unreachable "unreachable"
+    /// No connection within the time for a request.
+    ConnectTimedOut "no connection in time"
+    /// This process has no descriptors left.
+    DescriptorsExhausted "no descriptors left"
+    /// This machine has no port left to connect from.
+    PortsExhausted "no local port left"
+    /// Another reason why there is no connection.
+    ConnectFailed "cannot connect"
+    /// The connection ended before any octet of an answer.
+    Closed "closed without an answer"
+    /// The connection ended within an answer: a short head or short content.
+    Incomplete "ended within an answer"
+    /// The server broke the connection off.
+    Reset "connection reset"
+    /// What came breaks a rule of HTTP.
+    Malformed "malformed answer"
+    /// No complete answer within the time for a request.
+    TimedOut "timed out"
+    /// Sent behind a request that failed on the same connection, which was given up for it.
+    Abandoned "abandoned behind a failed request"
+    /// Complete, with another status than was expected.
+    WrongStatus "wrong status"
+    /// Complete, with content of another length than was expected.
+    WrongLength "wrong length"
+    /// Complete, with other content than was expected.
+    WrongDigest "wrong content"
+    /// Sent, and not answered when the load had ended and the time for the last answers was over.
+    Unanswered "unanswered at the end"
+    /// Meant to be sent, and never sent, because all connections were waiting. Open loop only.
+    Unsent "never sent"
+}
+
+impl FailureKind {
+    /// Whether the time that was waited in vain counts as a response time: it would have been longer. To leave those out
+    /// would make a server that answers nothing look fast.
+    pub const fn counts_as_waited(self) -> bool {
+        matches!(self, Self::TimedOut | Self::Unanswered | Self::Unsent)
+    }
+
+    /// Whether there was no connection.
+    pub const fn is_connect(self) -> bool {
+        (self as usize) <= Self::ConnectFailed as usize
+    }
+}
+
+impl From<ConnectError> for FailureKind {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::DescriptorsExhausted => Self::DescriptorsExhausted,
+            ConnectError::LocalAddressUnavailable => Self::PortsExhausted,
+            ConnectError::Refused => Self::Refused,
+            ConnectError::TimedOut => Self::ConnectTimedOut,
+            ConnectError::Unreachable => Self::Unreachable,
+            _ => Self::ConnectFailed,
+        }
+    }
+}
+
+impl fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())
+    }
+}
+
+/// A request that failed: how, and what there is to say about the single case.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: FailureKind,
+    pub(crate) detail: Detail,
+}
+
+/// What distinguishes a failure from others of its kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Detail {
+    None,
+    Connect(ConnectError),
+    Rule(thruway_http1::Error),
+    Status(u16),
+    Length(u64),
+}
+
+impl Failure {
+    pub(crate) const fn of(kind: FailureKind) -> Self {
+        Self { kind, detail: Detail::None }
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        Self { kind: error.into(), detail: Detail::Connect(error) }
+    }
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => Ok(()),
+            Self::Connect(error) => error.fmt(f),
+            Self::Rule(rule) => rule.fmt(f),
+            Self::Status(status) => status.fmt(f),
+            Self::Length(octets) => write!(f, "{octets} octets"),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Load for HTTP servers, measured: requests start when a schedule says so, every one is accounted for, and what was
+//! measured becomes a report.
+//!
+//! There is one loop, `schedule × worker × record × stop`: a [`Pace`] says when requests start, [`Requests`] what they are,
+//! a [`Worker`] drives connections, a [`Record`] remembers, a [`Limit`] ends it. [`Load::run`] does that on threads with
+//! sockets. Nothing here prints, and nothing knows where the server came from.
+#![forbid(unsafe_code)]
+
+// what is sent, and when
+mod requests;
+mod schedule;
+mod stop;
+
+// who sends it
+mod worker;
+
+// what came of it
+mod failure;
+mod record;
+mod over_time;
+mod process;
+mod run;
+
+pub use failure::FailureKind;
+pub use over_time::OverTime;
+pub use process::{Usage, usage};
+pub use record::{Interval, Record, Times};
+pub use requests::{
+    Expected, HttpRequest, HttpRequests, InvalidDigest, InvalidRequest, InvalidRequestsFile, InvalidUrl,
+    Origin, RequestLine, Requests, Url, read_lines,
+};
+pub use run::{Load, Outcome, Progress, RunError, ServerUse};
+pub use schedule::{Pace, Schedule};
+pub use stop::{Limit, StopFlag};
+pub use worker::{Connect, Manner, Share, Worker};

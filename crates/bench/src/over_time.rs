@@ -1,0 +1,75 @@
+//! How a load went over time: a bounded number of parts, however long it was.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::record::Interval;
+
+/// The intervals of all workers, added up. When there are too many, neighbours become one.
+#[derive(Debug)]
+pub struct OverTime {
+    length: Duration,
+    parts: BTreeMap<u64, Interval>,
+    /// How many of the workers' intervals one part is.
+    scale: u64,
+}
+
+impl OverTime {
+    /// Of workers whose intervals are `length` long.
+    pub const fn new(length: Duration) -> Self {
+        Self { length, parts: BTreeMap::new(), scale: 1 }
+    }
+
+    /// What a worker has measured.
+    pub fn add(&mut self, interval: &Interval) {
+        self.put(interval.index / self.scale, interval);
+        if self.parts.len() > PARTS_MAX {
+            self.scale *= 2;
+            for (index, interval) in std::mem::take(&mut self.parts) {
+                self.put(index / 2, &interval);
+            }
+        }
+    }
+
+    /// How long each part is.
+    pub fn part_length(&self) -> Duration {
+        self.length * u32::try_from(self.scale).unwrap_or(u32::MAX)
+    }
+
+    /// The parts, each with when it began; those in which nothing happened are not there.
+    pub fn parts(&self) -> impl DoubleEndedIterator<Item = (Duration, &Interval)> {
+        let length = self.part_length();
+        self.parts.iter().map(move |(index, part)| (length * u32::try_from(*index).unwrap_or(u32::MAX), part))
+    }
+
+    fn put(&mut self, index: u64, interval: &Interval) {
+        self.parts.entry(index).or_insert_with(|| Interval::new(index)).add(interval);
+    }
+}
+
+/// At 30 KiB each, less than 5 MB.
+const PARTS_MAX: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_parts_is_bounded_and_nothing_is_lost() {
+        let mut over_time = OverTime::new(Duration::from_secs(1));
+        for index in 0..1000 {
+            for worker in 1..=2 {
+                let mut interval = Interval::new(index);
+                interval.answered = worker;
+                interval.response.record(Duration::from_micros(index + 1));
+                over_time.add(&interval);
+            }
+        }
+        let parts: Vec<_> = over_time.parts().collect();
+        assert!((PARTS_MAX / 2..=PARTS_MAX).contains(&parts.len()), "{}", parts.len());
+        assert_eq!(parts.iter().map(|(_, part)| part.answered).sum::<u64>(), 3000);
+        assert_eq!(parts.iter().map(|(_, part)| part.response.count()).sum::<u64>(), 2000);
+        assert_eq!(over_time.part_length(), Duration::from_secs(8));
+        assert_eq!(parts.last().map(|(at, _)| *at), Some(Duration::from_secs(992)));
+    }
+}

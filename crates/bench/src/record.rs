@@ -1,0 +1,226 @@
+//! What is remembered of requests. It does not grow with their number.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::failure::{Detail, Failure, FailureKind};
+
+/// What became of the requests of a worker, or of several when they are [added](Record::add) up.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// From the actual start to the end of the answer.
+    pub service: Times,
+    /// From the intended start. The same as `service` in a closed loop.
+    pub response: Times,
+    /// Requests whose answer was complete and as expected.
+    pub answered: u64,
+    /// Octets of requests that were answered, with their heads.
+    pub sent_bytes: u64,
+    /// Octets of complete answers, with their heads.
+    pub received_bytes: u64,
+    /// Octets of the content of complete answers.
+    pub content_bytes: u64,
+    /// Connections that were opened, those before the start included.
+    pub connections_opened: u64,
+    /// Requests that were sent again on another connection: they stood behind one after which the server had announced
+    /// to close. They are counted once, with their first start.
+    pub sent_again: u64,
+    /// Requests of a closed loop that were on their way when it ended. They are not counted elsewhere.
+    pub cut_off: u64,
+    /// When the last answer was complete.
+    pub last_answer: Duration,
+    statuses: Vec<(u16, u64)>,
+    failures: Vec<u64>,
+    /// The first of each kind, as an example.
+    details: Vec<Option<Detail>>,
+}
+
+/// A distribution of times between 64 ns and an hour, exact to a thousandth. Longer ones are counted as an hour.
+#[derive(Clone, Debug)]
+pub struct Times(Histogram<u64>);
+
+/// What happened in a part of the measured time.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// Which part, counted from 0.
+    pub index: u64,
+    /// Requests that were answered as expected.
+    pub answered: u64,
+    /// Requests that were not.
+    pub failed: u64,
+    /// Response times.
+    pub response: Times,
+}
+
+impl Times {
+    /// Exact to a thousandth.
+    pub fn exact() -> Self {
+        Self::with_digits(3)
+    }
+
+    /// Exact to a hundredth: an eighth of the memory.
+    pub fn coarse() -> Self {
+        Self::with_digits(2)
+    }
+
+    fn with_digits(digits: u8) -> Self {
+        let histogram = Histogram::new_with_bounds(SHORTEST, LONGEST, digits);
+        Self(histogram.expect("the bounds are in order"))
+    }
+
+    /// Counts `time`.
+    #[inline]
+    pub fn record(&mut self, time: Duration) {
+        self.0.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Adds what another has counted.
+    ///
+    /// # Panics
+    /// The other is not as exact as this one.
+    pub fn add(&mut self, other: &Self) {
+        self.0.add(&other.0).expect("both have the same bounds");
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The time within which `percentile` of 100 were; 0 if none was counted.
+    pub fn percentile(&self, percentile: f64) -> Duration {
+        Duration::from_nanos(self.0.value_at_percentile(percentile))
+    }
+
+    /// The shortest; 0 if none was counted.
+    pub fn min(&self) -> Duration {
+        if self.0.is_empty() { Duration::ZERO } else { Duration::from_nanos(self.0.min()) }
+    }
+
+    /// The longest; 0 if none was counted.
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(self.0.max())
+    }
+
+    /// Their mean.
+    pub fn mean(&self) -> Duration {
+        Duration::from_secs_f64(self.0.mean() / 1e9)
+    }
+
+    /// Their standard deviation.
+    pub fn deviation(&self) -> Duration {
+        Duration::from_secs_f64(self.0.stdev() / 1e9)
+    }
+
+    /// Whatever was counted is forgotten.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+}
+
+impl Record {
+    /// Nothing has happened.
+    pub fn new() -> Self {
+        Self {
+            service: Times::exact(),
+            response: Times::exact(),
+            answered: 0,
+            sent_bytes: 0,
+            received_bytes: 0,
+            content_bytes: 0,
+            connections_opened: 0,
+            sent_again: 0,
+            cut_off: 0,
+            last_answer: Duration::ZERO,
+            statuses: Vec::new(),
+            failures: vec![0; FailureKind::ALL.len()],
+            details: vec![None; FailureKind::ALL.len()],
+        }
+    }
+
+    /// Complete answers by status, the lowest first.
+    pub fn statuses(&self) -> Vec<(u16, u64)> {
+        let mut statuses = self.statuses.clone();
+        statuses.sort_unstable();
+        statuses
+    }
+
+    /// How many requests failed.
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().sum()
+    }
+
+    /// How many requests failed in this way.
+    pub fn failed_as(&self, kind: FailureKind) -> u64 {
+        self.failures[kind as usize]
+    }
+
+    /// What failed, how often, and what there is to say about the first of its kind.
+    pub fn failures(&self) -> impl Iterator<Item = (FailureKind, u64, String)> {
+        let kinds = FailureKind::ALL.iter().zip(&self.failures).zip(&self.details);
+        kinds.filter(|((_, count), _)| **count > 0).map(|((kind, count), detail)| {
+            (*kind, *count, detail.map_or_else(String::new, |detail| detail.to_string()))
+        })
+    }
+
+    /// Adds what happened to others.
+    pub fn add(&mut self, other: &Self) {
+        self.service.add(&other.service);
+        self.response.add(&other.response);
+        self.answered += other.answered;
+        self.sent_bytes += other.sent_bytes;
+        self.received_bytes += other.received_bytes;
+        self.content_bytes += other.content_bytes;
+        self.connections_opened += other.connections_opened;
+        self.sent_again += other.sent_again;
+        self.cut_off += other.cut_off;
+        self.last_answer = self.last_answer.max(other.last_answer);
+        for (status, count) in &other.statuses {
+            self.count_status(*status, *count);
+        }
+        for (count, more) in self.failures.iter_mut().zip(&other.failures) {
+            *count += more;
+        }
+        for (detail, others) in self.details.iter_mut().zip(&other.details) {
+            *detail = detail.or(*others);
+        }
+    }
+
+    pub(crate) fn fail(&mut self, failure: &Failure) {
+        let place = failure.kind as usize;
+        self.failures[place] += 1;
+        self.details[place].get_or_insert(failure.detail);
+    }
+
+    /// There are few statuses, and mostly one.
+    #[inline]
+    pub(crate) fn count_status(&mut self, status: u16, count: u64) {
+        match self.statuses.iter_mut().find(|(known, _)| *known == status) {
+            Some((_, counted)) => *counted += count,
+            None => self.statuses.push((status, count)),
+        }
+    }
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Interval {
+    pub(crate) fn new(index: u64) -> Self {
+        Self { index, answered: 0, failed: 0, response: Times::coarse() }
+    }
+
+    /// Adds what happened in the same time, or in the time behind it.
+    pub fn add(&mut self, other: &Self) {
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.response.add(&other.response);
+    }
+}
+
+const SHORTEST: u64 = 64;
+const LONGEST: u64 = 3_600_000_000_000;

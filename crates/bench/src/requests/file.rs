@@ -1,0 +1,90 @@
+//! Files of requests: one JSON object a line.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+
+/// A line of a file of requests. What it does not say is as for all requests.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestLine {
+    /// The URL; may hold placeholders in its path and query.
+    pub url: String,
+    /// The method.
+    pub method: Option<String>,
+    /// Header fields; besides those for all requests.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// The content; may hold placeholders.
+    pub content: Option<String>,
+    /// How often, in comparison with the others.
+    pub weight: Option<u32>,
+    /// The status that is expected.
+    pub status: Option<u16>,
+    /// Octets of content that are expected.
+    pub length: Option<u64>,
+    /// The SHA-256 digest of the content that is expected.
+    pub sha256: Option<String>,
+}
+
+/// Reads the lines of a file; empty ones say nothing.
+///
+/// # Errors
+/// The first line that is no such object, or that there is none at all.
+pub fn read_lines(text: &str) -> Result<Vec<RequestLine>, InvalidRequestsFile> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let read = lines.map(|(index, line)| {
+        serde_json::from_str(line)
+            .map_err(|error| InvalidRequestsFile { line: index + 1, message: error.to_string() })
+    });
+    let read: Vec<_> = read.collect::<Result<_, _>>()?;
+    if read.is_empty() {
+        return Err(InvalidRequestsFile { line: 1, message: "there is no request in it".to_owned() });
+    }
+    Ok(read)
+}
+
+/// A line that cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InvalidRequestsFile {
+    /// Which line, counted from 1.
+    pub line: usize,
+    message: String,
+}
+
+impl InvalidRequestsFile {
+    /// What to write instead.
+    pub const HINT: &str = r#"each line is a JSON object, as `{"url": "http://127.0.0.1:8080/item/{n}", "method": "PUT", "content": "{random}", "weight": 2}`; it may have `headers`, `status`, `length` and `sha256` too"#;
+}
+
+impl fmt::Display for InvalidRequestsFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // serde_json counts lines within what it was given, which is one.
+        let message = self.message.replace(" at line 1 column ", ", column ");
+        write!(f, "line {}: {message}", self.line)
+    }
+}
+
+impl std::error::Error for InvalidRequestsFile {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read() {
+        let text = "{\"url\": \"http://a/\"}\n\n{\"url\": \"http://a/b\", \"weight\": 3, \"headers\": {\"A\": \"b\"}}\n";
+        let lines = read_lines(text).unwrap();
+        assert_eq!(lines.len(), 2);
+        assert_eq!((lines[1].weight, lines[1].headers["A"].as_str()), (Some(3), "b"));
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_used_is_named() {
+        let line = |text| read_lines(text).unwrap_err().to_string();
+        assert_eq!(line("\n{\"url\": 1}"), "line 2: invalid type: integer `1`, expected a string, column 9");
+        assert!(line("{\"uri\": \"a\"}").starts_with("line 1: unknown field `uri`"));
+        assert_eq!(line("\n"), "line 1: there is no request in it");
+    }
+}

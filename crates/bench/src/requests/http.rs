@@ -1,0 +1,291 @@
+//! HTTP requests, written once and sent often.
+
+use std::fmt;
+
+use thruway_http1::{BodyLength, RequestToWrite, ResponseTo, write_request_head};
+use thruway_message::{FieldName, FieldValue, Method};
+
+use super::template::{Template, mixed};
+use super::{Expected, Requests, Url};
+
+/// A request as people ask for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HttpRequest {
+    /// Where to, and how often.
+    pub url: Url,
+    /// The method.
+    pub method: String,
+    /// Header fields, by name and value. `Host` and `Content-Length` are there without.
+    pub headers: Vec<(String, String)>,
+    /// The content; may hold placeholders.
+    pub content: Vec<u8>,
+    /// Whether the connection goes on after the answer.
+    pub is_persistent: bool,
+    /// What is expected of the answer.
+    pub expected: Expected,
+}
+
+/// Requests that are chosen by weight: at random, and always the same for the same number.
+#[derive(Debug)]
+pub struct HttpRequests {
+    prepared: Vec<Prepared>,
+    /// Which request each of the weights' units means.
+    units: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Prepared {
+    octets: Octets,
+    to: ResponseTo,
+    expected: Expected,
+}
+
+#[derive(Debug)]
+enum Octets {
+    /// All requests are the same.
+    Fixed(Vec<u8>),
+    /// Head up to the length, and content.
+    Varying { head: Template, content: Template, needs_length: bool },
+}
+
+impl HttpRequest {
+    /// GET, without content.
+    pub fn get(url: Url) -> Self {
+        Self {
+            url,
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            content: Vec::new(),
+            is_persistent: true,
+            expected: Expected::default(),
+        }
+    }
+
+    fn prepare(&self) -> Result<Prepared, InvalidRequest> {
+        let method = Method::from_token(self.method.as_bytes()).map_err(|_| InvalidRequest::Method)?;
+        if method == Method::Connect {
+            return Err(InvalidRequest::Connect);
+        }
+        let field_lines = self.field_lines()?;
+        let content = Template::new(&self.content);
+        let mut head = Vec::new();
+        // RFC 9110 §8.6: where the method gives content a meaning, its absence is said too.
+        let needs_length = matches!(method, Method::Post | Method::Put | Method::Patch);
+        // What the placeholders become is not checked: digits do no harm anywhere.
+        let target = self.url.target.replace("{n}", "0").replace("{random}", "0");
+        let check =
+            RequestToWrite { method, target: &target, field_lines: [b"", b""], body: BodyLength::NONE };
+        write_request_head(&mut head, &check).map_err(|_| InvalidRequest::Target)?;
+        let mut head = format!("{} {} HTTP/1.1\r\n", method.as_str(), self.url.target).into_bytes();
+        head.extend_from_slice(&field_lines);
+        let (head, to) = (Template::new(&head), ResponseTo::from(method));
+        let varying = Octets::Varying { head, content, needs_length };
+        let is_fixed = match &varying {
+            Octets::Varying { head, content, .. } => head.is_fixed() && content.is_fixed(),
+            Octets::Fixed(_) => true,
+        };
+        let mut octets = Vec::new();
+        if is_fixed {
+            varying.write(0, &mut octets);
+        }
+        let octets = if is_fixed { Octets::Fixed(octets) } else { varying };
+        Ok(Prepared { octets, to, expected: self.expected })
+    }
+
+    fn field_lines(&self) -> Result<Vec<u8>, InvalidRequest> {
+        let mut lines = Vec::new();
+        let mut push = |name: &str, value: &str| {
+            FieldName::new(name.as_bytes()).map_err(|_| InvalidRequest::HeaderName(name.to_owned()))?;
+            FieldValue::new(value.as_bytes()).map_err(|_| InvalidRequest::HeaderValue(name.to_owned()))?;
+            lines.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+            Ok(())
+        };
+        let is_given = |name: &str| self.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+        if !is_given("host") {
+            push("Host", &self.url.host)?;
+        }
+        if !self.is_persistent {
+            push("Connection", "close")?;
+        }
+        for (name, value) in &self.headers {
+            let framing = ["content-length", "transfer-encoding", "connection", "upgrade", "expect"];
+            if framing.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+                return Err(InvalidRequest::HeaderOfOurs(name.clone()));
+            }
+            push(name, value)?;
+        }
+        Ok(lines)
+    }
+}
+
+impl Octets {
+    fn write(&self, number: u64, output: &mut Vec<u8>) {
+        match self {
+            Self::Fixed(octets) => output.extend_from_slice(octets),
+            Self::Varying { head, content, needs_length } => {
+                head.write(number, output);
+                let mut written = Vec::new();
+                content.write(number, &mut written);
+                if *needs_length || !written.is_empty() {
+                    output.extend_from_slice(format!("Content-Length: {}\r\n", written.len()).as_bytes());
+                }
+                output.extend_from_slice(b"\r\n");
+                output.extend_from_slice(&written);
+            }
+        }
+    }
+}
+
+impl HttpRequests {
+    /// These requests.
+    ///
+    /// # Errors
+    /// One of them is none that could be sent.
+    pub fn new(requests: &[HttpRequest]) -> Result<Self, InvalidRequest> {
+        let prepared = requests.iter().map(HttpRequest::prepare).collect::<Result<_, _>>()?;
+        let weights = requests.iter().map(|request| request.url.weight as usize).enumerate();
+        let units: Vec<usize> =
+            weights.flat_map(|(index, weight)| std::iter::repeat_n(index, weight)).collect();
+        if units.is_empty() {
+            return Err(InvalidRequest::None);
+        }
+        Ok(Self { prepared, units })
+    }
+
+    #[inline]
+    fn chosen(&self, number: u64) -> &Prepared {
+        match &self.prepared[..] {
+            [only] => only,
+            several => {
+                let unit = mixed(number) % self.units.len() as u64;
+                &several[self.units[usize::try_from(unit).unwrap_or(0)]]
+            }
+        }
+    }
+}
+
+impl Requests for HttpRequests {
+    #[inline]
+    fn write(&self, number: u64, output: &mut Vec<u8>) -> ResponseTo {
+        let chosen = self.chosen(number);
+        chosen.octets.write(number, output);
+        chosen.to
+    }
+
+    #[inline]
+    fn expected(&self, number: u64) -> &Expected {
+        &self.chosen(number).expected
+    }
+}
+
+/// Why a request cannot be sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum InvalidRequest {
+    /// CONNECT makes a tunnel.
+    Connect,
+    /// This name of a header field is no token.
+    HeaderName(String),
+    /// This header field is written by the load generator, or would change how answers are read.
+    HeaderOfOurs(String),
+    /// The value of this header field holds control characters.
+    HeaderValue(String),
+    /// The method is no token.
+    Method,
+    /// There is no request.
+    None,
+    /// The request target breaks the grammar.
+    Target,
+}
+
+impl fmt::Display for InvalidRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect => f.write_str("`CONNECT` cannot be loaded: it makes a tunnel"),
+            Self::HeaderName(name) => write!(f, "`{}` is no name of a header field", name.escape_debug()),
+            Self::HeaderOfOurs(name) => write!(f, "the header field `{name}` is not for you to give"),
+            Self::HeaderValue(name) => write!(f, "the value of `{name}` holds control characters"),
+            Self::Method => f.write_str("the method is no token"),
+            Self::None => f.write_str("there is no request to send"),
+            Self::Target => f.write_str("the path of the URL is invalid"),
+        }
+    }
+}
+
+impl InvalidRequest {
+    /// What to do instead, where there is something.
+    pub const fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::HeaderOfOurs(_) => {
+                Some("the length is that of the content, and `--no-keep-alive` says `Connection: close`")
+            }
+            Self::HeaderName(_) => Some("a header is `Name: value`"),
+            _ => None,
+        }
+    }
+}
+
+impl std::error::Error for InvalidRequest {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(url: &str) -> HttpRequest {
+        HttpRequest::get(Url::parse(url).unwrap())
+    }
+
+    fn written(requests: &[HttpRequest], number: u64) -> String {
+        let mut output = Vec::new();
+        HttpRequests::new(requests).unwrap().write(number, &mut output);
+        String::from_utf8(output).unwrap()
+    }
+
+    #[test]
+    fn requests_are_written_as_asked_for() {
+        assert_eq!(written(&[request("http://a:81/b")], 5), "GET /b HTTP/1.1\r\nHost: a:81\r\n\r\n");
+        let put = HttpRequest {
+            method: "PUT".to_owned(),
+            headers: vec![("X-Number".to_owned(), "{n}".to_owned()), ("host".to_owned(), "c".to_owned())],
+            content: b"item {n}".to_vec(),
+            is_persistent: false,
+            ..request("http://a/b/{n}")
+        };
+        assert_eq!(
+            written(&[put], 12),
+            "PUT /b/12 HTTP/1.1\r\nConnection: close\r\nX-Number: 12\r\nhost: c\r\nContent-Length: 7\r\n\r\nitem 12"
+        );
+        let empty = HttpRequest { method: "POST".to_owned(), ..request("http://a/") };
+        assert!(written(&[empty], 0).ends_with("Content-Length: 0\r\n\r\n"));
+    }
+
+    #[test]
+    fn requests_come_as_often_as_their_weights_say() {
+        let requests = [request("http://a/one"), request("http://a/three@3")];
+        let all = HttpRequests::new(&requests).unwrap();
+        let mut output = Vec::new();
+        let ones = (0..40_000).filter(|number| {
+            output.clear();
+            all.write(*number, &mut output);
+            output.starts_with(b"GET /one ")
+        });
+        let ones = ones.count();
+        assert!((9_500..10_500).contains(&ones), "{ones}");
+    }
+
+    #[test]
+    fn what_would_not_be_one_request_is_refused() {
+        let with = |name: &str, value: &str| HttpRequest {
+            headers: vec![(name.to_owned(), value.to_owned())],
+            ..request("http://a/")
+        };
+        let refusal = |request: HttpRequest| HttpRequests::new(&[request]).unwrap_err();
+        assert_eq!(refusal(with("A B", "c")), InvalidRequest::HeaderName("A B".to_owned()));
+        assert_eq!(refusal(with("A", "b\r\nC: d")), InvalidRequest::HeaderValue("A".to_owned()));
+        let ours = "Content-Length".to_owned();
+        assert_eq!(refusal(with(&ours, "5")), InvalidRequest::HeaderOfOurs(ours));
+        for (method, error) in [("G T", InvalidRequest::Method), ("CONNECT", InvalidRequest::Connect)] {
+            assert_eq!(refusal(HttpRequest { method: method.to_owned(), ..request("http://a/") }), error);
+        }
+        assert_eq!(HttpRequests::new(&[]).unwrap_err(), InvalidRequest::None);
+    }
+}

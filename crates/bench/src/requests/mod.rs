@@ -1,0 +1,30 @@
+//! What is sent, and what is expected of the answers. Nothing here is sent.
+//!
+//! [`Requests`] is all that the loop knows: a number becomes octets, and an answer is compared with what was expected. HTTP
+//! requests are [`HttpRequests`]; other messages that travel over HTTP can be another implementation.
+
+// how people write it
+mod url;
+mod template;
+mod file;
+
+// what it becomes
+mod expected;
+mod http;
+
+pub(crate) use expected::Answer;
+pub use expected::{Expected, InvalidDigest};
+pub use file::{InvalidRequestsFile, RequestLine, read_lines};
+pub use http::{HttpRequest, HttpRequests, InvalidRequest};
+pub use url::{InvalidUrl, Origin, Url};
+
+use thruway_http1::ResponseTo;
+
+/// The requests of a load. The same number always gives the same request, so that one can be sent again.
+pub trait Requests: Send + Sync {
+    /// Appends the octets of request `number`, head and content.
+    fn write(&self, number: u64, output: &mut Vec<u8>) -> ResponseTo;
+
+    /// What is expected of the answer to request `number`.
+    fn expected(&self, number: u64) -> &Expected;
+}

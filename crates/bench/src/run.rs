@@ -1,0 +1,321 @@
+//! A load from its start to its end: threads, their common start, what is shown meanwhile, and the sum.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use thruway_client::{ConnectError, UpstreamAddr};
+use thruway_net::Clock;
+
+use crate::over_time::OverTime;
+use crate::process::{self, Usage};
+use crate::record::{Interval, Record};
+use crate::requests::Requests;
+use crate::schedule::Pace;
+use crate::stop::{Limit, StopFlag, share};
+use crate::worker::{Manner, Share, ThreadPlan, WorkerThread};
+
+/// A load.
+#[derive(Clone)]
+pub struct Load {
+    /// What is sent.
+    pub requests: Arc<dyn Requests>,
+    /// Where to; connections go to them in turn. At least one.
+    pub addresses: Vec<UpstreamAddr>,
+    /// Connections at the same time, of all workers together; at least one for each.
+    pub connections: usize,
+    /// Threads.
+    pub workers: usize,
+    /// When requests start.
+    pub pace: Pace,
+    /// How much is measured.
+    pub limit: Limit,
+    /// How long requests are made before they are measured.
+    pub warm_up: Duration,
+    /// How connections are used.
+    pub manner: Manner,
+    /// Ends the load from outside.
+    pub stop: StopFlag,
+    /// The process whose cost is to be told.
+    pub server: Option<u32>,
+}
+
+/// What a load has shown.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What became of its requests.
+    pub record: Record,
+    /// How it went.
+    pub over_time: OverTime,
+    /// How long was measured: until the last answer, if that came after the end.
+    pub elapsed: Duration,
+    /// CPU time of each of the generator's threads.
+    pub workers: Vec<Duration>,
+    /// What the server has cost.
+    pub server: Option<ServerUse>,
+    /// Whether it was ended from outside.
+    pub is_stopped: bool,
+    /// Why some of the connections could not be opened before the start, and how many.
+    pub missing: Option<(usize, ConnectError)>,
+}
+
+/// What a server has cost while it was measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServerUse {
+    /// CPU time.
+    pub cpu: Duration,
+    /// Resident memory before, in octets.
+    pub resident_before_bytes: u64,
+    /// Resident memory after, in octets.
+    pub resident_after_bytes: u64,
+    /// The most that was seen.
+    pub resident_max_bytes: u64,
+}
+
+/// How far a load is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Progress {
+    /// Since the measuring began; nothing while it warms up.
+    pub measured: Option<Duration>,
+    /// Requests that were answered as expected, in the intervals that are over.
+    pub answered: u64,
+    /// Requests that failed, in the intervals that are over.
+    pub failed: u64,
+    /// Answers a second in the last interval.
+    pub rate: f64,
+    /// The 99th percentile of the response times in the last interval.
+    pub p99: Duration,
+}
+
+/// Why a load could not begin.
+#[derive(Debug)]
+pub enum RunError {
+    /// No connection could be opened.
+    Connect(UpstreamAddr, ConnectError),
+    /// The system refuses threads, timers or reactors.
+    System(io::Error),
+    /// The process whose cost is to be told is not there.
+    ServerMissing(u32),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(address, error) => write!(f, "cannot connect to `{address}`: {error}"),
+            Self::System(error) => write!(f, "the system refuses: {error}"),
+            Self::ServerMissing(id) => write!(f, "there is no process {id}"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<io::Error> for RunError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl Load {
+    /// Makes the load. `watch` is told how it goes, a few times a second.
+    ///
+    /// # Errors
+    /// It could not begin. Whatever happens afterwards is part of the outcome.
+    ///
+    /// # Panics
+    /// There is no address, or no worker.
+    pub fn run(&self, watch: &mut dyn FnMut(&Progress)) -> Result<Outcome, RunError> {
+        assert!(!self.addresses.is_empty() && self.workers > 0, "a load needs an address and a worker");
+        if let Some(id) = self.server {
+            process::usage(id).ok_or(RunError::ServerMissing(id))?;
+        }
+        let (to, intervals) = channel();
+        let plans = (0..self.workers).map(|worker| self.thread_plan(worker, to.clone()));
+        let threads = plans.map(WorkerThread::start).collect::<io::Result<Vec<_>>>()?;
+        drop(to);
+        let missing = self.wait_for_connections(&threads)?;
+        let begin = Clock::system().now_exact() + HEAD_START;
+        for thread in &threads {
+            thread.begin_at(begin);
+        }
+        let mut watcher = Watcher::new(self, begin);
+        watcher.watch(&threads, &intervals, watch);
+        self.conclude(threads, watcher, missing)
+    }
+
+    fn thread_plan(&self, worker: usize, intervals: std::sync::mpsc::Sender<Interval>) -> ThreadPlan {
+        let connections = share(self.connections as u64, worker, self.workers);
+        // Each worker begins with another address.
+        let mut addresses = self.addresses.clone();
+        addresses.rotate_left(worker % self.addresses.len());
+        ThreadPlan {
+            requests: self.requests.clone(),
+            addresses: addresses.into(),
+            manner: self.manner,
+            share: Share {
+                pace: self.pace,
+                limit: self.limit,
+                warm_up: self.warm_up,
+                worker,
+                workers: self.workers,
+                interval: self.interval(),
+                stop: self.stop.clone(),
+            },
+            connections: usize::try_from(connections).unwrap_or(usize::MAX),
+            intervals,
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        match self.limit {
+            Limit::Duration(duration) => (duration / 60).clamp(INTERVAL_MIN, INTERVAL_MAX),
+            Limit::Requests(_) => INTERVAL_OF_REQUESTS,
+        }
+    }
+
+    /// Some may be missing, but not all.
+    fn wait_for_connections(
+        &self,
+        threads: &[WorkerThread],
+    ) -> Result<Option<(usize, ConnectError)>, RunError> {
+        let ready: Vec<_> = threads.iter().filter_map(WorkerThread::wait_until_ready).collect();
+        let opened: usize = ready.iter().map(|ready| ready.opened).sum();
+        let failure = ready.iter().find_map(|ready| ready.failure);
+        match failure {
+            Some(error) if opened == 0 => Err(RunError::Connect(self.addresses[0].clone(), error)),
+            Some(error) => Ok(Some((self.connections - opened, error))),
+            None => Ok(None),
+        }
+    }
+
+    fn conclude(
+        &self,
+        threads: Vec<WorkerThread>,
+        watcher: Watcher,
+        missing: Option<(usize, ConnectError)>,
+    ) -> Result<Outcome, RunError> {
+        let mut record = Record::new();
+        let mut workers = Vec::new();
+        for thread in threads {
+            let outcome = thread.join()?;
+            record.add(&outcome.record);
+            workers.push(outcome.cpu);
+        }
+        let is_stopped = self.stop.is_set();
+        let ended = Clock::system().now_exact();
+        let measured = record.last_answer.saturating_sub(watcher.measured_from);
+        let elapsed = match self.limit {
+            Limit::Duration(duration) if !is_stopped => duration.max(measured),
+            Limit::Requests(_) if !measured.is_zero() && !is_stopped => measured,
+            _ => ended.saturating_sub(watcher.measured_from),
+        };
+        let server = watcher.server_use();
+        Ok(Outcome { record, over_time: watcher.over_time, elapsed, workers, server, is_stopped, missing })
+    }
+}
+
+/// What the thread does that waits for the others.
+struct Watcher {
+    clock: Clock,
+    measured_from: Duration,
+    over_time: OverTime,
+    server: Option<u32>,
+    before: Option<Usage>,
+    after: Option<Usage>,
+    resident_max_bytes: u64,
+    answered: u64,
+    failed: u64,
+}
+
+impl Watcher {
+    fn new(load: &Load, begin: Duration) -> Self {
+        Self {
+            clock: Clock::system(),
+            measured_from: begin + load.warm_up,
+            over_time: OverTime::new(load.interval()),
+            server: load.server,
+            before: None,
+            after: None,
+            resident_max_bytes: 0,
+            answered: 0,
+            failed: 0,
+        }
+    }
+
+    /// Returns when all threads have ended.
+    fn watch(
+        &mut self,
+        threads: &[WorkerThread],
+        intervals: &Receiver<Interval>,
+        watch: &mut dyn FnMut(&Progress),
+    ) {
+        let mut next_look = self.measured_from.min(self.clock.now_exact() + LOOK);
+        loop {
+            let now = self.clock.now_exact();
+            match intervals.recv_timeout(next_look.saturating_sub(now)) {
+                Ok(interval) => {
+                    self.answered += interval.answered;
+                    self.failed += interval.failed;
+                    self.over_time.add(&interval);
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            self.look_at_server();
+            watch(&self.progress());
+            let now = self.clock.now_exact();
+            next_look =
+                if now < self.measured_from { self.measured_from.min(now + LOOK) } else { now + LOOK };
+            if threads.iter().all(WorkerThread::is_finished) {
+                break;
+            }
+        }
+        self.look_at_server();
+    }
+
+    fn look_at_server(&mut self) {
+        if self.clock.now_exact() < self.measured_from {
+            return;
+        }
+        let Some(usage) = self.server.and_then(process::usage) else { return };
+        self.before.get_or_insert(usage);
+        self.after = Some(usage);
+        self.resident_max_bytes = self.resident_max_bytes.max(usage.resident_bytes);
+    }
+
+    fn server_use(&self) -> Option<ServerUse> {
+        let (before, after) = (self.before?, self.after?);
+        Some(ServerUse {
+            cpu: after.cpu.saturating_sub(before.cpu),
+            resident_before_bytes: before.resident_bytes,
+            resident_after_bytes: after.resident_bytes,
+            resident_max_bytes: self.resident_max_bytes,
+        })
+    }
+
+    fn progress(&self) -> Progress {
+        let now = self.clock.now_exact();
+        let last = self.over_time.parts().next_back();
+        let length = self.over_time.part_length().as_secs_f64();
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        let rate = last.map_or(0.0, |(_, part)| part.answered as f64 / length);
+        Progress {
+            measured: now.checked_sub(self.measured_from),
+            answered: self.answered,
+            failed: self.failed,
+            rate,
+            p99: last.map_or(Duration::ZERO, |(_, part)| part.response.percentile(99.0)),
+        }
+    }
+}
+
+/// So that all threads are there when it begins.
+const HEAD_START: Duration = Duration::from_millis(20);
+
+const LOOK: Duration = Duration::from_millis(200);
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+const INTERVAL_MAX: Duration = Duration::from_secs(1);
+const INTERVAL_OF_REQUESTS: Duration = Duration::from_millis(200);

@@ -1,0 +1,154 @@
+//! When requests are meant to start. Nothing here waits or sends.
+
+use std::time::Duration;
+
+/// How requests are spread over time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Pace {
+    /// A closed loop: each connection sends its next request when the last is answered.
+    Closed,
+    /// An open loop: so many requests a second, at equal distances, whatever becomes of those before.
+    Constant {
+        /// Requests a second, of all workers together; more than 0.
+        rate: f64,
+    },
+    /// An open loop whose requests come as those of many independent clients do: a Poisson process.
+    Poisson {
+        /// Requests a second on average, of all workers together; more than 0.
+        rate: f64,
+        /// Decides the distances: the same seed gives the same.
+        seed: u64,
+    },
+}
+
+impl Pace {
+    /// The rate that is offered; `None` for a closed loop, which takes what it gets.
+    pub const fn rate(self) -> Option<f64> {
+        match self {
+            Self::Closed => None,
+            Self::Constant { rate } | Self::Poisson { rate, .. } => Some(rate),
+        }
+    }
+}
+
+/// The intended starts of one worker's requests.
+#[derive(Debug)]
+pub struct Schedule(Starts);
+
+#[derive(Debug)]
+enum Starts {
+    Closed,
+    Constant {
+        begin: Duration,
+        rate: f64,
+        /// Which of the requests of all workers is next, counted from 0.
+        place: u64,
+        step: u64,
+    },
+    Poisson {
+        next: Duration,
+        rate: f64,
+        random: fastrand::Rng,
+    },
+}
+
+impl Schedule {
+    /// The share of worker `worker`, one of `workers`, of a load that begins at `begin`.
+    pub fn new(pace: Pace, begin: Duration, worker: usize, workers: usize) -> Self {
+        Self(match pace {
+            Pace::Closed => Starts::Closed,
+            Pace::Constant { rate } => {
+                Starts::Constant { begin, rate, place: worker as u64, step: workers as u64 }
+            }
+            Pace::Poisson { rate, seed } => {
+                let random = fastrand::Rng::with_seed(seed.wrapping_add(worker as u64));
+                #[expect(clippy::cast_precision_loss, reason = "workers are few")]
+                let mut starts = Starts::Poisson { next: begin, rate: rate / workers as f64, random };
+                starts.advance();
+                starts
+            }
+        })
+    }
+
+    /// When the next request is meant to start; `None` in a closed loop, where that is up to the answers.
+    #[inline]
+    pub fn next(&self) -> Option<Duration> {
+        match &self.0 {
+            Starts::Closed => None,
+            #[expect(clippy::cast_precision_loss, reason = "exact to a nanosecond for months")]
+            Starts::Constant { begin, rate, place, .. } => {
+                Some(*begin + Duration::from_secs_f64(*place as f64 / rate))
+            }
+            Starts::Poisson { next, .. } => Some(*next),
+        }
+    }
+
+    /// The next request has started, or is given up.
+    #[inline]
+    pub fn advance(&mut self) {
+        self.0.advance();
+    }
+}
+
+impl Starts {
+    fn advance(&mut self) {
+        match self {
+            Self::Closed => {}
+            Self::Constant { place, step, .. } => *place += *step,
+            Self::Poisson { next, rate, random } => {
+                // 1 - u is never 0, whose logarithm would be a distance without end.
+                *next += Duration::from_secs_f64(-(1.0 - random.f64()).ln() / *rate);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn starts(pace: Pace, worker: usize, workers: usize, count: usize) -> Vec<Duration> {
+        let mut schedule = Schedule::new(pace, Duration::from_secs(7), worker, workers);
+        let next = || {
+            let at = schedule.next().unwrap();
+            schedule.advance();
+            at
+        };
+        std::iter::repeat_with(next).take(count).collect()
+    }
+
+    #[test]
+    fn workers_share_a_constant_rate_evenly() {
+        let pace = Pace::Constant { rate: 1000.0 };
+        let mut all: Vec<_> = (0..3).flat_map(|worker| starts(pace, worker, 3, 1000)).collect();
+        all.sort();
+        for (place, at) in all.iter().enumerate() {
+            assert_eq!(*at, Duration::from_secs(7) + Duration::from_millis(place as u64));
+        }
+    }
+
+    #[test]
+    fn a_closed_loop_has_no_schedule() {
+        assert_eq!(Schedule::new(Pace::Closed, Duration::ZERO, 0, 1).next(), None);
+    }
+
+    #[test]
+    fn the_distances_of_a_poisson_process_have_their_mean_and_their_spread() {
+        for workers in [1, 4] {
+            let pace = Pace::Poisson { rate: 2000.0, seed: 42 };
+            let mut all: Vec<_> =
+                (0..workers).flat_map(|worker| starts(pace, worker, workers, 100_000 / workers)).collect();
+            all.sort();
+            // Where the slowest worker has no more, the sum of all is no such process any more.
+            all.truncate(90_000);
+            let distances: Vec<f64> =
+                all.windows(2).map(|two| two[1].abs_diff(two[0]).as_secs_f64()).collect();
+            let count = 89_999.0;
+            let mean = distances.iter().sum::<f64>() / count;
+            let deviation =
+                (distances.iter().map(|distance| (distance - mean).powi(2)).sum::<f64>() / count).sqrt();
+            assert!((mean * 2000.0 - 1.0).abs() < 0.01, "{mean}");
+            assert!((deviation / mean - 1.0).abs() < 0.02, "{deviation}");
+        }
+    }
+}

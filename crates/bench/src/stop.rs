@@ -1,0 +1,101 @@
+//! When a load ends: after a time, after so many requests, or because somebody says so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How much is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// All that happens in this time.
+    Duration(Duration),
+    /// So many requests, of all workers together.
+    Requests(u64),
+}
+
+/// Ends a load from outside, as Ctrl-C does. Clones are one and the same.
+#[derive(Clone, Default, Debug)]
+pub struct StopFlag(Arc<AtomicBool>);
+
+impl StopFlag {
+    /// Ends the load within a tenth of a second.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody has said so.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What of the load is left for one worker.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    /// Nothing is meant to start from here on.
+    pub(crate) end: Option<Duration>,
+    /// What starts before is not measured.
+    pub(crate) measured_from: Duration,
+    requests_left: u64,
+}
+
+impl Budget {
+    /// The share of worker `worker` of `workers` in a load that is measured from `measured_from` on.
+    pub(crate) fn new(limit: Limit, measured_from: Duration, worker: usize, workers: usize) -> Self {
+        let (end, requests_left) = match limit {
+            Limit::Duration(duration) => (Some(measured_from + duration), u64::MAX),
+            Limit::Requests(requests) => (None, share(requests, worker, workers)),
+        };
+        Self { end, measured_from, requests_left }
+    }
+
+    /// Takes a request that is meant to start at `intended`; false if there is none left.
+    #[inline]
+    pub(crate) fn take(&mut self, intended: Duration) -> bool {
+        if self.requests_left == 0 || self.end.is_some_and(|end| intended >= end) {
+            return false;
+        }
+        self.requests_left -= u64::from(intended >= self.measured_from);
+        true
+    }
+
+    /// Nothing is meant to start from `now` on.
+    pub(crate) fn end_at(&mut self, now: Duration) {
+        self.end = Some(self.end.map_or(now, |end| end.min(now)));
+    }
+}
+
+/// How much of `whole` worker `worker` of `workers` gets: the first ones get one more if it cannot be shared evenly.
+pub(crate) fn share(whole: u64, worker: usize, workers: usize) -> u64 {
+    let (worker, workers) = (worker as u64, workers as u64);
+    whole / workers + u64::from(worker < whole % workers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up() {
+        for (whole, workers) in [(10, 3), (2, 4), (0, 1), (1_000_001, 7)] {
+            assert_eq!((0..workers).map(|worker| share(whole, worker, workers)).sum::<u64>(), whole);
+        }
+    }
+
+    #[test]
+    fn warming_up_costs_no_requests() {
+        let second = Duration::from_secs(1);
+        let mut budget = Budget::new(Limit::Requests(2), second, 0, 1);
+        assert!(budget.take(Duration::ZERO) && budget.take(Duration::ZERO));
+        assert!(budget.take(second) && budget.take(second) && !budget.take(second));
+    }
+
+    #[test]
+    fn nothing_starts_at_the_end() {
+        let second = Duration::from_secs(1);
+        let mut budget = Budget::new(Limit::Duration(second), second, 0, 1);
+        assert!(budget.take(second) && !budget.take(2 * second));
+        budget.end_at(Duration::from_millis(1500));
+        assert!(!budget.take(Duration::from_millis(1600)));
+    }
+}

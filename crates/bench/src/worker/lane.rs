@@ -1,0 +1,157 @@
+//! A place for one connection at a time: requests are taken, connections opened for them as they are needed.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use thruway_client::ConnectError;
+use thruway_net::{Deadline, Transport};
+
+use super::wire::{Ended, Wire};
+use super::{Phase, Taken, Ticket, Worker};
+use crate::failure::{Failure, FailureKind};
+
+/// Opens connections to the server that is loaded.
+pub trait Connect {
+    /// What a connection is.
+    type Transport: Transport;
+
+    /// Opens one.
+    fn connect(&self) -> impl Future<Output = Result<Self::Transport, ConnectError>>;
+}
+
+struct Lane {
+    worker: Rc<Worker>,
+    number: usize,
+    deadline: Deadline,
+    /// Requests that were sent and must be sent again, before any other.
+    again: VecDeque<Ticket>,
+    /// Attempts to connect that have failed since one succeeded.
+    failed_attempts: u32,
+}
+
+impl Worker {
+    /// The future of one connection, the `number`th of this worker; it ends with the load. `first` is open already.
+    pub async fn lane<C: Connect>(self: Rc<Self>, number: usize, connect: C, first: Option<C::Transport>) {
+        let deadline = self.deadlines.register();
+        let mut lane = Lane { worker: self, number, deadline, again: VecDeque::new(), failed_attempts: 0 };
+        let mut open = first.map(|transport| {
+            lane.worker.record.borrow_mut().connections_opened += 1;
+            Wire::new(transport, lane.worker.manner.pipeline)
+        });
+        loop {
+            let Some(wire) = &mut open else {
+                let Some(ticket) = lane.next_ticket().await else { return };
+                open = lane.open(&connect, ticket).await;
+                continue;
+            };
+            let ended = poll_fn(|cx| {
+                lane.deadline.set_waker(cx.waker());
+                let ended = wire.poll(cx, &lane.worker, lane.number);
+                lane.deadline.set(wire.deadline(&lane.worker));
+                ended
+            });
+            match ended.await {
+                Ended::Over => return,
+                Ended::Closed => open = None,
+                Ended::Unhandled(again) => {
+                    lane.worker.record.borrow_mut().sent_again += again.len() as u64;
+                    lane.again = again;
+                    open = None;
+                }
+            }
+        }
+    }
+}
+
+impl Lane {
+    /// The next request to send on a new connection; `None` at the end of the load.
+    async fn next_ticket(&mut self) -> Option<Ticket> {
+        if let Some(ticket) = self.again.pop_front() {
+            return Some(ticket);
+        }
+        poll_fn(|cx| {
+            self.deadline.set_waker(cx.waker());
+            let now = self.worker.clock.now_exact();
+            match self.worker.take(self.number, now, cx) {
+                Taken::Start(ticket) => Poll::Ready(Some(ticket)),
+                Taken::Wait => Poll::Pending,
+                Taken::Over => {
+                    self.worker.note_exhausted(now);
+                    Poll::Ready(None)
+                }
+            }
+        })
+        .await
+    }
+
+    /// A new connection, on which `ticket` and what must be sent again are to be sent. Without one, the request has failed.
+    async fn open<C: Connect>(&mut self, connect: &C, ticket: Ticket) -> Option<Wire<C::Transport>> {
+        let Some(outcome) = self.connect(connect, ticket).await else {
+            let now = self.worker.clock.now_exact();
+            self.worker.give_up(ticket, now);
+            self.again.drain(..).for_each(|ticket| self.worker.give_up(ticket, now));
+            return None;
+        };
+        match outcome {
+            Ok(transport) => {
+                self.failed_attempts = 0;
+                self.worker.record.borrow_mut().connections_opened += 1;
+                let mut wire = Wire::new(transport, self.worker.manner.pipeline);
+                wire.ask(&self.worker, ticket);
+                self.again.drain(..).for_each(|ticket| wire.ask(&self.worker, ticket));
+                Some(wire)
+            }
+            Err(failure) => {
+                self.worker.fail(ticket, self.worker.clock.now_exact(), &failure);
+                self.back_off().await;
+                None
+            }
+        }
+    }
+
+    /// The connection, or why there is none; `None` if the load ended meanwhile.
+    async fn connect<C: Connect>(
+        &self,
+        connect: &C,
+        ticket: Ticket,
+    ) -> Option<Result<C::Transport, Failure>> {
+        let end = ticket.started.max(self.worker.clock.now_exact()) + self.worker.manner.timeout;
+        self.deadline.set(Some(end));
+        let mut connecting = pin!(connect.connect());
+        poll_fn(|cx| {
+            self.deadline.set_waker(cx.waker());
+            if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
+                return Poll::Ready(Some(outcome.map_err(Failure::from)));
+            }
+            match self.worker.phase.get() {
+                Phase::Over => Poll::Ready(None),
+                _ if self.worker.clock.now_exact() >= end => {
+                    Poll::Ready(Some(Err(Failure::of(FailureKind::ConnectTimedOut))))
+                }
+                _ => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// A server that cannot be connected to is not asked without a pause: that would only show how fast it refuses.
+    async fn back_off(&mut self) {
+        self.failed_attempts += 1;
+        let pause = (PAUSE_MIN * (1 << self.failed_attempts.min(6))).min(PAUSE_MAX);
+        let until = self.worker.clock.now_exact() + pause;
+        self.deadline.set(Some(until));
+        poll_fn(|cx| {
+            self.deadline.set_waker(cx.waker());
+            let is_running = self.worker.phase.get() == Phase::Running;
+            if is_running && self.worker.clock.now_exact() < until { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
+    }
+}
+
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(500);

@@ -1,0 +1,428 @@
+//! One thread's part of a load: what its connections share.
+//!
+//! A worker is polled from outside and knows no runtime: [`Worker::wake_due`] is called when the time that
+//! [`Worker::poll_next_wake`] tells has come, [`Worker::lane`] makes the futures of its connections, and all of them end by
+//! themselves. Whoever has a clock by hand and transports in memory can drive it as well as a thread with sockets.
+//!
+//! ```text
+//! take a request ──▶ connect, if need be ──▶ write ──▶ read the answer ──▶ record ──▶ (again)
+//!   schedule: now, or when one is due       lane, wire                     record
+//! ```
+
+// who waits for what
+mod parking;
+mod timer;
+
+// a connection
+mod lane;
+mod wire;
+
+// a thread
+mod thread;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use thruway_http1::HeadIndex;
+use thruway_net::{Clock, Deadlines};
+
+use crate::failure::{Failure, FailureKind};
+use crate::record::{Interval, Record};
+use crate::requests::Requests;
+use crate::schedule::{Pace, Schedule};
+use crate::stop::{Budget, Limit, StopFlag};
+use parking::Parking;
+
+pub use lane::Connect;
+pub(crate) use thread::{ThreadPlan, WorkerThread};
+
+/// How connections are used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Manner {
+    /// Requests on a connection that are not answered at the same time, at least 1. In a closed loop the next are sent when
+    /// all are answered, in one write.
+    pub pipeline: usize,
+    /// Whether a connection has more than one request. Whether the requests say so is for [`Requests`].
+    pub is_persistent: bool,
+    /// How long a request may take, from its actual start.
+    pub timeout: Duration,
+    /// How long an open loop waits for the last answers when it has ended.
+    pub drain: Duration,
+}
+
+/// What load a worker makes, and its part in it.
+#[derive(Clone)]
+pub struct Share {
+    /// When requests start.
+    pub pace: Pace,
+    /// When the load ends.
+    pub limit: Limit,
+    /// How long requests are made before they are measured.
+    pub warm_up: Duration,
+    /// Which worker this is.
+    pub worker: usize,
+    /// How many there are.
+    pub workers: usize,
+    /// How long each [`Interval`] is.
+    pub interval: Duration,
+    /// Ends the load from outside.
+    pub stop: StopFlag,
+}
+
+/// A worker: what the connections of one thread share.
+pub struct Worker {
+    clock: Clock,
+    requests: Arc<dyn Requests>,
+    manner: Manner,
+    share: Share,
+    plan: RefCell<Plan>,
+    /// What is meant to start before is not measured.
+    measured_from: Duration,
+    phase: Cell<Phase>,
+    record: RefCell<Record>,
+    intervals: RefCell<Intervals>,
+    hot: RefCell<Hot>,
+    deadlines: Deadlines,
+    next_tick: Cell<Duration>,
+    /// The task that waits for the next wake; woken when that comes to be earlier.
+    timer_task: RefCell<Option<Waker>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
+enum Phase {
+    /// Requests start.
+    Running,
+    /// None do; those on their way may be answered.
+    Draining {
+        /// Until then.
+        until: Duration,
+    },
+    /// Nothing counts any more.
+    Over,
+}
+
+struct Plan {
+    schedule: Schedule,
+    budget: Budget,
+    taken: u64,
+    parking: Parking,
+}
+
+struct Intervals {
+    current: Interval,
+    /// Whoever wants to know of each when it is over.
+    to: Option<Sender<Interval>>,
+}
+
+/// What all connections read into and parse with, one at a time.
+struct Hot {
+    input: Box<[u8]>,
+    index: HeadIndex,
+}
+
+/// A request that has started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Ticket {
+    number: u64,
+    intended: Duration,
+    started: Duration,
+}
+
+/// What there is to do for a connection that can send.
+enum Taken {
+    Start(Ticket),
+    /// Nothing yet: the task is woken when there is.
+    Wait,
+    /// Nothing any more.
+    Over,
+}
+
+/// A complete answer.
+struct Answered {
+    status: u16,
+    sent_bytes: u64,
+    received_bytes: u64,
+    content_bytes: u64,
+}
+
+impl Worker {
+    /// A worker whose requests begin at `begin`.
+    pub fn new(
+        clock: Clock,
+        requests: Arc<dyn Requests>,
+        manner: Manner,
+        share: Share,
+        begin: Duration,
+        to: Option<Sender<Interval>>,
+    ) -> Rc<Self> {
+        let schedule = Schedule::new(share.pace, begin, share.worker, share.workers);
+        let budget = Budget::new(share.limit, begin + share.warm_up, share.worker, share.workers);
+        Rc::new(Self {
+            clock,
+            requests,
+            manner,
+            plan: RefCell::new(Plan { schedule, budget, taken: 0, parking: Parking::default() }),
+            measured_from: begin + share.warm_up,
+            phase: Cell::new(Phase::Running),
+            record: RefCell::new(Record::new()),
+            intervals: RefCell::new(Intervals { current: Interval::new(0), to }),
+            hot: RefCell::new(Hot {
+                input: vec![0; INPUT_BYTES].into_boxed_slice(),
+                index: HeadIndex::with_capacity(FIELD_LINES),
+            }),
+            deadlines: Deadlines::new(),
+            next_tick: Cell::new(begin),
+            timer_task: RefCell::new(None),
+            share,
+        })
+    }
+
+    /// What has happened so far.
+    pub fn record(&self) -> Record {
+        let mut record = self.record.borrow().clone();
+        if !self.is_open() {
+            record.response = record.service.clone();
+        }
+        record
+    }
+
+    /// When to call [`wake_due`](Self::wake_due). The task of `cx` is woken if that comes to be earlier than what was told
+    /// before.
+    pub fn poll_next_wake(&self, cx: &Context<'_>) -> Duration {
+        self.timer_task.replace(Some(cx.waker().clone()));
+        let plan = self.plan.borrow();
+        let due = plan.schedule.next().filter(|_| plan.parking.needs_timer());
+        let end = match self.phase.get() {
+            Phase::Running => plan.budget.end,
+            Phase::Draining { until } => Some(until),
+            Phase::Over => None,
+        };
+        [due, end].into_iter().flatten().fold(self.next_tick.get(), Duration::min)
+    }
+
+    /// Does what is due: wakes connections whose request may start or has taken too long, ends the load.
+    pub fn wake_due(&self) {
+        let now = self.clock.now_exact();
+        if now >= self.next_tick.get() {
+            self.tick(now);
+        }
+        if self.phase.get() == Phase::Running {
+            let mut plan = self.plan.borrow_mut();
+            let is_over = plan.budget.end.is_some_and(|end| now >= end);
+            if !is_over && plan.schedule.next().is_some_and(|next| next <= now) {
+                plan.parking.wake_one();
+            }
+            drop(plan);
+            if is_over {
+                self.drain(now);
+            }
+        }
+        if let Phase::Draining { until } = self.phase.get()
+            && now >= until
+        {
+            self.phase.set(Phase::Over);
+            self.deadlines.wake_all();
+        }
+    }
+
+    /// Gives the last interval away.
+    pub fn finish(&self) {
+        let mut intervals = self.intervals.borrow_mut();
+        let last = std::mem::replace(&mut intervals.current, Interval::new(0));
+        intervals.send(last);
+    }
+
+    fn is_open(&self) -> bool {
+        self.share.pace.rate().is_some()
+    }
+
+    /// What happens ten times a second, or more often where requests have little time.
+    fn tick(&self, now: Duration) {
+        let tick = (self.manner.timeout / 10).clamp(TICK_MIN, TICK_MAX);
+        self.next_tick.set(now + tick);
+        self.deadlines.wake_overdue(now);
+        let index = interval_at(now, self.measured_from, self.share.interval);
+        self.intervals.borrow_mut().turn_to(index);
+        if self.share.stop.is_set() && self.phase.get() == Phase::Running {
+            self.plan.borrow_mut().budget.end_at(now);
+            self.drain(now);
+        }
+    }
+
+    /// Ends the load: nothing starts any more. What should have and did not is counted.
+    fn drain(&self, now: Duration) {
+        let is_counted = matches!(self.share.limit, Limit::Requests(_)) && !self.share.stop.is_set();
+        // A closed loop that has ended by the clock owes nobody an answer; requests that are counted are waited for.
+        let patience = match (is_counted, self.is_open()) {
+            (true, _) => self.manner.timeout + TICK_MAX * 2,
+            (false, true) => self.manner.drain,
+            (false, false) => Duration::ZERO,
+        };
+        self.phase.set(Phase::Draining { until: now + patience });
+        if !is_counted {
+            self.count_unsent();
+        }
+        self.plan.borrow_mut().parking.wake_all();
+        self.deadlines.wake_all();
+        self.wake_timer();
+    }
+
+    /// Those that were meant to start before the end and found no connection.
+    fn count_unsent(&self) {
+        let plan = &mut *self.plan.borrow_mut();
+        let Some(end) = plan.budget.end else { return };
+        while let Some(intended) = plan.schedule.next().filter(|next| *next < end) {
+            plan.schedule.advance();
+            if plan.budget.take(intended) {
+                let ticket = Ticket { number: 0, intended, started: intended };
+                self.fail(ticket, end, &Failure::of(FailureKind::Unsent));
+            }
+        }
+    }
+
+    /// The next request for `lane`, if it may start now.
+    fn take(&self, lane: usize, now: Duration, cx: &Context<'_>) -> Taken {
+        if self.phase.get() != Phase::Running {
+            return Taken::Over;
+        }
+        let plan = &mut *self.plan.borrow_mut();
+        plan.parking.leave(lane);
+        let intended = plan.schedule.next().unwrap_or(now);
+        if intended > now && plan.budget.end.is_none_or(|end| intended < end) {
+            plan.parking.park(lane, cx.waker());
+            self.wake_timer();
+            return Taken::Wait;
+        }
+        if !plan.budget.take(intended) {
+            return Taken::Over;
+        }
+        plan.schedule.advance();
+        let number = plan.taken * self.share.workers as u64 + self.share.worker as u64;
+        plan.taken += 1;
+        if plan.parking.has_waiting() {
+            if plan.schedule.next().is_some_and(|next| next <= now) {
+                plan.parking.wake_one();
+            }
+            self.wake_timer();
+        }
+        Taken::Start(Ticket { number, intended, started: now })
+    }
+
+    /// No request is left for anybody.
+    fn note_exhausted(&self, now: Duration) {
+        if self.phase.get() == Phase::Running {
+            self.drain(now);
+        }
+    }
+
+    fn wake_timer(&self) {
+        if let Some(task) = self.timer_task.take() {
+            task.wake();
+        }
+    }
+
+    fn complete(&self, ticket: Ticket, now: Duration, answered: &Answered) {
+        if ticket.intended < self.measured_from {
+            return;
+        }
+        let record = &mut *self.record.borrow_mut();
+        record.count_status(answered.status, 1);
+        record.answered += 1;
+        record.sent_bytes += answered.sent_bytes;
+        record.received_bytes += answered.received_bytes;
+        record.content_bytes += answered.content_bytes;
+        record.last_answer = now;
+        record.service.record(now.saturating_sub(ticket.started));
+        if self.is_open() {
+            record.response.record(now.saturating_sub(ticket.intended));
+        }
+        let interval = &mut self.intervals.borrow_mut().current;
+        interval.answered += 1;
+        interval.response.record(now.saturating_sub(ticket.intended));
+    }
+
+    /// A complete answer that was not what was expected.
+    fn complete_wrongly(&self, ticket: Ticket, now: Duration, status: u16, failure: &Failure) {
+        if ticket.intended >= self.measured_from {
+            self.record.borrow_mut().count_status(status, 1);
+        }
+        self.fail(ticket, now, failure);
+    }
+
+    fn fail(&self, ticket: Ticket, now: Duration, failure: &Failure) {
+        if ticket.intended < self.measured_from {
+            return;
+        }
+        let record = &mut *self.record.borrow_mut();
+        let interval = &mut self.intervals.borrow_mut().current;
+        record.fail(failure);
+        interval.failed += 1;
+        if !failure.kind.counts_as_waited() {
+            return;
+        }
+        if failure.kind != FailureKind::Unsent {
+            record.service.record(now.saturating_sub(ticket.started));
+        }
+        if self.is_open() {
+            record.response.record(now.saturating_sub(ticket.intended));
+        }
+        interval.response.record(now.saturating_sub(ticket.intended));
+    }
+
+    /// What becomes of a request that is on its way when nothing counts any more.
+    fn give_up(&self, ticket: Ticket, now: Duration) {
+        if self.is_open() || matches!(self.share.limit, Limit::Requests(_)) && !self.share.stop.is_set() {
+            self.fail(ticket, now, &Failure::of(FailureKind::Unanswered));
+        } else {
+            self.record.borrow_mut().cut_off += 1;
+        }
+    }
+}
+
+impl Intervals {
+    /// The interval `index` has come.
+    fn turn_to(&mut self, index: u64) {
+        if index > self.current.index {
+            let last = std::mem::replace(&mut self.current, Interval::new(index));
+            self.send(last);
+        }
+    }
+
+    fn send(&self, interval: Interval) {
+        if let Some(to) = &self.to {
+            // Whoever wanted to know may have gone.
+            let _ = to.send(interval);
+        }
+    }
+}
+
+fn interval_at(now: Duration, measured_from: Duration, interval: Duration) -> u64 {
+    let since = now.saturating_sub(measured_from);
+    u64::try_from(since.as_nanos() / interval.as_nanos().max(1)).unwrap_or(u64::MAX)
+}
+
+impl Worker {
+    /// Ready when the time of the next wake has come, on a thread with a reactor.
+    fn poll_timer(&self, timer: &mut timer::Timer, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        loop {
+            let at = self.poll_next_wake(cx);
+            match timer.poll_until(cx, at) {
+                Poll::Ready(Ok(())) => self.wake_due(),
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+/// What one read takes at most; longer than the longest head.
+const INPUT_BYTES: usize = 256 << 10;
+
+/// Enough for the field lines of most heads; the index grows for others.
+const FIELD_LINES: usize = 64;
+
+const TICK_MAX: Duration = Duration::from_millis(100);
+const TICK_MIN: Duration = Duration::from_millis(2);

@@ -1,0 +1,82 @@
+//! Connections of an open loop that wait for a request to become due, in the order in which they came to wait.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+/// Those that wait. One is woken for one request; whoever takes a request wakes the next if another is due.
+#[derive(Debug, Default)]
+pub(super) struct Parking {
+    queue: VecDeque<usize>,
+    places: Vec<Place>,
+    waiting: usize,
+    /// Somebody was woken and has not looked yet.
+    is_woken: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Place {
+    waker: Option<Waker>,
+    is_queued: bool,
+}
+
+impl Parking {
+    /// Lane `lane` waits.
+    pub(super) fn park(&mut self, lane: usize, waker: &Waker) {
+        if self.places.len() <= lane {
+            self.places.resize(lane + 1, Place::default());
+        }
+        let place = &mut self.places[lane];
+        match &mut place.waker {
+            Some(known) => known.clone_from(waker),
+            unknown => {
+                *unknown = Some(waker.clone());
+                self.waiting += 1;
+            }
+        }
+        if !place.is_queued {
+            place.is_queued = true;
+            self.queue.push_back(lane);
+        }
+    }
+
+    /// Lane `lane` has looked: it waits no longer, unless it parks again.
+    pub(super) fn leave(&mut self, lane: usize) {
+        self.is_woken = false;
+        if let Some(place) = self.places.get_mut(lane)
+            && place.waker.take().is_some()
+        {
+            self.waiting -= 1;
+        }
+    }
+
+    /// Wakes the one that has waited longest.
+    pub(super) fn wake_one(&mut self) {
+        while let Some(lane) = self.queue.pop_front() {
+            let place = &mut self.places[lane];
+            place.is_queued = false;
+            if let Some(waker) = place.waker.take() {
+                self.waiting -= 1;
+                self.is_woken = true;
+                waker.wake();
+                return;
+            }
+        }
+    }
+
+    /// Wakes all.
+    pub(super) fn wake_all(&mut self) {
+        while self.waiting > 0 {
+            self.wake_one();
+        }
+    }
+
+    /// Whether a timer is needed for the next request: somebody waits, and nobody is about to look.
+    pub(super) const fn needs_timer(&self) -> bool {
+        self.waiting > 0 && !self.is_woken
+    }
+
+    /// Whether somebody waits.
+    pub(super) const fn has_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+}

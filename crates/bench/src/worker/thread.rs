@@ -1,0 +1,188 @@
+//! A worker on a thread of its own, with sockets and the system's clock.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use rustix::time::{ClockId, clock_gettime};
+use thruway_client::{ConnectError, UpstreamAddr, connect};
+use thruway_net::{Clock, Stream};
+use tokio::runtime::{Builder, LocalOptions};
+
+use super::timer::Timer;
+use super::{Connect, Manner, Share, Worker};
+use crate::record::{Interval, Record};
+use crate::requests::Requests;
+
+/// What a thread needs to know.
+#[derive(Clone)]
+pub(crate) struct ThreadPlan {
+    pub(crate) requests: Arc<dyn Requests>,
+    pub(crate) addresses: Arc<[UpstreamAddr]>,
+    pub(crate) manner: Manner,
+    pub(crate) share: Share,
+    /// Of this worker.
+    pub(crate) connections: usize,
+    pub(crate) intervals: Sender<Interval>,
+}
+
+/// A thread that has its connections, and waits for the start.
+pub(crate) struct WorkerThread {
+    handle: JoinHandle<io::Result<ThreadOutcome>>,
+    ready: Receiver<Ready>,
+    start: Sender<Duration>,
+}
+
+/// What became of the connections before the start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ready {
+    pub(crate) opened: usize,
+    pub(crate) failure: Option<ConnectError>,
+}
+
+/// What a thread has measured.
+pub(crate) struct ThreadOutcome {
+    pub(crate) record: Record,
+    /// What it has used of its core since it measures.
+    pub(crate) cpu: Duration,
+}
+
+/// Connects to the addresses in turn, each lane to another.
+struct Connector {
+    addresses: Arc<[UpstreamAddr]>,
+    lane: usize,
+    within: Duration,
+}
+
+impl Connect for Connector {
+    type Transport = Stream;
+
+    async fn connect(&self) -> Result<Stream, ConnectError> {
+        connect(&self.addresses[self.lane % self.addresses.len()], self.within).await
+    }
+}
+
+impl WorkerThread {
+    /// Starts the thread, which opens its connections.
+    pub(crate) fn start(plan: ThreadPlan) -> io::Result<Self> {
+        let (to_ready, ready) = channel();
+        let (start, from_start) = channel();
+        let name = format!("bench-{}", plan.share.worker);
+        let handle = thread::Builder::new().name(name).spawn(move || run(plan, &to_ready, &from_start))?;
+        Ok(Self { handle, ready, start })
+    }
+
+    /// Waits until it has its connections, or knows that it gets none.
+    pub(crate) fn wait_until_ready(&self) -> Option<Ready> {
+        self.ready.recv().ok()
+    }
+
+    /// Lets it begin at `begin`.
+    pub(crate) fn begin_at(&self, begin: Duration) {
+        // If the thread has ended, its outcome says why.
+        let _ = self.start.send(begin);
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn join(self) -> io::Result<ThreadOutcome> {
+        // Whoever drops this without a start wants the thread to end.
+        drop(self.start);
+        self.handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+fn run(plan: ThreadPlan, ready: &Sender<Ready>, start: &Receiver<Duration>) -> io::Result<ThreadOutcome> {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    runtime.block_on(async move {
+        let (first, state) = connect_first(&plan).await;
+        let _ = ready.send(state);
+        let Ok(begin) = start.recv() else {
+            return Ok(ThreadOutcome { record: Record::new(), cpu: Duration::ZERO });
+        };
+        drive(plan, first, begin).await
+    })
+}
+
+/// The connections that are open before the start; without persistence there is no use for any.
+async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<Stream>>, Ready) {
+    let mut ready = Ready { opened: 0, failure: None };
+    if !plan.manner.is_persistent {
+        return (std::iter::repeat_with(|| None).take(plan.connections).collect(), ready);
+    }
+    let connecting = (0..plan.connections).map(|lane| async move { connector(plan, lane).connect().await });
+    let outcomes: Vec<_> = stream::iter(connecting).buffered(CONNECTING_MAX).collect().await;
+    let streams = outcomes.into_iter().map(|outcome| match outcome {
+        Ok(stream) => {
+            ready.opened += 1;
+            Some(stream)
+        }
+        Err(error) => {
+            ready.failure.get_or_insert(error);
+            None
+        }
+    });
+    let streams = streams.collect();
+    (streams, ready)
+}
+
+fn connector(plan: &ThreadPlan, lane: usize) -> Connector {
+    Connector { addresses: plan.addresses.clone(), lane, within: plan.manner.timeout }
+}
+
+async fn drive(plan: ThreadPlan, first: Vec<Option<Stream>>, begin: Duration) -> io::Result<ThreadOutcome> {
+    let clock = Clock::system();
+    let measured_from = begin + plan.share.warm_up;
+    let mut timer = Timer::new()?;
+    let requests = plan.requests.clone();
+    let to = Some(plan.intervals.clone());
+    let worker = Worker::new(clock.clone(), requests, plan.manner, plan.share.clone(), begin, to);
+    tokio::time::sleep(begin.saturating_sub(clock.now_exact())).await;
+    let lanes: Vec<_> = first
+        .into_iter()
+        .enumerate()
+        .map(|(lane, first)| {
+            tokio::task::spawn_local(Rc::clone(&worker).lane(lane, connector(&plan, lane), first))
+        })
+        .collect();
+    let cpu_before = std::cell::Cell::new(None);
+    let wakes = std::future::poll_fn(|cx| {
+        let outcome = worker.poll_timer(&mut timer, cx);
+        if cpu_before.get().is_none() && clock.now() >= measured_from {
+            cpu_before.set(Some(thread_cpu_time()));
+        }
+        outcome
+    });
+    let all = async {
+        for lane in lanes {
+            // A lane that panics has brought down what it measured.
+            lane.await?;
+        }
+        Ok::<(), tokio::task::JoinError>(())
+    };
+    tokio::select! {
+        outcome = wakes => outcome?,
+        outcome = all => outcome?,
+    }
+    worker.finish();
+    let cpu = thread_cpu_time().saturating_sub(cpu_before.get().unwrap_or_default());
+    Ok(ThreadOutcome { record: worker.record(), cpu })
+}
+
+/// CPU time of this thread so far.
+fn thread_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_nanos(time.tv_nsec.unsigned_abs())
+}
+
+/// How many connections one thread opens at the same time: less than the queue of most listeners.
+const CONNECTING_MAX: usize = 64;

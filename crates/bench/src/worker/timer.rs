@@ -1,0 +1,53 @@
+//! A timer that is exact to microseconds. That of the runtime counts milliseconds, which a request of an open loop would
+//! start late.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Wakes one task at a time of the monotonic clock, which is that of [`Clock`](thruway_net::Clock).
+pub(super) struct Timer {
+    descriptor: AsyncFd<OwnedFd>,
+    set_to: Option<Duration>,
+}
+
+impl Timer {
+    /// A timer that is not set, in the reactor of this thread.
+    #[expect(
+        deprecated,
+        reason = "unsound for values that change their descriptor; an `OwnedFd` does not, and this crate has no unsafe code"
+    )]
+    pub(super) fn new() -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        Ok(Self { descriptor: AsyncFd::with_interest(descriptor, Interest::READABLE)?, set_to: None })
+    }
+
+    /// Ready when the timer has gone off since this was called last. Otherwise the task of `cx` is woken at `at`.
+    pub(super) fn poll_until(&mut self, cx: &mut Context<'_>, at: Duration) -> Poll<io::Result<()>> {
+        if self.set_to != Some(at) {
+            let expiration = Itimerspec { it_interval: NONE, it_value: timespec(at) };
+            timerfd_settime(self.descriptor.get_ref(), TimerfdTimerFlags::ABSTIME, &expiration)?;
+            self.set_to = Some(at);
+        }
+        // To set it again is enough to make it unreadable, so it is never read.
+        ready!(self.descriptor.poll_read_ready(cx))?.clear_ready();
+        self.set_to = None;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// 0 would switch it off.
+fn timespec(at: Duration) -> Timespec {
+    let at = at.max(Duration::from_nanos(1));
+    Timespec { tv_sec: at.as_secs().cast_signed(), tv_nsec: at.subsec_nanos().into() }
+}
+
+const NONE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,0 +1,329 @@
+//! One connection: requests out, in one write for all that may start; answers in, parsed where they were read.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use thruway_http1::{self as http1, ClientConnection, ClientEvent, Limits};
+use thruway_net::Transport;
+
+use super::{Answered, Hot, Phase, Taken, Ticket, Worker};
+use crate::failure::{Detail, Failure, FailureKind};
+use crate::requests::Answer;
+
+/// A connection, and the requests on it.
+pub(super) struct Wire<T> {
+    transport: T,
+    http1: ClientConnection,
+    /// Requests that wait to be written, from `written` on.
+    output: Vec<u8>,
+    written: usize,
+    /// What has arrived of an answer that is not complete, as far as it could not be parsed.
+    kept: Vec<u8>,
+    pending: VecDeque<Pending>,
+    /// The answer that is being read, with octets of it that were read.
+    answer: Option<Answer>,
+    answer_bytes: u64,
+    has_received: bool,
+    requests: u64,
+    /// All is answered, and the server is to close: whoever closes first keeps the port for a minute.
+    closes_until: Option<Duration>,
+}
+
+#[derive(Clone, Copy)]
+struct Pending {
+    ticket: Ticket,
+    request_bytes: u64,
+}
+
+/// What became of a connection.
+pub(super) enum Ended {
+    /// The load is over.
+    Over,
+    /// It has ended; what it owed is recorded.
+    Closed,
+    /// The server has ended it after an answer, as it had said; it acts on none of these requests (RFC 9112 §9.6).
+    Unhandled(VecDeque<Ticket>),
+}
+
+impl<T: Transport> Wire<T> {
+    pub(super) fn new(transport: T, pipeline: usize) -> Self {
+        Self {
+            transport,
+            http1: ClientConnection::new(LIMITS),
+            output: Vec::new(),
+            written: 0,
+            kept: Vec::new(),
+            pending: VecDeque::with_capacity(pipeline),
+            answer: None,
+            answer_bytes: 0,
+            has_received: false,
+            requests: 0,
+            closes_until: None,
+        }
+    }
+
+    /// When to look at the connection although nothing has happened.
+    pub(super) fn deadline(&self, worker: &Worker) -> Option<Duration> {
+        let timeout = worker.manner.timeout;
+        self.pending.front().map(|pending| pending.ticket.started + timeout).or(self.closes_until)
+    }
+
+    /// Puts a request into the output.
+    #[inline]
+    pub(super) fn ask(&mut self, worker: &Worker, ticket: Ticket) {
+        let before = self.output.len();
+        let to = worker.requests.write(ticket.number, &mut self.output);
+        self.http1.expect_response(to, false);
+        let request_bytes = (self.output.len() - before) as u64;
+        self.pending.push_back(Pending { ticket, request_bytes });
+        self.requests += 1;
+    }
+
+    /// Reads what has come, sends what may start.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended> {
+        let mut now = None;
+        // What the server did not take at once.
+        if self.written > 0
+            && let Err(error) = self.poll_flush(cx)
+        {
+            return Poll::Ready(self.break_off(worker, &error));
+        }
+        if let Poll::Ready(ended) = self.poll_answers(cx, worker, &mut now) {
+            return Poll::Ready(ended);
+        }
+        let time = now.unwrap_or_else(|| worker.clock.now_exact());
+        if let Some(ended) = self.check_time(worker, time) {
+            return Poll::Ready(ended);
+        }
+        if let Some(ended) = self.refill(cx, worker, lane, time) {
+            return Poll::Ready(ended);
+        }
+        match self.poll_flush(cx) {
+            Ok(()) => Poll::Pending,
+            Err(error) => Poll::Ready(self.break_off(worker, &error)),
+        }
+    }
+
+    /// Takes requests that may start, until there are as many as allowed.
+    fn refill(&mut self, cx: &Context<'_>, worker: &Worker, lane: usize, now: Duration) -> Option<Ended> {
+        let manner = worker.manner;
+        let may_ask = manner.is_persistent || self.requests == 0;
+        // One write for a batch, as long as nobody is kept waiting by it.
+        let is_fresh = self.requests == self.pending.len() as u64;
+        let is_time = self.pending.is_empty() || is_fresh || worker.is_open();
+        while may_ask && is_time && self.pending.len() < manner.pipeline {
+            match worker.take(lane, now, cx) {
+                Taken::Start(ticket) => self.ask(worker, ticket),
+                Taken::Wait => return None,
+                Taken::Over => {
+                    worker.note_exhausted(now);
+                    return self.pending.is_empty().then_some(Ended::Over);
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether the load is over, or the server has had its time.
+    fn check_time(&mut self, worker: &Worker, now: Duration) -> Option<Ended> {
+        if worker.phase.get() == Phase::Over {
+            self.pending.drain(..).for_each(|pending| worker.give_up(pending.ticket, now));
+            return Some(Ended::Over);
+        }
+        let deadline = self.deadline(worker)?;
+        (now >= deadline)
+            .then(|| self.fail(worker, now, &Failure::of(FailureKind::TimedOut), FailureKind::Abandoned))
+    }
+
+    /// Reads until there is no more for now.
+    fn poll_answers(
+        &mut self,
+        cx: &mut Context<'_>,
+        worker: &Worker,
+        now: &mut Option<Duration>,
+    ) -> Poll<Ended> {
+        let hot = &mut *worker.hot.borrow_mut();
+        loop {
+            let kept = self.kept.len();
+            hot.input[..kept].copy_from_slice(&self.kept);
+            let read = match self.transport.poll_read(cx, &mut hot.input[kept..]) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(0)) => return Poll::Ready(self.end_of_input(worker)),
+                Poll::Ready(Ok(read)) => read,
+                Poll::Ready(Err(error)) => return Poll::Ready(self.break_off(worker, &error)),
+            };
+            self.kept.clear();
+            self.has_received = true;
+            *now = None;
+            match self.parse(worker, hot, kept, kept + read, now) {
+                Ok(parsed) => self.kept.extend_from_slice(&hot.input[parsed..kept + read]),
+                Err(rule) => {
+                    let now = worker.clock.now_exact();
+                    let failure = Failure { kind: FailureKind::Malformed, detail: Detail::Rule(rule) };
+                    return Poll::Ready(self.fail(worker, now, &failure, FailureKind::Abandoned));
+                }
+            }
+            if self.pending.is_empty() && !worker.manner.is_persistent {
+                let now = *now.get_or_insert_with(|| worker.clock.now_exact());
+                self.closes_until.get_or_insert(now + CLOSE_TIMEOUT);
+            } else if !self.http1.is_persistent() && self.answer.is_none() {
+                return Poll::Ready(self.announced_end());
+            }
+        }
+    }
+
+    /// Parses the input up to `filled`, of which what stands before `kept` was counted when it came; returns up to where.
+    #[inline]
+    fn parse(
+        &mut self,
+        worker: &Worker,
+        hot: &mut Hot,
+        kept: usize,
+        filled: usize,
+        now: &mut Option<Duration>,
+    ) -> Result<usize, http1::Error> {
+        let mut parsed = 0;
+        let mut counted = kept;
+        loop {
+            let input = &hot.input[parsed..filled];
+            let (event, used) = self.http1.handle_input(input, &mut hot.index)?;
+            let head = &input[..used];
+            parsed += used;
+            match event {
+                None => {
+                    self.answer_bytes += (filled - counted) as u64;
+                    return Ok(parsed);
+                }
+                Some(ClientEvent::Interim) => {}
+                Some(ClientEvent::Tunnel) => return Err(http1::Error::UnexpectedMessage),
+                Some(ClientEvent::Response(length)) => {
+                    let status = hot.index.response_head(head).status.as_u16();
+                    self.begin_answer(worker, status);
+                    if length != http1::BodyLength::NONE {
+                        continue;
+                    }
+                    self.count(parsed, &mut counted);
+                    self.end_answer(worker, now);
+                }
+                Some(ClientEvent::Content(content)) => {
+                    if let Some(answer) = &mut self.answer {
+                        answer.take_content(content);
+                    }
+                }
+                Some(ClientEvent::EndOfContent) => {
+                    self.count(parsed, &mut counted);
+                    self.end_answer(worker, now);
+                }
+            }
+        }
+    }
+
+    /// Counts octets of the present answer up to `parsed`.
+    #[inline]
+    const fn count(&mut self, parsed: usize, counted: &mut usize) {
+        self.answer_bytes += parsed.saturating_sub(*counted) as u64;
+        *counted = parsed;
+    }
+
+    #[inline]
+    fn begin_answer(&mut self, worker: &Worker, status: u16) {
+        if let Some(pending) = self.pending.front() {
+            self.answer = Some(worker.requests.expected(pending.ticket.number).begin(status));
+        }
+    }
+
+    /// An answer is complete. The time is read once for all that came with one read.
+    #[inline]
+    fn end_answer(&mut self, worker: &Worker, now: &mut Option<Duration>) {
+        let received_bytes = std::mem::take(&mut self.answer_bytes);
+        let (Some(mut answer), Some(pending)) = (self.answer.take(), self.pending.pop_front()) else {
+            return;
+        };
+        self.has_received = false;
+        let now = *now.get_or_insert_with(|| worker.clock.now_exact());
+        let Pending { ticket, request_bytes } = pending;
+        match worker.requests.expected(ticket.number).judge(&mut answer) {
+            Ok(()) => {
+                let Answer { status, content_bytes, .. } = answer;
+                let answered = Answered { status, sent_bytes: request_bytes, received_bytes, content_bytes };
+                worker.complete(ticket, now, &answered);
+            }
+            Err(failure) => worker.complete_wrongly(ticket, now, answer.status, &failure),
+        }
+    }
+
+    /// The server has announced that it acts on no more requests of this connection.
+    fn announced_end(&mut self) -> Ended {
+        let again: VecDeque<Ticket> = self.pending.drain(..).map(|pending| pending.ticket).collect();
+        if again.is_empty() { Ended::Closed } else { Ended::Unhandled(again) }
+    }
+
+    /// The server sends nothing more.
+    fn end_of_input(&mut self, worker: &Worker) -> Ended {
+        let now = worker.clock.now_exact();
+        if self.pending.is_empty() {
+            return Ended::Closed;
+        }
+        if self.http1.handle_end_of_input(&self.kept) == Ok(true) {
+            // Content without a length ends with the connection (RFC 9112 §6.3 rule 8).
+            self.end_answer(worker, &mut Some(now));
+            return self.announced_end();
+        }
+        let kind = if self.has_received { FailureKind::Incomplete } else { FailureKind::Closed };
+        self.fail(worker, now, &Failure::of(kind), FailureKind::Closed)
+    }
+
+    #[cold]
+    fn break_off(&mut self, worker: &Worker, error: &io::Error) -> Ended {
+        let now = worker.clock.now_exact();
+        let kind = match error.kind() {
+            // What is written after the server has closed.
+            io::ErrorKind::BrokenPipe if !self.has_received => FailureKind::Closed,
+            _ => FailureKind::Reset,
+        };
+        self.fail(worker, now, &Failure::of(kind), kind)
+    }
+
+    /// The first of the requests has failed, and with it the connection; those behind it fail as `behind`.
+    #[cold]
+    fn fail(&mut self, worker: &Worker, now: Duration, failure: &Failure, behind: FailureKind) -> Ended {
+        if let Some(first) = self.pending.pop_front() {
+            worker.fail(first.ticket, now, failure);
+        }
+        self.pending.drain(..).for_each(|pending| worker.fail(pending.ticket, now, &Failure::of(behind)));
+        Ended::Closed
+    }
+
+    /// Writes what waits; what the server does not take now, later.
+    #[inline]
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while self.written < self.output.len() {
+            match self.transport.poll_write(cx, &[IoSlice::new(&self.output[self.written..])]) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(written)) => self.written += written,
+                Poll::Ready(Err(error)) => return Err(error),
+            }
+        }
+        self.output.clear();
+        self.written = 0;
+        Ok(())
+    }
+}
+
+/// How long a server may take to close a connection that it was asked to close.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What a server may send. Nothing of it is kept, so that content may be as long as it likes.
+const LIMITS: Limits = Limits {
+    request_target_bytes: 8 << 10,
+    header_section_bytes: 64 << 10,
+    field_lines: 1024,
+    content_bytes: u64::MAX,
+    chunk_extension_bytes: 64 << 10,
+    trailer_section_bytes: 32 << 10,
+    interim_responses: 1024,
+    requests_per_connection: 0,
+};

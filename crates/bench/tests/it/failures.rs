@@ -1,0 +1,127 @@
+//! Each failure is counted as what it is.
+
+use std::time::Duration;
+
+use thruway_bench::{Expected, FailureKind, Limit, Manner, Pace, Record};
+
+use crate::scene::{PROPER, Reaction, Scene, Then};
+
+const REQUESTS: u64 = 20;
+
+/// Every fourth request fails in this way.
+fn failing(scene: Scene, octets: &'static str, then: Then) -> Record {
+    let scene = Scene { limit: Limit::Requests(REQUESTS), ..scene };
+    let react = move |number, _| match number % 4 {
+        1 => Reaction::with(octets, then),
+        _ => Reaction::with(PROPER, Then::GoOn),
+    };
+    scene.run(react).record
+}
+
+fn assert_only(record: &Record, kind: FailureKind, count: u64) {
+    let failures: Vec<_> = record.failures().collect();
+    assert_eq!(failures.len(), 1, "{failures:?}");
+    assert_eq!((failures[0].0, failures[0].1), (kind, count), "{failures:?}");
+    assert_eq!(record.answered, REQUESTS - count);
+}
+
+#[test]
+fn broken_answers_are_what_they_are() {
+    for (octets, then, kind) in [
+        ("", Then::Finish, FailureKind::Closed),
+        ("", Then::Reset, FailureKind::Reset),
+        ("HTTP/1.1 200 OK\r\nContent-Le", Then::Finish, FailureKind::Incomplete),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour", Then::Finish, FailureKind::Incomplete),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour", Then::Reset, FailureKind::Reset),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\nfour",
+            Then::Finish,
+            FailureKind::Incomplete,
+        ),
+        ("220 mail.example ready\r\n", Then::GoOn, FailureKind::Malformed),
+        ("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", Then::GoOn, FailureKind::Malformed),
+        ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\n\r\n", Then::GoOn, FailureKind::Malformed),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour", Then::GoOn, FailureKind::TimedOut),
+        ("", Then::GoOn, FailureKind::TimedOut),
+    ] {
+        let record = failing(Scene::default(), octets, then);
+        assert_only(&record, kind, REQUESTS / 4);
+        assert_eq!(record.connections_opened, 1 + REQUESTS / 4, "{octets:?}");
+    }
+}
+
+#[test]
+fn complete_answers_that_are_not_expected_are_wrong_and_the_connection_goes_on() {
+    let three = Expected { content_bytes: Some(2), ..Expected::default() };
+    let digest = "2689367b205c16ce32ed4200942b8b8b1e262dfc70d9bc9fbc77c49699a4f1df";
+    let ok = Expected { sha256: Some(Expected::parse_digest(digest).unwrap()), ..Expected::default() };
+    for (expected, octets, kind) in [
+        (Expected::default(), "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", FailureKind::WrongStatus),
+        (three, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", FailureKind::WrongLength),
+        (ok, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno", FailureKind::WrongDigest),
+    ] {
+        let record = failing(Scene { expected, ..Scene::default() }, octets, Then::GoOn);
+        assert_only(&record, kind, REQUESTS / 4);
+        assert_eq!(record.connections_opened, 1);
+        assert_eq!(record.statuses().iter().map(|(_, count)| count).sum::<u64>(), REQUESTS);
+    }
+}
+
+#[test]
+fn the_first_of_a_kind_is_remembered_as_an_example() {
+    let record = failing(Scene::default(), "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", Then::GoOn);
+    assert_eq!(record.failures().next().unwrap().2, "404");
+    let record = failing(Scene::default(), "rubbish\r\n", Then::GoOn);
+    assert_eq!(record.failures().next().unwrap().2, "the status line is invalid");
+}
+
+#[test]
+fn content_without_a_length_ends_with_the_connection() {
+    let scene = Scene { limit: Limit::Requests(REQUESTS), ..Scene::default() };
+    let record = scene.run(|_, _| Reaction::with("HTTP/1.0 200 OK\r\n\r\nok", Then::Finish)).record;
+    assert_eq!((record.answered, record.failed()), (REQUESTS, 0));
+    assert_eq!((record.content_bytes, record.connections_opened), (2 * REQUESTS, REQUESTS));
+}
+
+#[test]
+fn a_server_that_refuses_is_not_asked_without_a_pause() {
+    let scene = Scene { limit: Limit::Duration(Duration::from_secs(10)), refuses: true, ..Scene::default() };
+    let record = scene.run(|_, _| unreachable!("nothing arrives")).record;
+    let refused = record.failed_as(FailureKind::Refused);
+    assert!((10..100).contains(&refused), "{refused}");
+    assert_eq!((record.answered, record.failed()), (0, refused));
+}
+
+#[test]
+fn what_times_out_counts_as_waited() {
+    let manner = Manner { timeout: Duration::from_secs(1), ..Scene::default().manner };
+    let record = failing(Scene { manner, ..Scene::default() }, "", Then::GoOn);
+    assert_only(&record, FailureKind::TimedOut, REQUESTS / 4);
+    assert!(record.response.percentile(90.0) >= Duration::from_millis(999));
+}
+
+#[test]
+fn what_is_not_answered_after_the_end_of_an_open_loop_has_failed() {
+    let scene = Scene {
+        pace: Pace::Constant { rate: 100.0 },
+        limit: Limit::Duration(Duration::from_secs(1)),
+        connections: 200,
+        ..Scene::default()
+    };
+    // The second half is never answered, and there is no deadline before the end.
+    let outcome = scene.run(|number, _| match number {
+        0..50 => Reaction::with(PROPER, Then::GoOn),
+        _ => Reaction::with("", Then::GoOn),
+    });
+    assert_eq!((outcome.record.answered, outcome.record.failed_as(FailureKind::Unanswered)), (50, 50));
+    assert_eq!(outcome.record.failed(), 50);
+}
+
+#[test]
+fn without_persistence_each_request_has_a_connection() {
+    let manner = Manner { is_persistent: false, ..Scene::default().manner };
+    let scene = Scene { manner, limit: Limit::Requests(REQUESTS), connections: 2, ..Scene::default() };
+    let closes = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+    let record = scene.run(move |_, _| Reaction::with(closes, Then::Finish)).record;
+    assert_eq!((record.answered, record.failed(), record.connections_opened), (REQUESTS, 0, REQUESTS));
+}

@@ -1,0 +1,13 @@
+//! Loads against servers of known behaviour: in memory with virtual time, and on sockets.
+#![expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "tests count to thousands")]
+
+// tools
+mod scene;
+
+// in virtual time
+mod truth;
+mod failures;
+mod pipelines;
+
+// on sockets
+mod sockets;

@@ -1,0 +1,254 @@
+//! A worker and its server in memory, with time that goes on only when both have nothing left to do.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use thruway_bench::{
+    Connect, Expected, HttpRequest, HttpRequests, Limit, Manner, Pace, Record, Share, StopFlag, Url, Worker,
+};
+use thruway_client::ConnectError;
+use thruway_net::{Clock, ManualTime};
+use thruway_testkit::{DrivenEnd, Peer, pipe};
+
+pub(crate) const PROPER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// What a server does about a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Reaction {
+    /// How long it takes.
+    pub(crate) after: Duration,
+    pub(crate) octets: &'static str,
+    pub(crate) then: Then,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Then {
+    GoOn,
+    Finish,
+    Reset,
+}
+
+impl Reaction {
+    pub(crate) fn proper(after: Duration) -> Self {
+        Self { after, octets: PROPER, then: Then::GoOn }
+    }
+
+    pub(crate) fn with(octets: &'static str, then: Then) -> Self {
+        Self { after: Duration::from_millis(1), octets, then }
+    }
+}
+
+/// Decides by the number of the request, counted from 0, and the time at which it came.
+pub(crate) type React = Box<dyn FnMut(u64, Duration) -> Reaction>;
+
+pub(crate) struct Scene {
+    pub(crate) pace: Pace,
+    pub(crate) limit: Limit,
+    pub(crate) warm_up: Duration,
+    pub(crate) manner: Manner,
+    pub(crate) connections: usize,
+    pub(crate) expected: Expected,
+    pub(crate) stop: StopFlag,
+    /// When the stop flag is set.
+    pub(crate) stops_at: Option<Duration>,
+    pub(crate) refuses: bool,
+}
+
+/// What came of it.
+pub(crate) struct Outcome {
+    pub(crate) record: Record,
+    /// When the last lane had ended.
+    pub(crate) ended: Duration,
+    /// Requests that the server has read.
+    pub(crate) read: u64,
+    /// Writes of the worker on all connections.
+    pub(crate) writes: usize,
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        Self {
+            pace: Pace::Closed,
+            limit: Limit::Requests(1),
+            warm_up: Duration::ZERO,
+            manner: Manner {
+                pipeline: 1,
+                is_persistent: true,
+                timeout: Duration::from_secs(5),
+                drain: Duration::from_secs(1),
+            },
+            connections: 1,
+            expected: Expected::default(),
+            stop: StopFlag::default(),
+            stops_at: None,
+            refuses: false,
+        }
+    }
+}
+
+impl Scene {
+    /// Makes the load against a server that reacts as `react` says.
+    pub(crate) fn run(self, react: impl FnMut(u64, Duration) -> Reaction + 'static) -> Outcome {
+        let time = ManualTime::default();
+        let clock = Clock::manual(time.clone());
+        let server = Server::new(Box::new(react), self.refuses);
+        let request = HttpRequest {
+            expected: self.expected,
+            is_persistent: self.manner.is_persistent,
+            ..HttpRequest::get(Url::parse("http://a.example/{n}").unwrap())
+        };
+        let requests = Arc::new(HttpRequests::new(&[request]).unwrap());
+        let share = Share {
+            pace: self.pace,
+            limit: self.limit,
+            warm_up: self.warm_up,
+            worker: 0,
+            workers: 1,
+            interval: Duration::from_secs(1),
+            stop: self.stop.clone(),
+        };
+        let worker = Worker::new(clock.clone(), requests, self.manner, share, Duration::ZERO, None);
+        let lanes: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>> = (0..self.connections)
+            .map(|lane| {
+                let open = self.manner.is_persistent && !self.refuses;
+                let first = open.then(|| server.borrow_mut().accept());
+                let lane = worker.clone().lane(lane, Connector(server.clone()), first);
+                Box::pin(lane) as Pin<Box<dyn Future<Output = ()>>>
+            })
+            .collect();
+        let mut lanes = Lanes { lanes, wakes: Arc::new(Wakes(AtomicBool::new(true))) };
+        while lanes.run() {
+            let next = worker.poll_next_wake(&Context::from_waker(Waker::noop()));
+            let mut server = server.borrow_mut();
+            server.read_requests(clock.now());
+            let next = server.next_event().map_or(next, |event| event.min(next));
+            time.advance(next.saturating_sub(clock.now()));
+            server.deliver(clock.now());
+            drop(server);
+            if self.stops_at.is_some_and(|at| clock.now() >= at) {
+                self.stop.stop();
+            }
+            worker.wake_due();
+        }
+        let server = server.borrow();
+        let writes = server.connections.iter().map(|connection| connection.peer.writes()).sum();
+        Outcome { record: worker.record(), ended: clock.now(), read: server.read, writes }
+    }
+}
+
+struct Lanes {
+    lanes: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
+    wakes: Arc<Wakes>,
+}
+
+struct Wakes(AtomicBool);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Lanes {
+    /// Lets all lanes do what they can do now; false if none is left.
+    fn run(&mut self) -> bool {
+        let waker = Waker::from(self.wakes.clone());
+        let mut cx = Context::from_waker(&waker);
+        while self.wakes.0.swap(false, Ordering::Relaxed) {
+            while let Poll::Ready(ended) = self.lanes.poll_next_unpin(&mut cx) {
+                if ended.is_none() {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+struct Server {
+    react: React,
+    refuses: bool,
+    connections: Vec<Connection>,
+    /// What is to be sent, by time; the number keeps the order of those at the same time.
+    events: BinaryHeap<Reverse<Event>>,
+    read: u64,
+}
+
+/// When, which request, on which connection, what is sent, and what is done then.
+type Event = (Duration, u64, usize, &'static str, Then);
+
+struct Connection {
+    peer: Peer,
+    unread: Vec<u8>,
+    /// When the last answer so far goes out: none overtakes another.
+    last: Duration,
+}
+
+struct Connector(Rc<RefCell<Server>>);
+
+impl Connect for Connector {
+    type Transport = DrivenEnd;
+
+    async fn connect(&self) -> Result<DrivenEnd, ConnectError> {
+        let mut server = self.0.borrow_mut();
+        if server.refuses { Err(ConnectError::Refused) } else { Ok(server.accept()) }
+    }
+}
+
+impl Server {
+    fn new(react: React, refuses: bool) -> Rc<RefCell<Self>> {
+        let (connections, events) = (Vec::new(), BinaryHeap::new());
+        Rc::new(RefCell::new(Self { react, refuses, connections, events, read: 0 }))
+    }
+
+    fn accept(&mut self) -> DrivenEnd {
+        let (peer, driven) = pipe();
+        self.connections.push(Connection { peer, unread: Vec::new(), last: Duration::ZERO });
+        driven
+    }
+
+    fn read_requests(&mut self, now: Duration) {
+        for (index, connection) in self.connections.iter_mut().enumerate() {
+            let received = connection.peer.received();
+            if received.is_empty() {
+                continue;
+            }
+            connection.unread.extend(received);
+            while let Some(end) = connection.unread.windows(4).position(|four| four == b"\r\n\r\n") {
+                connection.unread.drain(..end + 4);
+                let reaction = (self.react)(self.read, now);
+                connection.last = connection.last.max(now + reaction.after);
+                let event = (connection.last, self.read, index, reaction.octets, reaction.then);
+                self.events.push(Reverse(event));
+                self.read += 1;
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<Duration> {
+        self.events.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    fn deliver(&mut self, now: Duration) {
+        while self.next_event().is_some_and(|at| at <= now) {
+            let Some(Reverse((_, _, index, octets, then))) = self.events.pop() else { return };
+            let peer = &self.connections[index].peer;
+            peer.send(octets);
+            match then {
+                Then::GoOn => {}
+                Then::Finish => peer.finish(),
+                Then::Reset => peer.reset(),
+            }
+        }
+    }
+}

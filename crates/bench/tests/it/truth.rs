@@ -1,0 +1,161 @@
+//! Figures are what they say: against servers whose times are known.
+
+use std::time::Duration;
+
+use thruway_bench::{FailureKind, Limit, Pace, Times};
+use thruway_testkit::Random;
+
+use crate::scene::{Reaction, Scene};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// The quantile function of the server's times: exponential with a mean of 2 ms, above 0.1 ms.
+fn quantile(share: f64) -> f64 {
+    1e-4 - 2e-3 * (1.0 - share).ln()
+}
+
+fn assert_near(found: Duration, expected: f64, tolerance: f64, what: &str) {
+    let ratio = found.as_secs_f64() / expected;
+    assert!((ratio - 1.0).abs() <= tolerance, "{what}: {found:?} instead of {expected} s");
+}
+
+fn assert_distributed(times: &Times) {
+    for percentile in [50.0, 75.0, 90.0, 99.0, 99.9] {
+        let expected = quantile(percentile / 100.0);
+        assert_near(times.percentile(percentile), expected, 0.03, &format!("p{percentile}"));
+    }
+    assert_near(times.mean(), 2.1e-3, 0.01, "mean");
+}
+
+/// Every delay of the distribution once, in some order.
+fn delays(count: usize) -> Vec<Duration> {
+    let mut delays: Vec<_> = (0..count)
+        .map(|place| Duration::from_secs_f64(quantile((place as f64 + 0.5) / count as f64)))
+        .collect();
+    let mut random = Random::new(7);
+    for place in (1..count).rev() {
+        delays.swap(place, random.below(place + 1));
+    }
+    delays
+}
+
+#[test]
+fn a_known_distribution_of_times_is_found_again() {
+    const REQUESTS: usize = 50_000;
+    for pace in [Pace::Closed, Pace::Poisson { rate: 5000.0, seed: 3 }] {
+        let delays = delays(REQUESTS);
+        // Connections enough that none ever waits in the open loop.
+        let scene =
+            Scene { pace, limit: Limit::Requests(REQUESTS as u64), connections: 64, ..Scene::default() };
+        let outcome = scene.run(move |number, _| Reaction::proper(delays[number as usize]));
+        assert_eq!((outcome.record.answered, outcome.record.failed()), (REQUESTS as u64, 0));
+        assert_distributed(&outcome.record.service);
+        assert_distributed(&outcome.record.response);
+    }
+}
+
+/// It takes a millisecond, but for one second in ten, in which nothing moves.
+fn stalls_one_second_in_ten(_: u64, now: Duration) -> Reaction {
+    let into = Duration::from_nanos((now.as_nanos() % (10 * SECOND).as_nanos()) as u64);
+    let stall = 5 * SECOND..6 * SECOND;
+    let rest = if stall.contains(&into) { stall.end.saturating_sub(into) } else { Duration::ZERO };
+    Reaction::proper(rest + MILLISECOND)
+}
+
+#[test]
+fn an_open_loop_shows_a_stall_and_a_closed_one_cannot() {
+    let scene = |pace| Scene {
+        pace,
+        limit: Limit::Duration(50 * SECOND),
+        // What has waited is sent within 5 ms.
+        connections: 100,
+        ..Scene::default()
+    };
+    let open = scene(Pace::Constant { rate: 500.0 }).run(stalls_one_second_in_ten).record;
+    assert_eq!((open.answered, open.failed()), (25_000, 0));
+    // A tenth of the requests come during a stall and wait up to a second, evenly spread.
+    assert_near(open.response.percentile(99.0), 0.9, 0.03, "p99");
+    assert_near(open.response.percentile(95.0), 0.5, 0.05, "p95");
+    assert_near(open.response.percentile(50.0), 0.001, 0.01, "p50");
+    assert_near(open.response.max(), 1.001, 0.01, "max");
+
+    let closed = Scene { connections: 5, ..scene(Pace::Closed) };
+    let closed = closed.run(stalls_one_second_in_ten).record;
+    assert!(closed.response.percentile(99.0) < 2 * MILLISECOND, "five of thousands of requests noticed it");
+}
+
+#[test]
+fn the_achieved_rate_is_the_offered_one_below_the_capacity() {
+    // Ten connections at 1 ms are 10,000 a second.
+    for pace in [Pace::Constant { rate: 8000.0 }, Pace::Poisson { rate: 8000.0, seed: 1 }] {
+        let scene = Scene { pace, limit: Limit::Duration(5 * SECOND), connections: 10, ..Scene::default() };
+        let outcome = scene.run(|_, _| Reaction::proper(MILLISECOND));
+        let achieved = outcome.record.answered as f64 / 5.0;
+        assert!((achieved / 8000.0 - 1.0).abs() < 0.01, "{achieved}");
+        // Those that wait for a connection just when it ends.
+        let unsent = outcome.record.failed_as(FailureKind::Unsent);
+        assert!(outcome.record.failed() == unsent && unsent < 10, "{unsent}");
+    }
+}
+
+#[test]
+fn what_was_never_sent_counts_with_the_time_it_waited() {
+    // Four times what one connection at 10 ms takes.
+    let scene = Scene {
+        pace: Pace::Constant { rate: 400.0 },
+        limit: Limit::Duration(10 * SECOND),
+        ..Scene::default()
+    };
+    let record = scene.run(|_, _| Reaction::proper(10 * MILLISECOND)).record;
+    let unsent = record.failed_as(FailureKind::Unsent);
+    assert_eq!(record.answered + record.failed(), 4000);
+    assert!((2990..=3010).contains(&unsent), "{unsent}");
+    assert_eq!(record.response.count(), 4000);
+    // The one that is answered last should have started at 2.5 s, the first that is not should have then.
+    assert_near(record.response.max(), 7.5, 0.01, "max");
+    assert!(record.service.max() < 11 * MILLISECOND);
+}
+
+#[test]
+fn a_closed_loop_ends_on_time_and_owes_nothing() {
+    let scene = Scene { limit: Limit::Duration(SECOND), connections: 3, ..Scene::default() };
+    let outcome = scene.run(|_, _| Reaction::proper(300 * MILLISECOND));
+    assert_eq!((outcome.record.answered, outcome.record.failed(), outcome.record.cut_off), (9, 0, 3));
+    assert_eq!(outcome.ended, SECOND);
+}
+
+#[test]
+fn what_happens_while_it_warms_up_is_not_measured() {
+    let slow_at_first = |_, now| Reaction::proper(if now < SECOND { 100 * MILLISECOND } else { MILLISECOND });
+    for limit in [Limit::Requests(1000), Limit::Duration(SECOND)] {
+        let scene = Scene { limit, warm_up: SECOND, ..Scene::default() };
+        let outcome = scene.run(slow_at_first);
+        assert!((999..=1000).contains(&outcome.record.answered), "{}", outcome.record.answered);
+        assert!(outcome.record.service.max() <= 2 * MILLISECOND);
+        assert_eq!(outcome.read - outcome.record.answered - outcome.record.cut_off, 10);
+    }
+}
+
+#[test]
+fn a_stop_from_outside_keeps_what_was_measured() {
+    for pace in [Pace::Closed, Pace::Constant { rate: 50.0 }] {
+        let limit = Limit::Requests(1_000_000);
+        let scene = Scene { pace, limit, stops_at: Some(2 * SECOND), ..Scene::default() };
+        let outcome = scene.run(|_, _| Reaction::proper(10 * MILLISECOND));
+        assert!((90..=210).contains(&outcome.record.answered), "{}", outcome.record.answered);
+        assert_eq!(outcome.record.failed(), 0);
+        assert!(outcome.ended < 2200 * MILLISECOND, "{:?}", outcome.ended);
+    }
+}
+
+#[test]
+fn octets_are_counted_where_they_belong() {
+    let scene = Scene { limit: Limit::Requests(10), ..Scene::default() };
+    let record = scene.run(|_, _| Reaction::proper(MILLISECOND)).record;
+    let request = "GET /0 HTTP/1.1\r\nHost: a.example\r\n\r\n".len() as u64;
+    assert_eq!(record.sent_bytes, 10 * request);
+    assert_eq!(record.received_bytes, 10 * crate::scene::PROPER.len() as u64);
+    assert_eq!((record.content_bytes, record.connections_opened), (20, 1));
+    assert_eq!(record.statuses(), [(200, 10)]);
+}
