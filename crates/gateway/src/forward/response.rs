@@ -45,15 +45,28 @@ impl Body {
 
 /// The response that makes the connection another protocol, which it names.
 pub(super) fn switching(head: &ResponseHead<'_>) -> Response {
-    let mut response = response_of(head);
-    for line in head.field_lines.iter().filter(|line| line.name.is("upgrade")) {
-        response.append_line(line);
-    }
+    let mut response = passed_on(head);
+    append_upgrade(head, &mut response);
     response
 }
 
 /// The response without content. The server writes the fields that frame it.
 pub(super) fn response_of(head: &ResponseHead<'_>) -> Response {
+    let mut response = passed_on(head);
+    // What the upstream can be had over, the client has to ask for (RFC 9110 §15.5.22): requests for it are passed on.
+    if head.status == StatusCode::UPGRADE_REQUIRED && append_upgrade(head, &mut response) {
+        response = response.with_connection_upgrade();
+    }
+    response
+}
+
+/// Appends the protocols that the upstream names, if there are any.
+fn append_upgrade(head: &ResponseHead<'_>, response: &mut Response) -> bool {
+    let lines = head.field_lines.iter().filter(|line| line.name.is("upgrade"));
+    lines.map(|line| response.append_line(line)).count() > 0
+}
+
+fn passed_on(head: &ResponseHead<'_>) -> Response {
     let mut response = Response::new(head.status);
     response.reserve_fields(head.field_lines.octets().len());
     let options = ConnectionOptions::of(head.field_lines);

@@ -27,6 +27,8 @@ pub(super) enum Ending {
     /// It is closed when the client has had time to read the answer: to close a socket with octets unread makes the
     /// kernel send a reset, which takes the answer from the client's hands (RFC 9112 §9.6).
     Linger,
+    /// It is broken off: the answer ends where the connection does, and must not look complete.
+    Reset,
     /// The client has the time it is given.
     Lingering { until: Duration, left_bytes: usize },
 }
@@ -66,6 +68,10 @@ impl<T: Transport> Connection<T> {
         loop {
             match &mut self.ending {
                 Ending::No | Ending::Abort => return Poll::Ready(Ok(None)),
+                Ending::Reset => {
+                    self.transport.discard_unsent();
+                    return Poll::Ready(Ok(None));
+                }
                 Ending::Close => {
                     let is_sending =
                         self.incoming.is_some() || self.is_abandoned || !buffers.unparsed().is_empty();

@@ -83,6 +83,11 @@ impl Streaming {
         }
     }
 
+    /// Whether nothing but the end of the connection says that the content is complete.
+    const fn ends_with_connection(&self) -> bool {
+        matches!(self.framing, Framing::UntilClose)
+    }
+
     /// A panic of the handler's stream is an error of it.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         catch_unwind(AssertUnwindSafe(|| self.content.as_mut().poll_next(cx)))
@@ -208,8 +213,9 @@ impl<T: Transport> Connection<T> {
         if let Err(error) = outcome {
             // The head is out: all that can be done is not to let the answer look complete.
             log_failure(&*error);
-            self.record_streaming(false);
-            self.end_after_output(Ending::Close);
+            let ends_with_connection =
+                self.record_streaming(false).is_some_and(|of| of.ends_with_connection());
+            self.end_after_output(if ends_with_connection { Ending::Reset } else { Ending::Close });
         }
         Step::Moved
     }

@@ -293,8 +293,10 @@ impl Response {
         required.with_connection_upgrade()
     }
 
-    /// The same with the connection option that goes with `Upgrade` (RFC 9110 §7.8).
-    fn with_connection_upgrade(mut self) -> Self {
+    /// The same with the connection option that goes with `Upgrade` (RFC 9110 §7.8): for who relays an answer that names other
+    /// protocols.
+    #[must_use]
+    pub fn with_connection_upgrade(mut self) -> Self {
         // Past the check for fields that are the server's own: here the server itself speaks.
         let _ = self.field_lines.append("Connection", "upgrade");
         self

@@ -180,6 +180,22 @@ fn a_stream_that_fails_ends_the_connection_without_the_last_chunk() {
     assert!(client.is_closed());
 }
 
+/// It was closed like a complete one: who knows no chunks could not tell.
+#[test]
+fn a_stream_that_fails_breaks_off_where_only_the_end_of_the_connection_says_that_it_is_complete() {
+    let failing = || Content::from_content_stream(Pieces(vec![data("abc"), Err("broken")], None));
+    let whole = || Content::from_content_stream(Pieces(vec![data("abc")], None));
+    let scene = Scene::new(Router::new().get("/failing", failing).get("/whole", whole));
+    for (path, is_broken_off) in [("/failing", true), ("/whole", false)] {
+        let mut client = scene.connect();
+        client.send(format!("GET {path} HTTP/1.0\r\n\r\n"));
+        assert!(client.received().ends_with("\r\n\r\nabc"));
+        client.finish();
+        assert!(client.is_closed());
+        assert_eq!(client.is_unsent_discarded(), is_broken_off, "{path}");
+    }
+}
+
 #[test]
 fn a_stream_is_asked_for_no_more_than_the_client_takes() {
     let count = Arc::new(AtomicUsize::new(0));

@@ -209,3 +209,21 @@ fn a_client_of_http10_gets_no_interim_response() {
     client.send("GET / HTTP/1.0\r\n\r\n");
     assert_eq!(client.any_answer(false).unwrap().status, 200);
 }
+
+/// It was closed as if it were complete.
+#[test]
+fn content_that_breaks_off_breaks_off_for_clients_of_http10_too() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send("GET / HTTP/1.0\r\n\r\n");
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.send("HTTP/1.1 200 OK\r\n\r\nhalf");
+    assert!(client.take(12).starts_with("HTTP/1.1 200"));
+    rustix::net::sockopt::set_socket_linger(&accepted.0, Some(std::time::Duration::ZERO)).unwrap();
+    drop(accepted);
+    let mut rest = Vec::new();
+    let ended = std::io::Read::read_to_end(&mut client.socket(), &mut rest);
+    assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+}

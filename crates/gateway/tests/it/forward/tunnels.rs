@@ -113,3 +113,22 @@ fn when_one_side_breaks_off_the_other_is_closed() {
     asked.break_off();
     assert_eq!(accepted.wait_for_end(), b"");
 }
+
+/// The field was dropped with those of the connection, and the client could not know what to ask for.
+#[test]
+fn an_upgrade_that_is_required_is_named_to_the_client() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    for (field, expected) in [("Upgrade: websocket\r\n", Some("websocket")), ("", None)] {
+        let mut client = Client::new(gateway.address);
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut accepted = script.accept();
+        accepted.head();
+        accepted.send(format!(
+            "HTTP/1.1 426 Upgrade Required\r\nConnection: upgrade, close\r\n{field}Content-Length: 0\r\n\r\n"
+        ));
+        let answer = client.answer(false);
+        assert_eq!((answer.status, answer.field("upgrade")), (426, expected));
+        assert_eq!(answer.field("connection"), expected.map(|_| "upgrade"));
+    }
+}
