@@ -15,6 +15,9 @@ mod upstream;
 // a request on its way
 mod forward;
 
+// streams that are no requests
+mod tcp;
+
 // what became of it
 mod failure;
 mod meter;
@@ -29,6 +32,7 @@ pub use routes::{
     Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes, PathMatch,
     PathPattern, RouteMatch, Routes, Unfulfilled, Unreachable,
 };
+pub use tcp::{StreamCounts, StreamEnd, TcpConfig, TcpForward};
 pub use thruway_net::ProxyVersion;
 pub use upstream::{
     Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,

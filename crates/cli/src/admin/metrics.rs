@@ -13,6 +13,7 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     let mut exposition = Exposition::default();
     write_process(&mut exposition, admin);
     write_routes(&mut exposition, &running);
+    write_streams(&mut exposition, admin);
     write_upstreams(&mut exposition, &running);
     write_servers(&mut exposition, &running);
     Response::text(exposition.into_text()).with_field("Content-Type", Exposition::CONTENT_TYPE)
@@ -63,6 +64,27 @@ fn write_routes(exposition: &mut Exposition, running: &Running) {
         }
         times.part("_sum", &[("route", route)], counts.time.as_secs_f64());
         times.part("_count", &[("route", route)], sum);
+    }
+}
+
+fn write_streams(exposition: &mut Exposition, admin: &Admin) {
+    let counts = || admin.tcp_listeners().map(|(listener, listening)| (listener, listening.forward.counts()));
+    let mut open = exposition.family("thruway_tcp_streams", Kind::Gauge, "Streams of TCP that are open.");
+    for (listener, counts) in counts() {
+        open.sample(&[("listener", &listener)], counts.open);
+    }
+    let help = "Streams of TCP that have ended, and why.";
+    let mut ended = exposition.family("thruway_tcp_streams_ended_total", Kind::Counter, help);
+    for (listener, counts) in counts() {
+        for (end, count) in counts.ended {
+            ended.sample(&[("listener", &listener), ("end", end)], count);
+        }
+    }
+    let help = "Octets of streams of TCP, from clients and to clients.";
+    let mut bytes = exposition.family("thruway_tcp_bytes_total", Kind::Counter, help);
+    for (listener, counts) in counts() {
+        bytes.sample(&[("listener", &listener), ("direction", "received")], counts.received_bytes);
+        bytes.sample(&[("listener", &listener), ("direction", "sent")], counts.sent_bytes);
     }
 }
 

@@ -20,7 +20,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
-pub(super) use listeners::{RawListener, RawProxies, RawProxyProtocol};
+pub(super) use listeners::{RawListener, RawProxies, RawProxyProtocol, RawTcp};
 pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
 pub(super) use upstreams::{
     RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue, RawRetryBudget,

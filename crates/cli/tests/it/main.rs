@@ -15,6 +15,7 @@ mod limits;
 mod exhaustion;
 mod mcp;
 mod gateway;
+mod tcp;
 mod admin;
 
 // where, and how it ends

@@ -18,3 +18,6 @@ mod limits;
 // what becomes of messages on their way
 mod forward;
 mod smuggling;
+
+// streams that are no messages
+mod tcp;

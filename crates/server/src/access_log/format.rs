@@ -1,5 +1,7 @@
 //! The lines of an access log.
 
+mod streams;
+
 use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
@@ -58,17 +60,21 @@ impl AccessLogFormat {
 
 /// `host - - [time] "request line" status bytes`.
 fn write_common(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) {
+    write_client(line, record.connection.client);
     // Writing to a vector cannot fail.
-    let _ = match record.connection.client {
-        ClientAddr::Tcp(address) => write!(line, "{}", address.ip()),
-        ClientAddr::Unix => line.write_all(b"unix:"),
-    };
     let _ = write!(line, " - - [{}] \"", timestamps.common);
     match &record.head {
         Some(head) => write_request_line(line, head),
         None => line.push(b'-'),
     }
     let _ = write!(line, "\" {} {}", record.status, record.content_bytes);
+}
+
+fn write_client(line: &mut Vec<u8>, client: ClientAddr) {
+    let _ = match client {
+        ClientAddr::Tcp(address) => write!(line, "{}", address.ip()),
+        ClientAddr::Unix => line.write_all(b"unix:"),
+    };
 }
 
 fn write_request_line(line: &mut Vec<u8>, head: &RequestHead<'_>) {
