@@ -13,6 +13,7 @@ mod access_log;
 // what is done
 mod check;
 mod explain;
+mod streams;
 mod serve;
 mod reload;
 mod admin;

@@ -11,6 +11,7 @@ use crate::args::ServeArgs;
 use crate::config::{Config, Failure};
 use crate::routes::{self, Parts};
 use crate::serve;
+use crate::streams::Streams;
 
 /// What runs, and what it can be made anew from.
 pub(crate) struct Reloader {
@@ -19,6 +20,7 @@ pub(crate) struct Reloader {
     pub(crate) started: Config,
     pub(crate) routes: LiveRoutes,
     pub(crate) parts: Parts,
+    pub(crate) streams: Streams,
     /// Where is told what runs.
     pub(crate) present: Present,
 }
@@ -63,6 +65,7 @@ impl Reloader {
         parts.start();
         parts.keep_standings_of(&self.parts);
         self.routes.replace(routes);
+        self.streams.replace(&parts);
         self.present.replace(&config, &parts);
         self.parts = parts;
         for key in self.started.fixed_changes(&config) {

@@ -74,6 +74,11 @@ impl Parts {
         lookups.into_iter().for_each(FirstLookup::wait);
     }
 
+    /// The upstream of this name.
+    pub(crate) fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
+        self.upstreams.get(name).map(|(_, upstream)| upstream)
+    }
+
     /// All upstreams.
     pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         self.upstreams.values().map(|(_, upstream)| upstream)

@@ -15,6 +15,7 @@ use crate::args::ServeArgs;
 use crate::config::{Config, Failure};
 use crate::reload::{Reloader, SharedReloader};
 use crate::routes::{self, Parts};
+use crate::streams::Streams;
 
 /// Serves until a signal, and drains.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
@@ -31,7 +32,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let log = access_log::start(&config)?;
     parts.start();
     let present = Present::new(&config, &parts);
-    let server = start(&config, routes.clone(), log.as_ref())?;
+    let streams = Streams::new(&config, &parts);
+    let server = start(&config, routes.clone(), &streams, log.as_ref())?;
     access_log::reopen_at(reopen, log.clone());
     let admin = config.admin.clone();
     let reloader = SharedReloader::new(Reloader {
@@ -39,18 +41,25 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         started: config,
         routes,
         parts,
+        streams: streams.clone(),
         present: present.clone(),
     });
-    let admin =
-        admin.map(|admin| Admin::new(&server, present, reloader.clone()).start(&admin)).transpose()?;
+    let admin = admin
+        .map(|admin| Admin::new(&server, &streams, present, reloader.clone()).start(&admin))
+        .transpose()?;
     if let Some(signal) = reload {
         reloader.reload_at(signal);
     } else {
         tracing::info!("no config: serving the demo; `/` says what is there");
     }
-    print_addresses(&server);
+    for (listener, address) in server.addresses().iter().enumerate() {
+        match streams.of_listener(listener) {
+            None => print("listening on", "http", address),
+            Some(_) => print("listening on", "tcp", address),
+        }
+    }
     if let Some(admin) = &admin {
-        print("admin listener on", admin.addresses());
+        admin.addresses().iter().for_each(|address| print("admin listener on", "http", address));
     }
     let loads = server.run_until(signals);
     if let Some(admin) = admin {
@@ -77,10 +86,19 @@ pub(crate) fn load(args: &ServeArgs) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn start(config: &Config, routes: LiveRoutes, log: Option<&AccessLog>) -> Result<RunningServer, ServerError> {
+fn start(
+    config: &Config,
+    routes: LiveRoutes,
+    streams: &Streams,
+    log: Option<&AccessLog>,
+) -> Result<RunningServer, ServerError> {
     let mut server = Server::new(routes).config(config.server.clone()).batch_sends(config.batch_sends);
-    for listener in &config.listeners {
-        server = server.listen_on(listener.to_listener());
+    for (place, config) in config.listeners.iter().enumerate() {
+        let listener = config.to_listener();
+        server = server.listen_on(match streams.of_listener(place) {
+            Some(forward) => listener.streams(forward.clone()),
+            None => listener,
+        });
     }
     if let Some(workers) = config.workers {
         server = server.workers(workers);
@@ -96,17 +114,15 @@ fn start(config: &Config, routes: LiveRoutes, log: Option<&AccessLog>) -> Result
 
 /// On the standard output, for scripts that let the system choose a port. Nobody may be reading there.
 pub(crate) fn print_addresses(server: &RunningServer) {
-    print("listening on", server.addresses());
+    server.addresses().iter().for_each(|address| print("listening on", "http", address));
 }
 
-fn print(what: &str, addresses: &[ListenAddr]) {
+fn print(what: &str, scheme: &str, address: &ListenAddr) {
     let mut out = stdout().lock();
-    for address in addresses {
-        let _ = match address {
-            ListenAddr::Tcp(address) => writeln!(out, "{what} http://{address}"),
-            ListenAddr::Unix(_) => writeln!(out, "{what} {address}"),
-        };
-    }
+    let _ = match address {
+        ListenAddr::Tcp(address) => writeln!(out, "{what} {scheme}://{address}"),
+        ListenAddr::Unix(_) => writeln!(out, "{what} {address}"),
+    };
     let _ = out.flush();
 }
 

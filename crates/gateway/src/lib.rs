@@ -19,6 +19,9 @@ mod upstream;
 // a request on its way
 mod forward;
 
+// streams that are no requests
+mod tcp;
+
 // what became of it
 mod failure;
 mod meter;
@@ -43,6 +46,7 @@ pub use routes::{
     PathPattern, RouteMatch, Routes, Unfulfilled, Unreachable,
 };
 pub use split::Split;
+pub use tcp::{StreamCounts, StreamEnd, TcpConfig, TcpForward};
 pub use thruway_net::ProxyVersion;
 pub use upstream::{
     Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,

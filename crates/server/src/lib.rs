@@ -32,6 +32,7 @@ mod connection;
 mod record;
 mod access_log;
 mod listener;
+mod streams;
 mod server;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogTarget};
@@ -50,6 +51,7 @@ pub use response::{
 };
 pub use router::{RouteError, Router};
 pub use server::{RunningServer, Server, ServerError};
+pub use streams::{ClientStream, ServeStream, StreamRecord, TakeStreamRecord};
 pub use tower::Tower;
 pub use trusted::{InvalidNetwork, Network, ProxyFields, TrustedProxies};
 

@@ -1,18 +1,25 @@
 //! What is done with the connections of one listener.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use ipnet::IpNet;
-use thruway_net::{Accepted, ClientAddr, ListenAddr, ProxyHeader, ReceiveError, receive_proxy_header, spawn};
+use thruway_net::{
+    Accepted, ClientAddr, ListenAddr, PooledBuffer, ProxyHeader, ReceiveError, receive_proxy_header, spawn,
+};
 
-use crate::{ConnectionDriver, ConnectionInfo};
+use crate::streams::StreamRecords;
+use crate::{ClientStream, ConnectionDriver, ConnectionInfo, ServeStream, TakeStreamRecord};
 
 /// Where to listen, and what is done with connections there: HTTP unless something else is said.
 #[derive(Clone)]
 pub struct Listener {
     pub(crate) address: ListenAddr,
     proxy_protocol: Option<ProxyProtocol>,
+    streams: Option<Arc<dyn ServeStream>>,
 }
 
 /// Connections begin with a header of the PROXY protocol, version 1 or 2, which tells who the client is. It must come
@@ -27,7 +34,7 @@ pub struct ProxyProtocol {
 impl Listener {
     /// HTTP at `address`.
     pub const fn new(address: ListenAddr) -> Self {
-        Self { address, proxy_protocol: None }
+        Self { address, proxy_protocol: None, streams: None }
     }
 
     /// Has connections begin with a header of the PROXY protocol: the [client](ConnectionInfo::client) is who it tells.
@@ -38,6 +45,16 @@ impl Listener {
 }
 
 impl Listener {
+    /// Gives connections to `streams` instead of reading requests from them.
+    #[must_use]
+    pub fn streams(self, streams: Arc<dyn ServeStream>) -> Self {
+        Self { streams: Some(streams), ..self }
+    }
+
+    pub(crate) const fn has_streams(&self) -> bool {
+        self.streams.is_some()
+    }
+
     /// The same, at the address that the system has chosen.
     pub(crate) fn bound_at((listener, address): (Self, &ListenAddr)) -> Self {
         Self { address: address.clone(), ..listener }
@@ -51,43 +68,64 @@ impl ProxyProtocol {
     }
 }
 
+/// What drives the connections of one worker.
+pub(crate) struct Drivers {
+    http: ConnectionDriver,
+    stream_records: Option<StreamRecords>,
+}
+
+impl Drivers {
+    pub(crate) fn new(http: ConnectionDriver, streams: Option<TakeStreamRecord>) -> Self {
+        Self { http, stream_records: streams.map(|take| Rc::new(RefCell::new(take))) }
+    }
+}
+
 /// Drives one connection as a task of its own.
 #[inline]
-pub(crate) fn serve(accepted: Accepted, listener: &Listener, driver: &ConnectionDriver) {
-    match &listener.proxy_protocol {
-        None => {
-            let info = info_of(&accepted, &listener.address);
-            spawn(driver.drive(accepted.stream, info, accepted.guard));
+pub(crate) fn serve(accepted: Accepted, listener: &Listener, drivers: &Drivers) {
+    let info = info_of(&accepted, &listener.address);
+    match (&listener.proxy_protocol, &listener.streams) {
+        (None, None) => spawn(drivers.http.drive(accepted.stream, info, accepted.guard)),
+        (None, Some(streams)) => {
+            let records = drivers.stream_records.clone();
+            let Accepted { stream, guard, .. } = accepted;
+            spawn(streams.serve(ClientStream::new(stream, PooledBuffer::default(), info, guard, records)));
         }
-        Some(proxy_protocol) => serve_behind_proxy(accepted, listener, proxy_protocol, driver),
+        (Some(proxy_protocol), _) => serve_behind_proxy(accepted, info, proxy_protocol, listener, drivers),
     }
 }
 
 fn serve_behind_proxy(
-    mut accepted: Accepted,
-    listener: &Listener,
+    accepted: Accepted,
+    mut info: ConnectionInfo,
     proxy_protocol: &ProxyProtocol,
-    driver: &ConnectionDriver,
+    listener: &Listener,
+    drivers: &Drivers,
 ) {
-    let proxy = accepted.client;
+    let Accepted { mut stream, client: proxy, guard, .. } = accepted;
     if !proxy_protocol.believes(proxy) {
         return tracing::warn!(%proxy, "a connection from where no PROXY header is believed was closed");
     }
-    let mut info = info_of(&accepted, &listener.address);
-    let driver = driver.clone();
+    let (http, records) = (drivers.http.clone(), drivers.stream_records.clone());
+    let streams = listener.streams.clone();
     spawn(async move {
-        let within = driver.timeouts().header_section;
-        let worker = accepted.guard.worker().clone();
-        match receive_proxy_header(&mut accepted.stream, &worker, within).await {
+        let within = http.timeouts().header_section;
+        let early = match receive_proxy_header(&mut stream, guard.worker(), within).await {
             Ok((header, early)) => {
                 info.be_told(header);
-                driver.drive_from(accepted.stream, early, info, accepted.guard).await;
+                early
             }
             // As those do that only look whether somebody listens.
-            Err(ReceiveError::Ended) => tracing::debug!(%proxy, "a connection ended without a PROXY header"),
-            Err(reason) => {
-                tracing::warn!(%proxy, %reason, "a connection without a usable PROXY header was closed");
+            Err(ReceiveError::Ended) => {
+                return tracing::debug!(%proxy, "a connection ended without a PROXY header");
             }
+            Err(reason) => {
+                return tracing::warn!(%proxy, %reason, "a connection without a usable PROXY header was closed");
+            }
+        };
+        match streams {
+            None => http.drive_from(stream, early, info, guard).await,
+            Some(streams) => streams.serve(ClientStream::new(stream, early, info, guard, records)).await,
         }
     });
 }

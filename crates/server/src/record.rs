@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use thruway_message::{RequestHead, StatusCode};
 use thruway_net::ClientAddr;
 
-use crate::ConnectionInfo;
+use crate::{ConnectionInfo, TakeStreamRecord};
 
 /// A request and how it was answered.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +71,11 @@ impl Forwarded {
 pub trait Recorder: Send + Sync + 'static {
     /// The function of one worker.
     fn start(&self) -> TakeRecord;
+
+    /// The function of one worker that takes what is told of connections that are no HTTP. Default one that does nothing.
+    fn start_streams(&self) -> TakeStreamRecord {
+        Box::new(|_| {})
+    }
 }
 
 /// Takes the records of one worker.

@@ -12,7 +12,7 @@ use thruway_net::{
     WorkerLoad, Workers, WorkersConfig, bind,
 };
 
-use crate::listener::serve;
+use crate::listener::{Drivers, serve};
 use crate::{Config, ConnectionDriver, Handler, IntoHandler, Listener, Recorder};
 
 /// A server that is being put together.
@@ -119,10 +119,13 @@ impl Server {
         let start = move |worker: &Rc<Worker>| {
             let record = recorder.as_ref().map(|recorder| recorder.start());
             let driver = ConnectionDriver::new(handler.clone(), config.clone(), worker.clone(), record);
+            let has_streams = listeners.iter().any(Listener::has_streams);
+            let streams = recorder.as_ref().filter(|_| has_streams).map(|recorder| recorder.start_streams());
+            let drivers = Drivers::new(driver, streams);
             let listeners = listeners.clone();
             move |accepted: Accepted| {
                 let listener = &listeners[accepted.listener];
-                serve(accepted, listener, &driver);
+                serve(accepted, listener, &drivers);
             }
         };
         let workers = Workers::start(self.workers, bound, start)?;

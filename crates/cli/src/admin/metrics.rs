@@ -14,6 +14,7 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     write_process(&mut exposition, admin);
     write_routes(&mut exposition, &running);
     write_mirrors(&mut exposition, &running);
+    write_streams(&mut exposition, admin);
     write_upstreams(&mut exposition, &running);
     write_servers(&mut exposition, &running);
     Response::text(exposition.into_text()).with_field("Content-Type", Exposition::CONTENT_TYPE)
@@ -79,6 +80,27 @@ fn write_mirrors(exposition: &mut Exposition, running: &Running) {
         for (outcome, count) in [("mirrored", mirrored), ("busy", busy), ("arriving", arriving)] {
             requests.sample(&[("route", &route.requests), ("outcome", outcome)], count);
         }
+    }
+}
+
+fn write_streams(exposition: &mut Exposition, admin: &Admin) {
+    let counts = || admin.tcp_listeners().map(|(listener, listening)| (listener, listening.forward.counts()));
+    let mut open = exposition.family("thruway_tcp_streams", Kind::Gauge, "Streams of TCP that are open.");
+    for (listener, counts) in counts() {
+        open.sample(&[("listener", &listener)], counts.open);
+    }
+    let help = "Streams of TCP that have ended, and why.";
+    let mut ended = exposition.family("thruway_tcp_streams_ended_total", Kind::Counter, help);
+    for (listener, counts) in counts() {
+        for (end, count) in counts.ended {
+            ended.sample(&[("listener", &listener), ("end", end)], count);
+        }
+    }
+    let help = "Octets of streams of TCP, from clients and to clients.";
+    let mut bytes = exposition.family("thruway_tcp_bytes_total", Kind::Counter, help);
+    for (listener, counts) in counts() {
+        bytes.sample(&[("listener", &listener), ("direction", "received")], counts.received_bytes);
+        bytes.sample(&[("listener", &listener), ("direction", "sent")], counts.sent_bytes);
     }
 }
 

@@ -19,6 +19,7 @@ use thruway_server::{
 
 use crate::config::AdminConfig;
 use crate::reload::SharedReloader;
+use crate::streams::{Listening, Streams};
 use guard::Guarded;
 pub(crate) use present::Present;
 
@@ -27,16 +28,23 @@ pub(crate) struct Admin {
     started: Duration,
     listeners: Vec<ListenAddr>,
     server: DrainHandle,
+    streams: Streams,
     present: Present,
     reloader: SharedReloader,
 }
 
 impl Admin {
-    pub(crate) fn new(server: &RunningServer, present: Present, reloader: SharedReloader) -> Self {
+    pub(crate) fn new(
+        server: &RunningServer,
+        streams: &Streams,
+        present: Present,
+        reloader: SharedReloader,
+    ) -> Self {
         Self {
             started: Clock::system().now_exact(),
             listeners: server.addresses().to_vec(),
             server: server.drain_handle(),
+            streams: streams.clone(),
             present,
             reloader,
         }
@@ -62,6 +70,14 @@ impl Admin {
             .connections_max(CONNECTIONS_MAX)
             .config(thruway_server::Config { timeouts, ..thruway_server::Config::default() })
             .start()
+    }
+}
+
+impl Admin {
+    /// The listeners that are not for HTTP, with their addresses.
+    fn tcp_listeners(&self) -> impl Iterator<Item = (String, &Listening)> {
+        let address = |place: usize| self.listeners.get(place).map(ToString::to_string);
+        self.streams.iter().filter_map(move |listening| Some((address(listening.listener)?, listening)))
     }
 }
 

@@ -7,6 +7,7 @@ use thruway_server::{Request, Response};
 
 use super::Admin;
 use super::present::RunningRoute;
+use crate::streams::Listening;
 
 #[derive(Serialize)]
 struct Status<'a> {
@@ -17,6 +18,7 @@ struct Status<'a> {
     connections: usize,
     connections_total: u64,
     routes: Vec<RouteStatus<'a>>,
+    streams: Vec<StreamsStatus<'a>>,
     upstreams: Vec<UpstreamStatus<'a>>,
 }
 
@@ -24,6 +26,14 @@ struct Status<'a> {
 struct RouteStatus<'a> {
     requests: &'a str,
     action: &'a str,
+}
+
+/// A listener whose connections are forwarded whatever they carry.
+#[derive(Serialize)]
+struct StreamsStatus<'a> {
+    listener: String,
+    upstream: &'a str,
+    open: usize,
 }
 
 /// An upstream and its servers.
@@ -54,6 +64,7 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
         connections: loads.iter().map(|load| load.connections).sum(),
         connections_total: loads.iter().map(|load| load.connections_total).sum(),
         routes: running.routes.iter().map(RouteStatus::of).collect(),
+        streams: admin.tcp_listeners().map(StreamsStatus::of).collect(),
         upstreams: running.upstreams.iter().map(|upstream| UpstreamStatus::of(upstream)).collect(),
     })
 }
@@ -61,6 +72,12 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
 impl<'a> RouteStatus<'a> {
     fn of(route: &'a RunningRoute) -> Self {
         Self { requests: &route.requests, action: &route.action }
+    }
+}
+
+impl<'a> StreamsStatus<'a> {
+    fn of((listener, listening): (String, &'a Listening)) -> Self {
+        Self { listener, upstream: &listening.upstream, open: listening.forward.counts().open }
     }
 }
 

@@ -15,7 +15,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use thruway_gateway::{ForwardConfig, PathMatch, Redirect, RouteMatch, UpstreamConfig};
+use thruway_gateway::{ForwardConfig, PathMatch, Redirect, RouteMatch, TcpConfig, UpstreamConfig};
 use thruway_server::{
     AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, Listener,
     ProxyFields, ProxyProtocol, StatusCode,
@@ -52,6 +52,16 @@ pub(crate) struct ListenerConfig {
     pub(crate) address: ListenAddr,
     /// Whether connections begin with a header of the PROXY protocol.
     pub(crate) proxy_protocol: Option<ProxyProtocol>,
+    /// Where connections are forwarded to that are no HTTP; `None` for HTTP.
+    pub(crate) tcp: Option<TcpListenerConfig>,
+}
+
+/// Where connections are forwarded to, whatever they carry.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct TcpListenerConfig {
+    /// The name of the upstream.
+    pub(crate) upstream: String,
+    pub(crate) tcp: TcpConfig,
 }
 
 /// What happens to some requests.
@@ -203,7 +213,7 @@ fn is_listed<'a>(listeners: impl IntoIterator<Item = &'a ListenAddr>, address: &
 impl ListenerConfig {
     /// HTTP at `address`.
     const fn at(address: ListenAddr) -> Self {
-        Self { address, proxy_protocol: None }
+        Self { address, proxy_protocol: None, tcp: None }
     }
 
     pub(super) const fn address(&self) -> &ListenAddr {
@@ -287,6 +297,9 @@ impl fmt::Display for Config {
 impl fmt::Display for ListenerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.address)?;
+        if let Some(tcp) = &self.tcp {
+            write!(f, ", TCP forwarded to {}", tcp.upstream)?;
+        }
         match &self.proxy_protocol {
             None => Ok(()),
             Some(ProxyProtocol { from }) if from.is_empty() => f.write_str(", behind PROXY headers"),

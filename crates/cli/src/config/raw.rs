@@ -23,7 +23,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
-pub(super) use listeners::{RawListener, RawProxies, RawProxyProtocol};
+pub(super) use listeners::{RawListener, RawProxies, RawProxyProtocol, RawTcp};
 pub(super) use proxies::RawProxyFields;
 pub(super) use rewrite::{RawFieldRewrite, RawForwarded, RawHost, RawHostName, RawRewrite};
 pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};

@@ -31,11 +31,13 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let mut resolver = Resolver { source: &source, failures: Vec::new() };
     let workers = resolver.count(raw.workers, 1..=1024);
     let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
-    let listeners = resolver.listeners(raw.listeners);
-    let admin = raw.admin.and_then(|admin| resolver.admin(&admin, &listeners));
     let forwards = resolver.forwards(&raw.upstreams);
     let upstreams = resolver.upstreams(raw.upstreams);
-    let routes = resolver.routes(raw.routes, &upstreams);
+    let listeners = resolver.listeners(raw.listeners, &upstreams);
+    let admin = raw.admin.and_then(|admin| resolver.admin(&admin, &listeners));
+    // Streams have no routes.
+    let has_http = listeners.is_empty() || listeners.iter().any(|listener| listener.tcp.is_none());
+    let routes = resolver.routes(raw.routes, &upstreams, has_http);
     let access_log = raw.access_log.map(|log| resolver.access_log(log));
     let trusted_proxies = resolver.trusted_proxies(raw.trusted_proxies, raw.trusted_proxies_write);
     let server = resolver.server(raw.limits, raw.timeouts, trusted_proxies);

@@ -14,6 +14,7 @@ const EXAMPLE: &str = include_str!("../../examples/serve.toml");
 const CANARY: &str = include_str!("../../examples/canary.toml");
 const REWRITING: &str = include_str!("../../examples/rewriting.toml");
 const GATEWAY: &str = include_str!("../../examples/gateway.toml");
+const TCP: &str = include_str!("../../examples/tcp.toml");
 
 fn resolved(text: &str) -> Result<Config, Failure> {
     let source = Source { path: PathBuf::from("serve.toml"), text: text.to_owned() };
@@ -54,6 +55,7 @@ fn the_example_names_every_key() {
         "",
         "[[listeners]]\n",
         "[[listeners]]\naddress = \"127.0.0.1:1\"\nproxy_protocol.",
+        "[[listeners]]\naddress = \"127.0.0.1:1\"\ntcp.",
         "[[routes]]\n",
         "[[routes]]\nanswer.",
         "[[routes]]\nfiles.",
@@ -100,7 +102,7 @@ fn violations(text: &str) -> Vec<String> {
 
 #[test]
 fn the_schema_fits_the_examples() {
-    for example in [EXAMPLE, GATEWAY, REWRITING, CANARY] {
+    for example in [EXAMPLE, GATEWAY, REWRITING, CANARY, TCP] {
         assert_eq!(violations(example), [""; 0]);
         assert!(resolved(example).is_ok());
     }

@@ -44,7 +44,7 @@ fn post(admin: &str, target: &str, fields: &str) -> Response {
     request(admin, &format!("POST {target}"), "localhost", &fields)
 }
 
-fn get_admin(admin: &str, target: &str) -> Response {
+pub(crate) fn get_admin(admin: &str, target: &str) -> Response {
     request(admin, &format!("GET {target}"), "localhost", "")
 }
 

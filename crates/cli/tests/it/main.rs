@@ -16,6 +16,7 @@ mod exhaustion;
 mod mcp;
 mod gateway;
 mod rewriting;
+mod tcp;
 mod admin;
 
 // where, and how it ends

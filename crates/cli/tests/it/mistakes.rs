@@ -52,6 +52,7 @@ listens on unix:thruway.sock
 www.example.com/users/{id} (GET, DELETE, with header Authorization, with header X-Canary=yes, with query preview, with query version=2): forwarded to backend
 upstream backend: 127.0.0.1:9001, 127.0.0.1:9002
 upstream canary: 127.0.0.1:9003
+upstream database: 127.0.0.1:5432
 upstream shadow: 127.0.0.1:9004
 admin listener on 127.0.0.1:9900
 access log: combined, to the standard output

@@ -79,6 +79,11 @@ impl Thruway {
         self.address_after("admin listener on ")
     }
 
+    /// The next address that it prints, of a listener for streams.
+    pub(crate) fn tcp_address(&mut self) -> String {
+        self.address_after("listening on tcp://")
+    }
+
     fn address_after(&mut self, what: &str) -> String {
         let line = self.stdout.next().unwrap_or_else(|| panic!("no address: {}", self.stderr.rest()));
         let address = line.trim_end().strip_prefix(what);

@@ -54,17 +54,34 @@ fn proxied(connection: &ConnectionInfo) -> ProxyHeader {
     }
 }
 
+impl RequestKey {
+    /// The key of a connection of which nothing is understood.
+    pub(crate) fn of_connection(upstream: &Upstream, connection: &ConnectionInfo) -> Self {
+        let config = &upstream.config;
+        let is_hashed = config.balance.hash_by() == Some(&HashBy::ClientAddress);
+        Self {
+            hash: is_hashed.then(|| hash_of_client(connection.client)),
+            sticky: None,
+            proxied: config.proxy_protocol.map(|_| proxied(connection)),
+        }
+    }
+}
+
 impl HashBy {
     pub(crate) fn hash(&self, request: &Request<'_>) -> Option<u64> {
         match self {
-            Self::ClientAddress => Some(match request.client() {
-                ClientAddr::Tcp(address) => hash_of_address(address.ip()),
-                ClientAddr::Unix => 0,
-            }),
+            Self::ClientAddress => Some(hash_of_client(request.client())),
             Self::Cookie(name) => Some(hash(request.cookie(name)?.value().as_bytes())),
             Self::Field(name) => Some(hash(request.field(name)?.as_bytes())),
             Self::Path => Some(hash(request.path().as_bytes())),
         }
+    }
+}
+
+fn hash_of_client(client: ClientAddr) -> u64 {
+    match client {
+        ClientAddr::Tcp(address) => hash_of_address(address.ip()),
+        ClientAddr::Unix => 0,
     }
 }
 

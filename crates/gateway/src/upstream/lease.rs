@@ -54,6 +54,15 @@ impl Lease {
         }
     }
 
+    /// Notes that a connection was made, which is all there is to know of a server whose streams are not understood.
+    pub(crate) fn connected(&self, clock: &Clock) {
+        self.note_success(clock);
+        if matches!(self.upstream.config.balance, Balance::PeakEwma) {
+            let now = clock.now_exact();
+            self.server.latency.record(now.saturating_sub(self.since), milliseconds(now));
+        }
+    }
+
     /// Notes that there is no response, on a connection that was used before or not. A server that has closed a connection
     /// which waited for long has done nothing wrong.
     pub(crate) fn failed(&self, failure: Failure, is_reused: bool, clock: &Clock) {

@@ -21,3 +21,6 @@ mod smuggling;
 
 // which requests may go on
 mod policies;
+
+// streams that are no messages
+mod tcp;

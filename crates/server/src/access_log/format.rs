@@ -1,5 +1,7 @@
 //! The lines of an access log.
 
+mod streams;
+
 use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
@@ -58,11 +60,8 @@ impl AccessLogFormat {
 
 /// `host - - [time] "request line" status bytes`.
 fn write_common(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) {
+    write_client(line, record.client);
     // Writing to a vector cannot fail.
-    let _ = match record.client {
-        ClientAddr::Tcp(address) => write!(line, "{}", address.ip()),
-        ClientAddr::Unix => line.write_all(b"unix:"),
-    };
     let _ = write!(line, " - - [{}] \"", timestamps.common);
     match &record.head {
         Some(head) => write_request_line(line, head),
@@ -77,6 +76,13 @@ fn client_text(client: ClientAddr) -> String {
         ClientAddr::Tcp(address) if address.port() == 0 => address.ip().to_string(),
         client => client.to_string(),
     }
+}
+
+fn write_client(line: &mut Vec<u8>, client: ClientAddr) {
+    let _ = match client {
+        ClientAddr::Tcp(address) => write!(line, "{}", address.ip()),
+        ClientAddr::Unix => line.write_all(b"unix:"),
+    };
 }
 
 fn write_request_line(line: &mut Vec<u8>, head: &RequestHead<'_>) {

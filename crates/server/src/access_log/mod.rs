@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
 
-use crate::{Recorder, TakeRecord};
+use crate::{Recorder, TakeRecord, TakeStreamRecord};
 
 pub use format::AccessLogFormat;
 use format::Timestamps;
@@ -63,6 +63,13 @@ impl Recorder for AccessLog {
         let format = self.format;
         let mut timestamps = Timestamps::default();
         Box::new(move |record| lines.append(|buffer| format.write(buffer, record, &mut timestamps)))
+    }
+
+    fn start_streams(&self) -> TakeStreamRecord {
+        let lines = self.writer.add_worker();
+        let format = self.format;
+        let mut timestamps = Timestamps::default();
+        Box::new(move |record| lines.append(|buffer| format.write_stream(buffer, record, &mut timestamps)))
     }
 }
 

@@ -9,6 +9,8 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::super::spanned::Spanned;
+use super::upstreams::FromText;
+use super::{Period, TextOrTable};
 
 /// Where to listen.
 #[derive(Deserialize, JsonSchema)]
@@ -20,6 +22,18 @@ pub(in super::super) struct RawListener {
     /// `{ from = ["NETWORK"] }`. Default no.
     #[serde(default)]
     pub(in super::super) proxy_protocol: RawProxyProtocol,
+    /// The name of an upstream that connections are forwarded to, whatever they carry: a name, or a table. Default none, for HTTP.
+    pub(in super::super) tcp: Option<Spanned<TextOrTable<RawTcp>>>,
+}
+
+/// Where connections are forwarded to.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawTcp {
+    /// The name of an upstream.
+    pub(in super::super) upstream: String,
+    /// Without an octet in either direction; then the connection is closed. Default 10m.
+    pub(in super::super) idle_timeout: Option<Spanned<Period>>,
 }
 
 /// Whether connections begin with a header, and from where that is believed.
@@ -36,6 +50,22 @@ pub(in super::super) struct RawProxies {
     /// Networks, as `10.0.0.0/8`; connections from others are closed. Default all.
     #[serde(default)]
     pub(in super::super) from: Vec<Spanned<String>>,
+}
+
+impl FromText for RawTcp {
+    const EXPECTED: &'static str = "the name of an upstream or a table with an `upstream`";
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [{"type": "string"}, generator.subschema_for::<Self>()]})
+    }
+
+    fn from_text<E: Error>(text: &str) -> Result<Self, E> {
+        Ok(Self { upstream: text.to_owned(), idle_timeout: None })
+    }
+
+    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(table))
+    }
 }
 
 impl<'de> Deserialize<'de> for RawProxyProtocol {

@@ -2,15 +2,17 @@
 
 use std::net::IpAddr;
 
+use thruway_gateway::{HashBy, TcpConfig, UpstreamConfig};
 use thruway_server::{InvalidListenAddr, IpNet, ListenAddr, ProxyProtocol};
 
-use super::super::raw::{RawListener, RawProxies, RawProxyProtocol};
+use super::super::raw::{Period, RawListener, RawProxies, RawProxyProtocol, RawTcp, TextOrTable};
 use super::super::spanned::Spanned;
-use super::super::{Failure, LISTED_HINT, ListenerConfig, is_listed};
+use super::super::{Failure, LISTED_HINT, ListenerConfig, Span, TcpListenerConfig, Upstreams, is_listed};
 use super::Resolver;
+use super::upstreams::SOME_PERIOD;
 
 impl Resolver<'_> {
-    pub(super) fn listeners(&mut self, raw: Vec<RawListener>) -> Vec<ListenerConfig> {
+    pub(super) fn listeners(&mut self, raw: Vec<RawListener>, upstreams: &Upstreams) -> Vec<ListenerConfig> {
         if raw.is_empty() {
             self.failures.push(
                 Failure::new(format!("`{}` has no listener", self.source.path.display()))
@@ -18,13 +20,14 @@ impl Resolver<'_> {
             );
         }
         let mut listeners = Vec::new();
-        for RawListener { address: text, proxy_protocol } in raw {
+        for RawListener { address: text, proxy_protocol, tcp } in raw {
             let proxy_protocol = self.proxy_protocol(proxy_protocol);
+            let tcp = tcp.map(|tcp| self.tcp(tcp, upstreams));
             match text.get_ref().parse().map(|address| self.listener(address)) {
                 Ok(address) if is_listed(listeners.iter().map(ListenerConfig::address), &address) => {
                     self.refuse_with(&text, format!("`{address}` is listened on already"), LISTED_HINT);
                 }
-                Ok(address) => listeners.push(ListenerConfig { address, proxy_protocol }),
+                Ok(address) => listeners.push(ListenerConfig { address, proxy_protocol, tcp }),
                 Err(error) => self.refuse_with(&text, error, InvalidListenAddr::HINT),
             }
         }
@@ -35,6 +38,33 @@ impl Resolver<'_> {
         match address {
             ListenAddr::Tcp(_) => address,
             ListenAddr::Unix(path) => ListenAddr::Unix(self.beside_config(&path)),
+        }
+    }
+
+    fn tcp(&mut self, raw: Spanned<TextOrTable<RawTcp>>, upstreams: &Upstreams) -> TcpListenerConfig {
+        let span = raw.span();
+        let TextOrTable(RawTcp { upstream, idle_timeout }) = raw.into_inner();
+        match upstreams.get(&upstream) {
+            Some(config) => self.check_tcp(config, &span),
+            None => self.refuse_upstream(&upstream, &span, upstreams),
+        }
+        let idle = self.or(idle_timeout, Period(TcpConfig::default().idle), SOME_PERIOD).0;
+        TcpListenerConfig { upstream, tcp: TcpConfig { idle } }
+    }
+
+    /// Refuses what cannot be told from a stream that is not understood.
+    fn check_tcp(&mut self, upstream: &UpstreamConfig, span: &Span) {
+        let name = &upstream.name;
+        let by_address = [None, Some(&HashBy::ClientAddress)];
+        if !by_address.contains(&upstream.balance.hash_by()) {
+            let message = format!("the upstream `{name}` is balanced by what only requests have");
+            let hint = "streams have `balance = { hash = \"client_address\" }`, or one of the names";
+            self.failures.push(self.source.failure(span.clone(), message).with_hint(hint));
+        }
+        if upstream.sticky.is_some() {
+            let message = format!("the upstream `{name}` has sticky cookies, which streams have not");
+            let hint = "`balance = { hash = \"client_address\" }` brings a client to the same server again";
+            self.failures.push(self.source.failure(span.clone(), message).with_hint(hint));
         }
     }
 

@@ -16,8 +16,14 @@ use crate::config::spanned::Spanned;
 use crate::config::{Action, Failure, FilesConfig, Route, Upstreams};
 
 impl Resolver<'_> {
-    pub(super) fn routes(&mut self, raw: Vec<Spanned<RawRoute>>, upstreams: &Upstreams) -> Vec<Route> {
-        if raw.is_empty() {
+    /// At least one route if `has_http`.
+    pub(super) fn routes(
+        &mut self,
+        raw: Vec<Spanned<RawRoute>>,
+        upstreams: &Upstreams,
+        has_http: bool,
+    ) -> Vec<Route> {
+        if raw.is_empty() && has_http {
             self.failures.push(
                 Failure::new(format!("`{}` has no route", self.source.path.display()))
                     .with_hint("add one: `[[routes]]` and below it `path = \"/\"` and `demo = true`"),

@@ -191,17 +191,19 @@ impl Resolver<'_> {
         if upstreams.contains_key(name.get_ref()) {
             return Some(name.get_ref().clone());
         }
-        let message = format!("there is no upstream `{}`", name.get_ref().escape_debug());
-        let known: Vec<_> = upstreams.keys().map(|name| format!("`{name}`")).collect();
-        match &known[..] {
-            [] => self.refuse_with(
-                name,
-                message,
-                "add one: `[upstreams.NAME]` and below it `servers = [\"IP:PORT\"]`",
-            ),
-            known => self.refuse_with(name, message, &format!("there are {}", known.join(", "))),
-        }
+        self.refuse_upstream(name.get_ref(), &name.span(), upstreams);
         None
+    }
+
+    /// There is no upstream of this name.
+    pub(super) fn refuse_upstream(&mut self, name: &str, span: &Span, upstreams: &Upstreams) {
+        let failure =
+            self.source.failure(span.clone(), format!("there is no upstream `{}`", name.escape_debug()));
+        let known: Vec<_> = upstreams.keys().map(|name| format!("`{name}`")).collect();
+        self.failures.push(match &known[..] {
+            [] => failure.with_hint("add one: `[upstreams.NAME]` and below it `servers = [\"IP:PORT\"]`"),
+            known => failure.with_hint(format!("there are {}", known.join(", "))),
+        });
     }
 }
 
@@ -218,4 +220,4 @@ fn is_token(name: &str) -> bool {
 }
 
 const ANY_PERIOD: RangeInclusive<Period> = Period(Duration::ZERO)..=PERIOD_MAX;
-const SOME_PERIOD: RangeInclusive<Period> = Period(Duration::from_millis(1))..=PERIOD_MAX;
+pub(super) const SOME_PERIOD: RangeInclusive<Period> = Period(Duration::from_millis(1))..=PERIOD_MAX;

@@ -5,7 +5,11 @@ use super::*;
 /// What `check` says of a listener with `keys`, or what is wrong.
 fn listener(keys: &str) -> Result<String, String> {
     let config = resolved(&format!(
-        "[[listeners]]\naddress = \"127.0.0.1:1\"\n{keys}\n[[routes]]\npath = \"/\"\ndemo = true\n"
+        "[[listeners]]\naddress = \"127.0.0.1:1\"\n{keys}\n[[routes]]\npath = \"/\"\ndemo = true\n\
+         [upstreams]\ndb.servers = [\"127.0.0.1:2\"]\n\
+         [upstreams.by_path]\nservers = [\"127.0.0.1:2\"]\nbalance.hash = \"path\"\n\
+         [upstreams.by_address]\nservers = [\"127.0.0.1:2\"]\nbalance.hash = \"client_address\"\n\
+         [upstreams.by_cookie]\nservers = [\"127.0.0.1:2\"]\nsticky.cookie = \"a\"\n"
     ));
     config.map(|config| config.listeners[0].to_string()).map_err(|failure| failure.to_string())
 }
@@ -27,11 +31,35 @@ fn proxies_are_believed_from_everywhere_or_from_networks() {
 }
 
 #[test]
+fn streams_are_forwarded_to_an_upstream() {
+    for (keys, said) in [
+        ("tcp = \"db\"", "127.0.0.1:1, TCP forwarded to db"),
+        ("tcp = { upstream = \"by_address\" }", "127.0.0.1:1, TCP forwarded to by_address"),
+        (
+            "tcp = { upstream = \"db\", idle_timeout = \"1h\" }\nproxy_protocol = true",
+            "127.0.0.1:1, TCP forwarded to db, behind PROXY headers",
+        ),
+    ] {
+        assert_eq!(listener(keys).as_deref(), Ok(said));
+    }
+    // What is not for HTTP needs no routes.
+    let rest = "[upstreams.db]\nservers = [\"127.0.0.1:2\"]\n";
+    let config =
+        resolved(&format!("[[listeners]]\naddress = \"127.0.0.1:1\"\ntcp = \"db\"\n{rest}")).unwrap();
+    assert!(config.routes.is_empty());
+}
+
+#[test]
 fn what_is_wrong_with_a_listener_is_shown_where_it_is() {
     for (keys, message) in [
         ("proxy_protocol = \"v1\"", "expected `true` or a table with `from`"),
         ("proxy_protocol = { to = [] }", "unknown key `to`"),
         ("proxy_protocol = { from = [\"10.0.0.0/33\"] }", "`10.0.0.0/33` is not a network"),
+        ("tcp = true", "expected the name of an upstream or a table with an `upstream`"),
+        ("tcp = \"bd\"", "there is no upstream `bd`"),
+        ("tcp = \"by_path\"", "is balanced by what only requests have"),
+        ("tcp = \"by_cookie\"", "has sticky cookies, which streams have not"),
+        ("tcp = { upstream = \"db\", idle_timeout = \"0s\" }", "the value must be from 1ms to 24h"),
     ] {
         let failure = listener(keys).unwrap_err();
         assert!(failure.contains(message) && failure.contains("serve.toml:3"), "{failure}");

@@ -49,7 +49,8 @@ impl Balance {
         Self::Hash { by, load_max_percent: 125 }
     }
 
-    pub(super) const fn hash_by(&self) -> Option<&HashBy> {
+    /// What is hashed, if anything is.
+    pub const fn hash_by(&self) -> Option<&HashBy> {
         match self {
             Self::Hash { by, .. } => Some(by),
             _ => None,

@@ -1,0 +1,106 @@
+//! Listeners that are not for HTTP.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::admin::get_admin;
+use crate::process::{PATIENCE, Signal, Thruway};
+
+/// A load balancer for streams, as its example shows it.
+const EXAMPLE: &str = include_str!("../../examples/tcp.toml");
+
+fn serve(directory: &Path, config: &str) -> (Thruway, String) {
+    let mut thruway = Thruway::serve(directory, config);
+    let address = thruway.tcp_address();
+    (thruway, address)
+}
+
+/// What comes back from `address` when `question` was all there is to say.
+fn ask(address: &str, question: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(question.as_bytes()).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// A server that says what it is told, with its name. It ends with the process.
+fn echo(name: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let mut said = String::new();
+                // Checks say nothing, and may be gone.
+                let _ = stream.read_to_string(&mut said).and_then(|_| write!(stream, "{name}: {said}"));
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn the_example_forwards_streams_and_tells_of_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let (one, two) = (echo("one"), echo("two"));
+    let config = EXAMPLE
+        .replace("127.0.0.1:5432", "127.0.0.1:0")
+        .replace("127.0.0.1:9001", &one)
+        .replace("127.0.0.1:9002", &two);
+    let (thruway, address) = serve(directory.path(), &config);
+    assert_eq!(ask(&address, "hello"), "one: hello");
+    let ended = thruway.terminate();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let line: Value = serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((&line["upstream"], &line["server"]), (&"database".into(), &one.as_str().into()));
+    assert_eq!((&line["received_bytes"], &line["sent_bytes"]), (&5.into(), &10.into()));
+    assert_eq!(line["end"], "completed");
+}
+
+/// What `/status` says of streams.
+fn streams_status(admin: &str) -> Value {
+    let status: Value = serde_json::from_str(get_admin(admin, "/status").text()).unwrap();
+    status["streams"].clone()
+}
+
+#[test]
+fn what_runs_is_shown_and_counted_and_follows_the_config() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = |server: &str| {
+        format!(
+            "workers = 1\nlisteners = [{{ address = \"127.0.0.1:0\", tcp = \"db\" }}]\n\
+             admin.address = \"127.0.0.1:0\"\nupstreams.db.servers = [\"{server}\"]\n"
+        )
+    };
+    let (mut thruway, address) = serve(directory.path(), &config(&echo("before")));
+    let admin = thruway.admin_address();
+    let mut open = TcpStream::connect(&address).unwrap();
+    open.write_all(b"a").unwrap();
+    assert_eq!(ask(&address, "b"), "before: b");
+    // The other has ended, but is perhaps not counted yet.
+    let status = (0..10_000).map(|_| streams_status(&admin)).find(|streams| streams[0]["open"] == 1);
+    let expected = serde_json::json!([{ "listener": address, "upstream": "db", "open": 1 }]);
+    assert_eq!(status, Some(expected));
+    let metrics = get_admin(&admin, "/metrics");
+    for sample in [
+        format!("thruway_tcp_streams{{listener=\"{address}\"}} 1"),
+        format!("thruway_tcp_streams_ended_total{{listener=\"{address}\",end=\"completed\"}} 1"),
+        format!("thruway_tcp_bytes_total{{listener=\"{address}\",direction=\"sent\"}} 9"),
+    ] {
+        assert!(metrics.text().contains(&sample), "{sample} is not in {}", metrics.text());
+    }
+    std::fs::write(directory.path().join("thruway.toml"), config(&echo("after"))).unwrap();
+    thruway.signal(Signal::HUP);
+    thruway.until_it_logs("the config was reloaded");
+    assert_eq!(ask(&address, "c"), "after: c");
+    open.shutdown(Shutdown::Write).unwrap();
+    let mut said = String::new();
+    open.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "before: a");
+}

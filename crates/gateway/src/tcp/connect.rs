@@ -1,0 +1,50 @@
+//! From a stream to a server that accepts it.
+
+use std::sync::Arc;
+
+use thruway_net::{Clock, Stream};
+
+use super::Course;
+use crate::Failure;
+use crate::upstream::{self, Lease, RequestKey, Upstream};
+
+/// A server that has accepted.
+pub(super) struct Connected {
+    pub(super) lease: Lease,
+    pub(super) stream: Stream,
+}
+
+/// Connects to a server; and to another if that fails, as nothing of the stream was sent.
+pub(super) async fn connect(
+    upstream: &Arc<Upstream>,
+    key: RequestKey,
+    clock: &Clock,
+    course: &mut Course,
+) -> Result<Connected, Failure> {
+    upstream.count_request(clock);
+    let mut tried = Vec::new();
+    loop {
+        let lease = upstream.lease(key, &tried, clock).await;
+        let lease = lease.inspect_err(|failure| upstream.count_failure(*failure))?;
+        course.server = Some(lease.server.label.clone());
+        let since = clock.now_exact();
+        let failure = match upstream::connect(&lease).await {
+            Ok(stream) => {
+                course.connect = Some(clock.now_exact().saturating_sub(since));
+                lease.connected(clock);
+                lease.server.count_connection(false);
+                return Ok(Connected { lease, stream });
+            }
+            Err(error) => Failure::from(error),
+        };
+        tracing::debug!(upstream = upstream.name(), server = %lease.server.address, %failure, "a stream could not be forwarded");
+        lease.failed(failure, false, clock);
+        lease.server.count_failure(failure);
+        if !upstream.allows_retry(tried.len(), clock) {
+            return Err(failure);
+        }
+        tried.push(lease.server.number);
+        upstream.count_retry();
+        course.retries += 1;
+    }
+}

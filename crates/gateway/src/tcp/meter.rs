@@ -1,0 +1,130 @@
+//! How many streams there are, how they have ended, and what they have carried.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::Failure;
+
+/// Why a stream has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StreamEnd {
+    /// One of the two connections failed: it was reset, or its peer has gone.
+    BrokenOff,
+    /// Both sides have said all.
+    Completed,
+    /// Nothing has moved for too long.
+    IdleTimedOut,
+    /// There was no server to be had.
+    NotConnected(Failure),
+    /// There were as many connections as allowed already.
+    TooManyConnections,
+}
+
+/// What was counted of the streams of one listener.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct StreamCounts {
+    /// Streams that there are.
+    pub open: usize,
+    /// Streams that have ended, by what their [end](StreamEnd::as_str) is called.
+    pub ended: Vec<(&'static str, u64)>,
+    /// Octets that have gone from clients to servers.
+    pub received_bytes: u64,
+    /// Octets that have gone from servers to clients.
+    pub sent_bytes: u64,
+}
+
+/// Counts the streams of one listener, for all workers.
+#[derive(Debug, Default)]
+pub(super) struct StreamMeter {
+    open: AtomicUsize,
+    /// In the order of [`ENDS`].
+    ended: [AtomicU64; ENDS.len()],
+    received_bytes: AtomicU64,
+    sent_bytes: AtomicU64,
+}
+
+/// A stream, counted as open until this is dropped.
+pub(super) struct Open(Arc<StreamMeter>);
+
+impl StreamEnd {
+    /// What it is called in logs and metrics; what could not be connected, as in `Proxy-Status` (RFC 9209).
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BrokenOff => "broken_off",
+            Self::Completed => "completed",
+            Self::IdleTimedOut => "idle_timeout",
+            Self::NotConnected(failure) => failure.proxy_error(),
+            Self::TooManyConnections => "too_many_connections",
+        }
+    }
+
+    /// The same, with one name for all that could not be connected.
+    const fn class(self) -> &'static str {
+        match self {
+            Self::NotConnected(_) => "not_connected",
+            _ => self.as_str(),
+        }
+    }
+}
+
+impl StreamMeter {
+    pub(super) fn open(self: &Arc<Self>) -> Open {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Open(self.clone())
+    }
+
+    pub(super) fn ended(&self, end: StreamEnd) {
+        if let Some(place) = ENDS.iter().position(|name| *name == end.class()) {
+            self.ended[place].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn moved(&self, received: u64, sent: u64) {
+        self.received_bytes.fetch_add(received, Ordering::Relaxed);
+        self.sent_bytes.fetch_add(sent, Ordering::Relaxed);
+    }
+
+    pub(super) fn counts(&self) -> StreamCounts {
+        let ended = self.ended.iter().map(|count| count.load(Ordering::Relaxed));
+        StreamCounts {
+            open: self.open.load(Ordering::Relaxed),
+            ended: ENDS.into_iter().zip(ended).collect(),
+            received_bytes: self.received_bytes.load(Ordering::Relaxed),
+            sent_bytes: self.sent_bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Open {
+    pub(super) fn meter(&self) -> &StreamMeter {
+        &self.0
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+const ENDS: [&str; 5] = ["broken_off", "completed", "idle_timeout", "not_connected", "too_many_connections"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_end_has_a_place() {
+        for end in [
+            StreamEnd::BrokenOff,
+            StreamEnd::Completed,
+            StreamEnd::IdleTimedOut,
+            StreamEnd::NotConnected(Failure::NoServer),
+            StreamEnd::TooManyConnections,
+        ] {
+            let meter = StreamMeter::default();
+            meter.ended(end);
+            assert_eq!(meter.counts().ended.iter().map(|(_, count)| count).sum::<u64>(), 1, "{end:?}");
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Streams through a gateway, of which it understands nothing.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
+use thruway_client::SystemResolver;
+use thruway_gateway::{
+    Balance, HashBy, ProxyVersion, QueueConfig, TcpConfig, TcpForward, Upstream, UpstreamConfig,
+};
+use thruway_net::ProxyHeader;
+use thruway_server::{
+    ListenAddr, Listener, ProxyProtocol, Recorder, RunningServer, Server, TakeRecord, TakeStreamRecord,
+};
+
+use crate::gateway::{PATIENCE, until};
+
+/// A gateway for streams, which ends with the test.
+struct Streams {
+    server: Option<RunningServer>,
+    address: SocketAddr,
+    forward: Arc<TcpForward>,
+    ends: Receiver<Told>,
+}
+
+/// What was recorded of a stream.
+#[derive(PartialEq, Eq, Debug)]
+struct Told {
+    end: &'static str,
+    server: Option<String>,
+    retries: u32,
+    bytes: [u64; 2],
+}
+
+struct Records(Mutex<Sender<Told>>);
+
+impl Recorder for Records {
+    fn start(&self) -> TakeRecord {
+        Box::new(|record| panic!("this was no request: {record:?}"))
+    }
+
+    fn start_streams(&self) -> TakeStreamRecord {
+        let sender = self.0.lock().unwrap().clone();
+        Box::new(move |record| {
+            let told = Told {
+                end: record.end,
+                server: record.server.map(str::to_owned),
+                retries: record.retries,
+                bytes: [record.received_bytes, record.sent_bytes],
+            };
+            // The test may have seen enough.
+            let _ = sender.send(told);
+        })
+    }
+}
+
+impl Streams {
+    fn start(config: UpstreamConfig) -> Self {
+        Self::start_with(config, TcpConfig::default(), |listener| listener, 1_000)
+    }
+
+    fn start_with(
+        config: UpstreamConfig,
+        tcp: TcpConfig,
+        with: impl FnOnce(Listener) -> Listener,
+        connections_max: usize,
+    ) -> Self {
+        let upstream = Arc::new(Upstream::new(config));
+        upstream.start_with(Arc::new(SystemResolver)).wait();
+        let forward = Arc::new(TcpForward::new(upstream, tcp));
+        let (sender, ends) = channel();
+        let listener = Listener::new("127.0.0.1:0".parse().unwrap()).streams(forward.clone());
+        let server = Server::new(|| "no request gets here")
+            .workers(1)
+            .connections_max(connections_max)
+            .record(Records(Mutex::new(sender)))
+            .listen_on(with(listener))
+            .start()
+            .unwrap();
+        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+        Self { server: Some(server), address, forward, ends }
+    }
+
+    fn connect(&self) -> TcpStream {
+        patient(TcpStream::connect(self.address).unwrap())
+    }
+
+    fn end(&self) -> Told {
+        self.ends.recv_timeout(PATIENCE).unwrap()
+    }
+}
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.drain();
+            server.join();
+        }
+    }
+}
+
+/// A server whose connections the test takes.
+struct Backend(TcpListener);
+
+impl Backend {
+    fn start() -> Self {
+        Self(TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap()
+    }
+
+    fn accept(&self) -> TcpStream {
+        patient(self.0.accept().unwrap().0)
+    }
+}
+
+fn patient(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// An address where nobody listens.
+fn nobody() -> SocketAddr {
+    Backend::start().address()
+}
+
+fn to(addresses: &[SocketAddr]) -> UpstreamConfig {
+    UpstreamConfig::new("db", addresses.iter().map(|address| (*address).into()))
+}
+
+fn read_all(stream: &mut TcpStream) -> Vec<u8> {
+    let mut octets = Vec::new();
+    stream.read_to_end(&mut octets).unwrap();
+    octets
+}
+
+fn read_some(stream: &mut TcpStream, length: usize) -> Vec<u8> {
+    let mut octets = vec![0; length];
+    stream.read_exact(&mut octets).unwrap();
+    octets
+}
+
+#[test]
+fn each_side_may_end_what_it_says_before_the_other() {
+    let backend = Backend::start();
+    let streams = Streams::start(to(&[backend.address()]));
+    let mut client = streams.connect();
+    let mut server = backend.accept();
+    client.write_all(b"question").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_all(&mut server), b"question");
+    server.write_all(b"answer").unwrap();
+    assert_eq!(read_some(&mut client, 6), b"answer");
+    assert_eq!(streams.forward.counts().open, 1);
+    server.write_all(b", and more").unwrap();
+    drop(server);
+    assert_eq!(read_all(&mut client), b", and more");
+    let expected =
+        Told { end: "completed", server: Some(backend.address().to_string()), retries: 0, bytes: [8, 16] };
+    assert_eq!(streams.end(), expected);
+    until(|| streams.forward.counts().open == 0);
+    let counts = streams.forward.counts();
+    assert_eq!((counts.received_bytes, counts.sent_bytes), (8, 16));
+    assert!(counts.ended.contains(&("completed", 1)), "{counts:?}");
+}
+
+#[test]
+fn large_streams_arrive_whole_in_both_directions_at_once() {
+    let backend = Backend::start();
+    let streams = Streams::start(to(&[backend.address()]));
+    let mut client = streams.connect();
+    let server = backend.accept();
+    let octets: Vec<u8> = (0..3_000_000_u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
+    let echo = thread::spawn(move || std::io::copy(&mut &server, &mut &server).unwrap());
+    let (mut writes, sent) = (client.try_clone().unwrap(), octets.clone());
+    let sending = thread::spawn(move || {
+        writes.write_all(&sent).unwrap();
+        writes.shutdown(Shutdown::Write).unwrap();
+    });
+    assert!(read_all(&mut client) == octets);
+    sending.join().unwrap();
+    assert_eq!(echo.join().unwrap(), 3_000_000);
+}
+
+#[test]
+fn a_server_that_refuses_is_passed_over() {
+    let (refusing, backend) = (nobody(), Backend::start());
+    let streams = Streams::start(to(&[refusing, backend.address()]));
+    let mut retries = 0;
+    for _ in 0..4 {
+        let mut client = streams.connect();
+        backend.accept().write_all(b"here").unwrap();
+        assert_eq!(read_all(&mut client), b"here");
+        drop(client);
+        retries += streams.end().retries;
+    }
+    assert!(retries > 0);
+}
+
+#[test]
+fn without_a_server_the_stream_is_closed_and_that_is_told() {
+    let streams = Streams::start(UpstreamConfig { retries_max: 0, ..to(&[nobody()]) });
+    assert_eq!(read_all(&mut streams.connect()), b"");
+    assert_eq!(streams.end().end, "connection_refused");
+    let streams = Streams::start(to(&[]));
+    assert_eq!(read_all(&mut streams.connect()), b"");
+    let told = streams.end();
+    assert_eq!((told.end, told.server), ("destination_unavailable", None));
+    until(|| streams.forward.counts().ended.contains(&("not_connected", 1)));
+}
+
+#[test]
+fn what_is_broken_off_is_not_taken_for_complete() {
+    let backend = Backend::start();
+    let streams = Streams::start(to(&[backend.address()]));
+    let mut client = streams.connect();
+    let mut server = backend.accept();
+    server.write_all(b"half").unwrap();
+    assert_eq!(read_some(&mut client, 4), b"half");
+    set_socket_linger(&server, Some(Duration::ZERO)).unwrap();
+    drop(server);
+    assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(streams.end().end, "broken_off");
+}
+
+#[test]
+fn a_stream_without_octets_is_closed_in_time() {
+    let backend = Backend::start();
+    let idle = Duration::from_millis(50);
+    let streams = Streams::start_with(to(&[backend.address()]), TcpConfig { idle }, |listener| listener, 10);
+    let mut client = streams.connect();
+    let mut server = backend.accept();
+    assert!(client.read(&mut [0]).is_err() && server.read(&mut [0]).is_err());
+    assert_eq!(streams.end().end, "idle_timeout");
+}
+
+#[test]
+fn streams_live_on_while_the_gateway_drains() {
+    let backend = Backend::start();
+    let mut streams = Streams::start(to(&[backend.address()]));
+    let mut client = streams.connect();
+    let mut server = backend.accept();
+    client.write_all(b"before").unwrap();
+    assert_eq!(read_some(&mut server, 6), b"before");
+    let running = streams.server.take().unwrap();
+    running.drain();
+    // What comes before nobody listens any more finds no server.
+    drop(backend);
+    until(|| TcpStream::connect(streams.address).is_err());
+    client.write_all(b"after").unwrap();
+    assert_eq!(read_some(&mut server, 5), b"after");
+    drop((client, server));
+    assert!(running.join().iter().all(|load| load.connections == 0));
+    assert_eq!(streams.end().end, "completed");
+}
+
+#[test]
+fn streams_count_among_the_connections_that_are_allowed() {
+    let backend = Backend::start();
+    let streams = Streams::start_with(to(&[backend.address()]), TcpConfig::default(), |listener| listener, 1);
+    let client = streams.connect();
+    let server = backend.accept();
+    assert_eq!(read_all(&mut streams.connect()), b"");
+    assert_eq!(streams.end().end, "too_many_connections");
+    drop((client, server));
+    assert_eq!(streams.end().end, "completed");
+}
+
+#[test]
+fn streams_wait_for_a_server_with_room() {
+    let backend = Backend::start();
+    let mut config = to(&[backend.address()]);
+    config.servers[0].requests_max = 1;
+    config.queue = QueueConfig { length_max: 1, timeout: PATIENCE };
+    let streams = Streams::start(config);
+    let (first, waiting) = (streams.connect(), streams.connect());
+    let server = backend.accept();
+    until(|| streams.forward.upstream().waiting() == 1);
+    assert_eq!(read_all(&mut streams.connect()), b"");
+    assert_eq!(streams.end().end, "connection_limit_reached");
+    drop((first, server));
+    let mut next = backend.accept();
+    next.write_all(b"your turn").unwrap();
+    drop(next);
+    let mut waiting = waiting;
+    assert_eq!(read_all(&mut waiting), b"your turn");
+}
+
+#[test]
+fn one_client_gets_one_server_where_its_address_is_hashed() {
+    let backends = [Backend::start(), Backend::start(), Backend::start()];
+    let addresses: Vec<_> = backends.iter().map(Backend::address).collect();
+    let balance = Balance::Hash { by: HashBy::ClientAddress, load_max_percent: 100_000 };
+    let streams = Streams::start(UpstreamConfig { balance, ..to(&addresses) });
+    let servers: Vec<_> = (0..6)
+        .map(|_| {
+            let client = streams.connect();
+            client.shutdown(Shutdown::Both).unwrap();
+            let upstream = streams.forward.upstream();
+            until(|| upstream.server_statuses().iter().any(|status| status.in_flight == 1));
+            let statuses = upstream.server_statuses();
+            let place = statuses.iter().position(|status| status.in_flight == 1).unwrap();
+            drop(backends[place].accept());
+            streams.end().server
+        })
+        .collect();
+    assert!(servers.iter().all(|server| *server == servers[0]), "{servers:?}");
+}
+
+#[test]
+fn servers_are_told_who_the_proxy_in_front_has_told_of() {
+    let backend = Backend::start();
+    let config = UpstreamConfig { proxy_protocol: Some(ProxyVersion::V2), ..to(&[backend.address()]) };
+    let behind = |listener: Listener| listener.proxy_protocol(ProxyProtocol::default());
+    let streams = Streams::start_with(config, TcpConfig::default(), behind, 10);
+    let mut client = streams.connect();
+    client.write_all(b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\nand the first octets").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let octets = read_all(&mut backend.accept());
+    let (header, length) = ProxyHeader::parse(&octets).unwrap().unwrap();
+    let (source, destination) = ("192.0.2.1:56324".parse().unwrap(), "198.51.100.1:443".parse().unwrap());
+    assert_eq!(header, ProxyHeader::Tcp { source, destination });
+    assert_eq!(&octets[length..], b"and the first octets");
+}
+
+#[test]
+fn another_upstream_gets_the_next_stream_and_not_those_that_there_are() {
+    let (before, after) = (Backend::start(), Backend::start());
+    let streams = Streams::start(to(&[before.address()]));
+    let mut first = streams.connect();
+    let mut server = before.accept();
+    streams.forward.replace(Arc::new(Upstream::new(to(&[after.address()]))));
+    let mut second = streams.connect();
+    after.accept().write_all(b"after").unwrap();
+    server.write_all(b"before").unwrap();
+    assert_eq!(read_some(&mut first, 6), b"before");
+    assert_eq!(read_some(&mut second, 5), b"after");
+}

@@ -1,0 +1,117 @@
+//! The lines of connections that are no HTTP.
+
+use std::io::Write as _;
+
+use serde::Serialize;
+
+use super::{AccessLogFormat, Timestamps, microseconds, write_client};
+use crate::StreamRecord;
+
+impl AccessLogFormat {
+    /// Appends the line of `record`.
+    pub(in super::super) fn write_stream(
+        self,
+        line: &mut Vec<u8>,
+        record: &StreamRecord<'_>,
+        timestamps: &mut Timestamps,
+    ) {
+        timestamps.renew(record.time);
+        match self {
+            Self::Common => write_common(line, record, timestamps, ""),
+            Self::Combined => write_common(line, record, timestamps, " \"-\" \"-\""),
+            Self::Json => write_json(line, record, timestamps),
+        }
+    }
+}
+
+/// `host - - [time] "TCP upstream/server end" - bytes`: in the form of a request, so that what reads logs of requests reads this
+/// too.
+fn write_common(line: &mut Vec<u8>, record: &StreamRecord<'_>, timestamps: &Timestamps, rest: &str) {
+    write_client(line, record.connection.client);
+    let StreamRecord { upstream, end, sent_bytes, .. } = record;
+    let (time, server) = (&timestamps.common, record.server.unwrap_or("-"));
+    // Writing to a vector cannot fail.
+    let _ = writeln!(line, " - - [{time}] \"TCP {upstream}/{server} {end}\" - {sent_bytes}{rest}");
+}
+
+#[derive(Serialize)]
+struct JsonLine<'a> {
+    time: &'a str,
+    client: String,
+    upstream: &'a str,
+    server: Option<&'a str>,
+    retries: u32,
+    connect_us: Option<u64>,
+    received_bytes: u64,
+    sent_bytes: u64,
+    duration_us: u64,
+    end: &'a str,
+}
+
+fn write_json(line: &mut Vec<u8>, record: &StreamRecord<'_>, timestamps: &Timestamps) {
+    let json = JsonLine {
+        time: &timestamps.rfc3339,
+        client: record.connection.client.to_string(),
+        upstream: record.upstream,
+        server: record.server,
+        retries: record.retries,
+        connect_us: record.connect.map(microseconds),
+        received_bytes: record.received_bytes,
+        sent_bytes: record.sent_bytes,
+        duration_us: microseconds(record.duration),
+        end: record.end,
+    };
+    let start = line.len();
+    match serde_json::to_writer(&mut *line, &json) {
+        Ok(()) => line.push(b'\n'),
+        // Cannot happen with strings and numbers; a torn line must not stay.
+        Err(_) => line.truncate(start),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use thruway_net::ClientAddr;
+
+    use super::*;
+    use crate::ConnectionInfo;
+
+    fn line(format: AccessLogFormat) -> String {
+        let client = ClientAddr::Tcp("192.0.2.1:5000".parse().unwrap());
+        let record = StreamRecord {
+            connection: &ConnectionInfo { client, listener: 0, destination: None },
+            time: SystemTime::UNIX_EPOCH,
+            upstream: "db",
+            server: Some("192.0.2.2:5432"),
+            retries: 1,
+            connect: Some(Duration::from_micros(7)),
+            received_bytes: 3,
+            sent_bytes: 4,
+            duration: Duration::from_millis(5),
+            end: "completed",
+        };
+        let mut line = Vec::new();
+        format.write_stream(&mut line, &record, &mut Timestamps::default());
+        String::from_utf8(line).unwrap()
+    }
+
+    #[test]
+    fn the_line_of_a_stream_has_the_form_of_a_request() {
+        let start = "192.0.2.1 - - [01/Jan/1970:00:00:00 +0000] \"TCP db/192.0.2.2:5432 completed\" - 4";
+        assert_eq!(line(AccessLogFormat::Common), format!("{start}\n"));
+        assert_eq!(line(AccessLogFormat::Combined), format!("{start} \"-\" \"-\"\n"));
+    }
+
+    #[test]
+    fn the_line_of_a_stream_in_json_tells_all() {
+        let json: serde_json::Value = serde_json::from_str(&line(AccessLogFormat::Json)).unwrap();
+        let expected = serde_json::json!({
+            "time": "1970-01-01T00:00:00Z", "client": "192.0.2.1:5000", "upstream": "db",
+            "server": "192.0.2.2:5432", "retries": 1, "connect_us": 7, "received_bytes": 3, "sent_bytes": 4,
+            "duration_us": 5000, "end": "completed",
+        });
+        assert_eq!(json, expected);
+    }
+}
