@@ -21,10 +21,16 @@ const CHECKED_EVERY: u32 = 100;
 ///
 /// # Errors
 /// When a connection is refused, or does not answer a request before or after it was idle.
-pub(super) fn measure(address: SocketAddr, id: u32, connections: u32, stop: &Stop) -> anyhow::Result<Sample> {
+pub(super) fn measure(
+    address: SocketAddr,
+    request: Request,
+    id: u32,
+    connections: u32,
+    stop: &Stop,
+) -> anyhow::Result<Sample> {
     stop.sleep(SETTLE)?;
     let before = process::memory(id)?;
-    let mut probes = open(address, connections, stop)?;
+    let mut probes = open(address, request, connections, stop)?;
     stop.sleep(SETTLE)?;
     let after = process::memory(id)?;
     for probe in &mut probes {
@@ -33,13 +39,13 @@ pub(super) fn measure(address: SocketAddr, id: u32, connections: u32, stop: &Sto
     Ok(growth(&before, &after, connections))
 }
 
-fn open(address: SocketAddr, connections: u32, stop: &Stop) -> anyhow::Result<Vec<Probe>> {
+fn open(address: SocketAddr, request: Request, connections: u32, stop: &Stop) -> anyhow::Result<Vec<Probe>> {
     let mut probes = Vec::new();
     for n in 0..connections {
         if n % CHECKED_EVERY == 0 {
             stop.check()?;
         }
-        match Probe::connect(address, Request::Plaintext) {
+        match Probe::connect(address, request) {
             Ok(probe) => probes.push(probe),
             Err(error) => bail!("connection {n} of {connections}: {error:#}"),
         }

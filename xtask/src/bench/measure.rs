@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-
+use super::gateway::Backends;
 use super::metric::{Metric, Sample};
 use super::prepare::Prepared;
-use super::probe::Probe;
+use super::probe::{Probe, WARM_UP};
 use super::request::PLAINTEXT;
-use super::server::{BOTH_CORES, CLIENT_CORE, SERVER_CORE, Server};
+use super::server::{CLIENT_CORE, SERVER_CORE, Server};
 use super::workloads::Load;
-use super::{ab, idle, soak, stdio, wrk};
+use super::{ab, gateway, idle, soak, stdio, wrk};
 use crate::process::CpuSource;
 use crate::stop::{Stop, now};
 
@@ -23,7 +22,7 @@ const CONTENT_BYTES: u64 = PLAINTEXT.len() as u64;
 /// Anything that makes the run no result; with the end of what the server printed.
 pub(super) fn run(
     prepared: &Prepared,
-    backend: Option<&Prepared>,
+    backends: Backends<'_>,
     load: Load,
     seconds: u32,
     stop: &Stop,
@@ -31,12 +30,8 @@ pub(super) fn run(
     if let Load::Stdio { request, window } = load {
         return stdio::run(prepared, stdio::Load { request, window, seconds }, stop);
     }
-    if let Load::Gateway { shares_cores, .. } = load {
-        let cores = |core| if shares_cores { BOTH_CORES.to_owned() } else { core };
-        let backend = backend.context("there is no backend")?;
-        let backend = Server::start(backend, &cores(CLIENT_CORE.to_string()), None, stop)?;
-        let server = Server::start(prepared, &cores(SERVER_CORE.to_string()), Some(backend.address()), stop)?;
-        return run_on(&server, load, seconds, stop).map_err(|error| server.blame(&error));
+    if let Load::Gateway(load) = load {
+        return gateway::run(prepared, backends, load, seconds, stop);
     }
     let server = Server::start(prepared, &SERVER_CORE.to_string(), None, stop)?;
     run_on(&server, load, seconds, stop).map_err(|error| server.blame(&error))
@@ -47,7 +42,7 @@ fn run_on(server: &Server, load: Load, seconds: u32, stop: &Stop) -> anyhow::Res
     let request = load.request();
     let probe = Probe::connect(address, request)?;
     let answer_bytes = probe.answer_bytes();
-    probe.warm_up()?;
+    probe.warm_up(WARM_UP)?;
     let wrk_load = |request, connections, depth, seconds| wrk::Load {
         request,
         connections,
@@ -65,13 +60,6 @@ fn run_on(server: &Server, load: Load, seconds: u32, stop: &Stop) -> anyhow::Res
         Load::Mcp { connections, .. } => {
             load_with_wrk(server, &wrk_load(request, connections, 1, seconds), answer_bytes, stop)
         }
-        Load::Gateway { connections, shares_cores, .. } => {
-            let mut load = wrk_load(request, connections, 1, seconds);
-            if shares_cores {
-                BOTH_CORES.clone_into(&mut load.cores);
-            }
-            load_with_wrk(server, &load, answer_bytes, stop)
-        }
         Load::Ab { requests, connections, persistent } => {
             let load = ab::Load { requests, connections, persistent };
             with_cpu_time(server.id(), || {
@@ -80,12 +68,12 @@ fn run_on(server: &Server, load: Load, seconds: u32, stop: &Stop) -> anyhow::Res
                 Ok((totals.requests, totals.figures()))
             })
         }
-        Load::Idle { connections } => idle::measure(address, server.id(), connections, stop),
+        Load::Idle { connections } => idle::measure(address, request, server.id(), connections, stop),
         Load::Soak { requests, connections } => {
             let load = soak::Load { requests, connections, seconds };
             with_cpu_time(server.id(), || soak::run(server, load, stop))
         }
-        Load::Stdio { .. } => unreachable!("there is no server to connect to"),
+        Load::Stdio { .. } | Load::Gateway(_) => unreachable!("runs of its own"),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::workloads::Load;
+use super::workloads::{GatewayLoad, Load, What};
 
 /// A figure of one run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -31,6 +31,12 @@ pub(super) enum Metric {
     AnonymousGrowth,
     /// Requests of a run.
     Requests,
+    /// Connections that were not taken because a listener had too many waiting.
+    ListenOverflows,
+    /// The p99 while the config is read again and again, in relation to that of the same server without.
+    P99Growth,
+    /// How often the config was read again.
+    Reloads,
 }
 
 /// The figures of one run.
@@ -53,6 +59,9 @@ impl Metric {
             Self::ResidentBase => "VmRSS of the base",
             Self::AnonymousGrowth => "growth of Pss_Anon",
             Self::Requests => "requests",
+            Self::ListenOverflows => "listen overflows",
+            Self::P99Growth => "p99 / usual",
+            Self::Reloads => "reloads",
         }
     }
 
@@ -60,7 +69,10 @@ impl Metric {
     pub(super) fn format(self, value: f64) -> String {
         match self {
             Self::CpuPerRequest => format!("{value:.3} µs"),
-            Self::RequestsPerSecond | Self::Requests => thousands(value),
+            Self::RequestsPerSecond | Self::Requests | Self::ListenOverflows | Self::Reloads => {
+                thousands(value)
+            }
+            Self::P99Growth => format!("{value:.2}"),
             Self::P50 | Self::P90 | Self::P98 | Self::P99 | Self::Longest => {
                 format!("{:.2} ms", value / 1000.0)
             }
@@ -78,9 +90,11 @@ impl Metric {
             Load::Wrk { .. } | Load::Mcp { .. } | Load::Stdio { .. } => {
                 &[Self::CpuPerRequest, Self::RequestsPerSecond]
             }
-            Load::Gateway { .. } => &[Self::CpuPerRequest, Self::RequestsPerSecond, Self::P99],
+            Load::Gateway(GatewayLoad { what: What::Idle, .. }) | Load::Idle { .. } => {
+                &[Self::ResidentPerConnection, Self::AnonymousPerConnection]
+            }
+            Load::Gateway(_) => &[Self::CpuPerRequest, Self::RequestsPerSecond, Self::P99],
             Load::Ab { .. } => &[Self::CpuPerRequest, Self::RequestsPerSecond, Self::P99, Self::Longest],
-            Load::Idle { .. } => &[Self::ResidentPerConnection, Self::AnonymousPerConnection],
             Load::Soak { .. } => &[Self::CpuPerRequest],
         }
     }
@@ -91,10 +105,13 @@ impl Metric {
             Load::Wrk { depth: 1, .. } | Load::Mcp { .. } => {
                 &[Self::P50, Self::P90, Self::P99, Self::CoreUse]
             }
-            Load::Gateway { .. } => &[Self::P50, Self::P90, Self::CoreUse],
+            Load::Gateway(GatewayLoad { what: What::Idle, .. }) | Load::Idle { .. } => &[Self::ResidentBase],
+            Load::Gateway(GatewayLoad { what: What::Reloads, .. }) => {
+                &[Self::P99Growth, Self::Reloads, Self::CoreUse]
+            }
+            Load::Gateway(_) => &[Self::P50, Self::P90, Self::CoreUse, Self::ListenOverflows],
             Load::Wrk { .. } | Load::Stdio { .. } => &[Self::CoreUse],
             Load::Ab { .. } => &[Self::P50, Self::P98, Self::CoreUse],
-            Load::Idle { .. } => &[Self::ResidentBase],
             Load::Soak { .. } => &[Self::AnonymousGrowth, Self::Requests],
         }
     }

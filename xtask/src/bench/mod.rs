@@ -27,6 +27,7 @@ mod ab;
 mod idle;
 mod stdio;
 mod soak;
+mod gateway;
 mod measure;
 
 // all runs
@@ -47,7 +48,7 @@ use anyhow::{Context as _, bail};
 use crate::stop::Stop;
 use peers::Peer;
 use plan::Plan;
-use workloads::Selection;
+use workloads::{Case, Load, Selection};
 
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
@@ -55,6 +56,9 @@ pub(crate) struct Options {
     /// Workload to run.
     #[arg(value_enum, default_value_t = Selection::All)]
     workload: Selection,
+    /// Cases to run: those whose names contain one of these texts; all of the workload unless given.
+    #[arg(long, value_delimiter = ',', value_name = "TEXT,…")]
+    cases: Vec<String>,
     /// Peers to compare with, by name; all that take part in the workload unless given.
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     peers: Vec<String>,
@@ -68,7 +72,7 @@ pub(crate) struct Options {
     /// Seconds that `wrk` loads a server in one run.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Run the cases too that no target is set for: `plaintext` at 1, 64 and 1000 connections.
+    /// Run the cases too that no target is set for: `plaintext` at 1, 64 and 1000 connections, single settings of gateways.
     #[arg(long)]
     full: bool,
     /// Stop after so many minutes and report what there is.
@@ -90,12 +94,13 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let stop = Stop::new(Duration::from_secs(60 * u64::from(options.time_limit)))?;
     machine::raise_descriptor_limit()?;
+    let cases = workloads::select(options.workload, &options.cases, options.full)?;
     let selected = peers::select(&options.peers)?;
-    let ready = prepare::all(&wanted(options, &selected), options.ours.as_deref(), &stop)?;
-    let plan = Plan::new(options, &selected, &ready)?;
+    let ready = prepare::all(&wanted(options, &cases, &selected), options.ours.as_deref(), &stop)?;
+    let plan = Plan::new(options, &cases, &selected, &ready)?;
     let machine = machine::describe(&stop);
     let results = session::run(&plan, &stop);
-    let verdicts = targets::judge(&results, options.workload.workloads());
+    let verdicts = targets::judge(&results, &cases);
     let report = report::Report {
         options,
         machine: &machine,
@@ -115,14 +120,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     }
 }
 
-/// Every peer that some selected case needs, ours among them.
-fn wanted(options: &Options, selected: &[&'static Peer]) -> Vec<&'static Peer> {
-    let workloads = options.workload.workloads();
+/// Every peer that some of the cases needs, ours among them.
+fn wanted(options: &Options, cases: &[&'static Case], selected: &[&'static Peer]) -> Vec<&'static Peer> {
+    let workloads: Vec<_> = cases.iter().map(|case| case.workload).collect();
     let ours = workloads.iter().filter(|_| options.ours.is_none()).map(|workload| workload.ours());
     let mut wanted: Vec<&'static Peer> = ours.filter_map(peers::find).collect();
     wanted.extend(options.ours.as_deref().and_then(peers::find));
-    if workloads.contains(&workloads::Workload::Gateway) {
-        wanted.extend(peers::find("thruway"));
+    if cases.iter().any(|case| matches!(case.load, Load::Gateway(_))) {
+        wanted.extend(gateway::BACKENDS.iter().filter_map(|name| peers::find(name)));
     }
     wanted.extend(selected.iter().filter(|peer| peer.workloads.iter().any(|w| workloads.contains(w))));
     wanted.sort_by_key(|peer| peers::position(peer));

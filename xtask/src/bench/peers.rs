@@ -5,8 +5,9 @@
 use anyhow::bail;
 
 use super::workloads::Workload::{
-    self, Axum, Connections, Gateway, KeepAlive, Mcp, McpLegacy, McpSoak, McpStdio, McpStdioLegacy,
-    Pipelining, Plaintext,
+    self, Axum, Connections, Gateway, GatewayBusy, GatewayClosing, GatewayIdle, GatewayReload,
+    GatewaySettings, GatewaySingle, KeepAlive, Mcp, McpLegacy, McpSoak, McpStdio, McpStdioLegacy, Pipelining,
+    Plaintext,
 };
 
 /// A server that can be started and measured; ours is one of them.
@@ -65,6 +66,8 @@ pub(super) enum Version {
 
 const GENERAL: &[Workload] = &[Plaintext, Pipelining, KeepAlive, Connections];
 const MCP: &[Workload] = &[Mcp, McpLegacy, McpStdio, McpStdioLegacy];
+const OUR_FRONT: &[Workload] =
+    &[Gateway, GatewayClosing, GatewayIdle, GatewayBusy, GatewayReload, GatewaySettings, GatewaySingle];
 const NEVER_CLOSES: &[Workload] = &[Plaintext, Pipelining, Connections];
 
 /// `axum-on-thruway` is a package of `bench/` that depends on `../crates/server` by path and takes the arguments that
@@ -291,6 +294,48 @@ pub(super) const PEERS: &[Peer] = &[
         workloads: GENERAL,
     },
     Peer {
+        name: "gateway-backend",
+        about: "ours behind gateways, one worker, at nine addresses",
+        build: Build::Root("thruway"),
+        arguments: &[
+            "serve",
+            "--workers",
+            "1",
+            "--listen",
+            "{address}",
+            "--listen",
+            "127.0.0.2:{port}",
+            "--listen",
+            "127.0.0.3:{port}",
+            "--listen",
+            "127.0.0.4:{port}",
+            "--listen",
+            "127.0.0.5:{port}",
+            "--listen",
+            "127.0.0.6:{port}",
+            "--listen",
+            "127.0.0.7:{port}",
+            "--listen",
+            "127.0.0.8:{port}",
+            "--listen",
+            "127.0.0.9:{port}",
+        ],
+        stdio: None,
+        config: None,
+        version: Version::Printed("--version"),
+        workloads: &[],
+    },
+    Peer {
+        name: "closing-backend",
+        about: "`asyncio` behind gateways, closes after each response",
+        build: Build::Installed("python3"),
+        arguments: &["{bench}/python/closing.py", "--listen", "{address}"],
+        stdio: None,
+        config: None,
+        version: Version::Printed("--version"),
+        workloads: &[],
+    },
+    Peer {
         name: "thruway-gateway",
         about: "ours as a gateway, one worker",
         build: Build::Root("thruway"),
@@ -298,7 +343,67 @@ pub(super) const PEERS: &[Peer] = &[
         stdio: None,
         config: Some("gateway/thruway.toml"),
         version: Version::Printed("--version"),
-        workloads: &[Gateway],
+        workloads: OUR_FRONT,
+    },
+    Peer {
+        name: "thruway-realistic",
+        about: "ours as a gateway with 20 routes, 3 upstreams of 3 servers, access log, metrics and checks",
+        build: Build::Root("thruway"),
+        arguments: &["serve", "{config}"],
+        stdio: None,
+        config: Some("gateway/realistic.toml"),
+        version: Version::Printed("--version"),
+        workloads: &[GatewaySettings, GatewayIdle, GatewayBusy, GatewayReload],
+    },
+    Peer {
+        name: "thruway-routes",
+        about: "ours as a gateway with 20 routes",
+        build: Build::Root("thruway"),
+        arguments: &["serve", "{config}"],
+        stdio: None,
+        config: Some("gateway/routes.toml"),
+        version: Version::Printed("--version"),
+        workloads: &[GatewaySingle],
+    },
+    Peer {
+        name: "thruway-servers",
+        about: "ours as a gateway with 3 servers",
+        build: Build::Root("thruway"),
+        arguments: &["serve", "{config}"],
+        stdio: None,
+        config: Some("gateway/servers.toml"),
+        version: Version::Printed("--version"),
+        workloads: &[GatewaySingle],
+    },
+    Peer {
+        name: "thruway-access-log",
+        about: "ours as a gateway with an access log",
+        build: Build::Root("thruway"),
+        arguments: &["serve", "{config}"],
+        stdio: None,
+        config: Some("gateway/access-log.toml"),
+        version: Version::Printed("--version"),
+        workloads: &[GatewaySingle],
+    },
+    Peer {
+        name: "thruway-metrics",
+        about: "ours as a gateway with metrics",
+        build: Build::Root("thruway"),
+        arguments: &["serve", "{config}"],
+        stdio: None,
+        config: Some("gateway/metrics.toml"),
+        version: Version::Printed("--version"),
+        workloads: &[GatewaySingle],
+    },
+    Peer {
+        name: "thruway-checks",
+        about: "ours as a gateway that checks 3 servers every second",
+        build: Build::Root("thruway"),
+        arguments: &["serve", "{config}"],
+        stdio: None,
+        config: Some("gateway/checks.toml"),
+        version: Version::Printed("--version"),
+        workloads: &[GatewaySingle],
     },
     Peer {
         name: "haproxy-gateway",
@@ -308,7 +413,7 @@ pub(super) const PEERS: &[Peer] = &[
         stdio: None,
         config: Some("gateway/haproxy.cfg"),
         version: Version::Printed("-v"),
-        workloads: &[Gateway],
+        workloads: &[Gateway, GatewayClosing, GatewayIdle, GatewayBusy],
     },
     Peer {
         name: "haproxy-tuned",
@@ -328,7 +433,7 @@ pub(super) const PEERS: &[Peer] = &[
         stdio: None,
         config: Some("gateway/nginx.conf"),
         version: Version::Printed("-v"),
-        workloads: &[Gateway],
+        workloads: &[Gateway, GatewayClosing, GatewayIdle],
     },
     Peer {
         name: "fasthttp",

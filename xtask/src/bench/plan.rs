@@ -3,9 +3,10 @@
 use anyhow::bail;
 
 use super::Options;
+use super::gateway::Backends;
 use super::peers::Peer;
 use super::prepare::{Prepared, Ready};
-use super::workloads::{CASES, Case};
+use super::workloads::Case;
 
 /// All pairs of runs of one invocation, in order.
 pub(super) struct Plan<'a> {
@@ -13,7 +14,7 @@ pub(super) struct Plan<'a> {
     /// Cases in which ours is missing or has no part, with the name of ours.
     pub(super) left_out: Vec<(&'static str, &'static str)>,
     /// What stands behind gateways.
-    pub(super) backend: Option<&'a Prepared>,
+    pub(super) backends: Backends<'a>,
     /// Seconds of a run by `wrk`.
     pub(super) seconds: u32,
 }
@@ -33,11 +34,14 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// When there is nothing to run.
-    pub(super) fn new(options: &Options, peers: &[&'static Peer], ready: &'a Ready) -> anyhow::Result<Self> {
-        let workloads = options.workload.workloads();
-        let cases = CASES.iter().filter(|case| workloads.contains(&case.workload));
+    pub(super) fn new(
+        options: &Options,
+        cases: &[&'static Case],
+        peers: &[&'static Peer],
+        ready: &'a Ready,
+    ) -> anyhow::Result<Self> {
         let (mut pairs, mut left_out) = (Vec::new(), Vec::new());
-        for case in cases.filter(|case| options.full || !case.full_only) {
+        for &case in cases {
             let ours = ready.ours.unwrap_or(case.workload.ours());
             let Some(ours) = ready.find(ours).filter(|ours| ours.peer.workloads.contains(&case.workload))
             else {
@@ -57,7 +61,7 @@ impl<'a> Plan<'a> {
                 "there is nothing to run: ours or every peer is missing\n\nhint: `--ours ceiling` measures peers"
             );
         }
-        Ok(Self { pairs, left_out, backend: ready.find("thruway"), seconds: options.seconds })
+        Ok(Self { pairs, left_out, backends: Backends::of(ready), seconds: options.seconds })
     }
 
     /// About how long the pairs from `first` on take.

@@ -10,7 +10,7 @@ use super::server::CLIENT_CORE;
 use super::server::SERVER_CORE;
 use super::statistics::Summary;
 use super::targets::Verdict;
-use super::workloads::{CASES, Case, Load};
+use super::workloads::{CASES, Case, GatewayLoad, Load, What};
 use super::{Options, ab, wrk};
 
 /// What stands for the address, as each run has a port of its own.
@@ -225,14 +225,13 @@ fn load_command(load: Load, seconds: u32) -> String {
         Load::Wrk { connections, depth, stretch } => {
             wrk_command(load.request(), connections, depth, seconds * stretch)
         }
-        Load::Mcp { request, connections } | Load::Gateway { request, connections, .. } => {
-            wrk_command(request, connections, 1, seconds)
+        Load::Mcp { request, connections } => wrk_command(request, connections, 1, seconds),
+        Load::Gateway(GatewayLoad { what: What::Idle, connections, .. }) | Load::Idle { connections } => {
+            format!("{connections} connections opened one after the other, one request each.")
         }
+        Load::Gateway(load) => wrk_command(load.request, load.connections, 1, seconds * load.stretch()),
         Load::Ab { requests, connections, persistent } => {
             quoted("ab", ab::arguments(ab::Load { requests, connections, persistent }, ADDRESS, "FILE.csv"))
-        }
-        Load::Idle { connections } => {
-            format!("{connections} connections opened one after the other, one request each.")
         }
         Load::Stdio { window, .. } => {
             format!(

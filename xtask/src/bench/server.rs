@@ -27,6 +27,8 @@ const START: Duration = Duration::from_secs(10);
 
 const LOG: &str = "server.log";
 
+const REWRITING: &str = "";
+
 /// A running server with a directory of its own.
 pub(super) struct Server {
     // Dropped in this order: the directory goes when nobody uses it any more.
@@ -111,6 +113,7 @@ fn command(
     let config = format!("{directory_name}/config");
     let fill = |template: &str| {
         let (host, port) = (address.ip().to_string(), address.port().to_string());
+        let backend_port = backend.map_or_else(String::new, |backend| backend.port().to_string());
         let backend = backend.map_or_else(String::new, |backend| backend.to_string());
         let places = [
             ("{address}", address.to_string().as_str()),
@@ -120,6 +123,8 @@ fn command(
             ("{bench}", bench),
             ("{config}", &config),
             ("{backend}", &backend),
+            ("{backend_port}", &backend_port),
+            ("{rewriting}", REWRITING),
         ]
         .map(|(place, value)| (place, value.to_owned()));
         places.iter().fold(template.to_owned(), |text, (place, value)| text.replace(place, value))

@@ -1,16 +1,19 @@
 //! What must hold, as a table, and whether it does.
 
+mod gateway;
+
 use serde::Serialize;
 
 use super::metric::Metric;
 use super::results::Results;
 use super::statistics::Summary;
-use super::workloads::{CASES, Workload};
+use super::workloads::Case;
 
 /// Who is slower than none but by definition: targets against "every peer" leave it out.
 const CEILING: &str = "ceiling";
 
 /// A figure that must hold.
+#[derive(Clone, Copy)]
 struct Target {
     case: &'static str,
     metric: Metric,
@@ -19,6 +22,7 @@ struct Target {
 }
 
 /// What our figure is put in relation to.
+#[derive(Clone, Copy)]
 enum Against {
     /// This peer's figure of the same pair.
     Peer(&'static str),
@@ -113,31 +117,6 @@ const TARGETS: &[Target] = &[
     // W5: the mean round trip is to be at most 1.2
     against_peer("mcp stdio call w=1", Metric::RequestsPerSecond, "pipe-echo", Bound::AtLeast(0.83)),
     against_peer("mcp stdio call w=64", Metric::RequestsPerSecond, "rmcp", Bound::AtLeast(3.0)),
-    // W6
-    against_peer("gateway 2 B c=50", CPU, "haproxy-gateway", Bound::AtMost(0.85)),
-    against_peer("gateway 2 B c=200", CPU, "haproxy-gateway", Bound::AtMost(0.85)),
-    against_peer("gateway 2 B c=500", CPU, "haproxy-gateway", Bound::AtMost(0.85)),
-    against_peer("gateway 4 KB c=200", CPU, "haproxy-gateway", Bound::AtMost(0.85)),
-    against_peer("gateway 2 B c=50", CPU, "nginx-gateway", Bound::AtMost(0.85)),
-    against_peer("gateway 2 B c=200", CPU, "nginx-gateway", Bound::AtMost(0.85)),
-    against_peer("gateway 2 B c=500", CPU, "nginx-gateway", Bound::AtMost(0.85)),
-    against_peer("gateway 4 KB c=200", CPU, "nginx-gateway", Bound::AtMost(0.85)),
-    against_peer("gateway 2 B c=200", Metric::RequestsPerSecond, "haproxy-gateway", Bound::AtLeast(1.15)),
-    against_peer("gateway 2 B c=200", Metric::RequestsPerSecond, "nginx-gateway", Bound::AtLeast(1.15)),
-    against_peer("gateway 2 B c=200", Metric::P99, "haproxy-gateway", Bound::AtMost(1.0)),
-    against_peer("gateway 2 B c=200", Metric::P99, "nginx-gateway", Bound::AtMost(1.0)),
-    against_peer("gateway 1 MB c=50", Metric::RequestsPerSecond, "haproxy-gateway", Bound::AtLeast(1.0)),
-    against_peer("gateway 1 MB c=50", Metric::RequestsPerSecond, "nginx-gateway", Bound::AtLeast(1.0)),
-    against_peer("gateway 1 MB c=50", CPU, "haproxy-tuned", Bound::AtMost(0.8)),
-    against_peer("gateway 2 B c=200 shared", CPU, "haproxy-gateway", Bound::AtMost(0.66)),
-    against_peer(
-        "gateway 2 B c=200 shared",
-        Metric::RequestsPerSecond,
-        "haproxy-gateway",
-        Bound::AtLeast(1.3),
-    ),
-    // On one connection, the rate is one by the mean response time.
-    against_peer("gateway 2 B c=1", Metric::RequestsPerSecond, "nginx-gateway", Bound::AtLeast(1.0)),
     Target {
         case: "mcp soak",
         metric: Metric::AnonymousGrowth,
@@ -154,12 +133,15 @@ const fn against_every_peer(case: &'static str) -> Target {
     Target { case, metric: CPU, against: Against::EveryPeer, bound: Bound::Below(1.0) }
 }
 
-/// Holds the results against the targets of these workloads.
-pub(super) fn judge(results: &Results, workloads: &[Workload]) -> Vec<Verdict> {
-    let selected = |target: &&Target| {
-        CASES.iter().any(|case| case.name == target.case && workloads.contains(&case.workload))
-    };
-    TARGETS.iter().filter(selected).map(|target| target.judge(results)).collect()
+/// All targets, in the order of the report.
+fn all() -> impl Iterator<Item = Target> {
+    TARGETS.iter().copied().chain(gateway::targets())
+}
+
+/// Holds the results against the targets of these cases.
+pub(super) fn judge(results: &Results, cases: &[&Case]) -> Vec<Verdict> {
+    let is_selected = |target: &Target| cases.iter().any(|case| case.name == target.case);
+    all().filter(is_selected).map(|target| target.judge(results)).collect()
 }
 
 impl Target {
@@ -225,12 +207,13 @@ mod tests {
     use super::super::metric::Sample;
     use super::super::peers;
     use super::super::results::{Comparison, Pair, Results};
-    use super::{Against, Bound, CASES, CPU, TARGETS, Workload, judge};
+    use super::super::workloads::{CASES, Selection, select};
+    use super::{Against, Bound, CPU, Verdict, all};
 
     #[test]
     fn targets_name_cases_and_peers_that_exist() {
         let is_case = |name: &str| CASES.iter().any(|case| case.name == name);
-        for target in TARGETS {
+        for target in all() {
             assert!(is_case(target.case), "no case {}", target.case);
             match target.against {
                 Against::Peer(name) => assert!(peers::find(name).is_some(), "no peer {name}"),
@@ -244,6 +227,10 @@ mod tests {
     fn bounds_hold_up_to_and_including_their_value_unless_below() {
         assert!(Bound::AtMost(1.0).holds(1.0) && Bound::AtLeast(1.0).holds(1.0));
         assert!(!Bound::Below(1.0).holds(1.0));
+    }
+
+    fn judge(results: &Results) -> Vec<Verdict> {
+        super::judge(results, &select(Selection::Plaintext, &[], false).unwrap())
     }
 
     /// Results of `plaintext c=16` with our CPU times, beside peers that take 10.0.
@@ -265,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_figure_is_judged_by_its_median_and_marked_when_the_spread_crosses_the_bound() {
-        let verdicts = judge(&results(&[("ceiling", [10.5, 11.5, 10.8])]), &[Workload::Plaintext]);
+        let verdicts = judge(&results(&[("ceiling", [10.5, 11.5, 10.8])]));
         assert!(verdicts[0].figure.is_some() && verdicts[0].met && verdicts[0].close);
         // The other case was not measured.
         assert!(verdicts[1].figure.is_none() && !verdicts[1].met);
@@ -274,7 +261,7 @@ mod tests {
     #[test]
     fn every_peer_is_judged_by_the_closest_and_without_the_ceiling() {
         let results = results(&[("ceiling", [11.0; 3]), ("hyper", [8.0; 3]), ("nginx", [9.0; 3])]);
-        let verdicts = judge(&results, &[Workload::Plaintext]);
+        let verdicts = judge(&results);
         let closest = verdicts.iter().find(|verdict| verdict.target.contains("closest: nginx")).unwrap();
         assert!(closest.met && !closest.close);
     }

@@ -1,5 +1,6 @@
 //! The workloads as a table of cases: one load each.
 
+use anyhow::ensure;
 use serde::Serialize;
 
 use super::request::Request;
@@ -23,7 +24,7 @@ pub(super) enum Selection {
     McpStdio,
     /// A million messages of MCP, after which no memory may be missing.
     McpSoak,
-    /// W6: a fast backend behind gateways.
+    /// W6: backends behind gateways.
     Gateway,
     /// All of them.
     All,
@@ -41,7 +42,7 @@ impl Selection {
             Self::Mcp => &[Workload::Mcp, Workload::McpLegacy],
             Self::McpStdio => &[Workload::McpStdio, Workload::McpStdioLegacy],
             Self::McpSoak => &[Workload::McpSoak],
-            Self::Gateway => &[Workload::Gateway],
+            Self::Gateway => GATEWAYS,
             Self::All => &[
                 Workload::Plaintext,
                 Workload::Pipelining,
@@ -54,6 +55,12 @@ impl Selection {
                 Workload::McpStdioLegacy,
                 Workload::McpSoak,
                 Workload::Gateway,
+                Workload::GatewayClosing,
+                Workload::GatewayIdle,
+                Workload::GatewayBusy,
+                Workload::GatewayReload,
+                Workload::GatewaySettings,
+                Workload::GatewaySingle,
             ],
         }
     }
@@ -72,8 +79,31 @@ pub(super) enum Workload {
     McpStdio,
     McpStdioLegacy,
     McpSoak,
+    /// W6 (b): a fast backend with persistent connections.
     Gateway,
+    /// W6 (a): a backend that closes after each response.
+    GatewayClosing,
+    /// Ten thousand clients that do nothing.
+    GatewayIdle,
+    /// Ten thousand clients that make requests.
+    GatewayBusy,
+    /// The config is read again and again.
+    GatewayReload,
+    /// Our own gateway with a config as it is in use, beside the smallest.
+    GatewaySettings,
+    /// The same with one setting each.
+    GatewaySingle,
 }
+
+const GATEWAYS: &[Workload] = &[
+    Workload::Gateway,
+    Workload::GatewayClosing,
+    Workload::GatewayIdle,
+    Workload::GatewayBusy,
+    Workload::GatewayReload,
+    Workload::GatewaySettings,
+    Workload::GatewaySingle,
+];
 
 impl Workload {
     /// Name of the row of peers that is ours here.
@@ -83,7 +113,13 @@ impl Workload {
             Self::Mcp | Self::McpLegacy | Self::McpStdio | Self::McpStdioLegacy | Self::McpSoak => {
                 "mcp-on-thruway"
             }
-            Self::Gateway => "thruway-gateway",
+            Self::Gateway
+            | Self::GatewayClosing
+            | Self::GatewayIdle
+            | Self::GatewayBusy
+            | Self::GatewayReload
+            | Self::GatewaySettings
+            | Self::GatewaySingle => "thruway-gateway",
             _ => "thruway",
         }
     }
@@ -95,7 +131,7 @@ pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) workload: Workload,
     pub(super) load: Load,
-    /// Without a target, so only run with `--full`.
+    /// Without a target, so only run with `--full` or when asked for by name.
     pub(super) full_only: bool,
     /// What to know when reading its figures.
     pub(super) note: &'static str,
@@ -115,19 +151,57 @@ pub(super) enum Load {
     Idle { connections: u32 },
     /// A child process that is sent messages on its standard input, so many of them unanswered at a time.
     Stdio { request: Request, window: u32 },
-    /// `wrk` on so many connections to a gateway, which has a backend on the core of `wrk`; or all of them on both cores.
-    Gateway { request: Request, connections: u32, shares_cores: bool },
+    /// A gateway with a backend.
+    Gateway(GatewayLoad),
     /// All messages of MCP in turn by `wrk` until there were at least so many.
     Soak { requests: u64, connections: u32 },
+}
+
+/// What is done to a gateway in one run.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct GatewayLoad {
+    pub(super) request: Request,
+    pub(super) connections: u32,
+    pub(super) placement: Placement,
+    pub(super) what: What,
+}
+
+/// What stands behind a gateway, and where.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) enum Placement {
+    /// A fast backend on the core of the load generator.
+    Apart,
+    /// Gateway, backend and load generator on both cores.
+    Shared,
+    /// A backend that closes after each response, on the core of the load generator.
+    Closing,
+}
+
+/// What the clients of a gateway do, and those who operate it.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) enum What {
+    /// `wrk` makes requests.
+    Requests,
+    /// The same, while the config is read again and again.
+    Reloads,
+    /// The clients made one request and now do nothing.
+    Idle,
+}
+
+impl GatewayLoad {
+    /// How long it lasts, in runs.
+    pub(super) const fn stretch(self) -> u32 {
+        if self.connections >= MANY { MANY_STRETCH } else { 1 }
+    }
 }
 
 impl Load {
     /// The request that the load is made of.
     pub(super) fn request(self) -> Request {
         match self {
-            Self::Mcp { request, .. } | Self::Stdio { request, .. } | Self::Gateway { request, .. } => {
-                request
-            }
+            Self::Mcp { request, .. }
+            | Self::Stdio { request, .. }
+            | Self::Gateway(GatewayLoad { request, .. }) => request,
             Self::Soak { .. } => Request::CallTool,
             Self::Wrk { .. } | Self::Ab { .. } | Self::Idle { .. } => Request::Plaintext,
         }
@@ -137,11 +211,13 @@ impl Load {
     pub(super) fn estimated_seconds(self, seconds: u32) -> f64 {
         match self {
             Self::Wrk { stretch, .. } => f64::from(seconds * stretch) + 0.5,
-            Self::Mcp { .. } | Self::Stdio { .. } | Self::Gateway { .. } => f64::from(seconds) + 0.5,
+            Self::Mcp { .. } | Self::Stdio { .. } => f64::from(seconds) + 0.5,
+            Self::Gateway(GatewayLoad { what: What::Idle, .. }) | Self::Idle { .. } => 3.0,
+            Self::Gateway(GatewayLoad { what: What::Reloads, .. }) => f64::from(2 * seconds) + 1.0,
+            Self::Gateway(load) => f64::from(seconds * load.stretch()) + 1.0,
             Self::Soak { .. } => 20.0,
             Self::Ab { persistent: true, .. } => 1.0,
             Self::Ab { persistent: false, .. } => 2.5,
-            Self::Idle { .. } => 3.0,
         }
     }
 }
@@ -165,9 +241,15 @@ const IDLE_NOTE: &str = "Growth over the process after its warm-up. Every connec
 const STDIO_NOTE: &str = "Each message has an id of its own; each answer is compared octet by octet with the first, its id \
      apart, and every id must be answered. Sequential, one by the rate is the mean round trip.";
 const GATEWAY_NOTE: &str = "The backend is `thruway serve` on the core of the load generator.";
+const CLOSING_NOTE: &str = "The backend is an `asyncio` server that closes after each response, with a backlog of 4096, on the \
+     core of the load generator, and the bottleneck. Listen overflows are those of the whole machine.";
+const RELOAD_NOTE: &str = "SIGHUP every 200 ms. `p99 / usual` puts the p99 in relation to that of a run of the same server just before, without.";
+const SETTINGS_NOTE: &str = "The peer is ours with more in its config. A rate of 0.85 of that of the smallest config is a ratio of 1.18 here.";
 const SHARED_NOTE: &str = "Gateway, backend and load generator share both cores.";
 const SOAK_NOTE: &str =
     "Growth of the anonymous memory from the end of a first round of all messages to the end of the last.";
+const BUSY_GATEWAY_NOTE: &str = "CPU time includes accepting the connections. A process has 20,000 descriptors at most, so HAProxy has no more \
+     than 8,000 connections to the backend; nginx cannot queue, and takes no part.";
 const BUSY_NOTE: &str = "CPU time includes accepting the connections.";
 
 /// All cases in the order in which they run.
@@ -209,15 +291,63 @@ pub(super) const CASES: &[Case] = &[
     stdio("mcp stdio list w=1", Workload::McpStdio, Request::ListTools, 1),
     stdio("mcp stdio legacy call w=1", Workload::McpStdioLegacy, Request::LegacyCallTool, 1),
     stdio("mcp stdio legacy call w=64", Workload::McpStdioLegacy, Request::LegacyCallTool, 64),
-    gateway("gateway 2 B c=50", Request::Ok, 50, false),
-    gateway("gateway 2 B c=200", Request::Ok, 200, false),
-    gateway("gateway 2 B c=500", Request::Ok, 500, false),
-    gateway("gateway 4 KB c=50", Request::Download4Kb, 50, false),
-    gateway("gateway 4 KB c=200", Request::Download4Kb, 200, false),
-    gateway("gateway 4 KB c=500", Request::Download4Kb, 500, false),
-    gateway("gateway 1 MB c=50", Request::Download1Mb, 50, false),
-    gateway("gateway 2 B c=200 shared", Request::Ok, 200, true),
-    gateway("gateway 2 B c=1", Request::Ok, 1, false),
+    gateway("gateway 2 B c=50", Request::Ok, 50),
+    gateway("gateway 2 B c=200", Request::Ok, 200),
+    gateway("gateway 2 B c=500", Request::Ok, 500),
+    gateway("gateway 4 KB c=50", Request::Download4Kb, 50),
+    gateway("gateway 4 KB c=200", Request::Download4Kb, 200),
+    gateway("gateway 4 KB c=500", Request::Download4Kb, 500),
+    gateway("gateway 1 MB c=50", Request::Download1Mb, 50),
+    gateway("gateway 1 MB c=200", Request::Download1Mb, 200),
+    gateway_case(
+        "gateway 2 B c=200 shared",
+        Workload::Gateway,
+        GatewayLoad { placement: Placement::Shared, ..load_of_gateway(Request::Ok, 200) },
+        SHARED_NOTE,
+    ),
+    gateway("gateway 2 B c=1", Request::Ok, 1),
+    gateway_closing("gateway closing 2 B c=50", Request::Ok, 50),
+    gateway_closing("gateway closing 2 B c=200", Request::Ok, 200),
+    gateway_closing("gateway closing 2 B c=500", Request::Ok, 500),
+    gateway_closing("gateway closing 4 KB c=50", Request::Download4Kb, 50),
+    gateway_closing("gateway closing 4 KB c=200", Request::Download4Kb, 200),
+    gateway_closing("gateway closing 4 KB c=500", Request::Download4Kb, 500),
+    gateway_closing("gateway closing 1 MB c=50", Request::Download1Mb, 50),
+    gateway_closing("gateway closing 1 MB c=200", Request::Download1Mb, 200),
+    gateway_closing("gateway closing 1 MB c=500", Request::Download1Mb, 500),
+    gateway_case(
+        "gateway idle",
+        Workload::GatewayIdle,
+        GatewayLoad { what: What::Idle, ..load_of_gateway(Request::Ok, MANY) },
+        IDLE_NOTE,
+    ),
+    gateway_case(
+        "gateway 2 B c=10000",
+        Workload::GatewayBusy,
+        load_of_gateway(Request::Ok, MANY),
+        BUSY_GATEWAY_NOTE,
+    ),
+    gateway_case(
+        "gateway reload",
+        Workload::GatewayReload,
+        GatewayLoad { what: What::Reloads, ..load_of_gateway(Request::Ok, 200) },
+        RELOAD_NOTE,
+    ),
+    gateway_case(
+        "gateway realistic",
+        Workload::GatewaySettings,
+        load_of_gateway(Request::Ok, 200),
+        SETTINGS_NOTE,
+    ),
+    Case {
+        full_only: true,
+        ..gateway_case(
+            "gateway single settings",
+            Workload::GatewaySingle,
+            load_of_gateway(Request::Ok, 200),
+            SETTINGS_NOTE,
+        )
+    },
     Case {
         name: "mcp soak",
         workload: Workload::McpSoak,
@@ -226,6 +356,32 @@ pub(super) const CASES: &[Case] = &[
         note: SOAK_NOTE,
     },
 ];
+
+/// The cases of a selection; of these only those that are asked for by their names or a part of them, if any are.
+///
+/// # Errors
+/// A text that is in no name.
+pub(super) fn select(
+    selection: Selection,
+    asked: &[String],
+    full: bool,
+) -> anyhow::Result<Vec<&'static Case>> {
+    let of_selection = || CASES.iter().filter(|case| selection.workloads().contains(&case.workload));
+    for text in asked {
+        let names = || of_selection().map(|case| case.name).collect::<Vec<_>>().join("`, `");
+        let is_known = of_selection().any(|case| case.name.contains(text.as_str()));
+        ensure!(is_known, "no case is called `{text}`\n\nhint: there are `{}`", names());
+    }
+    let is_asked_for = |case: &Case, text: &str| {
+        let is_name = of_selection().any(|case| case.name == text);
+        if is_name { case.name == text } else { case.name.contains(text) }
+    };
+    let is_selected = |case: &&Case| match asked {
+        [] => full || !case.full_only,
+        asked => asked.iter().any(|text| is_asked_for(case, text)),
+    };
+    Ok(of_selection().filter(is_selected).collect())
+}
 
 const fn plaintext(name: &'static str, connections: u32, full_only: bool) -> Case {
     let load = Load::Wrk { connections, depth: 1, stretch: 1 };
@@ -250,13 +406,47 @@ const fn stdio(name: &'static str, workload: Workload, request: Request, window:
     Case { name, workload, load: Load::Stdio { request, window }, full_only: false, note: STDIO_NOTE }
 }
 
-const fn gateway(name: &'static str, request: Request, connections: u32, shares_cores: bool) -> Case {
-    let load = Load::Gateway { request, connections, shares_cores };
-    let note = if shares_cores { SHARED_NOTE } else { GATEWAY_NOTE };
-    Case { name, workload: Workload::Gateway, load, full_only: false, note }
+const fn gateway(name: &'static str, request: Request, connections: u32) -> Case {
+    gateway_case(name, Workload::Gateway, load_of_gateway(request, connections), GATEWAY_NOTE)
+}
+
+const fn gateway_closing(name: &'static str, request: Request, connections: u32) -> Case {
+    let load = GatewayLoad { placement: Placement::Closing, ..load_of_gateway(request, connections) };
+    gateway_case(name, Workload::GatewayClosing, load, CLOSING_NOTE)
+}
+
+const fn load_of_gateway(request: Request, connections: u32) -> GatewayLoad {
+    GatewayLoad { request, connections, placement: Placement::Apart, what: What::Requests }
+}
+
+const fn gateway_case(name: &'static str, workload: Workload, load: GatewayLoad, note: &'static str) -> Case {
+    Case { name, workload, load: Load::Gateway(load), full_only: false, note }
 }
 
 const fn ab(name: &'static str, persistent: bool) -> Case {
     let load = Load::Ab { requests: 50_000, connections: 1000, persistent };
     Case { name, workload: Workload::KeepAlive, load, full_only: false, note: AB_NOTE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Selection, select};
+
+    #[test]
+    fn cases_are_selected_by_a_part_of_their_names() {
+        let names = |asked: &[&str], full| {
+            let asked: Vec<_> = asked.iter().copied().map(str::to_owned).collect();
+            select(Selection::Gateway, &asked, full)
+                .map(|cases| cases.iter().map(|case| case.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&["gateway 2 B c=50"], false).unwrap(), ["gateway 2 B c=50"]);
+        assert_eq!(
+            names(&["1 MB c=2"], false).unwrap(),
+            ["gateway 1 MB c=200", "gateway closing 1 MB c=200"]
+        );
+        assert_eq!(names(&["single settings"], false).unwrap(), ["gateway single settings"]);
+        assert!(!names(&[], false).unwrap().contains(&"gateway single settings"));
+        assert!(names(&[], true).unwrap().contains(&"gateway single settings"));
+        assert!(names(&["plaintext"], false).is_err());
+    }
 }

@@ -27,7 +27,7 @@ pub(super) fn split(
             continue;
         }
         // A refusal of what is not complete may be one of `HEAD` too.
-        let is_bare = is_to_head(answers.len()) || (status >= 400 && octets.is_empty());
+        let is_bare = status == 204 || is_to_head(answers.len()) || (status >= 400 && octets.is_empty());
         let framing = if is_bare { Framing::Length(0) } else { framing(head)? };
         let (content, rest) =
             framing.split(octets).with_context(|| format!("an answer is cut off: {head:?}"))?;

@@ -128,6 +128,8 @@ enum Arrival {
     Certain,
     /// It was refused, or stood behind one that was: the gateway closes the connection after a refusal.
     Possible,
+    /// The gateway answered it: `OPTIONS *` asks the server that gets it, and no route takes it.
+    Never,
 }
 
 /// What the answers say of each request.
@@ -136,6 +138,7 @@ fn arrivals(sight: &Sight, answers: &[Answer]) -> anyhow::Result<Vec<Arrival>> {
     for (n, request) in sight.complete.iter().enumerate() {
         arrivals.push(match answers.get(n).map(|answer| answer.status) {
             Some(200) => Arrival::Certain,
+            Some(204) if request.0 == "OPTIONS *" => Arrival::Never,
             Some(400..) => Arrival::Possible,
             None if arrivals.contains(&Arrival::Possible) => Arrival::Possible,
             other => bail!("{request:?} was answered {other:?}"),
@@ -156,10 +159,11 @@ fn which_were_seen(
 ) -> Option<Vec<usize>> {
     let (mut which, mut seen) = (Vec::new(), seen.iter().peekable());
     for (n, request) in requests.iter().enumerate() {
-        if seen.next_if(|seen| *seen == request).is_some() {
-            which.push(n);
-        } else if arrivals[n] == Arrival::Certain {
-            return None;
+        match arrivals[n] {
+            Arrival::Never => {}
+            _ if seen.next_if(|seen| *seen == request).is_some() => which.push(n),
+            Arrival::Possible => {}
+            Arrival::Certain => return None,
         }
     }
     seen.next().is_none().then_some(which)
@@ -215,7 +219,7 @@ mod tests {
         assert_eq!(of(&[200, 200]), Some(vec![Certain, Certain]));
         assert_eq!(of(&[200, 400]), Some(vec![Certain, Possible]));
         assert_eq!(of(&[400]), Some(vec![Possible, Possible]));
-        assert_eq!((of(&[200]), of(&[200, 200, 200])), (None, None));
+        assert_eq!((of(&[200]), of(&[200, 200, 200]), of(&[204])), (None, None, None));
     }
 
     #[test]
@@ -229,6 +233,7 @@ mod tests {
         assert_eq!(which(&both[..1]), None);
         assert_eq!(which(&[request("/b"), request("/a")]), None);
         assert_eq!(which(&[request("/b"), request("/b")]), None);
+        assert_eq!(which_were_seen(&both[..1], &[Arrival::Never], &both[..1]), None);
     }
 
     #[test]

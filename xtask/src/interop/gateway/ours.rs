@@ -1,5 +1,6 @@
 //! Our own engine as an upstream: tells what it was asked, as the others do.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
@@ -56,7 +57,10 @@ fn escaped(json: &str) -> String {
     for character in json.chars() {
         match character {
             '\0'..='\x7f' => escaped.push(character),
-            _ => escaped.push_str(&format!("\\u{:04x}", u32::from(character))),
+            _ => {
+                // Writing to a string cannot fail.
+                let _ = write!(escaped, "\\u{:04x}", u32::from(character));
+            }
         }
     }
     escaped

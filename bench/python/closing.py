@@ -1,0 +1,46 @@
+"""A backend that closes the connection after each response (W6 (a)): `/ok`, two octets, and `/download?bytes=N`.
+
+The backlog is large: the default of 100 overflows at more connections than that, and adds seconds of SYN retransmission to
+whoever is unlucky.
+"""
+
+import argparse
+import asyncio
+import re
+
+BACKLOG = 4096
+DOWNLOAD = re.compile(rb"/download\?bytes=(\d+)$")
+
+
+def content_of(target):
+    if target == b"/ok":
+        return b"ok"
+    found = DOWNLOAD.match(target)
+    return b"x" * int(found[1]) if found else None
+
+
+async def answer(reader, writer):
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        content = content_of(head.split(b" ", 2)[1])
+        status = b"404 Not Found" if content is None else b"200 OK"
+        content = content or b""
+        writer.write(b"HTTP/1.1 %s\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n"
+                     b"Connection: close\r\n\r\n%s" % (status, len(content), content))
+        await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError):
+        # A probe, or a client that has left.
+        pass
+    finally:
+        writer.close()
+
+
+async def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--listen", required=True)
+    host, port = parser.parse_args().listen.rsplit(":", 1)
+    server = await asyncio.start_server(answer, host, int(port), backlog=BACKLOG)
+    await server.serve_forever()
+
+
+asyncio.run(main())
