@@ -121,7 +121,8 @@ impl Parts {
         before: &Self,
     ) -> Result<Arc<dyn Handler>, String> {
         if let Action::Forward(action) = &route.action {
-            let mirror = action.mirror.as_ref().map(|mirror| self.mirror(config, route, action, mirror));
+            let mirror = action.mirror.as_ref().map(|mirror| self.mirror(config, action, mirror));
+            let mirror = mirror.map(|mirror| self.keep_mirror(route, mirror, before));
             let forward = |name: &String| {
                 let forward = self.forward(config, name, action).recorded(is_recorded);
                 let forward = meter.iter().cloned().fold(forward, Forward::measured_by);
@@ -148,16 +149,17 @@ impl Parts {
     }
 
     /// What sends copies of requests elsewhere, as they would be sent there.
-    fn mirror(
-        &mut self,
-        config: &Config,
-        route: &Route,
-        action: &ForwardAction,
-        mirror: &MirrorAction,
-    ) -> Arc<Mirror> {
+    fn mirror(&self, config: &Config, action: &ForwardAction, mirror: &MirrorAction) -> Mirror {
         let forward = forward_config(config, &mirror.upstream, action);
-        let upstream = self.upstreams[&mirror.upstream].1.clone();
-        let mirror = Arc::new(Mirror::new(upstream, forward, mirror.config));
+        Mirror::new(self.upstreams[&mirror.upstream].1.clone(), forward, mirror.config)
+    }
+
+    /// Keeps what sends copies of the requests of `route`, which counts on from what was there `before`.
+    fn keep_mirror(&mut self, route: &Route, mirror: Mirror, before: &Self) -> Arc<Mirror> {
+        let mirror = Arc::new(match before.mirror_of(route) {
+            Some(before) => mirror.counting_on(before),
+            None => mirror,
+        });
         self.mirrors.insert(route.matching.to_string(), mirror.clone());
         mirror
     }

@@ -200,3 +200,20 @@ fn the_client_is_the_one_that_a_trusted_proxy_says() {
     assert!(log("trusted_proxies = [\"127.0.0.0/8\"]").starts_with("198.51.100.7 - - ["));
     assert!(log("trusted_proxies = [\"10.0.0.0/8\"]").starts_with("127.0.0.1 - - ["));
 }
+
+#[test]
+fn who_comes_over_a_unix_socket_may_be_a_proxy() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "trusted_proxies = [\"unix\"]\ntrusted_proxies_write = \"forwarded\"\n\
+                  access_log = { path = \"access.log\", format = \"json\" }\n\
+                  listeners = [{ address = \"unix:socket\" }]\nroutes = [{ path = \"/\", demo = true }]\n";
+    let mut thruway = Thruway::serve(directory.path(), config);
+    thruway.address();
+    let mut client = Client::connect(&format!("unix:{}", directory.path().join("socket").display()));
+    client.request("GET /ok", "Forwarded: for=\"[2001:db8::1]\"\r\nX-Forwarded-For: 6.6.6.6\r\n");
+    client.request("GET /ok", "Forwarded: for=unknown\r\n");
+    assert_eq!(thruway.terminate().code, Some(0));
+    let text = fs::read_to_string(directory.path().join("access.log")).unwrap();
+    let client = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["client"].clone();
+    assert_eq!(text.lines().map(client).collect::<Vec<_>>(), ["2001:db8::1", "unix:"]);
+}

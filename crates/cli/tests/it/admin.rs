@@ -265,3 +265,21 @@ fn metrics_count_what_happened() {
     assert!(sample(again.text(), "thruway_route_requests_total{route=\"/gone\",class=\"4xx\"}") > 0.0);
     drop(servers);
 }
+
+#[test]
+fn copies_of_requests_are_counted_also_over_a_reload() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "[admin]\naddress = \"127.0.0.1:0\"\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
+                  [[routes]]\npath = \"/\"\nupstream = \"gone\"\nmirror = { upstream = \"gone\", requests_max = 0 }\n\
+                  [upstreams.gone]\nservers = [\"127.0.0.1:1\"]\n";
+    let gateway = Gateway::start(directory.path(), config);
+    let busy = || {
+        let metrics = get_admin(&gateway.admin, "/metrics");
+        sample(metrics.text(), "thruway_mirror_requests_total{route=\"/ and below\",outcome=\"busy\"}")
+    };
+    assert_eq!(get(&gateway.address, "/").status(), "502");
+    assert!((busy() - 1.0).abs() < f64::EPSILON);
+    assert_eq!(gateway.post("/reload").status(), "200");
+    assert_eq!(get(&gateway.address, "/").status(), "502");
+    assert!((busy() - 2.0).abs() < f64::EPSILON);
+}

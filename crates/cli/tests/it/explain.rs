@@ -94,3 +94,24 @@ fn the_schema_is_printed_without_a_config() {
     assert_eq!(schema["title"], "A config of `thruway serve`");
     assert!(schema["properties"]["routes"].is_object());
 }
+
+#[test]
+fn what_is_rewritten_and_where_a_split_goes_is_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    for (example, request, shown) in [
+        (
+            include_str!("../../examples/rewriting.toml"),
+            "GET /people/5.json",
+            "GET /people/5.json: forwarded to backend, path /v2/users/{id}\n",
+        ),
+        (
+            include_str!("../../examples/canary.toml"),
+            "GET /",
+            "GET /: forwarded: 5 of 100 to canary, 95 of 100 to stable, by cookie:user, 10% mirrored to next\n",
+        ),
+    ] {
+        fs::write(directory.path().join("a.toml"), example).unwrap();
+        let ended = Thruway::start_in(directory.path(), &["check", "a.toml", "--explain", request]).end();
+        assert!(ended.stdout.starts_with(shown), "{}", ended.stdout);
+    }
+}

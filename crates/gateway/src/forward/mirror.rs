@@ -19,7 +19,7 @@ pub struct Mirror {
     forward: Arc<ForwardConfig>,
     config: MirrorConfig,
     in_flight: AtomicUsize,
-    counts: Counts,
+    counts: Arc<Counts>,
 }
 
 /// How many requests are mirrored.
@@ -64,8 +64,14 @@ impl Mirror {
             forward: Arc::new(forward),
             config,
             in_flight: AtomicUsize::new(0),
-            counts: Counts::default(),
+            counts: Arc::default(),
         }
+    }
+
+    /// The same, which counts on where `before` stands.
+    #[must_use]
+    pub fn counting_on(self, before: &Self) -> Self {
+        Self { counts: before.counts.clone(), ..self }
     }
 
     /// What became of requests so far.
