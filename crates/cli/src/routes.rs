@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use thruway_gateway::{
-    FirstLookup, Forward, HostMatch, Measured, RouteMatch, RouteMeter, Routes, Unreachable, Upstream,
-    UpstreamConfig,
+    FirstLookup, Forward, Guarded, HostMatch, Measured, Policy, PolicyConfig, RouteMatch, RouteMeter, Routes,
+    Unreachable, Upstream, UpstreamConfig,
 };
 use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 
@@ -18,6 +18,7 @@ use crate::{demo, mcp};
 #[derive(Default)]
 pub(crate) struct Parts {
     upstreams: BTreeMap<String, (UpstreamConfig, Arc<Upstream>)>,
+    policies: BTreeMap<String, (PolicyConfig, Arc<Policy>)>,
     demo: Option<Arc<dyn Handler>>,
     /// MCP endpoints by the hosts they answer to.
     mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
@@ -47,13 +48,19 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
 }
 
 impl Parts {
-    /// The upstreams of `config`.
+    /// The upstreams and policies of `config`.
     fn of(config: &Config, before: &Self) -> Self {
         let mut parts = Self::default();
         for (name, config) in &config.upstreams {
             let kept = before.upstreams.get(name).filter(|(other, _)| is_same(config, other));
             let upstream = kept.map_or_else(|| parts.fresh(config), |(_, kept)| kept.clone());
             parts.upstreams.insert(name.clone(), (config.clone(), upstream));
+        }
+        for (name, config) in &config.policies {
+            let kept = before.policies.get(name).filter(|(other, _)| config == other);
+            let fresh = || Arc::new(Policy::new(name, config.clone()));
+            let policy = kept.map_or_else(fresh, |(_, kept)| kept.clone());
+            parts.policies.insert(name.clone(), (config.clone(), policy));
         }
         parts
     }
@@ -106,6 +113,30 @@ impl Parts {
         is_recorded: bool,
         before: &Self,
     ) -> Result<Arc<dyn Handler>, String> {
+        if !route.policies.is_empty() {
+            let handler = self.answering_handler(route, None, is_recorded, before)?;
+            return Ok(measured(self.guarded(route, handler), meter));
+        }
+        self.answering_handler(route, meter, is_recorded, before)
+    }
+
+    /// `handler` behind the policies of `route`, the first of which comes first.
+    fn guarded(&self, route: &Route, handler: Arc<dyn Handler>) -> Arc<dyn Handler> {
+        let name: Arc<str> = route.matching.to_string().into();
+        route.policies.iter().rev().fold(handler, |handler, policy| {
+            // That there is one of this name was checked with the config.
+            Guarded::new(self.policies[policy].1.clone(), name.clone(), handler).into_handler()
+        })
+    }
+
+    /// What answers the requests that may be answered.
+    fn answering_handler(
+        &mut self,
+        route: &Route,
+        meter: Option<Arc<RouteMeter>>,
+        is_recorded: bool,
+        before: &Self,
+    ) -> Result<Arc<dyn Handler>, String> {
         if let Action::Forward(name) = &route.action {
             // That there is one of this name was checked with the config.
             let forward = Forward::new(self.upstreams[name].1.clone()).recorded(is_recorded);
@@ -114,11 +145,7 @@ impl Parts {
                 None => forward.into_handler(),
             });
         }
-        let handler = self.own_handler(route, before)?;
-        Ok(match meter {
-            Some(meter) => Measured::new(handler, meter).into_handler(),
-            None => handler,
-        })
+        Ok(measured(self.own_handler(route, before)?, meter))
     }
 
     /// What answers `route` if that is not forwarded.
@@ -144,6 +171,14 @@ impl Parts {
         let endpoint =
             || before.mcp.get(hosts).cloned().unwrap_or_else(|| mcp::endpoint(hosts).into_handler());
         self.mcp.entry(hosts.to_owned()).or_insert_with(endpoint).clone()
+    }
+}
+
+/// `handler`, counted if there is a meter.
+fn measured(handler: Arc<dyn Handler>, meter: Option<Arc<RouteMeter>>) -> Arc<dyn Handler> {
+    match meter {
+        Some(meter) => Measured::new(handler, meter).into_handler(),
+        None => handler,
     }
 }
 

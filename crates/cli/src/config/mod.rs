@@ -6,6 +6,7 @@ mod environment;
 mod schema;
 mod resolve;
 mod failure;
+mod secrets;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +15,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use thruway_gateway::{PathMatch, Redirect, RouteMatch, UpstreamConfig};
+use thruway_gateway::{PathMatch, PolicyConfig, Redirect, RouteMatch, UpstreamConfig};
 use thruway_server::{
     AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, StatusCode,
 };
@@ -28,6 +29,7 @@ pub(crate) struct Config {
     pub(crate) listeners: Vec<ListenAddr>,
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Upstreams,
+    pub(crate) policies: Policies,
     pub(crate) admin: Option<AdminConfig>,
     pub(crate) access_log: Option<AccessLogConfig>,
     /// `None` for one for each core.
@@ -42,6 +44,8 @@ pub(crate) struct Config {
 /// What happens to some requests.
 pub(crate) struct Route {
     pub(crate) matching: RouteMatch,
+    /// The names of its policies, in the order in which they decide.
+    pub(crate) policies: Vec<String>,
     pub(crate) action: Action,
     pub(crate) span: Span,
 }
@@ -59,6 +63,9 @@ pub(crate) enum Action {
 
 /// Upstreams by their names.
 pub(crate) type Upstreams = BTreeMap<String, UpstreamConfig>;
+
+/// Policies by their names.
+pub(crate) type Policies = BTreeMap<String, PolicyConfig>;
 
 /// The same answer for everybody. What it consists of is needed until the process ends, so it is never freed: that
 /// way workers share it without copies, and without counting who uses it.
@@ -102,7 +109,7 @@ impl Config {
             Failure::new(format!("`{}` cannot be read: {error}", path.display()))
                 .with_hint("the argument of `serve` and `check` is the path of a config in TOML")
         })?;
-        let source = Source { path: path.to_owned(), text };
+        let source = Source::new(path.to_owned(), text);
         let raw = raw::parse(&source)?;
         resolve::resolve(raw, source)
     }
@@ -113,10 +120,12 @@ impl Config {
             listeners: vec![ListenAddr::Tcp(([127, 0, 0, 1], 8080).into())],
             routes: vec![Route {
                 matching: RouteMatch::at(PathMatch::Prefix("/".to_owned())),
+                policies: Vec::new(),
                 action: Action::Demo,
                 span: 0..0,
             }],
             upstreams: Upstreams::new(),
+            policies: Policies::new(),
             admin: None,
             access_log: None,
             workers: None,
@@ -223,6 +232,9 @@ impl fmt::Display for Config {
             let servers: Vec<_> = upstream.servers.iter().map(|server| server.address.to_string()).collect();
             writeln!(f, "upstream {}: {}", upstream.name, servers.join(", "))?;
         }
+        for (name, policy) in &self.policies {
+            writeln!(f, "policy {name}: {policy}")?;
+        }
         if let Some(admin) = &self.admin {
             writeln!(f, "admin listener on {}", admin.address)?;
         }
@@ -235,7 +247,11 @@ impl fmt::Display for Config {
 
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.matching, self.action)
+        write!(f, "{}: {}", self.matching, self.action)?;
+        match &self.policies[..] {
+            [] => Ok(()),
+            policies => write!(f, "; policies: {}", policies.join(", ")),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! `examples/serve.toml` shows every key with its default.
 
 mod routes;
+mod policies;
 mod upstreams;
 
 use std::borrow::Cow;
@@ -19,6 +20,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
+pub(super) use policies::{
+    RawApiKeys, RawBasicAuth, RawConcurrency, RawCountBy, RawCountByHeader, RawCountByName, RawJwt,
+    RawPolicy, RawRateLimit,
+};
 pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
 pub(super) use upstreams::{
     RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawQueue, RawRetryBudget, RawServer,
@@ -42,6 +47,9 @@ pub(super) struct Raw {
     /// Servers that requests are forwarded to, by name.
     #[serde(default)]
     pub(super) upstreams: BTreeMap<String, Spanned<RawUpstream>>,
+    /// What is asked of requests before they are answered, by name: routes say the names.
+    #[serde(default)]
+    pub(super) policies: BTreeMap<String, Spanned<RawPolicy>>,
     /// Where those who operate the server ask and tell it things. Default nowhere.
     pub(super) admin: Option<RawAdmin>,
     /// A line for each request. Default none.

@@ -2,6 +2,7 @@
 
 mod routes;
 mod answer;
+mod policies;
 mod upstreams;
 
 use std::fmt;
@@ -28,7 +29,8 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let listeners = resolver.listeners(&raw.listeners);
     let admin = raw.admin.and_then(|admin| resolver.admin(&admin, &listeners));
     let upstreams = resolver.upstreams(raw.upstreams);
-    let routes = resolver.routes(raw.routes, &upstreams);
+    let policies = resolver.policies(raw.policies);
+    let routes = resolver.routes(raw.routes, &upstreams, &policies);
     let access_log = raw.access_log.map(|log| resolver.access_log(log));
     let server = resolver.server(raw.limits, raw.timeouts);
     match Failure::all(resolver.failures) {
@@ -37,6 +39,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
             listeners,
             routes,
             upstreams,
+            policies: policies.into_iter().filter_map(|(name, policy)| Some((name, policy?))).collect(),
             admin,
             access_log,
             workers,

@@ -1,5 +1,6 @@
 //! The examples are true: one names every key, the defaults it shows are those of the server, and the schema fits both.
 
+mod policies;
 mod upstreams;
 
 use super::failure::Source;
@@ -9,9 +10,10 @@ use thruway_gateway::ServerConfig;
 
 const EXAMPLE: &str = include_str!("../../examples/serve.toml");
 const GATEWAY: &str = include_str!("../../examples/gateway.toml");
+const POLICIES: &str = include_str!("../../examples/policies.toml");
 
 fn resolved(text: &str) -> Result<Config, Failure> {
-    let source = Source { path: PathBuf::from("serve.toml"), text: text.to_owned() };
+    let source = Source::new(PathBuf::from("serve.toml"), text.to_owned());
     let raw = raw::parse(&source)?;
     resolve::resolve(raw, source)
 }
@@ -59,6 +61,12 @@ fn the_example_names_every_key() {
         "[upstreams.a]\nejection.",
         "[upstreams.a]\nqueue.",
         "[upstreams.a]\nretry_budget.",
+        "[policies.a]\n",
+        "[policies.a]\nbasic_auth.",
+        "[policies.a]\napi_keys.",
+        "[policies.a]\njwt.",
+        "[policies.a]\nrate_limit.",
+        "[policies.a]\nconcurrency.",
     ]
     .into_iter()
     .chain(["[upstreams.a]\nservers = [{ x = 1 }]\n"])
@@ -73,7 +81,8 @@ fn the_example_names_every_key() {
         let keys = failure.split("possible here: ").nth(1).unwrap_or_else(|| panic!("{failure}"));
         for key in keys.trim().split(", ").map(|key| key.trim_matches('`')) {
             let mut names = ["{} =", "[{}]", "[{}.", "[routes.{}]", "[upstreams.backend.{}]"].into_iter();
-            let is_named = names.any(|name| EXAMPLE.contains(&name.replace("{}", key)));
+            let is_kind = || EXAMPLE.lines().any(|line| line.ends_with(&format!(".{key}]")));
+            let is_named = is_kind() || names.any(|name| EXAMPLE.contains(&name.replace("{}", key)));
             assert!(is_named, "{key} of {section}");
         }
     }
@@ -88,7 +97,7 @@ fn violations(text: &str) -> Vec<String> {
 
 #[test]
 fn the_schema_fits_the_examples() {
-    for example in [EXAMPLE, GATEWAY] {
+    for example in [EXAMPLE, GATEWAY, POLICIES] {
         assert_eq!(violations(example), [""; 0]);
         assert!(resolved(example).is_ok());
     }

@@ -15,6 +15,7 @@ mod limits;
 mod exhaustion;
 mod mcp;
 mod gateway;
+mod policies;
 mod admin;
 
 // where, and how it ends

@@ -9,30 +9,47 @@ use thruway_gateway::{
 };
 use thruway_server::{FieldName, Method, StatusCode};
 
+use super::policies::ResolvedPolicies;
 use super::{Resolver, Span};
 use crate::config::raw::{RawExpected, RawFiles, RawRedirect, RawRoute};
 use crate::config::spanned::Spanned;
 use crate::config::{Action, Failure, FilesConfig, Route, Upstreams};
 
 impl Resolver<'_> {
-    pub(super) fn routes(&mut self, raw: Vec<Spanned<RawRoute>>, upstreams: &Upstreams) -> Vec<Route> {
+    pub(super) fn routes(
+        &mut self,
+        raw: Vec<Spanned<RawRoute>>,
+        upstreams: &Upstreams,
+        policies: &ResolvedPolicies,
+    ) -> Vec<Route> {
         if raw.is_empty() {
             self.failures.push(
                 Failure::new(format!("`{}` has no route", self.source.path.display()))
                     .with_hint("add one: `[[routes]]` and below it `path = \"/\"` and `demo = true`"),
             );
         }
-        raw.into_iter().filter_map(|route| self.route(route, upstreams)).collect()
+        raw.into_iter().filter_map(|route| self.route(route, upstreams, policies)).collect()
     }
 
-    fn route(&mut self, raw: Spanned<RawRoute>, upstreams: &Upstreams) -> Option<Route> {
+    fn route(
+        &mut self,
+        raw: Spanned<RawRoute>,
+        upstreams: &Upstreams,
+        policies: &ResolvedPolicies,
+    ) -> Option<Route> {
         let span = raw.span();
         let mut raw = raw.into_inner();
         let host = raw.host.take().map_or(HostMatch::Any, |host| self.host(&host));
         let path = self.path_match(&mut raw, &span);
         let conditions = self.conditions(&mut raw);
+        let policies = self.route_policies(std::mem::take(&mut raw.policies), policies);
         let action = self.action(raw, &span, upstreams);
-        Some(Route { matching: RouteMatch { host, path: path?, conditions }, action: action?, span })
+        Some(Route {
+            matching: RouteMatch { host, path: path?, conditions },
+            policies,
+            action: action?,
+            span,
+        })
     }
 
     fn host(&mut self, raw: &Spanned<String>) -> HostMatch {
