@@ -63,6 +63,9 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
         Some(place) => writeln!(text, "{}", config.routes[candidates[place].route].action),
         None => writeln!(text, "answered {}", routes.refuse(head).status()),
     };
+    if let Some(place) = taker {
+        push_policies(&mut text, config, candidates[place].route);
+    }
     if !candidates.is_empty() {
         text.push_str("\nthe routes for its host and path, in the order in which they are tried:\n");
     }
@@ -75,6 +78,17 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
         push_candidate(&mut text, config, candidate, &fate);
     }
     text
+}
+
+/// What a request must pass first. Who passes depends on who asks, which is not known here.
+fn push_policies(text: &mut String, config: &Config, route: usize) {
+    let policies = &config.routes[route].policies;
+    if !policies.is_empty() {
+        text.push_str("\nits policies, in the order in which they decide:\n");
+    }
+    for name in policies {
+        let _ = writeln!(text, "  {name}: {}", config.policies[name]);
+    }
 }
 
 fn push_candidate(text: &mut String, config: &Config, candidate: &Candidate<'_>, fate: &str) {

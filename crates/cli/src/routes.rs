@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use thruway_gateway::{
-    FirstLookup, Forward, ForwardConfig, HostMatch, Measured, Mirror, RouteMatch, RouteMeter, Routes, Split,
-    Unreachable, Upstream, UpstreamConfig,
+    FirstLookup, Forward, ForwardConfig, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig,
+    RouteMatch, RouteMeter, Routes, Split, Unreachable, Upstream, UpstreamConfig,
 };
 use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 
@@ -19,6 +19,7 @@ use crate::{demo, mcp};
 #[derive(Default)]
 pub(crate) struct Parts {
     upstreams: BTreeMap<String, (UpstreamConfig, Arc<Upstream>)>,
+    policies: BTreeMap<String, (PolicyConfig, Arc<Policy>)>,
     demo: Option<Arc<dyn Handler>>,
     /// MCP endpoints by the hosts they answer to.
     mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
@@ -50,13 +51,19 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
 }
 
 impl Parts {
-    /// The upstreams of `config`.
+    /// The upstreams and policies of `config`.
     fn of(config: &Config, before: &Self) -> Self {
         let mut parts = Self::default();
         for (name, config) in &config.upstreams {
             let kept = before.upstreams.get(name).filter(|(other, _)| is_same(config, other));
             let upstream = kept.map_or_else(|| parts.fresh(config), |(_, kept)| kept.clone());
             parts.upstreams.insert(name.clone(), (config.clone(), upstream));
+        }
+        for (name, config) in &config.policies {
+            let kept = before.policies.get(name).filter(|(other, _)| config == other);
+            let fresh = || Arc::new(Policy::new(name, config.clone()));
+            let policy = kept.map_or_else(fresh, |(_, kept)| kept.clone());
+            parts.policies.insert(name.clone(), (config.clone(), policy));
         }
         parts
     }
@@ -120,6 +127,31 @@ impl Parts {
         is_recorded: bool,
         before: &Self,
     ) -> Result<Arc<dyn Handler>, String> {
+        if !route.policies.is_empty() {
+            let handler = self.answering_handler(config, route, None, is_recorded, before)?;
+            return Ok(measured(self.guarded(route, handler), meter));
+        }
+        self.answering_handler(config, route, meter, is_recorded, before)
+    }
+
+    /// `handler` behind the policies of `route`, the first of which comes first.
+    fn guarded(&self, route: &Route, handler: Arc<dyn Handler>) -> Arc<dyn Handler> {
+        let name: Arc<str> = route.matching.to_string().into();
+        route.policies.iter().rev().fold(handler, |handler, policy| {
+            // That there is one of this name was checked with the config.
+            Guarded::new(self.policies[policy].1.clone(), name.clone(), handler).into_handler()
+        })
+    }
+
+    /// What answers the requests that may be answered.
+    fn answering_handler(
+        &mut self,
+        config: &Config,
+        route: &Route,
+        meter: Option<Arc<RouteMeter>>,
+        is_recorded: bool,
+        before: &Self,
+    ) -> Result<Arc<dyn Handler>, String> {
         if let Action::Forward(action) = &route.action {
             let mirror = action.mirror.as_ref().map(|mirror| self.mirror(config, action, mirror));
             let mirror = mirror.map(|mirror| self.keep_mirror(route, mirror, before));
@@ -136,11 +168,7 @@ impl Parts {
                 }
             });
         }
-        let handler = self.own_handler(route, before)?;
-        Ok(match meter {
-            Some(meter) => Measured::new(handler, meter).into_handler(),
-            None => handler,
-        })
+        Ok(measured(self.own_handler(route, before)?, meter))
     }
 
     /// What sends requests to the upstream of this name. That there is one was checked with the config.
@@ -194,6 +222,14 @@ impl Parts {
 fn forward_config(config: &Config, name: &str, action: &ForwardAction) -> ForwardConfig {
     let of_upstream = config.forwards.get(name).cloned().unwrap_or_default();
     ForwardConfig { rewrite: action.rewrite.clone(), ..of_upstream }
+}
+
+/// `handler`, counted if there is a meter.
+fn measured(handler: Arc<dyn Handler>, meter: Option<Arc<RouteMeter>>) -> Arc<dyn Handler> {
+    match meter {
+        Some(meter) => Measured::new(handler, meter).into_handler(),
+        None => handler,
+    }
 }
 
 /// Whether the same is said of an upstream. What is printed for debugging is all that is said.

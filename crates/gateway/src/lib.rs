@@ -38,7 +38,7 @@ pub use policy::{
     AddressRange, AddressesConfig, ApiKeysConfig, BasicAuthConfig, ConcurrencyConfig, CountBy, Guarded,
     InvalidAddressRange, InvalidJwtKeys, InvalidKeyDigest, InvalidLine, InvalidPasswordHash, JwtAlgorithm,
     JwtConfig, JwtKeys, KeyDigest, KeyPlace, PasswordHash, Policy, PolicyConfig, RateLimitConfig,
-    is_user_name, lines_of,
+    RefusalCount, is_user_name, lines_of,
 };
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{

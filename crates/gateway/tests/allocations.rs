@@ -1,13 +1,17 @@
-//! What finding a route, and counting its requests, costs the heap: nothing.
+//! What finding a route, counting its requests, and policies that look at addresses cost the heap: nothing.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_gateway::{Expected, HostMatch, PathMatch, PathPattern, RouteMatch, RouteMeter, Routes};
+use thruway_gateway::{
+    AddressesConfig, Expected, Guarded, HostMatch, PathMatch, PathPattern, Policy, PolicyConfig,
+    RateLimitConfig, RouteMatch, RouteMeter, Routes,
+};
 use thruway_http1::{HeadIndex, Limits, ServerConnection};
 use thruway_server::{Handler, IntoHandler, StatusCode};
+use thruway_testkit::scene::Scene;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -90,4 +94,34 @@ fn to_count_a_request_allocates_nothing() {
     meter.record(StatusCode::OK, Duration::from_millis(3));
     assert_eq!(ALLOCATIONS.get() - before, 0);
     assert_eq!(meter.counts().classes, [0, 1, 0, 0, 0]);
+}
+
+/// What a hundred requests allocate, in a server that is warm.
+fn allocations_with(handler: Arc<dyn Handler>) -> u64 {
+    const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let scene = Scene::new(handler);
+    let mut client = scene.connect();
+    assert!(client.send(GET).received().starts_with("HTTP/1.1 200 "));
+    let before = ALLOCATIONS.get();
+    for _ in 0..100 {
+        client.send(GET);
+        drop(client.received_octets());
+    }
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn policies_that_look_at_addresses_allocate_nothing() {
+    let ranges = |text: &str| vec![text.parse().unwrap()];
+    let addresses = AddressesConfig { allow: Some(ranges("192.0.2.0/24")), deny: ranges("10.0.0.0/8") };
+    let policies = [
+        PolicyConfig::Addresses(addresses),
+        PolicyConfig::RateLimit(RateLimitConfig::per_second(1_000_000)),
+        PolicyConfig::ContentBytesMax(0),
+    ];
+    let plain = || (|| "hello").into_handler();
+    let guarded = policies.into_iter().fold(plain(), |handler, config| {
+        Guarded::new(Arc::new(Policy::new("a", config)), "route", handler).into_handler()
+    });
+    assert_eq!(allocations_with(guarded), allocations_with(plain()));
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 
-use super::Span;
+use super::{Span, secrets};
 
 /// What is wrong, where, and what to do about it; one thing or several.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub(crate) struct Failure(String);
 pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) text: String,
+    /// The same with stars in place of what is secret.
+    shown: String,
 }
 
 impl Failure {
@@ -39,6 +41,11 @@ impl Failure {
 }
 
 impl Source {
+    pub(super) fn new(path: PathBuf, text: String) -> Self {
+        let shown = secrets::hidden(&text);
+        Self { path, text, shown }
+    }
+
     /// A failure with file, line and excerpt.
     pub(super) fn failure(&self, span: Span, message: impl fmt::Display) -> Failure {
         self.report(&message.to_string(), [AnnotationKind::Primary.span(self.first_line(&span))])
@@ -64,7 +71,7 @@ impl Source {
 
     fn report<'a, const N: usize>(&'a self, message: &str, annotations: [Annotation<'a>; N]) -> Failure {
         let path = self.path.to_string_lossy();
-        let snippet = Snippet::source(&self.text).path(&*path).annotations(annotations);
+        let snippet = Snippet::source(&self.shown).path(&*path).annotations(annotations);
         let report = [Level::ERROR.primary_title(message).element(snippet)];
         Failure(format!("{}\n", Renderer::plain().render(&report)))
     }

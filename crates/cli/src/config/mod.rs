@@ -7,6 +7,7 @@ mod environment;
 mod schema;
 mod resolve;
 mod failure;
+mod secrets;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +16,9 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use thruway_gateway::{ForwardConfig, PathMatch, Redirect, RouteMatch, TcpConfig, UpstreamConfig};
+use thruway_gateway::{
+    ForwardConfig, PathMatch, PolicyConfig, Redirect, RouteMatch, TcpConfig, UpstreamConfig,
+};
 use thruway_server::{
     AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, Listener,
     ProxyFields, ProxyProtocol, StatusCode,
@@ -33,6 +36,7 @@ pub(crate) struct Config {
     pub(crate) upstreams: Upstreams,
     /// What requests to each upstream say of their way, by its name.
     pub(crate) forwards: BTreeMap<String, ForwardConfig>,
+    pub(crate) policies: Policies,
     pub(crate) admin: Option<AdminConfig>,
     pub(crate) access_log: Option<AccessLogConfig>,
     /// `None` for one for each core.
@@ -67,6 +71,8 @@ pub(crate) struct TcpListenerConfig {
 /// What happens to some requests.
 pub(crate) struct Route {
     pub(crate) matching: RouteMatch,
+    /// The names of its policies, in the order in which they decide.
+    pub(crate) policies: Vec<String>,
     pub(crate) action: Action,
     pub(crate) span: Span,
 }
@@ -83,6 +89,9 @@ pub(crate) enum Action {
 
 /// Upstreams by their names.
 pub(crate) type Upstreams = BTreeMap<String, UpstreamConfig>;
+
+/// Policies by their names.
+pub(crate) type Policies = BTreeMap<String, PolicyConfig>;
 
 /// The same answer for everybody. What it consists of is needed until the process ends, so it is never freed: that
 /// way workers share it without copies, and without counting who uses it.
@@ -126,7 +135,7 @@ impl Config {
             Failure::new(format!("`{}` cannot be read: {error}", path.display()))
                 .with_hint("the argument of `serve` and `check` is the path of a config in TOML")
         })?;
-        let source = Source { path: path.to_owned(), text };
+        let source = Source::new(path.to_owned(), text);
         let raw = raw::parse(&source)?;
         resolve::resolve(raw, source)
     }
@@ -137,11 +146,13 @@ impl Config {
             listeners: vec![ListenerConfig::at(ListenAddr::Tcp(([127, 0, 0, 1], 8080).into()))],
             routes: vec![Route {
                 matching: RouteMatch::at(PathMatch::Prefix("/".to_owned())),
+                policies: Vec::new(),
                 action: Action::Demo,
                 span: 0..0,
             }],
             upstreams: Upstreams::new(),
             forwards: BTreeMap::new(),
+            policies: Policies::new(),
             admin: None,
             access_log: None,
             workers: None,
@@ -284,6 +295,9 @@ impl fmt::Display for Config {
             let servers: Vec<_> = upstream.servers.iter().map(|server| server.address.to_string()).collect();
             writeln!(f, "upstream {}: {}", upstream.name, servers.join(", "))?;
         }
+        for (name, policy) in &self.policies {
+            writeln!(f, "policy {name}: {policy}")?;
+        }
         if let Some(admin) = &self.admin {
             writeln!(f, "admin listener on {}", admin.address)?;
         }
@@ -313,7 +327,11 @@ impl fmt::Display for ListenerConfig {
 
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.matching, self.action)
+        write!(f, "{}: {}", self.matching, self.action)?;
+        match &self.policies[..] {
+            [] => Ok(()),
+            policies => write!(f, "; policies: {}", policies.join(", ")),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod proxies;
 mod rewrite;
 mod routes;
 mod shares;
+mod policies;
 mod upstreams;
 
 use std::borrow::Cow;
@@ -24,6 +25,10 @@ use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
 pub(super) use listeners::{RawListener, RawProxies, RawProxyProtocol, RawTcp};
+pub(super) use policies::{
+    RawApiKeys, RawBasicAuth, RawConcurrency, RawCountBy, RawCountByHeader, RawCountByName, RawJwt,
+    RawPolicy, RawRateLimit,
+};
 pub(super) use proxies::RawProxyFields;
 pub(super) use rewrite::{RawFieldRewrite, RawForwarded, RawHost, RawHostName, RawRewrite};
 pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
@@ -59,6 +64,9 @@ pub(super) struct Raw {
     /// Servers that requests are forwarded to, by name.
     #[serde(default)]
     pub(super) upstreams: BTreeMap<String, Spanned<RawUpstream>>,
+    /// What is asked of requests before they are answered, by name: routes say the names.
+    #[serde(default)]
+    pub(super) policies: BTreeMap<String, Spanned<RawPolicy>>,
     /// Where those who operate the server ask and tell it things. Default nowhere.
     pub(super) admin: Option<RawAdmin>,
     /// A line for each request. Default none.

@@ -6,6 +6,7 @@ mod rewrite;
 mod routes;
 mod shares;
 mod answer;
+mod policies;
 mod upstreams;
 
 use std::fmt;
@@ -35,9 +36,10 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let upstreams = resolver.upstreams(raw.upstreams);
     let listeners = resolver.listeners(raw.listeners, &upstreams);
     let admin = raw.admin.and_then(|admin| resolver.admin(&admin, &listeners));
+    let policies = resolver.policies(raw.policies);
     // Streams have no routes.
     let has_http = listeners.is_empty() || listeners.iter().any(|listener| listener.tcp.is_none());
-    let routes = resolver.routes(raw.routes, &upstreams, has_http);
+    let routes = resolver.routes(raw.routes, &upstreams, &policies, has_http);
     let access_log = raw.access_log.map(|log| resolver.access_log(log));
     let trusted_proxies = resolver.trusted_proxies(raw.trusted_proxies, raw.trusted_proxies_write);
     let server = resolver.server(raw.limits, raw.timeouts, trusted_proxies);
@@ -48,6 +50,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
             routes,
             upstreams,
             forwards,
+            policies: policies.into_iter().filter_map(|(name, policy)| Some((name, policy?))).collect(),
             admin,
             access_log,
             workers,

@@ -1,6 +1,7 @@
 //! The examples are true: one names every key, the defaults it shows are those of the server, and the schema fits both.
 
 mod listeners;
+mod policies;
 mod proxies;
 mod rewriting;
 mod upstreams;
@@ -15,9 +16,10 @@ const CANARY: &str = include_str!("../../examples/canary.toml");
 const REWRITING: &str = include_str!("../../examples/rewriting.toml");
 const GATEWAY: &str = include_str!("../../examples/gateway.toml");
 const TCP: &str = include_str!("../../examples/tcp.toml");
+const POLICIES: &str = include_str!("../../examples/policies.toml");
 
 fn resolved(text: &str) -> Result<Config, Failure> {
-    let source = Source { path: PathBuf::from("serve.toml"), text: text.to_owned() };
+    let source = Source::new(PathBuf::from("serve.toml"), text.to_owned());
     let raw = raw::parse(&source)?;
     resolve::resolve(raw, source)
 }
@@ -72,6 +74,12 @@ fn the_example_names_every_key() {
         "[upstreams.a]\nejection.",
         "[upstreams.a]\nqueue.",
         "[upstreams.a]\nretry_budget.",
+        "[policies.a]\n",
+        "[policies.a]\nbasic_auth.",
+        "[policies.a]\napi_keys.",
+        "[policies.a]\njwt.",
+        "[policies.a]\nrate_limit.",
+        "[policies.a]\nconcurrency.",
     ]
     .into_iter()
     .chain(["[upstreams.a]\nservers = [{ x = 1 }]\n"])
@@ -87,7 +95,8 @@ fn the_example_names_every_key() {
         for key in keys.trim().split(", ").map(|key| key.trim_matches('`')) {
             let mut names =
                 ["{} =", "[{}]", "[{}.", "[routes.{}]", "[upstreams.backend.{}]", "{ {} ="].into_iter();
-            let is_named = names.any(|name| EXAMPLE.contains(&name.replace("{}", key)));
+            let is_kind = || EXAMPLE.lines().any(|line| line.ends_with(&format!(".{key}]")));
+            let is_named = is_kind() || names.any(|name| EXAMPLE.contains(&name.replace("{}", key)));
             assert!(is_named, "{key} of {section}");
         }
     }
@@ -102,7 +111,7 @@ fn violations(text: &str) -> Vec<String> {
 
 #[test]
 fn the_schema_fits_the_examples() {
-    for example in [EXAMPLE, GATEWAY, REWRITING, CANARY, TCP] {
+    for example in [EXAMPLE, GATEWAY, REWRITING, CANARY, TCP, POLICIES] {
         assert_eq!(violations(example), [""; 0]);
         assert!(resolved(example).is_ok());
     }

@@ -15,6 +15,7 @@ mod limits;
 mod exhaustion;
 mod mcp;
 mod gateway;
+mod policies;
 mod rewriting;
 mod tcp;
 mod admin;

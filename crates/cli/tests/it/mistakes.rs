@@ -54,6 +54,13 @@ upstream backend: 127.0.0.1:9001, 127.0.0.1:9002
 upstream canary: 127.0.0.1:9003
 upstream database: 127.0.0.1:5432
 upstream shadow: 127.0.0.1:9004
+policy few: 10 requests at a time, by header X-User
+policy keys: one of 1 keys in header X-Api-Key
+policy office: clients from 10.0.0.0/8, 2001:db8::/32, 127.0.0.1, unix, but not from 10.13.0.0/16
+policy small: content of at most 1048576 octets
+policy steady: 100 requests in 1s, 20 at once, by address
+policy tokens: a JSON Web Token
+policy users: name and password of one of 1 users
 admin listener on 127.0.0.1:9900
 access log: combined, to the standard output
 "

@@ -1,6 +1,7 @@
 //! A handler, and a policy before it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thruway_server::{Answer, Handler, Request, Response};
 
@@ -15,12 +16,30 @@ pub struct Guarded {
     /// What tells the routes apart that have the policy in common.
     route: Arc<str>,
     handler: Arc<dyn Handler>,
+    refusals: Arc<RefusalCount>,
+}
+
+/// How many requests a policy has refused on a route.
+#[derive(Default, Debug)]
+pub struct RefusalCount(AtomicU64);
+
+impl RefusalCount {
+    /// How many there were so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Guarded {
     /// Puts `policy` before `handler`, which answers a route of this name.
     pub fn new(policy: Arc<Policy>, route: impl Into<Arc<str>>, handler: Arc<dyn Handler>) -> Self {
-        Self { policy, route: route.into(), handler }
+        Self { policy, route: route.into(), handler, refusals: Arc::default() }
+    }
+
+    /// Has `refusals` count the requests that do not pass.
+    #[must_use]
+    pub fn counted_by(self, refusals: Arc<RefusalCount>) -> Self {
+        Self { refusals, ..self }
     }
 
     /// Passes the request on with the fields that the policy owns.
@@ -33,6 +52,7 @@ impl Guarded {
     }
 
     fn refuse(&self, refusal: &Refusal) -> Response {
+        self.refusals.0.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(policy = self.policy.name(), reason = refusal.reason(), "a request is refused");
         refusal.to_response(self.policy.name())
     }

@@ -41,7 +41,7 @@ pub use api_keys::{ApiKeysConfig, InvalidKeyDigest, KeyDigest, KeyPlace};
 pub use basic_auth::{BasicAuthConfig, InvalidPasswordHash, PasswordHash};
 pub use concurrency::ConcurrencyConfig;
 pub use credentials::{InvalidLine, is_user_name, lines_of};
-pub use guarded::Guarded;
+pub use guarded::{Guarded, RefusalCount};
 pub use jwt::{InvalidJwtKeys, JwtAlgorithm, JwtConfig, JwtKeys};
 pub use key::CountBy;
 pub use rate_limit::RateLimitConfig;

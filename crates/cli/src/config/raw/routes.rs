@@ -34,6 +34,9 @@ pub(in super::super) struct RawRoute {
     /// Parameters of the query that must be there, as `headers`.
     #[serde(default)]
     pub(in super::super) query: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
+    /// Policies that a request must pass first, in this order. Default none.
+    #[serde(default)]
+    pub(in super::super) policies: Vec<Spanned<String>>,
     /// Action: the same answer for everybody.
     pub(in super::super) answer: Option<RawAnswer>,
     /// Action: the endpoints of the demo.

@@ -10,6 +10,7 @@ use serde::de::{Error, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::super::spanned::Spanned;
+use super::policies::{RawCountBy, RawCountByHeader, RawCountByName};
 use super::{Period, RawForwarded, RawHost};
 
 /// Servers that answer the same requests. Defaults are those of `thruway_gateway::UpstreamConfig`.
@@ -213,6 +214,22 @@ impl FromText for RawBalance {
 
     fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
         RawHash::deserialize(MapAccessDeserializer::new(table)).map(Self::Hash)
+    }
+}
+
+impl FromText for RawCountBy {
+    const EXPECTED: &'static str = "`address`, `route` or a table with `header`";
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<Self>()
+    }
+
+    fn from_text<E: Error>(text: &str) -> Result<Self, E> {
+        RawCountByName::deserialize(text.into_deserializer()).map(Self::Named)
+    }
+
+    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
+        RawCountByHeader::deserialize(MapAccessDeserializer::new(table)).map(Self::Header)
     }
 }
 

@@ -9,6 +9,7 @@ use thruway_gateway::{
 };
 use thruway_server::{FieldName, Method, StatusCode};
 
+use super::policies::ResolvedPolicies;
 use super::{Resolver, Span};
 use crate::config::forward::{ForwardAction, ForwardTo};
 use crate::config::raw::{RawExpected, RawFiles, RawRedirect, RawRoute};
@@ -21,6 +22,7 @@ impl Resolver<'_> {
         &mut self,
         raw: Vec<Spanned<RawRoute>>,
         upstreams: &Upstreams,
+        policies: &ResolvedPolicies,
         has_http: bool,
     ) -> Vec<Route> {
         if raw.is_empty() && has_http {
@@ -29,17 +31,28 @@ impl Resolver<'_> {
                     .with_hint("add one: `[[routes]]` and below it `path = \"/\"` and `demo = true`"),
             );
         }
-        raw.into_iter().filter_map(|route| self.route(route, upstreams)).collect()
+        raw.into_iter().filter_map(|route| self.route(route, upstreams, policies)).collect()
     }
 
-    fn route(&mut self, raw: Spanned<RawRoute>, upstreams: &Upstreams) -> Option<Route> {
+    fn route(
+        &mut self,
+        raw: Spanned<RawRoute>,
+        upstreams: &Upstreams,
+        policies: &ResolvedPolicies,
+    ) -> Option<Route> {
         let span = raw.span();
         let mut raw = raw.into_inner();
         let host = raw.host.take().map_or(HostMatch::Any, |host| self.host(&host));
         let path = self.path_match(&mut raw, &span);
         let conditions = self.conditions(&mut raw);
+        let policies = self.route_policies(std::mem::take(&mut raw.policies), policies);
         let action = self.action(raw, &span, path.as_ref(), upstreams);
-        Some(Route { matching: RouteMatch { host, path: path?, conditions }, action: action?, span })
+        Some(Route {
+            matching: RouteMatch { host, path: path?, conditions },
+            policies,
+            action: action?,
+            span,
+        })
     }
 
     fn host(&mut self, raw: &Spanned<String>) -> HostMatch {

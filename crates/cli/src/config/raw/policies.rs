@@ -1,0 +1,143 @@
+//! Policies as the file says them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::super::spanned::Spanned;
+use super::Period;
+use super::upstreams::TextOrTable;
+
+/// What is asked of requests: of one kind, which is said by the key; `allow` and `deny` are one kind.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawPolicy {
+    /// Clients that may ask, by address: `10.0.0.0/8`, `2001:db8::/32`, `127.0.0.1`, `unix`. Others are answered 403.
+    pub(in super::super) allow: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Clients that may not, whatever `allow` says.
+    pub(in super::super) deny: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Users with a name and a password; others are answered 401.
+    pub(in super::super) basic_auth: Option<RawBasicAuth>,
+    /// Clients with a key; others are answered 401.
+    pub(in super::super) api_keys: Option<Spanned<RawApiKeys>>,
+    /// Clients with a JSON Web Token; others are answered 401.
+    pub(in super::super) jwt: Option<Spanned<RawJwt>>,
+    /// How many requests there may be in a time; those beyond are answered 429.
+    pub(in super::super) rate_limit: Option<RawRateLimit>,
+    /// How many requests there may be at a time; those beyond are answered 503.
+    pub(in super::super) concurrency: Option<RawConcurrency>,
+    /// Octets of content; more is answered 413.
+    pub(in super::super) content_bytes_max: Option<u64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawBasicAuth {
+    /// What browsers say that the password is for. Default the name of the policy.
+    pub(in super::super) realm: Option<Spanned<String>>,
+    /// Names, and hashes of passwords by bcrypt or Argon2.
+    #[serde(default)]
+    pub(in super::super) users: BTreeMap<Spanned<String>, Spanned<String>>,
+    /// A file of lines `NAME:HASH`, as `htpasswd -B` writes it. Relative to the directory of the config.
+    pub(in super::super) users_file: Option<Spanned<PathBuf>>,
+    /// A field that tells the upstream who asks. Default none.
+    pub(in super::super) user_field: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawApiKeys {
+    /// Keys are in this field. Default `X-Api-Key`, if there is neither `bearer` nor `query`.
+    pub(in super::super) header: Option<Spanned<String>>,
+    /// Keys are in this parameter of the query.
+    pub(in super::super) query: Option<String>,
+    /// Keys are in `Authorization: Bearer`.
+    #[serde(default)]
+    pub(in super::super) bearer: bool,
+    /// Names, and digests of keys: `sha256:` and 64 hexadecimal digits.
+    #[serde(default)]
+    pub(in super::super) keys: BTreeMap<Spanned<String>, Spanned<String>>,
+    /// A file of lines `NAME:sha256:DIGEST`. Relative to the directory of the config.
+    pub(in super::super) keys_file: Option<Spanned<PathBuf>>,
+    /// A field that tells the upstream whose key it was. Default none.
+    pub(in super::super) user_field: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawJwt {
+    /// A file with the issuer's JSON Web Key Set. Relative to the directory of the config.
+    pub(in super::super) keys_file: Option<Spanned<PathBuf>>,
+    /// A secret that is shared with the issuer, of at least 32 octets.
+    pub(in super::super) secret: Option<Spanned<String>>,
+    /// Who must have issued the token. Default anybody who has such a key.
+    pub(in super::super) issuer: Option<String>,
+    /// For whom the token must be, one of these. Default anybody.
+    #[serde(default)]
+    pub(in super::super) audience: Vec<String>,
+    /// `RS256`, `PS256`, `ES256`, `EdDSA`, `HS256`, …. Default those that the keys are for.
+    #[serde(default)]
+    pub(in super::super) algorithms: Vec<Spanned<String>>,
+    /// How far the clocks of issuer and server may be apart. Default 30s.
+    pub(in super::super) leeway: Option<Spanned<Period>>,
+    /// Claims that must be there, besides `exp`. Default none.
+    #[serde(default)]
+    pub(in super::super) required_claims: Vec<String>,
+    /// Fields that tell the upstream a claim: `{ X-User = "sub" }`. Default none.
+    #[serde(default)]
+    pub(in super::super) fields: BTreeMap<Spanned<String>, String>,
+    /// What clients are told that the token is for. Default the name of the policy.
+    pub(in super::super) realm: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawRateLimit {
+    /// How many requests in `per`, in the long run.
+    pub(in super::super) requests: Spanned<u32>,
+    /// Default 1s.
+    pub(in super::super) per: Option<Spanned<Period>>,
+    /// How many at once. Default as many as `requests`.
+    pub(in super::super) burst: Option<Spanned<u32>>,
+    /// Which requests are counted together: `address`, `route`, or `{ header = "NAME" }`. Default `address`.
+    pub(in super::super) by: Option<TextOrTable<RawCountBy>>,
+    /// 400 to 599. Default 429.
+    pub(in super::super) status: Option<Spanned<u16>>,
+    /// How many addresses or values are remembered, 17 octets each. Default 65536.
+    pub(in super::super) keys_max: Option<Spanned<usize>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawConcurrency {
+    /// How many requests at a time.
+    pub(in super::super) requests_max: Spanned<u32>,
+    /// Which requests are counted together, as for `rate_limit`. Default `route`.
+    pub(in super::super) by: Option<TextOrTable<RawCountBy>>,
+    /// 400 to 599. Default 503.
+    pub(in super::super) status: Option<Spanned<u16>>,
+}
+
+/// Which requests are counted together: a name, or a table.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(in super::super) enum RawCountBy {
+    Named(RawCountByName),
+    Header(RawCountByHeader),
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in super::super) enum RawCountByName {
+    Address,
+    Route,
+}
+
+/// Those with the same value of a field.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawCountByHeader {
+    pub(in super::super) header: Spanned<String>,
+}

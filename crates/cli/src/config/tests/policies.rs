@@ -1,0 +1,144 @@
+//! What is said about policies, and what is wrong with it.
+
+use std::time::Duration;
+
+use thruway_gateway::{CountBy, KeyPlace, PolicyConfig, RateLimitConfig};
+
+use super::*;
+
+const REST: &str = "[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\ndemo = true\n";
+
+/// The policy `a` with `keys`, or what is wrong.
+fn policy(keys: &str) -> Result<PolicyConfig, String> {
+    let config = resolved(&format!("{REST}[policies.a]\n{keys}\n"));
+    config.map(|mut config| config.policies.remove("a").unwrap()).map_err(|failure| failure.to_string())
+}
+
+#[test]
+fn a_rate_limit_that_says_little_has_defaults() {
+    let limit = |keys: &str| match policy(&format!("rate_limit = {{ requests = 7{keys} }}")).unwrap() {
+        PolicyConfig::RateLimit(limit) => limit,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(limit(""), RateLimitConfig::per_second(7));
+    let said = limit(", per = \"1m\", burst = 3, by = { header = \"X-Key\" }, keys_max = 100");
+    assert_eq!((said.per, said.burst, said.keys_max), (Duration::from_mins(1), 3, 100));
+    assert_eq!(said.by, CountBy::Header("X-Key".to_owned()));
+    assert_eq!(limit(", by = \"route\"").by, CountBy::Route);
+}
+
+#[test]
+fn keys_are_shown_in_one_place() {
+    let digest = "0".repeat(64);
+    let place = |keys: &str| {
+        let keys = format!("api_keys = {{ {keys} keys = {{ a = \"sha256:{digest}\" }} }}");
+        match policy(&keys).unwrap() {
+            PolicyConfig::ApiKeys(config) => config.place,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(place(""), KeyPlace::Header("X-Api-Key".to_owned()));
+    assert_eq!(place("query = \"k\","), KeyPlace::Query("k".to_owned()));
+    assert_eq!(place("bearer = true,"), KeyPlace::Bearer);
+}
+
+#[test]
+fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
+    for (keys, message) in [
+        ("", "a policy is of exactly one kind: `allow` or `deny` or both, `basic_auth`"),
+        ("allow = [\"::1\"]\ncontent_bytes_max = 1", "a policy is of exactly one kind"),
+        ("allow = []", "a list of addresses has at least one"),
+        ("allow = [\"10.0.0.0/33\"]", "the prefix is longer than an address"),
+        ("deny = [\"10.0.0.1/8\"]", "the range of these addresses is `10.0.0.0/8`"),
+        ("deny = [\"::ffff:10.0.0.1\"]", "an IPv4 address is written as such"),
+        ("deny = [\"localhost\"]", "this is no range of addresses"),
+        ("basic_auth = {}", "there are no users"),
+        ("basic_auth.users_file = \"none\"", "`none` cannot be read: No such file"),
+        ("basic_auth.users = { \"a:b\\n\" = \"x\" }", "this is no name"),
+        ("basic_auth.users = { a = \"x\" }", "a password is said by its hash"),
+        ("api_keys = {}", "there are no keys"),
+        ("api_keys = { bearer = true, query = \"k\" }", "keys are in one of `header`, `query` and `bearer`"),
+        ("api_keys = { header = \"a b\" }", "a field name"),
+        ("api_keys = { header = \"Host\" }", "this field is about the connection or the content"),
+        ("api_keys = { keys = { a = \"k1\" } }", "a key is said by its digest"),
+        (
+            "api_keys = { user_field = \"Content-Length\" }",
+            "this field is about the connection or the content",
+        ),
+        ("jwt = {}", "a token is checked with either a `keys_file` or a `secret`"),
+        ("jwt.secret = \"short\"", "a secret has at least 32 octets"),
+        ("jwt.keys_file = \"Cargo.toml\"", "this is no JSON Web Key Set"),
+        (
+            "jwt = { secret = \"a secret of thirty-two octets, at least\", algorithms = [\"none\"] }",
+            "unknown algorithm",
+        ),
+        (
+            "jwt = { secret = \"a secret of thirty-two octets, at least\", algorithms = [\"RS256\"] }",
+            "there is no key for this algorithm",
+        ),
+        (
+            "jwt = { secret = \"a secret of thirty-two octets, at least\", leeway = \"2h\" }",
+            "the value must be from 0s to 1h",
+        ),
+        ("rate_limit = {}", "missing field `requests`"),
+        ("rate_limit = { requests = 0 }", "the value must be from 1 to 1000000000"),
+        ("rate_limit = { requests = 1, per = \"0s\" }", "the value must be from 1ms to 24h"),
+        ("rate_limit = { requests = 1, status = 200 }", "the value must be from 400 to 599"),
+        ("rate_limit = { requests = 1, by = \"user\" }", "unknown value `user`"),
+        ("rate_limit = { requests = 1, by = { field = \"a\" } }", "unknown key `field`"),
+        ("concurrency = { requests_max = 0 }", "the value must be from 1 to 1000000"),
+        ("content_bytes_max = -1", "invalid value: integer `-1`"),
+    ] {
+        let failure = policy(keys).unwrap_err();
+        let is_there = [6, 7].iter().any(|line| failure.contains(&format!("serve.toml:{line}")));
+        assert!(failure.contains(message) && is_there, "{keys}\n{failure}");
+    }
+}
+
+#[test]
+fn secrets_are_not_shown_where_something_is_wrong() {
+    for keys in [
+        "basic_auth = { users = { a = \"open sesame\" } }",
+        "basic_auth = { relm = \"x\", users = { a = \"open sesame\" } }",
+        "api_keys = { keys = { a = \"open sesame\" } }",
+        "jwt = { secret = \"open sesame\" }",
+        "jwt = { leeway = 5, secret = \"open sesame\" }",
+    ] {
+        let failure = policy(keys).unwrap_err();
+        assert!(!failure.contains("sesame") && failure.contains("***"), "{failure}");
+    }
+}
+
+#[test]
+fn routes_name_policies_that_there_are_once() {
+    let route = |names: &str| {
+        let route = REST.replace("demo = true", &format!("demo = true\npolicies = [{names}]"));
+        resolved(&format!(
+            "{route}[policies.office]\nallow = [\"::1\"]\n[policies.small]\ncontent_bytes_max = 1\n"
+        ))
+        .map(|config| config.routes[0].policies.clone())
+        .map_err(|failure| failure.to_string())
+    };
+    assert_eq!(route("\"small\", \"office\"").unwrap(), ["small", "office"]);
+    for (names, message, hint) in [
+        ("\"ofice\"", "there is no policy `ofice`", "did you mean `office`?"),
+        ("\"x\"", "there is no policy `x`", "there are `office`, `small`"),
+        ("\"small\", \"small\"", "the route has this policy already", "leave it out"),
+    ] {
+        let failure = route(names).unwrap_err();
+        assert!(failure.contains(message) && failure.contains(&format!("hint: {hint}")), "{failure}");
+        assert!(failure.contains("serve.toml:6"), "{failure}");
+    }
+}
+
+#[test]
+fn the_example_shows_the_defaults_of_policies() {
+    let config = resolved(EXAMPLE).unwrap();
+    let PolicyConfig::Jwt(jwt) = &config.policies["tokens"] else { panic!("a policy of another kind") };
+    let default = thruway_gateway::JwtConfig::new(jwt.keys.clone());
+    assert_eq!(*jwt, default);
+    let PolicyConfig::RateLimit(limit) = &config.policies["steady"] else {
+        panic!("a policy of another kind")
+    };
+    assert_eq!(*limit, RateLimitConfig { burst: 20, ..RateLimitConfig::per_second(100) });
+}

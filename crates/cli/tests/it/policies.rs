@@ -1,0 +1,125 @@
+//! Who may ask, and how much.
+
+use std::fs;
+use std::path::Path;
+
+use crate::client::{Client, get};
+use crate::process::{Signal, Thruway};
+
+const EXAMPLE: &str = include_str!("../../examples/policies.toml");
+
+const LOGIN: &str = "Authorization: Basic YWxpOm9wZW4gc2VzYW1l\r\n";
+
+/// The example, with a server behind it that says what it is told.
+fn example(backend: &str) -> String {
+    EXAMPLE.replace("127.0.0.1:8080", "127.0.0.1:0").replace("127.0.0.1:9001", backend)
+}
+
+#[test]
+fn the_example_lets_those_pass_who_may() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut backend = Thruway::demo(&[]);
+    let config = example(backend.address().strip_prefix("http://").unwrap());
+    let mut gateway = Thruway::serve(directory.path(), &config);
+    let address = gateway.address();
+    let mut client = Client::connect(&address);
+    assert_eq!(client.get("/").text(), "public\n");
+
+    let refused = client.get("/admin");
+    assert_eq!(refused.status(), "401");
+    assert!(refused.has("www-authenticate: basic realm=\"admins only\", charset=\"utf-8\""));
+    assert_eq!(client.request("GET /admin", &LOGIN.replace("YWxp", "YWxq")).status(), "401");
+    // The upstream has nothing there, but it was asked.
+    assert_eq!(client.request("GET /admin", LOGIN).status(), "404");
+    assert_eq!(client.request("GET /admin", LOGIN).status(), "404");
+
+    assert_eq!(client.get("/api").status(), "401");
+    let with = |key: &str| format!("X-Api-Key: {key}\r\nX-User: {key}\r\n");
+    let mut other = Client::connect(&address);
+    let lines = format!("{}Content-Length: 1001\r\n", with("k1"));
+    other.send(&format!("POST /api HTTP/1.1\r\nHost: a\r\n{lines}\r\n{}", "x".repeat(1001)));
+    assert_eq!(other.response(false).status(), "413");
+    let statuses: Vec<_> =
+        (0..5).map(|_| client.request("GET /api", &with("k1")).status().to_owned()).collect();
+    assert_eq!(statuses, ["404", "404", "404", "404", "429"], "one was too large, but it counts");
+    let refused = client.request("GET /api", &with("k1"));
+    assert!(refused.has("ratelimit-limit: 5") && refused.has("ratelimit-remaining: 0"));
+    assert_eq!(client.request("GET /api", &with("k2")).status(), "404", "another has still all of its own");
+}
+
+#[test]
+fn check_says_what_a_request_must_pass_and_in_which_order() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.toml"), EXAMPLE).unwrap();
+    let check = |args: &[&str]| {
+        let all: Vec<&str> = ["check", "a.toml"].iter().chain(args).copied().collect();
+        Thruway::start_in(directory.path(), &all).end()
+    };
+    let checked = check(&[]);
+    assert_eq!((checked.code, &*checked.stderr), (Some(0), ""));
+    let line = "/admin and below: forwarded to backend; policies: inside, attempts, admins\n";
+    assert!(checked.stdout.contains(line), "{}", checked.stdout);
+    assert!(!checked.stdout.contains("$2y$") && !checked.stdout.contains("6ab9"), "{}", checked.stdout);
+    let explained = check(&["--explain", "GET http://a/admin"]).stdout;
+    let order = "\
+GET http://a/admin: forwarded to backend
+
+its policies, in the order in which they decide:
+  inside: clients from 127.0.0.1, ::1, 10.0.0.0/8, but not from 10.99.0.0/16
+  attempts: 10 requests in 1s, 50 at once, by address
+  admins: name and password of one of 1 users
+";
+    assert!(explained.starts_with(order), "{explained}");
+}
+
+/// A route that answers once an hour, with a policy and the text of the answer.
+fn once(burst: u32, content: &str) -> String {
+    format!(
+        "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\npolicies = [\"once\"]\n\
+         answer.content = \"{content}\"\n\
+         [policies.once]\nrate_limit = {{ requests = 1, per = \"1h\", burst = {burst} }}\n"
+    )
+}
+
+fn reload(thruway: &mut Thruway, directory: &Path, config: &str) {
+    fs::write(directory.join("thruway.toml"), config).unwrap();
+    thruway.signal(Signal::HUP);
+    thruway.until_it_logs("the config was reloaded");
+}
+
+#[test]
+fn what_was_counted_is_kept_until_the_policy_is_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = Thruway::serve(directory.path(), &once(1, "one"));
+    let address = thruway.address();
+    assert_eq!(get(&address, "/").text(), "one");
+    assert_eq!(get(&address, "/").status(), "429");
+    reload(&mut thruway, directory.path(), &once(1, "two"));
+    assert_eq!(get(&address, "/").status(), "429");
+    reload(&mut thruway, directory.path(), &once(2, "three"));
+    assert_eq!(get(&address, "/").text(), "three");
+}
+
+#[test]
+fn files_with_secrets_are_read_again_when_the_config_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = directory.path().join("keys.txt");
+    // `k1`.
+    let line = |name: &str| {
+        format!("{name}:sha256:6ab9f1eb8f7d3388f4f9d586f66e99fd54080df2c446f0e58668b09c08a16dd0\n")
+    };
+    fs::write(&keys, format!("# keys\n{}", line("ada"))).unwrap();
+    let config = "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\npolicies = [\"keys\"]\n\
+                  answer.content = \"in\"\n[policies.keys.api_keys]\nkeys_file = \"keys.txt\"\n";
+    let mut thruway = Thruway::serve(directory.path(), config);
+    let mut client = Client::connect(&thruway.address());
+    assert_eq!(client.request("GET /", "X-Api-Key: k1\r\n").text(), "in");
+    fs::write(&keys, line("ada").replace("6ab9", "6ab8")).unwrap();
+    reload(&mut thruway, directory.path(), config);
+    assert_eq!(client.request("GET /", "X-Api-Key: k1\r\n").status(), "401");
+    fs::write(&keys, "ada:k1").unwrap();
+    thruway.signal(Signal::HUP);
+    let said = thruway.until_it_logs("line 1 of this file");
+    assert!(!said.contains("k1"), "{said}");
+    assert_eq!(client.request("GET /", "X-Api-Key: k1\r\n").status(), "401");
+}
