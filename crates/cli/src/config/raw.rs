@@ -23,8 +23,8 @@ use toml::de::{DeTable, Deserializer as TomlDeserializer};
 pub(super) use listeners::{RawListener, RawProxies, RawProxyProtocol, RawTcp};
 pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
 pub(super) use upstreams::{
-    RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue, RawRetryBudget,
-    RawServer, RawSticky, RawUpstream, TextOrTable,
+    RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue, RawResolver,
+    RawResolverName, RawRetryBudget, RawServer, RawSticky, RawUpstream, TextOrTable,
 };
 
 /// A whole file.
