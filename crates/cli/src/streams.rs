@@ -38,7 +38,7 @@ impl Streams {
             match parts.upstream(upstream) {
                 Some(upstream) => forward.replace(upstream.clone()),
                 None => {
-                    tracing::warn!(upstream, "connections are still forwarded to an upstream that is gone")
+                    tracing::warn!(upstream, "connections are still forwarded to an upstream that is gone");
                 }
             }
         }

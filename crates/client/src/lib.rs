@@ -50,6 +50,7 @@
 // where requests go
 mod address;
 mod resolve;
+mod dns;
 mod connect;
 
 // one connection
@@ -68,6 +69,7 @@ pub use client::{Client, ClientConfig, ClientError, Event, Events, Request, Resp
 pub use config::{Config, Timeouts};
 pub use connect::{ConnectError, ConnectFailures, connect, connect_and_write, connect_any};
 pub use connection::{Connection, Exchange, RequestToSend, ResponseEvent, Tunnel, Turn};
+pub use dns::DnsResolver;
 pub use error::{Error, Retry, Side};
 pub use pool::{Pool, PoolConfig};
-pub use resolve::{Resolve, Resolving, SystemResolver, resolve};
+pub use resolve::{Resolve, Resolved, Resolving, ResolvingFor, SystemResolver, resolve};

@@ -3,16 +3,42 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::time::Duration;
 
 use crate::UpstreamAddr;
 
-/// What resolves names. The system's way is [`SystemResolver`]; a resolver of its own, which knows how long an answer
-/// holds, is for the gateway to bring.
+/// What resolves names. The system's way is [`SystemResolver`]; [`DnsResolver`](crate::DnsResolver) knows how long an answer holds.
 pub trait Resolve: fmt::Debug + Send + Sync {
     /// All addresses of `host`, in the order in which to try them, with `port`.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a>;
+
+    /// The same, and for how long that holds. Default without an opinion on that.
+    fn resolve_for<'a>(&'a self, host: &'a str, port: u16) -> ResolvingFor<'a> {
+        let addresses = self.resolve(host, port);
+        Box::pin(async move { Ok(Resolved { addresses: addresses.await?, holds: None }) })
+    }
 }
+
+/// What a name was resolved to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resolved {
+    /// The addresses, in the order in which to try them.
+    pub addresses: Vec<UpstreamAddr>,
+    /// For how long they hold (TTL); `None` if nobody has said.
+    pub holds: Option<Duration>,
+}
+
+impl Resolved {
+    pub(crate) fn new(addresses: Vec<IpAddr>, port: u16, holds: Option<Duration>) -> Self {
+        let addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, port).into());
+        Self { addresses: addresses.collect(), holds }
+    }
+}
+
+/// A name being resolved, by somebody who knows for how long that will hold.
+pub type ResolvingFor<'a> = Pin<Box<dyn Future<Output = io::Result<Resolved>> + Send + 'a>>;
 
 /// A name being resolved.
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<UpstreamAddr>>> + Send + 'a>>;

@@ -50,6 +50,6 @@ pub use tcp::{StreamCounts, StreamEnd, TcpConfig, TcpForward};
 pub use thruway_net::ProxyVersion;
 pub use upstream::{
     Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
-    InvalidStatusRange, QueueConfig, RetryBudget, ServerAddr, ServerConfig, ServerState, ServerStatus,
-    Standing, StatusRange, Sticky, Upstream, UpstreamConfig,
+    InvalidStatusRange, QueueConfig, ResolverConfig, RetryBudget, ServerAddr, ServerConfig, ServerState,
+    ServerStatus, Standing, StatusRange, Sticky, Upstream, UpstreamConfig,
 };

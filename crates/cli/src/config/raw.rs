@@ -35,7 +35,7 @@ pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect,
 pub(super) use shares::{RawMirror, RawSplit};
 pub(super) use upstreams::{
     FromText, RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue,
-    RawRetryBudget, RawServer, RawSticky, RawUpstream, TextOrTable,
+    RawResolver, RawResolverName, RawRetryBudget, RawServer, RawSticky, RawUpstream, TextOrTable,
 };
 
 /// A whole file.

@@ -45,7 +45,9 @@ fn what_the_example_comments_out_can_be_said() {
         .lines()
         .map(|line| line.strip_prefix("# ").filter(|line| line.contains(" = ")).unwrap_or(line))
         // Said in another way there.
-        .filter(|line| !["balance = \"round_robin\"", "host = \"preserve\""].contains(line))
+        .filter(|line| {
+            !["balance = \"round_robin\"", "host = \"preserve\"", "resolver = \"system\""].contains(line)
+        })
         .collect();
     let config = resolved(&text.join("\n")).unwrap();
     assert_eq!((config.workers, config.connections_max), (Some(4), Some(100_000)));
@@ -69,6 +71,7 @@ fn the_example_names_every_key() {
         "[upstreams.a]\nhost.",
         "[upstreams.a]\n",
         "[upstreams.a]\nbalance.",
+        "[upstreams.a]\nresolver.",
         "[upstreams.a]\nsticky.",
         "[upstreams.a]\ncheck.",
         "[upstreams.a]\nejection.",

@@ -1,8 +1,10 @@
 //! An upstream, as it is wanted.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_client::{Config, PoolConfig, UpstreamAddr};
+use thruway_client::{Config, DnsResolver, PoolConfig, Resolve, SystemResolver, UpstreamAddr};
 use thruway_net::ProxyVersion;
 
 use super::{Balance, CheckConfig, EjectionConfig, QueueConfig, RetryBudget, ServerAddr, Sticky};
@@ -14,7 +16,10 @@ pub struct UpstreamConfig {
     pub name: String,
     /// Its servers; without any, every request is answered 503.
     pub servers: Vec<ServerConfig>,
-    /// After how long names of servers are resolved again, a tenth more or less; sooner after a failure. Default 30 s.
+    /// Who is asked for the addresses of names. Default the system.
+    pub resolver: ResolverConfig,
+    /// After how long names of servers are resolved again where nobody says for how long an answer holds, a tenth more or less;
+    /// sooner after a failure. Default 30 s.
     pub resolve_interval: Duration,
     /// How the next server is found. Default round robin.
     pub balance: Balance,
@@ -45,6 +50,25 @@ pub struct UpstreamConfig {
     pub retry_budget: RetryBudget,
 }
 
+/// Who is asked for the addresses of names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ResolverConfig {
+    /// Servers of names: those of `resolv.conf` if empty. They say for how long an answer holds, and are asked again then; not more
+    /// often than every second, and not less than every hour.
+    Dns(Vec<SocketAddr>),
+    /// The system, as it is set up to, which does not say that.
+    System,
+}
+
+impl ResolverConfig {
+    pub(super) fn resolver(&self) -> Arc<dyn Resolve> {
+        match self {
+            Self::Dns(nameservers) => Arc::new(DnsResolver::with_nameservers(nameservers.iter().copied())),
+            Self::System => Arc::new(SystemResolver),
+        }
+    }
+}
+
 /// One server of an upstream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerConfig {
@@ -66,6 +90,7 @@ impl UpstreamConfig {
         Self {
             name: name.into(),
             servers: servers.into_iter().map(ServerConfig::new).collect(),
+            resolver: ResolverConfig::System,
             resolve_interval: Duration::from_secs(30),
             balance: Balance::default(),
             sticky: None,

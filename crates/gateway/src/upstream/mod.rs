@@ -45,14 +45,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use thruway_client::{Resolve, SystemResolver};
+use thruway_client::Resolve;
 use thruway_net::Clock;
 
 pub use address::{InvalidServerAddr, ServerAddr};
 pub use balance::Balance;
 pub use budget::RetryBudget;
 pub use checks::{CheckConfig, CheckKind};
-pub use config::{ServerConfig, UpstreamConfig};
+pub use config::{ResolverConfig, ServerConfig, UpstreamConfig};
 pub(crate) use connections::{acquire, connect, release};
 pub use ejection::EjectionConfig;
 pub use key::HashBy;
@@ -123,7 +123,7 @@ impl Upstream {
     /// names, before the first of which there are no servers behind them. That ends when the upstream is dropped. To be called
     /// once.
     pub fn start(self: &Arc<Self>) -> FirstLookup {
-        self.start_with(Arc::new(SystemResolver))
+        self.start_with(self.config.resolver.resolver())
     }
 
     /// The same, with another way to look up names.

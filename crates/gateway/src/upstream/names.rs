@@ -1,7 +1,7 @@
 //! Names of servers to their addresses, at the start and again and again.
 //!
-//! The system is asked, as it is set up to: `/etc/hosts`, `nsswitch.conf`. It does not say for how long an answer holds, so
-//! the interval is configured. A lookup that fails changes nothing, and what stays in an answer keeps its state.
+//! The system does not say for how long an answer holds, so the interval is configured; servers of names do, and are asked again when
+//! it does no longer. A lookup that fails changes nothing, and what stays in an answer keeps its state.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -65,21 +65,28 @@ fn names_of(upstream: &Upstream) -> Vec<Name> {
 async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn Resolve>, done: Sender<()>) {
     let mut done = Some(done);
     loop {
-        let mut has_failed = false;
+        let mut pause = HOLDS_MAX;
         for name in &mut names {
-            let outcome = timeout(LOOKUP_MAX, resolver.resolve(&name.host, name.port)).await;
-            let addresses = outcome.unwrap_or_else(|elapsed| Err(elapsed.into()));
+            let outcome = timeout(LOOKUP_MAX, resolver.resolve_for(&name.host, name.port)).await;
+            let answer = outcome.unwrap_or_else(|elapsed| Err(elapsed.into()));
             // Nothing is kept alive only to be looked up.
             let Some(upstream) = upstream.upgrade() else { return };
-            has_failed |= !upstream.take_addresses(name, addresses);
+            let holds = answer.as_ref().ok().and_then(|answer| answer.holds);
+            let has_addresses = upstream.take_addresses(name, answer.map(|answer| answer.addresses));
+            pause = pause.min(pause_after(has_addresses, holds, upstream.config.resolve_interval));
         }
         // Whoever waits hears that it is gone.
         drop(done.take());
-        let Some(interval) = upstream.upgrade().map(|upstream| upstream.config.resolve_interval) else {
-            return;
-        };
-        let pause = if has_failed { interval.min(FAILED_INTERVAL) } else { interval };
         tokio::time::sleep(checks::with_jitter(pause)).await;
+    }
+}
+
+/// For how long the addresses of a name are good.
+fn pause_after(has_addresses: bool, holds: Option<Duration>, interval: Duration) -> Duration {
+    match holds {
+        _ if !has_addresses => interval.min(FAILED_INTERVAL),
+        Some(holds) => holds.clamp(HOLDS_MIN, HOLDS_MAX),
+        None => interval,
     }
 }
 
@@ -176,6 +183,12 @@ const LOOKUP_MAX: Duration = Duration::from_secs(5);
 /// After a lookup that has failed, the next may be the one that is waited for.
 const FAILED_INTERVAL: Duration = Duration::from_secs(2);
 
+/// An answer that holds for no time at all is asked for again after this.
+const HOLDS_MIN: Duration = Duration::from_secs(1);
+
+/// And one that holds for longer, after this: mistakes in zones are not forever.
+const HOLDS_MAX: Duration = Duration::from_hours(1);
+
 #[cfg(test)]
 mod tests {
     use super::super::scene::address;
@@ -210,6 +223,18 @@ mod tests {
         for (is, was) in [(0, 0), (1, 2), (3, 3)] {
             assert!(Arc::ptr_eq(&after[is], &before[was]));
         }
+    }
+
+    #[test]
+    fn an_answer_is_good_for_as_long_as_it_holds_within_bounds() {
+        let (seconds, interval) = (Duration::from_secs, Duration::from_secs(30));
+        for (holds, pause) in
+            [(None, 30), (Some(0), 1), (Some(7), 7), (Some(300), 300), (Some(86_400), 3_600)]
+        {
+            assert_eq!(pause_after(true, holds.map(seconds), interval), seconds(pause));
+        }
+        assert_eq!(pause_after(false, None, interval), FAILED_INTERVAL);
+        assert_eq!(pause_after(false, None, seconds(1)), seconds(1));
     }
 
     #[test]

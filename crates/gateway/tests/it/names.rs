@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use thruway_client::{Resolve, Resolving, UpstreamAddr};
+use thruway_client::{Resolve, Resolved, Resolving, ResolvingFor, UpstreamAddr};
 use thruway_gateway::{ServerConfig, UpstreamConfig};
 
 use crate::backend::Backend;
@@ -83,6 +83,31 @@ fn a_name_that_changes_takes_its_servers_along() {
     assert_eq!(who(&gateway), ["one", "two"]);
     names.set([&two, &three]);
     until(|| who(&gateway) == ["three", "two"]);
+}
+
+/// The same names, which it says hold for no time at all.
+#[derive(Debug)]
+struct Fleeting(Arc<Names>);
+
+impl Resolve for Fleeting {
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
+        self.0.resolve(host, port)
+    }
+
+    fn resolve_for<'a>(&'a self, host: &'a str, port: u16) -> ResolvingFor<'a> {
+        let addresses = self.resolve(host, port);
+        Box::pin(async move { Ok(Resolved { addresses: addresses.await?, holds: Some(Duration::ZERO) }) })
+    }
+}
+
+#[test]
+fn an_answer_that_holds_no_longer_is_asked_for_again_whatever_the_interval_is() {
+    let [one, two] = ["one", "two"].map(Backend::named);
+    let names = Names::with([&one]);
+    let config = UpstreamConfig { resolve_interval: Duration::from_hours(1), ..config() };
+    let gateway = Gateway::start_with(config, Arc::new(Fleeting(names.clone())));
+    names.set([&two]);
+    until(|| who(&gateway) == ["two"]);
 }
 
 #[test]

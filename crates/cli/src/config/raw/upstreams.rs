@@ -19,7 +19,9 @@ use super::{Period, RawForwarded, RawHost};
 pub(in super::super) struct RawUpstream {
     /// At least one.
     pub(in super::super) servers: Vec<Spanned<TextOrTable<RawServer>>>,
-    /// After how long names of servers are resolved again.
+    /// Who is asked for the addresses of names: `system`, `dns`, or `{ nameservers = ["IP:PORT"] }`. Default `system`.
+    pub(in super::super) resolver: Option<TextOrTable<RawResolver>>,
+    /// After how long names of servers are resolved again where nobody says for how long an answer holds.
     pub(in super::super) resolve_interval: Option<Spanned<Period>>,
     /// `round_robin`, `least_connections`, `random_of_two`, `peak_ewma`, or `{ hash = "…" }`. Default `round_robin`.
     pub(in super::super) balance: Option<Spanned<TextOrTable<RawBalance>>>,
@@ -52,6 +54,29 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) via: Option<bool>,
     /// How many more servers are tried when a request fails and may be sent again.
     pub(in super::super) retries_max: Option<Spanned<u32>>,
+}
+
+/// Who is asked for the addresses of names: one of two, or a table.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(in super::super) enum RawResolver {
+    Named(RawResolverName),
+    Nameservers(RawNameservers),
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(in super::super) enum RawResolverName {
+    Dns,
+    System,
+}
+
+/// Servers of names, asked in turn until one answers.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawNameservers {
+    /// `IP:PORT` of each.
+    pub(in super::super) nameservers: Vec<Spanned<String>>,
 }
 
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
@@ -198,6 +223,22 @@ impl FromText for RawServer {
 
     fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
         Self::deserialize(MapAccessDeserializer::new(table))
+    }
+}
+
+impl FromText for RawResolver {
+    const EXPECTED: &'static str = "`system`, `dns` or a table with `nameservers`";
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<Self>()
+    }
+
+    fn from_text<E: Error>(text: &str) -> Result<Self, E> {
+        RawResolverName::deserialize(text.into_deserializer()).map(Self::Named)
+    }
+
+    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
+        RawNameservers::deserialize(MapAccessDeserializer::new(table)).map(Self::Nameservers)
     }
 }
 

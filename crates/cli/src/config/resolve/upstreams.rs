@@ -7,13 +7,13 @@ use std::time::Duration;
 use thruway_client::UpstreamAddr;
 use thruway_gateway::{
     Balance, CheckConfig, CheckKind, EjectionConfig, HashBy, InvalidServerAddr, ProxyVersion, QueueConfig,
-    RetryBudget, ServerAddr, ServerConfig, StatusRange, Sticky, UpstreamConfig,
+    ResolverConfig, RetryBudget, ServerAddr, ServerConfig, StatusRange, Sticky, UpstreamConfig,
 };
 use thruway_server::{FieldName, FieldValue};
 
 use super::super::raw::{
     Period, RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue,
-    RawRetryBudget, RawServer, RawSticky, RawUpstream, TextOrTable,
+    RawResolver, RawResolverName, RawRetryBudget, RawServer, RawSticky, RawUpstream, TextOrTable,
 };
 use super::super::spanned::Spanned;
 use super::super::{Span, Upstreams};
@@ -36,6 +36,7 @@ impl Resolver<'_> {
         let servers = raw.servers.into_iter();
         UpstreamConfig {
             servers: servers.filter_map(|server| self.upstream_server(server, requests_max)).collect(),
+            resolver: raw.resolver.map_or(default.resolver, |resolver| self.resolver(resolver.0)),
             resolve_interval: self.or(raw.resolve_interval, Period(default.resolve_interval), SOME_PERIOD).0,
             balance: raw.balance.map_or(default.balance, |balance| self.balance(balance)),
             sticky: raw.sticky.map(|sticky| self.sticky(sticky)),
@@ -49,6 +50,24 @@ impl Resolver<'_> {
             retry_budget: self.retry_budget(raw.retry_budget),
             ..default
         }
+    }
+
+    fn resolver(&mut self, raw: RawResolver) -> ResolverConfig {
+        let raw = match raw {
+            RawResolver::Named(RawResolverName::Dns) => return ResolverConfig::Dns(Vec::new()),
+            RawResolver::Named(RawResolverName::System) => return ResolverConfig::System,
+            RawResolver::Nameservers(raw) => raw.nameservers,
+        };
+        let parsed = raw.iter().filter_map(|text| {
+            let address = text.get_ref().parse().ok();
+            if address.is_none() {
+                let message =
+                    format!("`{}` is not the address of a server of names", text.get_ref().escape_debug());
+                self.refuse_with(text, message, "write `IP:PORT`, as `127.0.0.1:53` or `[::1]:53`");
+            }
+            address
+        });
+        ResolverConfig::Dns(parsed.collect())
     }
 
     fn upstream_server(

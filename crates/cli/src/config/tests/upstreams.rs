@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thruway_gateway::{Balance, CheckKind, HashBy, ProxyVersion, UpstreamConfig};
+use thruway_gateway::{Balance, CheckKind, HashBy, ProxyVersion, ResolverConfig, UpstreamConfig};
 
 use super::*;
 
@@ -66,6 +66,20 @@ fn servers_are_told_about_clients_in_one_of_two_versions() {
     assert_eq!(told("proxy_protocol = \"v1\""), Some(ProxyVersion::V1));
     assert_eq!(told("proxy_protocol = \"v2\""), Some(ProxyVersion::V2));
     assert!(with_servers("proxy_protocol = true").unwrap_err().contains("serve.toml:8"));
+}
+
+#[test]
+fn names_are_asked_of_the_system_or_of_servers_of_names() {
+    let resolver = |keys: &str| with_servers(keys).unwrap().resolver;
+    assert_eq!(resolver("resolver = \"system\""), ResolverConfig::System);
+    assert_eq!(resolver("resolver = \"dns\""), ResolverConfig::Dns(Vec::new()));
+    let nameservers = vec!["127.0.0.1:5353".parse().unwrap()];
+    assert_eq!(
+        resolver("resolver = { nameservers = [\"127.0.0.1:5353\"] }"),
+        ResolverConfig::Dns(nameservers)
+    );
+    let failure = with_servers("resolver = { nameservers = [\"localhost\"] }").unwrap_err();
+    assert!(failure.contains("is not the address of a server of names") && failure.contains("serve.toml:8"));
 }
 
 #[test]

@@ -1,0 +1,94 @@
+//! Asks servers of names, one after the other until one answers.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::time::timeout;
+
+use super::message::{Answer, Kind, Reply, question, reply};
+
+/// The servers, and how they are asked.
+pub(super) struct Servers {
+    pub(super) addresses: Vec<SocketAddr>,
+    /// For one answer of one server.
+    pub(super) timeout: Duration,
+    /// How many times all are asked.
+    pub(super) attempts: u32,
+}
+
+impl Servers {
+    /// What the first server says that has something to say.
+    ///
+    /// # Errors
+    /// None answers in time, or none wants to.
+    pub(super) async fn ask(&self, name: &str, kind: Kind) -> io::Result<Option<Answer>> {
+        let mut failure = io::Error::new(io::ErrorKind::NotFound, "there is no server of names");
+        for _ in 0..self.attempts {
+            for address in &self.addresses {
+                let outcome = timeout(self.timeout, ask_one(*address, name, kind)).await;
+                match outcome.unwrap_or_else(|elapsed| Err(elapsed.into())) {
+                    Ok(Reply::Some(answer)) => return Ok(Some(answer)),
+                    Ok(Reply::Nothing) => return Ok(None),
+                    Ok(Reply::Truncated | Reply::Refused) => {
+                        failure =
+                            io::Error::other(format!("the server of names {address} does not answer this"));
+                    }
+                    Err(error) => failure = error,
+                }
+            }
+        }
+        Err(failure)
+    }
+}
+
+async fn ask_one(address: SocketAddr, name: &str, kind: Kind) -> io::Result<Reply> {
+    match ask_by_udp(address, name, kind).await? {
+        Reply::Truncated => ask_by_tcp(address, name, kind).await,
+        reply => Ok(reply),
+    }
+}
+
+/// From a port of its own with an id of its own, which somebody else would have to guess both to answer in the server's place
+/// (RFC 5452). What is no answer to the question is passed over.
+async fn ask_by_udp(address: SocketAddr, name: &str, kind: Kind) -> io::Result<Reply> {
+    let any = match address {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    let socket = UdpSocket::bind(any).await?;
+    socket.connect(address).await?;
+    let id = random_id();
+    socket.send(&question(id, name, kind)?).await?;
+    let mut octets = [0; UDP_BYTES_MAX];
+    loop {
+        let length = socket.recv(&mut octets).await?;
+        if let Some(reply) = reply(&octets[..length], id, name, kind) {
+            return Ok(reply);
+        }
+    }
+}
+
+/// Messages stand behind their length (RFC 1035 §4.2.2).
+async fn ask_by_tcp(address: SocketAddr, name: &str, kind: Kind) -> io::Result<Reply> {
+    let id = random_id();
+    let question = question(id, name, kind)?;
+    let length = u16::try_from(question.len()).map_err(io::Error::other)?;
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(&[&length.to_be_bytes(), &question[..]].concat()).await?;
+    let mut octets = vec![0; stream.read_u16().await?.into()];
+    stream.read_exact(&mut octets).await?;
+    reply(&octets, id, name, kind).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Hashers of maps begin with a number that nobody outside of the process can guess.
+fn random_id() -> u16 {
+    let [high, low, ..] = RandomState::new().hash_one(()).to_be_bytes();
+    u16::from_be_bytes([high, low])
+}
+
+/// What is sent without being asked for more (RFC 1035 §4.2.1); room for servers that do all the same.
+const UDP_BYTES_MAX: usize = 1_500;

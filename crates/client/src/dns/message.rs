@@ -1,0 +1,107 @@
+//! Questions and answers (RFC 1035 §4). The octets are the business of `simple-dns`.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use simple_dns::rdata::RData;
+use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    A,
+    Aaaa,
+}
+
+/// Addresses, and for how long they hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Answer {
+    pub(super) addresses: Vec<IpAddr>,
+    pub(super) holds: Duration,
+}
+
+/// What a server says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Reply {
+    /// There is no such name, or it has no address of this kind.
+    Nothing,
+    Some(Answer),
+    /// It does not fit here.
+    Truncated,
+    /// The server could not find out, or does not want to say.
+    Refused,
+}
+
+/// A question with this id.
+pub(super) fn question(id: u16, name: &str, kind: Kind) -> io::Result<Vec<u8>> {
+    let qtype = match kind {
+        Kind::A => TYPE::A,
+        Kind::Aaaa => TYPE::AAAA,
+    };
+    let mut packet = Packet::new_query(id);
+    packet.set_flags(PacketFlag::RECURSION_DESIRED);
+    let name = Name::new(name).map_err(|error| invalid(&error))?;
+    packet.questions.push(Question::new(name, QTYPE::TYPE(qtype), QCLASS::CLASS(CLASS::IN), false));
+    packet.build_bytes_vec().map_err(|error| invalid(&error))
+}
+
+/// Reads what came as an answer to the question; `None` if it is none to that.
+pub(super) fn reply(octets: &[u8], id: u16, name: &str, kind: Kind) -> Option<Reply> {
+    let packet = Packet::parse(octets).ok()?;
+    let asked = Name::new(name).ok()?;
+    let is_answer = packet.id() == id && packet.has_flags(PacketFlag::RESPONSE);
+    if !is_answer || packet.questions.iter().any(|question| !is_same(&question.qname, &asked)) {
+        return None;
+    }
+    Some(match packet.rcode() {
+        RCODE::NoError if packet.has_flags(PacketFlag::TRUNCATION) => Reply::Truncated,
+        RCODE::NoError => addresses(&packet, asked, kind),
+        RCODE::NameError => Reply::Nothing,
+        _ => Reply::Refused,
+    })
+}
+
+/// The addresses of `name`, or of the name that it stands for (RFC 1034 §3.6.2). What is said of other names is passed over.
+fn addresses(packet: &Packet<'_>, mut name: Name<'_>, kind: Kind) -> Reply {
+    let (mut addresses, mut holds) = (Vec::new(), u32::MAX);
+    for _ in 0..ALIASES_MAX {
+        let of_name = || packet.answers.iter().filter(|record| is_same(&record.name, &name));
+        for record in of_name() {
+            let address = match (&record.rdata, kind) {
+                (RData::A(record), Kind::A) => IpAddr::V4(Ipv4Addr::from(record.address)),
+                (RData::AAAA(record), Kind::Aaaa) => IpAddr::V6(Ipv6Addr::from(record.address)),
+                _ => continue,
+            };
+            addresses.push(address);
+            holds = holds.min(record.ttl);
+        }
+        let alias = of_name().find_map(|record| match &record.rdata {
+            RData::CNAME(alias) => Some((alias.0.clone().into_owned(), record.ttl)),
+            _ => None,
+        });
+        match alias {
+            Some((alias, ttl)) if addresses.is_empty() => {
+                holds = holds.min(ttl);
+                name = alias;
+            }
+            _ => break,
+        }
+    }
+    if addresses.is_empty() {
+        return Reply::Nothing;
+    }
+    Reply::Some(Answer { addresses, holds: Duration::from_secs(holds.into()) })
+}
+
+/// Names of the same labels, whatever their case (RFC 4343).
+fn is_same(one: &Name<'_>, other: &Name<'_>) -> bool {
+    one.to_string().trim_end_matches('.').eq_ignore_ascii_case(other.to_string().trim_end_matches('.'))
+}
+
+fn invalid(error: &simple_dns::SimpleDnsError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, error.to_string())
+}
+
+/// More aliases than anybody has in a row; fewer than a loop.
+const ALIASES_MAX: usize = 16;

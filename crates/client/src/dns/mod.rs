@@ -1,0 +1,126 @@
+//! Names to addresses by asking servers of names ourselves, which is how to learn for how long an answer holds.
+//!
+//! ```text
+//! /etc/hosts ─▶ resolv.conf: which servers, which names ─▶ A and AAAA ─▶ the addresses, and the least of their TTLs
+//! ```
+//! Nothing is kept here: whoever asks knows when to ask again. Neither DNSSEC nor DNS over TLS is spoken: the servers of names, and
+//! the way to them, are trusted as they are by the system's resolver.
+
+mod hosts;
+mod message;
+mod exchange;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use resolv_conf::Config;
+
+use crate::resolve::{Resolve, Resolved, Resolving, ResolvingFor};
+use exchange::Servers;
+use message::{Answer, Kind};
+
+/// Asks servers of names over UDP, and over TCP where an answer does not fit. `/etc/hosts` comes first, as usual; `nsswitch.conf` is not
+/// looked at. Both files are read for each lookup, so that changes of them are heard.
+#[derive(Clone, Debug)]
+pub struct DnsResolver {
+    /// Those of `resolv.conf` if empty.
+    nameservers: Vec<SocketAddr>,
+    hosts: PathBuf,
+    resolv_conf: PathBuf,
+}
+
+impl Default for DnsResolver {
+    /// As the system is set up to.
+    fn default() -> Self {
+        Self {
+            nameservers: Vec::new(),
+            hosts: PathBuf::from("/etc/hosts"),
+            resolv_conf: PathBuf::from("/etc/resolv.conf"),
+        }
+    }
+}
+
+impl DnsResolver {
+    /// Asks these servers, in turn until one answers; all else as the system is set up to.
+    pub fn with_nameservers(nameservers: impl IntoIterator<Item = SocketAddr>) -> Self {
+        Self { nameservers: nameservers.into_iter().collect(), ..Self::default() }
+    }
+
+    async fn lookup(&self, host: &str, port: u16) -> io::Result<Resolved> {
+        let name = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let known = match name.parse() {
+            Ok(address) => vec![address],
+            Err(_) => hosts::find(&std::fs::read_to_string(&self.hosts).unwrap_or_default(), name),
+        };
+        if !known.is_empty() {
+            return Ok(Resolved::new(known, port, None));
+        }
+        // Without the file, the defaults, as resolv.conf(5) says.
+        let config = Config::parse(std::fs::read(&self.resolv_conf).unwrap_or_default()).unwrap_or_default();
+        let servers = self.servers(&config);
+        for candidate in candidates(name, &config) {
+            if let Some(answer) = ask_both(&servers, &candidate).await? {
+                return Ok(Resolved::new(answer.addresses, port, Some(answer.holds)));
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::NotFound, "there is no such name, or it has no address"))
+    }
+
+    fn servers(&self, config: &Config) -> Servers {
+        let configured = || config.get_nameservers_or_local().into_iter();
+        let configured = || configured().map(|address| SocketAddr::new(IpAddr::from(address), DNS_PORT));
+        let addresses =
+            if self.nameservers.is_empty() { configured().collect() } else { self.nameservers.clone() };
+        Servers {
+            addresses,
+            timeout: Duration::from_secs(config.timeout.clamp(1, TIMEOUT_SECONDS_MAX).into()),
+            attempts: config.attempts.clamp(1, 5),
+        }
+    }
+}
+
+impl Resolve for DnsResolver {
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
+        Box::pin(async move { Ok(self.lookup(host, port).await?.addresses) })
+    }
+
+    fn resolve_for<'a>(&'a self, host: &'a str, port: u16) -> ResolvingFor<'a> {
+        Box::pin(self.lookup(host, port))
+    }
+}
+
+/// Asks for addresses of both families. `None` if there is no such name, or it has none. That there is none of IPv6 is believed
+/// of servers that fail to say so, as some do; IPv6 alone is not believed where IPv4 has failed.
+async fn ask_both(servers: &Servers, name: &str) -> io::Result<Option<Answer>> {
+    let (v4, v6) = tokio::join!(servers.ask(name, Kind::A), servers.ask(name, Kind::Aaaa));
+    let (mut answer, v6) = match (v4?, v6) {
+        (Some(v4), Ok(Some(v6))) => (v4, v6),
+        (Some(v4), _) => return Ok(Some(v4)),
+        (None, v6) => return v6,
+    };
+    answer.addresses.extend(v6.addresses);
+    answer.holds = answer.holds.min(v6.holds);
+    Ok(Some(answer))
+}
+
+/// The names to be asked for, in order: with `ndots` dots or more as it is first, otherwise below the domains to search first
+/// (resolv.conf(5)).
+fn candidates(name: &str, config: &Config) -> Vec<String> {
+    if name.ends_with('.') {
+        return vec![name.to_owned()];
+    }
+    let below = config.get_last_search_or_domain().map(|domain| format!("{name}.{domain}"));
+    let itself = [name.to_owned()].into_iter();
+    let dots = name.bytes().filter(|octet| *octet == b'.').count();
+    if dots >= config.ndots as usize { itself.chain(below).collect() } else { below.chain(itself).collect() }
+}
+
+const DNS_PORT: u16 = 53;
+
+/// So that more than one server is asked before whoever asks has lost patience.
+const TIMEOUT_SECONDS_MAX: u32 = 2;
