@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thruway_gateway::{RouteMeter, Upstream};
+use thruway_gateway::{RefusalCount, RouteMeter, Upstream};
 
 use crate::config::{Config, Route};
 use crate::routes::Parts;
@@ -23,6 +23,8 @@ pub(super) struct RunningRoute {
     /// What happens to them.
     pub(super) action: String,
     pub(super) meter: Option<Arc<RouteMeter>>,
+    /// Its policies in their order, and what each has refused.
+    pub(super) refusals: Vec<(String, Arc<RefusalCount>)>,
 }
 
 impl Present {
@@ -49,6 +51,7 @@ impl Running {
             requests: route.matching.to_string(),
             action: route.action.to_string(),
             meter: parts.meter_of(route).cloned(),
+            refusals: parts.refusals_of(route),
         };
         Arc::new(Self {
             routes: config.routes.iter().map(route).collect(),
