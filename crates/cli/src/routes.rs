@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 
 use thruway_gateway::{
     FirstLookup, Forward, ForwardConfig, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig,
-    RouteMatch, RouteMeter, Routes, Split, Unreachable, Upstream, UpstreamConfig,
+    RefusalCount, RouteMatch, RouteMeter, Routes, Split, Unreachable, Upstream, UpstreamConfig,
 };
 use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 
@@ -20,6 +20,8 @@ use crate::{demo, mcp};
 pub(crate) struct Parts {
     upstreams: BTreeMap<String, (UpstreamConfig, Arc<Upstream>)>,
     policies: BTreeMap<String, (PolicyConfig, Arc<Policy>)>,
+    /// How many requests policies have refused, by route and policy.
+    refusals: BTreeMap<(String, String), Arc<RefusalCount>>,
     demo: Option<Arc<dyn Handler>>,
     /// MCP endpoints by the hosts they answer to.
     mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
@@ -110,6 +112,16 @@ impl Parts {
         self.mirrors.get(&route.matching.to_string())
     }
 
+    /// The policies of `route` in their order, and how many requests each has refused there.
+    pub(crate) fn refusals_of(&self, route: &Route) -> Vec<(String, Arc<RefusalCount>)> {
+        let name = route.matching.to_string();
+        let count = |policy: &String| {
+            let count = self.refusals.get(&(name.clone(), policy.clone()))?;
+            Some((policy.clone(), count.clone()))
+        };
+        route.policies.iter().filter_map(count).collect()
+    }
+
     fn meter(&mut self, config: &Config, route: &Route, before: &Self) -> Arc<RouteMeter> {
         let workers = config.workers.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
         let kept = before.meter_of(route).cloned();
@@ -129,17 +141,21 @@ impl Parts {
     ) -> Result<Arc<dyn Handler>, String> {
         if !route.policies.is_empty() {
             let handler = self.answering_handler(config, route, None, is_recorded, before)?;
-            return Ok(measured(self.guarded(route, handler), meter));
+            return Ok(measured(self.guarded(route, handler, before), meter));
         }
         self.answering_handler(config, route, meter, is_recorded, before)
     }
 
     /// `handler` behind the policies of `route`, the first of which comes first.
-    fn guarded(&self, route: &Route, handler: Arc<dyn Handler>) -> Arc<dyn Handler> {
+    fn guarded(&mut self, route: &Route, handler: Arc<dyn Handler>, before: &Self) -> Arc<dyn Handler> {
         let name: Arc<str> = route.matching.to_string().into();
         route.policies.iter().rev().fold(handler, |handler, policy| {
+            let place = (name.to_string(), policy.clone());
+            let refusals = before.refusals.get(&place).cloned().unwrap_or_default();
+            self.refusals.insert(place, refusals.clone());
             // That there is one of this name was checked with the config.
-            Guarded::new(self.policies[policy].1.clone(), name.clone(), handler).into_handler()
+            let policy = self.policies[policy].1.clone();
+            Guarded::new(policy, name.clone(), handler).counted_by(refusals).into_handler()
         })
     }
 

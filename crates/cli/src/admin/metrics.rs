@@ -13,6 +13,7 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     let mut exposition = Exposition::default();
     write_process(&mut exposition, admin);
     write_routes(&mut exposition, &running);
+    write_policies(&mut exposition, &running);
     write_mirrors(&mut exposition, &running);
     write_streams(&mut exposition, admin);
     write_upstreams(&mut exposition, &running);
@@ -65,6 +66,19 @@ fn write_routes(exposition: &mut Exposition, running: &Running) {
         }
         times.part("_sum", &[("route", route)], counts.time.as_secs_f64());
         times.part("_count", &[("route", route)], sum);
+    }
+}
+
+fn write_policies(exposition: &mut Exposition, running: &Running) {
+    let mut refusals = exposition.family(
+        "thruway_policy_refusals_total",
+        Kind::Counter,
+        "Requests that a policy did not let pass.",
+    );
+    for route in &running.routes {
+        for (policy, count) in &route.refusals {
+            refusals.sample(&[("route", &route.requests), ("policy", policy)], count.get());
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thruway_gateway::{Mirror, RouteMeter, Upstream};
+use thruway_gateway::{Mirror, RefusalCount, RouteMeter, Upstream};
 
 use crate::config::{Config, Route};
 use crate::routes::Parts;
@@ -24,6 +24,8 @@ pub(super) struct RunningRoute {
     pub(super) action: String,
     pub(super) meter: Option<Arc<RouteMeter>>,
     pub(super) mirror: Option<Arc<Mirror>>,
+    /// Its policies in their order, and what each has refused.
+    pub(super) refusals: Vec<(String, Arc<RefusalCount>)>,
 }
 
 impl Present {
@@ -51,6 +53,7 @@ impl Running {
             action: route.action.to_string(),
             meter: parts.meter_of(route).cloned(),
             mirror: parts.mirror_of(route).cloned(),
+            refusals: parts.refusals_of(route),
         };
         Arc::new(Self {
             routes: config.routes.iter().map(route).collect(),

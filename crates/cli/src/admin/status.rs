@@ -26,6 +26,9 @@ struct Status<'a> {
 struct RouteStatus<'a> {
     requests: &'a str,
     action: &'a str,
+    /// Left out where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    policies: Vec<&'a str>,
 }
 
 /// A listener whose connections are forwarded whatever they carry.
@@ -71,7 +74,8 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
 
 impl<'a> RouteStatus<'a> {
     fn of(route: &'a RunningRoute) -> Self {
-        Self { requests: &route.requests, action: &route.action }
+        let policies = route.refusals.iter().map(|(policy, _)| policy.as_str()).collect();
+        Self { requests: &route.requests, action: &route.action, policies }
     }
 }
 

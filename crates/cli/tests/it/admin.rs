@@ -227,9 +227,15 @@ fn metrics_count_what_happened() {
     let directory = tempfile::tempdir().unwrap();
     let gone = format!("unix:{}", directory.path().join("nobody.sock").display());
     addresses.push(gone.clone());
-    let text = config(&addresses, "[[routes]]\npath_exact = \"/gone\"\nanswer.status = 410");
+    let text = config(
+        &addresses,
+        "[[routes]]\npath_exact = \"/gone\"\nanswer.status = 410\n\
+         [[routes]]\npath = \"/closed\"\npolicies = [\"all\", \"none\"]\ndemo = true\n\
+         [policies.all]\ndeny = [\"192.0.2.1\"]\n[policies.none]\nallow = [\"192.0.2.1\"]\n",
+    );
     let gateway = Gateway::start(directory.path(), &text);
     let mut client = Client::connect(&gateway.address);
+    assert_eq!(client.get("/closed").status(), "403");
     for _ in 0..4 {
         assert_eq!(client.get("/").text(), "one");
     }
@@ -241,6 +247,9 @@ fn metrics_count_what_happened() {
     for (name, value) in [
         ("thruway_route_requests_total{route=\"/ and below\",class=\"2xx\"}".to_owned(), 4.0),
         ("thruway_route_requests_total{route=\"/gone\",class=\"4xx\"}".to_owned(), 1.0),
+        ("thruway_route_requests_total{route=\"/closed and below\",class=\"4xx\"}".to_owned(), 1.0),
+        ("thruway_policy_refusals_total{route=\"/closed and below\",policy=\"all\"}".to_owned(), 0.0),
+        ("thruway_policy_refusals_total{route=\"/closed and below\",policy=\"none\"}".to_owned(), 1.0),
         ("thruway_route_response_seconds_count{route=\"/ and below\"}".to_owned(), 4.0),
         ("thruway_route_response_seconds_bucket{route=\"/gone\",le=\"+Inf\"}".to_owned(), 1.0),
         ("thruway_upstream_retries_total{upstream=\"backend\"}".to_owned(), 3.0),
@@ -263,6 +272,8 @@ fn metrics_count_what_happened() {
     assert_eq!(gateway.post("/reload").status(), "200");
     let again = get_admin(&gateway.admin, "/metrics");
     assert!(sample(again.text(), "thruway_route_requests_total{route=\"/gone\",class=\"4xx\"}") > 0.0);
+    let refusals = "thruway_policy_refusals_total{route=\"/closed and below\",policy=\"none\"}";
+    assert!(sample(again.text(), refusals) > 0.0);
     drop(servers);
 }
 

@@ -65,9 +65,8 @@ impl EditedFields {
 
 impl Told<'_> {
     fn owns(&self, name: &[u8]) -> bool {
-        self.0
-            .iter()
-            .any(|(own, _)| own.len() == name.len() && reads_as(name, own.to_ascii_lowercase().as_bytes()))
+        let is_own = |own: &str| reads_as(name, own.to_ascii_lowercase().replace('_', "-").as_bytes());
+        self.0.iter().any(|(own, _)| own.len() == name.len() && is_own(own))
     }
 }
 
@@ -95,6 +94,11 @@ mod tests {
         assert_eq!(edited(&lines, &user(Some("eve"))).unwrap(), ["Host: a", "X-Users: b", "X-User: eve"]);
         assert_eq!(edited(&lines, &user(None)).unwrap(), ["Host: a", "X-Users: b"]);
         assert_eq!(edited(&[("Host", "a")], &user(None)), None);
+        let with_underscore = Told(vec![("X_User", Some(Cow::Borrowed("eve")))]);
+        assert_eq!(
+            edited(&[("X-User", "root"), ("x_user", "root")], &with_underscore).unwrap(),
+            ["X_User: eve"]
+        );
     }
 
     #[test]

@@ -252,3 +252,26 @@ fn tiny_chunks_that_nobody_reads_are_kept_together() {
     gates.open("read");
     assert!(client.received().ends_with("\r\n\r\n1"));
 }
+
+/// Limits content before another handler reads it.
+struct Limited(std::sync::Arc<dyn thruway_server::Handler>);
+
+impl thruway_server::Handler for Limited {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> thruway_server::Answer {
+        request.limit_content(8);
+        // What comes later cannot widen it.
+        request.limit_content(9);
+        self.0.handle(request)
+    }
+}
+
+#[test]
+fn content_that_was_limited_ends_in_an_error_for_its_reader() {
+    let scene = Scene::new(Limited(thruway_server::IntoHandler::into_handler(collect)));
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let mut client = scene.connect();
+    client.send(head).send("5\r\nhello\r\n").send("3\r\nwor\r\n").send("0\r\n\r\n");
+    assert!(client.received().ends_with("8 octets"));
+    client.send(head).send("5\r\nhello\r\n").send("4\r\nworl\r\n");
+    assert!(client.received().starts_with("HTTP/1.1 413 "));
+}

@@ -332,3 +332,28 @@ fn cookies_go_both_ways() {
         "{answer}"
     );
 }
+
+#[test]
+fn what_a_response_holds_is_dropped_when_its_content_is_on_its_way() {
+    let guard = Arc::new(());
+    let held = guard.clone();
+    let scene = Scene::new(move |request: &Request| {
+        let octets = match request.path() {
+            "/none" => 0,
+            "/small" => 10,
+            _ => 1 << 20,
+        };
+        Response::text(vec![b'x'; octets]).holding(held.clone())
+    });
+    let is_free = || Arc::strong_count(&guard) == 2;
+    assert!(head(&scene, "/large").contains("Content-Length: 1048576\r\n") && is_free());
+    for (path, length) in [("/none", 0), ("/small", 10), ("/large", 1 << 20)] {
+        let answer = get(&scene, path);
+        assert!(answer.ends_with(&format!("\r\n\r\n{}", "x".repeat(length))) && is_free(), "{path}");
+    }
+    let mut slow = scene.connect();
+    slow.take_only(1000).send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(!is_free());
+    slow.reset();
+    assert!(is_free());
+}

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::thread;
 
 use subtle::ConstantTimeEq as _;
@@ -26,6 +26,11 @@ struct User {
     /// The digest of name and password, once it was verified. There is one right password, so one digest is enough.
     verified: OnceLock<Digest>,
 }
+
+/// However many policies there are, half of the cores are left to everybody else.
+static THREADS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
+    Arc::new(Semaphore::new(thread::available_parallelism().map_or(1, usize::from).div_ceil(2)))
+});
 
 /// Has passwords checked on other threads.
 #[derive(Debug)]
@@ -80,8 +85,7 @@ impl Users {
 
 impl Checker {
     pub(super) fn new() -> Self {
-        let threads = thread::available_parallelism().map_or(1, usize::from).div_ceil(2);
-        Self { threads: Arc::new(Semaphore::new(threads)), places: Arc::new(Semaphore::new(PLACES)) }
+        Self { threads: THREADS.clone(), places: Arc::new(Semaphore::new(PLACES)) }
     }
 
     /// Has a password checked, if not too many wait for that already; if it is wrong, that ends in `refusal`.
