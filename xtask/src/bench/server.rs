@@ -27,8 +27,6 @@ const START: Duration = Duration::from_secs(10);
 
 const LOG: &str = "server.log";
 
-const REWRITING: &str = "";
-
 /// A running server with a directory of its own.
 pub(super) struct Server {
     // Dropped in this order: the directory goes when nobody uses it any more.
@@ -124,7 +122,6 @@ fn command(
             ("{config}", &config),
             ("{backend}", &backend),
             ("{backend_port}", &backend_port),
-            ("{rewriting}", REWRITING),
         ]
         .map(|(place, value)| (place, value.to_owned()));
         places.iter().fold(template.to_owned(), |text, (place, value)| text.replace(place, value))
