@@ -17,6 +17,7 @@ mod serve;
 mod reload;
 mod admin;
 mod mcp;
+mod bench;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Mcp(McpCommand::Serve(args)) => mcp::serve(&args),
+        Command::Bench(command) => bench::run(&command),
     }
 }
 

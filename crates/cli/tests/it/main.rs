@@ -17,6 +17,9 @@ mod mcp;
 mod gateway;
 mod admin;
 
+// what is measured
+mod bench;
+
 // where, and how it ends
 mod listening;
 mod reload;
