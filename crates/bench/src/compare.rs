@@ -78,6 +78,9 @@ pub struct Pair {
     pub metric: Metric,
     /// The figure of the candidate as a multiple of the other's.
     pub ratio: Ratio,
+    /// How much more it is, in microseconds: what a gateway adds, if the other is what it stands in front of. Only of
+    /// times, and only of those that were measured in the same round.
+    pub added: Option<Ratio>,
     /// What that means.
     pub verdict: Verdict,
 }
@@ -166,10 +169,10 @@ impl Comparison {
         let mut pairs = Vec::new();
         if let [first, others @ ..] = &candidates[..] {
             for other in others {
-                pairs.extend(compared(other, first, |ours, theirs| {
-                    let pairs: Vec<_> = ours.iter().copied().zip(theirs.iter().copied()).collect();
-                    Ratio::of_pairs(&pairs)
-                }));
+                pairs.extend(compared(other, first, |ours, theirs| Ratio::of_pairs(&zipped(ours, theirs))));
+                pairs.iter_mut().filter(|pair| pair.candidate == other.name).for_each(|pair| {
+                    pair.added = added(pair.metric, other, first);
+                });
             }
         }
         Self { format: FORMAT.to_owned(), candidates, pairs }
@@ -240,16 +243,19 @@ impl Comparison {
                 );
             }
         }
+        let mut said = None;
         for pair in &self.pairs {
             let Ratio { median, low, high } = pair.ratio;
-            let _ = write!(
-                text,
-                "\n{} against {}\n  {:<11} ×{median:.3}   (95 %: {low:.3} to {high:.3})   {}\n",
-                pair.candidate,
-                pair.against,
-                pair.metric.label(),
-                pair.verdict.words()
-            );
+            let heading = (&pair.candidate, &pair.against);
+            if said.replace(heading) != Some(heading) {
+                let _ = writeln!(text, "\n{} against {}", pair.candidate, pair.against);
+            }
+            let (metric, verdict) = (pair.metric.label(), pair.verdict.words());
+            let _ = writeln!(text, "  {metric:<11} ×{median:.3}   (95 %: {low:.3} to {high:.3})   {verdict}");
+            if let Some(Ratio { median, low, high }) = pair.added {
+                let [median, low, high] = [median, low, high].map(difference);
+                let _ = writeln!(text, "  {:<11} {median}   (95 %: {low} to {high})", "");
+            }
         }
         text
     }
@@ -301,10 +307,23 @@ fn compared(
             against: against.name.clone(),
             metric: *metric,
             ratio,
+            added: None,
             verdict: metric.verdict(ratio),
         })
     });
     pairs.collect()
+}
+
+/// How much more `candidate` takes than `against`, round by round.
+fn added(metric: Metric, candidate: &Candidate, against: &Candidate) -> Option<Ratio> {
+    if metric == Metric::AchievedRate {
+        return None;
+    }
+    Ratio::of_differences(&zipped(&candidate.values(metric)?, &against.values(metric)?))
+}
+
+fn zipped(ours: &[f64], theirs: &[f64]) -> Vec<(f64, f64)> {
+    ours.iter().copied().zip(theirs.iter().copied()).collect()
 }
 
 /// In which order `candidates` are loaded in each of `rounds`: at random, and in every second round the other way round
@@ -322,6 +341,11 @@ pub fn order(candidates: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
         order.push(places);
     }
     order
+}
+
+/// A time that may be negative, with its sign.
+fn difference(microseconds: f64) -> String {
+    format!("{}{}", if microseconds < 0.0 { '-' } else { '+' }, time(microseconds.abs()))
 }
 
 const FORMAT: &str = "thruway-bench-compare/1";
@@ -351,6 +375,8 @@ mod tests {
         let fast = candidate("b", &[121.0, 132.0, 109.0, 125.0, 115.0]);
         let comparison = Comparison::new(vec![slow.clone(), fast.clone()]);
         assert_eq!(verdicts(&comparison), [Faster, Faster, NoDifferenceShown]);
+        assert_eq!(comparison.pairs[0].added, None);
+        assert!(comparison.pairs[1].added.is_some_and(|added| added.high < -1000.0 && added.low > -3000.0));
         assert_eq!(verdicts(&Comparison::new(vec![fast, slow.clone()])), [Slower, Slower, NoDifferenceShown]);
         let same = candidate("c", &[101.0, 108.0, 91.0, 104.0, 96.0]);
         assert_eq!(verdicts(&Comparison::new(vec![slow, same])), [NoDifferenceShown; 3]);

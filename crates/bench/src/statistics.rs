@@ -16,7 +16,7 @@ pub struct Summary {
     pub n: usize,
 }
 
-/// A ratio, and between which it lies with 95 % of certainty.
+/// A ratio, or another figure of pairs, and between which it lies with 95 % of certainty.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     /// The median of the ratios.
@@ -52,6 +52,13 @@ impl Ratio {
         let ratios = ratios(pairs);
         let median = Summary::of(&ratios).filter(|summary| summary.max.is_finite())?.median;
         Some(Self::around(median, |random| median_of_drawn(&ratios, random)))
+    }
+
+    /// The same of the differences within `pairs`, first less second.
+    pub fn of_differences(pairs: &[(f64, f64)]) -> Option<Self> {
+        let differences: Vec<f64> = pairs.iter().map(|(ours, theirs)| ours - theirs).collect();
+        let median = Summary::of(&differences)?.median;
+        Some(Self::around(median, |random| median_of_drawn(&differences, random)))
     }
 
     /// The ratio of the medians of values that belong to no pairs, as those of another day.

@@ -4,7 +4,7 @@ use minijinja::value::{Serde, Value};
 use minijinja::{Environment, context};
 use serde::Serialize;
 
-use super::figures::{rate, time};
+use super::figures::{rate, three_digits, time};
 use super::plot::{Bar, Line, Plot, bars};
 use super::{Part, Report, text};
 use crate::compare::{Comparison, Metric, Verdict};
@@ -120,7 +120,7 @@ fn over_time(report: &Report, title: &str, format_y: fn(f64) -> String, series: 
     let end = report.elapsed_seconds;
     let x_marks = (0..=4).map(|quarter| {
         let at = end * f64::from(quarter) / 4.0;
-        (at, format!("{at:.1} s"))
+        (at, format!("{} s", three_digits(at)))
     });
     let is_logarithmic = series.len() > 1;
     Plot { title, lines: lines.collect(), x_marks: x_marks.collect(), format_y, is_logarithmic }.svg()
@@ -128,7 +128,7 @@ fn over_time(report: &Report, title: &str, format_y: fn(f64) -> String, series: 
 
 fn comparison_bars(comparison: &Comparison) -> String {
     let shown = comparison.pairs.iter().map(|pair| Bar {
-        label: format!("{} {}", shortened(&pair.candidate), pair.metric.label()),
+        label: format!("{}: {} ×{:.3}", shortened(&pair.candidate), pair.metric.label(), pair.ratio.median),
         median: pair.ratio.median,
         low: pair.ratio.low,
         high: pair.ratio.high,
@@ -137,7 +137,7 @@ fn comparison_bars(comparison: &Comparison) -> String {
     bars("Ratios to the first, with their 95 % intervals", &shown.collect::<Vec<_>>())
 }
 
-/// So that it fits beside the bar.
+/// So that it fits above the bar.
 fn shortened(name: &str) -> String {
     let name = name.trim_start_matches("http://");
     if name.chars().count() <= NAME_MAX {
@@ -168,5 +168,5 @@ const fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-const NAME_MAX: usize = 22;
+const NAME_MAX: usize = 44;
 const TEMPLATE: &str = include_str!("report.html");

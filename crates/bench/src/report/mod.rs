@@ -36,6 +36,8 @@ pub struct Report {
     pub elapsed_seconds: f64,
     /// Whether it was ended from outside before its end.
     pub is_interrupted: bool,
+    /// Whether it ended early because the server could not be connected to any more.
+    pub is_given_up: bool,
     /// Requests a second that were meant to start; absent in a closed loop.
     pub offered_rate: Option<f64>,
     /// Requests a second that were answered as expected.
@@ -202,6 +204,7 @@ impl Report {
             settings: Settings::of(load),
             elapsed_seconds: outcome.elapsed.as_secs_f64(),
             is_interrupted: outcome.is_stopped,
+            is_given_up: record.is_given_up,
             offered_rate: load.pace.rate(),
             achieved_rate: answered / seconds,
             requests: RequestCounts {

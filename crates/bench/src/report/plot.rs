@@ -62,7 +62,7 @@ impl Plot<'_> {
             let _ = write!(
                 svg,
                 r#"<line class="grid" x1="{at:.1}" x2="{at:.1}" y1="{TOP}" y2="{BOTTOM}"/><text x="{at:.1}" y="{:.1}" text-anchor="middle">{label}</text>"#,
-                BOTTOM + 16.0
+                BOTTOM + 19.0
             );
         }
         for (place, line) in self.lines.iter().enumerate() {
@@ -101,7 +101,7 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> String {
     let (min, max) = (min - margin, max + margin);
     let x = |value: f64| LEFT_OF_BARS + (value - min) / (max - min) * (RIGHT - LEFT_OF_BARS);
     #[expect(clippy::cast_precision_loss, reason = "bars are few")]
-    let height = bars.len() as f64 * ROW + 30.0;
+    let height = bars.len() as f64 * ROW + 40.0;
     let mut svg = open(title, height);
     let one = x(1.0);
     let _ = write!(
@@ -112,12 +112,12 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> String {
     );
     let mut top = 8.0;
     for bar in bars {
-        let middle = top + ROW / 2.0 - 4.0;
+        let middle = top + ROW / 2.0 + 6.0;
         let (start, end) = (x(bar.median.min(1.0)), x(bar.median.max(1.0)));
         let _ = write!(
             svg,
             r#"<text x="0" y="{:.1}">{}</text><rect class="{}" x="{start:.1}" y="{:.1}" width="{:.1}" height="14"/><line class="axis" x1="{:.1}" x2="{:.1}" y1="{middle:.1}" y2="{middle:.1}"/>"#,
-            middle + 4.0,
+            middle - 14.0,
             escaped(&bar.label),
             bar.class,
             middle - 7.0,
@@ -187,12 +187,13 @@ fn decades(min: f64, max: f64) -> Vec<f64> {
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 70.0;
-const LEFT_OF_BARS: f64 = 260.0;
-const RIGHT: f64 = 700.0;
+const LEFT: f64 = 86.0;
+const LEFT_OF_BARS: f64 = 10.0;
+const RIGHT: f64 = 685.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 270.0;
-const ROW: f64 = 30.0;
+/// A label and the bar below it.
+const ROW: f64 = 48.0;
 const COLOURS: usize = 5;
 
 #[cfg(test)]

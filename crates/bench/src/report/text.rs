@@ -136,6 +136,9 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if report.is_given_up {
+        warnings.push("given up early: the server could not be connected to any more".to_owned());
+    }
     if let Some(because) = &report.connections.missing_because {
         warnings.push(format!(
             "{} could not be opened before the start: {because}",
