@@ -24,6 +24,7 @@ mod run;
 // what that means
 pub mod statistics;
 pub mod compare;
+pub mod ramp;
 mod report;
 
 pub use failure::FailureKind;

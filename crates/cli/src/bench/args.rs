@@ -11,6 +11,9 @@ use thruway_bench::Expected;
 pub(crate) enum BenchCommand {
     Http(HttpArgs),
     Compare(CompareArgs),
+    Ramp(RampArgs),
+    Wrk(WrkArgs),
+    Ab(AbArgs),
 }
 
 /// Load a server with HTTP requests
@@ -64,6 +67,87 @@ pub(crate) struct CompareArgs {
     /// Print the JSON Schema of `--output json` instead
     #[arg(long, exclusive = true)]
     pub(crate) schema: bool,
+}
+
+/// Find the highest rate that a server holds, in open loops of one rate after the other
+///
+/// The rate is doubled from `--rate` on until it is not achieved, requests fail or the p99 of the response times exceeds `--p99`, twice
+/// in a row; then what lies between is halved until it is known to 5 %. Each rate is offered for `--duration`.
+#[derive(clap::Args)]
+pub(crate) struct RampArgs {
+    /// What to load, as with `thruway bench http`
+    #[arg(value_name = "URL", required_unless_present = "schema")]
+    pub(crate) targets: Vec<String>,
+    /// What 99 of 100 response times must stay within
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_time)]
+    pub(crate) p99: Duration,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// How the result is printed
+    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+    pub(crate) output: Form,
+    /// Print the JSON Schema of `--output json` instead
+    #[arg(long, exclusive = true)]
+    pub(crate) schema: bool,
+}
+
+/// Load a server as a command line of `wrk` asks for
+#[derive(clap::Args)]
+pub(crate) struct WrkArgs {
+    /// What to load
+    pub(crate) url: String,
+    /// Connections at the same time
+    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) connections: u32,
+    /// Threads of the load generator
+    #[arg(short, long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: u16,
+    /// How long
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
+    pub(crate) duration: Duration,
+    /// A header field, `Name: value`; may be given several times
+    #[arg(short = 'H', long, value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
+    /// How long a request may take
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_time)]
+    pub(crate) timeout: Duration,
+    /// Percentiles are always told
+    #[arg(long)]
+    pub(crate) latency: bool,
+}
+
+/// Load a server as a command line of `ab` asks for
+#[derive(clap::Args)]
+pub(crate) struct AbArgs {
+    /// What to load
+    pub(crate) url: String,
+    /// How many requests
+    #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) requests: u64,
+    /// Connections at the same time
+    #[arg(short = 'c', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) concurrency: u32,
+    /// Seconds, instead of a number of requests
+    #[arg(short = 't', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    pub(crate) time_limit: Option<u64>,
+    /// Seconds that a request may take
+    #[arg(short = 's', value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    pub(crate) timeout: u64,
+    /// Use connections again
+    #[arg(short = 'k')]
+    pub(crate) is_persistent: bool,
+    /// The method
+    #[arg(short = 'm', value_name = "METHOD")]
+    pub(crate) method: Option<String>,
+    /// A header field, `Name: value`; may be given several times
+    #[arg(short = 'H', value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
+    /// The file whose content is sent
+    #[arg(short = 'p', value_name = "FILE")]
+    pub(crate) content: Option<String>,
+    /// Its media type
+    #[arg(short = 'T', value_name = "TYPE")]
+    pub(crate) content_type: Option<String>,
 }
 
 /// How a report is printed.
@@ -132,6 +216,30 @@ pub(crate) struct LoadArgs {
     /// The SHA-256 digest that the content of answers must have
     #[arg(long, value_name = "DIGEST", value_parser = Expected::parse_digest)]
     pub(crate) sha256: Option<[u8; 32]>,
+}
+
+/// Whoever asks for nothing in particular.
+impl Default for LoadArgs {
+    fn default() -> Self {
+        Self {
+            connections: 16,
+            workers: 1,
+            duration: Duration::from_secs(10),
+            requests: None,
+            warm_up: Duration::ZERO,
+            rate: None,
+            poisson: false,
+            pipeline: 1,
+            is_not_persistent: false,
+            timeout: Duration::from_secs(10),
+            method: None,
+            header: Vec::new(),
+            content: None,
+            status: None,
+            length: None,
+            sha256: None,
+        }
+    }
 }
 
 impl LoadArgs {

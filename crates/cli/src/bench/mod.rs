@@ -7,8 +7,10 @@ mod load;
 
 // what is done
 mod http;
+mod presets;
 mod compare;
 mod started;
+mod ramp;
 
 // what is shown
 mod interrupt;
@@ -26,6 +28,9 @@ pub(crate) fn run(command: &BenchCommand) -> Result<ExitCode, Failure> {
     match command {
         BenchCommand::Http(args) => http::run(args),
         BenchCommand::Compare(args) => compare::run(args),
+        BenchCommand::Ramp(args) => ramp::run(args),
+        BenchCommand::Wrk(args) => presets::run_wrk(args),
+        BenchCommand::Ab(args) => presets::run_ab(args),
     }
 }
 

@@ -34,6 +34,7 @@ impl ProgressLine {
 
 fn line(load: &Load, progress: &Progress) -> String {
     let Some(measured) = progress.measured else { return "warming up".to_owned() };
+    let p99 = if progress.p99.is_zero() { "-".to_owned() } else { time(progress.p99.as_secs_f64() * 1e6) };
     let left = match load.limit {
         Limit::Duration(duration) => {
             format!("{:>4.0} s left", duration.saturating_sub(measured).as_secs_f64().ceil())
@@ -42,11 +43,7 @@ fn line(load: &Load, progress: &Progress) -> String {
     };
     #[expect(clippy::cast_precision_loss, reason = "below 2^52")]
     let failed = rate(progress.failed as f64);
-    format!(
-        "{left}   {:>9} requests/s   p99 {:>8}   {failed} failed",
-        rate(progress.rate),
-        time(progress.p99.as_secs_f64() * 1e6)
-    )
+    format!("{left}   {:>9} requests/s   p99 {:>8}   {failed} failed", rate(progress.rate), p99)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a guess")]

@@ -170,6 +170,34 @@ fn servers_are_compared_by_url_and_by_command() {
 }
 
 #[test]
+fn the_highest_rate_is_looked_for_step_by_step() {
+    let (_demo, url) = demo("/ok");
+    // Any machine holds the first rates, and none a p99 of a nanosecond.
+    let args = ["ramp", &url, "-d", "50ms", "--rate", "100", "--p99", "1ns", "--output", "json"];
+    let ended = bench(&args);
+    let ramp = json(&ended);
+    assert_eq!((ended.code, &ramp["highest_rate"]), (Some(1), &Value::Null), "{}", ended.stderr);
+    let rates: Vec<_> = ramp["steps"].as_array().unwrap().iter().map(|step| &step["offered_rate"]).collect();
+    assert_eq!(rates[..4], [100.0, 100.0, 50.0, 50.0]);
+    jsonschema::validate(&json(&bench(&["ramp", "--schema"])), &ramp).unwrap();
+}
+
+#[test]
+fn command_lines_of_other_tools_are_understood() {
+    let (_demo, url) = demo("/ok");
+    let wrk = bench(&["wrk", "-t2", "-c4", "-d100ms", "--latency", &url]);
+    assert!(
+        wrk.code == Some(0) && wrk.stdout.contains("4 connections, 2 workers, closed loop"),
+        "{}",
+        wrk.stderr
+    );
+    let ab = bench(&["ab", "-n", "50", "-c", "5", &url]);
+    assert!(ab.code == Some(0) && ab.stdout.contains("50 opened"), "{}{}", ab.stdout, ab.stderr);
+    let ab = bench(&["ab", "-k", "-n", "50", "-c", "5", &url]);
+    assert!(ab.code == Some(0) && ab.stdout.contains("5 opened"), "{}{}", ab.stdout, ab.stderr);
+}
+
+#[test]
 fn what_cannot_be_loaded_is_refused_with_a_hint() {
     let (_demo, url) = demo("/ok");
     let elsewhere = "http://127.0.0.1:1/";
