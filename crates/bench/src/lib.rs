@@ -21,10 +21,20 @@ mod over_time;
 mod process;
 mod run;
 
+// what that means
+pub mod statistics;
+pub mod compare;
+pub mod ramp;
+mod report;
+
 pub use failure::FailureKind;
 pub use over_time::OverTime;
 pub use process::{Usage, usage};
 pub use record::{Interval, Record, Times};
+pub use report::{
+    Connections, ErrorCount, Generator, Octets, Part, Point, Report, RequestCounts, ServerCost, Settings,
+    Status, TimesReport, octets, rate, time,
+};
 pub use requests::{
     Expected, HttpRequest, HttpRequests, InvalidDigest, InvalidRequest, InvalidRequestsFile, InvalidUrl,
     Origin, RequestLine, Requests, Url, read_lines,

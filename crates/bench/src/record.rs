@@ -28,6 +28,9 @@ pub struct Record {
     pub sent_again: u64,
     /// Requests of a closed loop that were on their way when it ended. They are not counted elsewhere.
     pub cut_off: u64,
+    /// Whether requests that were counted were given up before all had started, because nothing could be connected to any
+    /// more.
+    pub is_given_up: bool,
     /// When the last answer was complete.
     pub last_answer: Duration,
     statuses: Vec<(u16, u64)>,
@@ -132,6 +135,7 @@ impl Record {
             connections_opened: 0,
             sent_again: 0,
             cut_off: 0,
+            is_given_up: false,
             last_answer: Duration::ZERO,
             statuses: Vec::new(),
             failures: vec![0; FailureKind::ALL.len()],
@@ -175,6 +179,7 @@ impl Record {
         self.connections_opened += other.connections_opened;
         self.sent_again += other.sent_again;
         self.cut_off += other.cut_off;
+        self.is_given_up |= other.is_given_up;
         self.last_answer = self.last_answer.max(other.last_answer);
         for (status, count) in &other.statuses {
             self.count_status(*status, *count);

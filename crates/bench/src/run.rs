@@ -208,7 +208,7 @@ impl Load {
         let measured = record.last_answer.saturating_sub(watcher.measured_from);
         let elapsed = match self.limit {
             Limit::Duration(duration) if !is_stopped => duration.max(measured),
-            Limit::Requests(_) if !measured.is_zero() && !is_stopped => measured,
+            Limit::Requests(_) if !measured.is_zero() && !is_stopped && !record.is_given_up => measured,
             _ => ended.saturating_sub(watcher.measured_from),
         };
         let server = watcher.server_use();

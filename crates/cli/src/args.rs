@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use thruway_server::Authority;
 
+use crate::bench::BenchCommand;
+
 /// A fast HTTP/1.1 server and gateway, and MCP servers on it
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, after_help = ENVIRONMENT)]
@@ -20,6 +22,9 @@ pub(crate) enum Command {
     /// Work with the Model Context Protocol
     #[command(subcommand)]
     Mcp(McpCommand),
+    /// Load servers and measure what they do
+    #[command(subcommand)]
+    Bench(Box<BenchCommand>),
 }
 
 #[derive(Subcommand)]

@@ -18,6 +18,7 @@ mod serve;
 mod reload;
 mod admin;
 mod mcp;
+mod bench;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;
@@ -41,6 +42,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Mcp(McpCommand::Serve(args)) => mcp::serve(&args),
+        Command::Bench(command) => bench::run(&command),
     }
 }
 

@@ -99,6 +99,7 @@ impl Lane {
         match outcome {
             Ok(transport) => {
                 self.failed_attempts = 0;
+                self.worker.unconnected_since.set(None);
                 self.worker.record.borrow_mut().connections_opened += 1;
                 let mut wire = Wire::new(transport, self.worker.manner.pipeline);
                 wire.ask(&self.worker, ticket);
@@ -106,7 +107,9 @@ impl Lane {
                 Some(wire)
             }
             Err(failure) => {
-                self.worker.fail(ticket, self.worker.clock.now_exact(), &failure);
+                let now = self.worker.clock.now_exact();
+                self.worker.fail(ticket, now, &failure);
+                self.worker.unconnected_since.set(self.worker.unconnected_since.get().or(Some(now)));
                 self.back_off().await;
                 None
             }

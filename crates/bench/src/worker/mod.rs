@@ -88,6 +88,8 @@ pub struct Worker {
     hot: RefCell<Hot>,
     deadlines: Deadlines,
     next_tick: Cell<Duration>,
+    /// Since when no attempt to connect has succeeded, if the last one has failed.
+    unconnected_since: Cell<Option<Duration>>,
     /// The task that waits for the next wake; woken when that comes to be earlier.
     timer_task: RefCell<Option<Waker>>,
 }
@@ -176,6 +178,7 @@ impl Worker {
             }),
             deadlines: Deadlines::new(),
             next_tick: Cell::new(begin),
+            unconnected_since: Cell::new(None),
             timer_task: RefCell::new(None),
             share,
         })
@@ -247,15 +250,24 @@ impl Worker {
         self.deadlines.wake_overdue(now);
         let index = interval_at(now, self.measured_from, self.share.interval);
         self.intervals.borrow_mut().turn_to(index);
-        if self.share.stop.is_set() && self.phase.get() == Phase::Running {
+        let is_hopeless = self.unconnected_since.get().is_some_and(|since| now >= since + PATIENCE)
+            && matches!(self.share.limit, Limit::Requests(_));
+        if (self.share.stop.is_set() || is_hopeless) && self.phase.get() == Phase::Running {
+            self.record.borrow_mut().is_given_up |= is_hopeless;
             self.plan.borrow_mut().budget.end_at(now);
             self.drain(now);
         }
     }
 
+    /// Whether each request is waited for, as many as were asked for.
+    fn waits_for_all(&self) -> bool {
+        let is_ended_early = self.share.stop.is_set() || self.record.borrow().is_given_up;
+        matches!(self.share.limit, Limit::Requests(_)) && !is_ended_early
+    }
+
     /// Ends the load: nothing starts any more. What should have and did not is counted.
     fn drain(&self, now: Duration) {
-        let is_counted = matches!(self.share.limit, Limit::Requests(_)) && !self.share.stop.is_set();
+        let is_counted = self.waits_for_all();
         // A closed loop that has ended by the clock owes nobody an answer; requests that are counted are waited for.
         let patience = match (is_counted, self.is_open()) {
             (true, _) => self.manner.timeout + TICK_MAX * 2,
@@ -375,7 +387,7 @@ impl Worker {
 
     /// What becomes of a request that is on its way when nothing counts any more.
     fn give_up(&self, ticket: Ticket, now: Duration) {
-        if self.is_open() || matches!(self.share.limit, Limit::Requests(_)) && !self.share.stop.is_set() {
+        if self.is_open() || self.waits_for_all() {
             self.fail(ticket, now, &Failure::of(FailureKind::Unanswered));
         } else {
             self.record.borrow_mut().cut_off += 1;
@@ -423,6 +435,9 @@ const INPUT_BYTES: usize = 256 << 10;
 
 /// Enough for the field lines of most heads; the index grows for others.
 const FIELD_LINES: usize = 64;
+
+/// How long a load of counted requests goes on asking a server that cannot be connected to. One with a time ends by itself.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 const TICK_MAX: Duration = Duration::from_millis(100);
 const TICK_MIN: Duration = Duration::from_millis(2);

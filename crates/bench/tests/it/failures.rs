@@ -93,6 +93,14 @@ fn a_server_that_refuses_is_not_asked_without_a_pause() {
 }
 
 #[test]
+fn a_load_of_counted_requests_gives_up_when_nothing_can_be_connected_to() {
+    let scene = Scene { limit: Limit::Requests(1_000_000), refuses: true, ..Scene::default() };
+    let outcome = scene.run(|_, _| unreachable!("nothing arrives"));
+    assert!(outcome.record.is_given_up && outcome.record.failed() > 0);
+    assert!((5.0..6.0).contains(&outcome.ended.as_secs_f64()), "{:?}", outcome.ended);
+}
+
+#[test]
 fn what_times_out_counts_as_waited() {
     let manner = Manner { timeout: Duration::from_secs(1), ..Scene::default().manner };
     let record = failing(Scene { manner, ..Scene::default() }, "", Then::GoOn);

@@ -11,3 +11,4 @@ mod pipelines;
 
 // on sockets
 mod sockets;
+mod reports;

@@ -20,6 +20,9 @@ mod rewriting;
 mod tcp;
 mod admin;
 
+// what is measured
+mod bench;
+
 // where, and how it ends
 mod listening;
 mod reload;

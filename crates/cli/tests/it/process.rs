@@ -102,6 +102,22 @@ impl Thruway {
         panic!("`{text}` was not logged, but {seen}");
     }
 
+    /// Waits until one of its threads has this name.
+    pub(crate) fn until_it_has_a_thread(&self, name: &str) {
+        let process = format!("/proc/{}", self.pid().as_raw_nonzero());
+        let is_there = || {
+            let threads = std::fs::read_dir(format!("{process}/task")).into_iter().flatten().flatten();
+            let mut names =
+                threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+            names.any(|found| found.trim() == name)
+        };
+        while !is_there() {
+            let stat = std::fs::read_to_string(format!("{process}/stat")).unwrap_or_default();
+            assert!(!stat.is_empty() && !stat.contains(") Z "), "it has ended: {}", self.stderr.rest());
+            thread::yield_now();
+        }
+    }
+
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }

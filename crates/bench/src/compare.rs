@@ -1,0 +1,408 @@
+//! Several servers under the same load, in turn: which is faster, and how sure that is. Nothing here makes the load.
+
+use std::fmt::Write as _;
+
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::{Deserialize, Serialize};
+
+use crate::report::{self, Report, rate, time};
+use crate::statistics::{Ratio, Summary};
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Requests a second that were answered as expected.
+    AchievedRate,
+    /// The median of the response times in microseconds.
+    ResponseP50,
+    /// The 99th percentile of the response times in microseconds.
+    ResponseP99,
+    /// CPU time of the server for each answer in microseconds; of servers whose process is known.
+    ServerCpu,
+}
+
+/// What a comparison says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Better, and the whole interval is.
+    Faster,
+    /// Worse, and the whole interval is.
+    Slower,
+    /// The interval holds both.
+    NoDifferenceShown,
+}
+
+/// The result of a comparison; written as JSON, it can be the baseline of others.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// `thruway-bench-compare/1`.
+    pub format: String,
+    /// What was compared, in the order in which it was given.
+    pub candidates: Vec<Candidate>,
+    /// Each but the first against the first, or each against the baseline.
+    pub pairs: Vec<Pair>,
+}
+
+/// One of those that are compared, and its figures in each round.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Candidate {
+    /// What it is called.
+    pub name: String,
+    /// Its figures, by round.
+    pub rounds: Vec<Sample>,
+}
+
+/// The figures of one round.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Sample {
+    /// See [`Metric::AchievedRate`].
+    pub achieved_rate: f64,
+    /// See [`Metric::ResponseP50`].
+    pub response_p50: f64,
+    /// See [`Metric::ResponseP99`].
+    pub response_p99: f64,
+    /// See [`Metric::ServerCpu`].
+    pub server_cpu: Option<f64>,
+}
+
+/// Two candidates in one metric.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Pair {
+    /// Which one.
+    pub candidate: String,
+    /// Against which.
+    pub against: String,
+    /// In what.
+    pub metric: Metric,
+    /// The figure of the candidate as a multiple of the other's.
+    pub ratio: Ratio,
+    /// How much more it is, in microseconds: what a gateway adds, if the other is what it stands in front of. Only of
+    /// times, and only of those that were measured in the same round.
+    pub added: Option<Ratio>,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+impl Metric {
+    /// Every metric, the most important first.
+    pub const ALL: [Self; 4] = [Self::AchievedRate, Self::ResponseP50, Self::ResponseP99, Self::ServerCpu];
+
+    /// What it is called.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::AchievedRate => "requests/s",
+            Self::ResponseP50 => "p50",
+            Self::ResponseP99 => "p99",
+            Self::ServerCpu => "server CPU",
+        }
+    }
+
+    /// A value with its unit.
+    pub fn format(self, value: f64) -> String {
+        if self == Self::AchievedRate { rate(value) } else { time(value) }
+    }
+
+    const fn of(self, sample: &Sample) -> Option<f64> {
+        match self {
+            Self::AchievedRate => Some(sample.achieved_rate),
+            Self::ResponseP50 => Some(sample.response_p50),
+            Self::ResponseP99 => Some(sample.response_p99),
+            Self::ServerCpu => sample.server_cpu,
+        }
+    }
+
+    fn verdict(self, ratio: Ratio) -> Verdict {
+        let is_more_better = self == Self::AchievedRate;
+        match ratio {
+            _ if ratio.holds_one() => Verdict::NoDifferenceShown,
+            _ if (ratio.median > 1.0) == is_more_better => Verdict::Faster,
+            _ => Verdict::Slower,
+        }
+    }
+}
+
+impl Verdict {
+    /// The verdict in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::NoDifferenceShown => "no difference shown",
+        }
+    }
+}
+
+impl Sample {
+    /// The figures of a load.
+    pub fn of(report: &Report) -> Self {
+        Self {
+            achieved_rate: report.achieved_rate,
+            response_p50: report.response_time.p50,
+            response_p99: report.response_time.p99,
+            server_cpu: report.server.as_ref().map(|server| server.cpu_per_request),
+        }
+    }
+}
+
+impl Candidate {
+    /// Its figures in a metric, as far as all rounds have one.
+    fn values(&self, metric: Metric) -> Option<Vec<f64>> {
+        self.rounds.iter().map(|sample| metric.of(sample)).collect()
+    }
+
+    /// Median and spread in every metric that it has figures in.
+    fn summaries(&self) -> Vec<(Metric, Summary)> {
+        Metric::ALL.iter().filter_map(|metric| Some((*metric, self.summary(*metric)?))).collect()
+    }
+
+    /// The median in a metric, and its spread.
+    pub fn summary(&self, metric: Metric) -> Option<Summary> {
+        Summary::of(&self.values(metric)?)
+    }
+}
+
+impl Comparison {
+    /// Compares each candidate with the first, round by round.
+    pub fn new(candidates: Vec<Candidate>) -> Self {
+        let mut pairs = Vec::new();
+        if let [first, others @ ..] = &candidates[..] {
+            for other in others {
+                pairs.extend(compared(other, first, |ours, theirs| Ratio::of_pairs(&zipped(ours, theirs))));
+                pairs.iter_mut().filter(|pair| pair.candidate == other.name).for_each(|pair| {
+                    pair.added = added(pair.metric, other, first);
+                });
+            }
+        }
+        Self { format: FORMAT.to_owned(), candidates, pairs }
+    }
+
+    /// Compares each candidate with the one of the same name in `baseline`, or with the only one in it. Those that have no
+    /// counterpart are returned.
+    pub fn with_baseline(candidates: Vec<Candidate>, baseline: &Self) -> (Self, Vec<String>) {
+        let (mut pairs, mut alone) = (Vec::new(), Vec::new());
+        for candidate in &candidates {
+            let same = baseline.candidates.iter().find(|known| known.name == candidate.name);
+            let only = (baseline.candidates.len() == 1).then(|| &baseline.candidates[0]);
+            match same.or(only) {
+                Some(known) => {
+                    let known = Candidate { name: format!("{} (baseline)", known.name), ..known.clone() };
+                    pairs.extend(compared(candidate, &known, Ratio::of_medians));
+                }
+                None => alone.push(candidate.name.clone()),
+            }
+        }
+        (Self { format: FORMAT.to_owned(), candidates, pairs }, alone)
+    }
+
+    /// The pairs in which the candidate is surely worse than `tolerance` allows: 0.05 are five of a hundred.
+    pub fn regressions(&self, tolerance: f64) -> impl Iterator<Item = &Pair> {
+        self.pairs.iter().filter(move |pair| match pair.metric {
+            Metric::AchievedRate => pair.ratio.high < 1.0 - tolerance,
+            _ => pair.ratio.low > 1.0 + tolerance,
+        })
+    }
+
+    /// The JSON Schema of comparisons.
+    pub fn schema() -> Schema {
+        schema_for!(Comparison)
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// Reads what [`to_json`](Self::to_json) has written.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let comparison: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if comparison.format == FORMAT {
+            Ok(comparison)
+        } else {
+            Err(format!("its format is `{}`, not `{FORMAT}`", comparison.format.escape_debug()))
+        }
+    }
+
+    /// As tables for people.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for candidate in &self.candidates {
+            let _ = writeln!(text, "{}", candidate.name);
+            for (metric, summary) in candidate.summaries() {
+                let [median, min, max] =
+                    [summary.median, summary.min, summary.max].map(|value| metric.format(value));
+                let _ = writeln!(
+                    text,
+                    "  {:<11} {median:>10}   ({min} to {max}, {} rounds)",
+                    metric.label(),
+                    summary.n
+                );
+            }
+        }
+        let mut said = None;
+        for pair in &self.pairs {
+            let Ratio { median, low, high } = pair.ratio;
+            let heading = (&pair.candidate, &pair.against);
+            if said.replace(heading) != Some(heading) {
+                let _ = writeln!(text, "\n{} against {}", pair.candidate, pair.against);
+            }
+            let (metric, verdict) = (pair.metric.label(), pair.verdict.words());
+            let _ = writeln!(text, "  {metric:<11} ×{median:.3}   (95 %: {low:.3} to {high:.3})   {verdict}");
+            if let Some(Ratio { median, low, high }) = pair.added {
+                let [median, low, high] = [median, low, high].map(difference);
+                let _ = writeln!(text, "  {:<11} {median}   (95 %: {low} to {high})", "");
+            }
+        }
+        text
+    }
+
+    /// As Markdown.
+    pub fn to_markdown(&self) -> String {
+        let mut text = String::from("| | metric | median | smallest | largest |\n|---|---|--:|--:|--:|\n");
+        for candidate in &self.candidates {
+            for (metric, summary) in candidate.summaries() {
+                let [median, min, max] =
+                    [summary.median, summary.min, summary.max].map(|value| metric.format(value));
+                let name = candidate.name.replace('|', "\\|");
+                let _ = writeln!(text, "| {name} | {} | {median} | {min} | {max} |", metric.label());
+            }
+        }
+        text.push_str("\n| | against | metric | ratio | 95 % | verdict |\n|---|---|---|--:|--:|---|\n");
+        for pair in &self.pairs {
+            let Ratio { median, low, high } = pair.ratio;
+            let [name, against] = [&pair.candidate, &pair.against].map(|name| name.replace('|', "\\|"));
+            let (metric, verdict) = (pair.metric.label(), pair.verdict.words());
+            let _ = writeln!(
+                text,
+                "| {name} | {against} | {metric} | {median:.3} | {low:.3} to {high:.3} | {verdict} |"
+            );
+        }
+        text
+    }
+
+    /// As CSV: a line for each candidate and round.
+    pub fn to_csv(reports: &[Report]) -> String {
+        report::to_csv(reports)
+    }
+
+    /// As a page for browsers, with the last load of each candidate.
+    pub fn to_html(&self, reports: &[Report]) -> String {
+        report::comparison_page(self, reports)
+    }
+}
+
+fn compared(
+    candidate: &Candidate,
+    against: &Candidate,
+    ratio: impl Fn(&[f64], &[f64]) -> Option<Ratio>,
+) -> Vec<Pair> {
+    let pairs = Metric::ALL.iter().filter_map(|metric| {
+        let ratio = ratio(&candidate.values(*metric)?, &against.values(*metric)?)?;
+        Some(Pair {
+            candidate: candidate.name.clone(),
+            against: against.name.clone(),
+            metric: *metric,
+            ratio,
+            added: None,
+            verdict: metric.verdict(ratio),
+        })
+    });
+    pairs.collect()
+}
+
+/// How much more `candidate` takes than `against`, round by round.
+fn added(metric: Metric, candidate: &Candidate, against: &Candidate) -> Option<Ratio> {
+    if metric == Metric::AchievedRate {
+        return None;
+    }
+    Ratio::of_differences(&zipped(&candidate.values(metric)?, &against.values(metric)?))
+}
+
+fn zipped(ours: &[f64], theirs: &[f64]) -> Vec<(f64, f64)> {
+    ours.iter().copied().zip(theirs.iter().copied()).collect()
+}
+
+/// In which order `candidates` are loaded in each of `rounds`: at random, and in every second round the other way round
+/// (ABBA), so that what changes steadily over time hits all alike.
+pub fn order(candidates: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut order: Vec<Vec<usize>> = Vec::new();
+    for round in 0..rounds {
+        let mut places: Vec<usize> = (0..candidates).collect();
+        if round % 2 == 1 {
+            places = order[round - 1].iter().rev().copied().collect();
+        } else {
+            random.shuffle(&mut places);
+        }
+        order.push(places);
+    }
+    order
+}
+
+/// A time that may be negative, with its sign.
+fn difference(microseconds: f64) -> String {
+    format!("{}{}", if microseconds < 0.0 { '-' } else { '+' }, time(microseconds.abs()))
+}
+
+const FORMAT: &str = "thruway-bench-compare/1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(name: &str, rates: &[f64]) -> Candidate {
+        let rounds = rates.iter().map(|rate| Sample {
+            achieved_rate: *rate,
+            response_p50: 1e6 / rate,
+            response_p99: 100.0,
+            server_cpu: None,
+        });
+        Candidate { name: name.to_owned(), rounds: rounds.collect() }
+    }
+
+    fn verdicts(comparison: &Comparison) -> Vec<Verdict> {
+        comparison.pairs.iter().map(|pair| pair.verdict).collect()
+    }
+
+    #[test]
+    fn the_verdict_is_the_intervals() {
+        use Verdict::{Faster, NoDifferenceShown, Slower};
+        let slow = candidate("a", &[100.0, 110.0, 90.0, 105.0, 95.0]);
+        let fast = candidate("b", &[121.0, 132.0, 109.0, 125.0, 115.0]);
+        let comparison = Comparison::new(vec![slow.clone(), fast.clone()]);
+        assert_eq!(verdicts(&comparison), [Faster, Faster, NoDifferenceShown]);
+        assert_eq!(comparison.pairs[0].added, None);
+        assert!(comparison.pairs[1].added.is_some_and(|added| added.high < -1000.0 && added.low > -3000.0));
+        assert_eq!(verdicts(&Comparison::new(vec![fast, slow.clone()])), [Slower, Slower, NoDifferenceShown]);
+        let same = candidate("c", &[101.0, 108.0, 91.0, 104.0, 96.0]);
+        assert_eq!(verdicts(&Comparison::new(vec![slow, same])), [NoDifferenceShown; 3]);
+    }
+
+    #[test]
+    fn a_baseline_is_read_again_and_regressions_are_beyond_the_tolerance() {
+        let before = Comparison::new(vec![candidate("a", &[100.0, 102.0, 98.0])]);
+        let before = Comparison::from_json(&before.to_json()).unwrap();
+        let (after, alone) = Comparison::with_baseline(vec![candidate("b", &[90.0, 91.0, 89.0])], &before);
+        assert!(alone.is_empty());
+        assert_eq!(after.regressions(0.05).count(), 2);
+        assert_eq!(after.regressions(0.2).count(), 0);
+        let two = Comparison::new(vec![candidate("x", &[1.0]), candidate("y", &[1.0])]);
+        assert_eq!(Comparison::with_baseline(vec![candidate("b", &[1.0])], &two).1, ["b"]);
+        assert!(Comparison::from_json("{}").is_err());
+    }
+
+    #[test]
+    fn every_second_round_goes_the_other_way() {
+        let rounds = order(3, 6, 5);
+        for pair in rounds.chunks(2) {
+            let reversed: Vec<_> = pair[0].iter().rev().copied().collect();
+            assert_eq!(pair[1], reversed);
+        }
+        assert!(rounds.iter().any(|round| round[..] != [0, 1, 2]));
+        assert_eq!(rounds, order(3, 6, 5));
+    }
+}

@@ -1,0 +1,74 @@
+//! Figures as people read them: with a unit, and no more digits than they are worth.
+
+/// A time, given in microseconds: `1.24 ms`.
+pub fn time(microseconds: f64) -> String {
+    let (value, unit) = match microseconds {
+        _ if microseconds < 1.0 => (microseconds * 1e3, "ns"),
+        _ if microseconds < 1e3 => (microseconds, "µs"),
+        _ if microseconds < 1e6 => (microseconds / 1e3, "ms"),
+        _ => (microseconds / 1e6, "s"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
+/// A rate or a count, with its thousands apart: `12,345`; small ones with digits behind the point.
+pub fn rate(value: f64) -> String {
+    if value < 1000.0 && value.fract() != 0.0 {
+        return three_digits(value);
+    }
+    let digits = format!("{value:.0}");
+    let apart: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    apart.join(",")
+}
+
+/// Octets: `1.5 MiB`.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub fn octets(octets: u64) -> String {
+    let mut value = octets as f64;
+    let mut units = ["B", "KiB", "MiB", "GiB"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    for larger in units {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = larger;
+    }
+    format!("{} {unit}", if unit == "B" { rate(value) } else { three_digits(value) })
+}
+
+pub(super) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let apart: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    apart.join(",")
+}
+
+/// Three digits that mean something.
+pub(super) fn three_digits(value: f64) -> String {
+    match value.abs() {
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_units_and_three_digits() {
+        assert_eq!(time(0.512), "512 ns");
+        assert_eq!(time(1.0), "1.00 µs");
+        assert_eq!(time(56.78), "56.8 µs");
+        assert_eq!(time(1_234.0), "1.23 ms");
+        assert_eq!(time(1_001_000.0), "1.00 s");
+        assert_eq!(octets(0), "0 B");
+        assert_eq!(octets(1023), "1,023 B");
+        assert_eq!(octets(1536), "1.50 KiB");
+        assert_eq!(octets(3 << 40), "3072 GiB");
+        assert_eq!(rate(1_234_567.4), "1,234,567");
+        assert_eq!(rate(12.3456), "12.3");
+        assert_eq!(count(1000), "1,000");
+    }
+}

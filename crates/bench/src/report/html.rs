@@ -1,0 +1,172 @@
+//! A report as one page that needs nothing else: no network, no script.
+
+use minijinja::value::{Serde, Value};
+use minijinja::{Environment, context};
+use serde::Serialize;
+
+use super::figures::{rate, three_digits, time};
+use super::plot::{Bar, Line, Plot, bars};
+use super::{Part, Report, text};
+use crate::compare::{Comparison, Metric, Verdict};
+
+/// What the template shows of a load.
+#[derive(Serialize)]
+struct Shown {
+    target: String,
+    manner: String,
+    overview: Vec<[String; 2]>,
+    errors: Vec<[String; 2]>,
+    warnings: Vec<String>,
+    times: Vec<TimesRow>,
+    rate_plot: String,
+    times_plot: String,
+}
+
+#[derive(Serialize)]
+struct TimesRow {
+    name: &'static str,
+    values: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ShownPair {
+    candidate: String,
+    against: String,
+    metric: &'static str,
+    ratio: String,
+    interval: String,
+    verdict: &'static str,
+    class: &'static str,
+}
+
+/// What is drawn of each part of the time, with its name.
+type Series<'a> = (&'a str, fn(&Part) -> f64);
+
+/// The page about some loads, and about how they compare.
+pub(super) fn page(title: &str, reports: &[Report], comparison: Option<&Comparison>) -> String {
+    let mut templates = Environment::new();
+    let shown: Vec<Shown> = reports.iter().map(shown).collect();
+    let pairs = comparison.map(|comparison| comparison.pairs.iter().map(shown_pair).collect::<Vec<_>>());
+    let rendered = templates.add_template("report.html", TEMPLATE).and_then(|()| {
+        templates.get_template("report.html")?.render(context! {
+            title,
+            loads => Value::from(Serde(&shown)),
+            pairs => Value::from(Serde(&pairs)),
+            distribution => distribution(reports),
+            bars => comparison.map(comparison_bars),
+        })
+    });
+    // The template is part of this program and is rendered in tests.
+    rendered.unwrap_or_else(|error| format!("<!doctype html><p>{error}"))
+}
+
+fn shown(report: &Report) -> Shown {
+    let rows = [("response", &report.response_time), ("service", &report.service_time)];
+    let rows = if report.offered_rate.is_some() { &rows[..] } else { &rows[1..] };
+    let times = rows.iter().map(|(name, times)| TimesRow {
+        name,
+        values: [times.p50, times.p90, times.p99, times.p99_9, times.max].map(time).to_vec(),
+    });
+    Shown {
+        target: report.target.clone(),
+        manner: text::manner(report),
+        overview: text::overview(report),
+        errors: text::errors(report),
+        warnings: text::warnings(report),
+        times: times.collect(),
+        rate_plot: over_time(report, "Requests a second over time", rate, &[("answered", |part| part.rate)]),
+        times_plot: over_time(
+            report,
+            "Response times over time",
+            time,
+            &[("p50", |part| part.p50), ("p99", |part| part.p99), ("max", |part| part.max)],
+        ),
+    }
+}
+
+/// The response times of all loads by percentile. The axis leaves as much room to the last tenth as to the one before.
+fn distribution(reports: &[Report]) -> String {
+    let place = |percentile: f64| -(1.0 - percentile / 100.0).log10();
+    let lines = reports.iter().map(|report| {
+        let curve = report.response_time.curve.iter().filter(|point| point.percentile < 100.0);
+        Line {
+            name: report.target.clone(),
+            points: curve.map(|point| (place(point.percentile), point.time)).collect(),
+        }
+    });
+    let lines: Vec<Line> = lines.collect();
+    let last =
+        lines.iter().filter_map(|line| line.points.last()).fold(1.0, |last: f64, point| last.max(point.0));
+    let marks = [
+        (0.0, "0"),
+        (50.0, "50"),
+        (90.0, "90"),
+        (99.0, "99"),
+        (99.9, "99.9"),
+        (99.99, "99.99"),
+        (99.999, "99.999"),
+    ];
+    let marks = marks.into_iter().map(|(percentile, label)| (place(percentile), label.to_owned()));
+    let x_marks = marks.filter(|(at, _)| *at <= last + 0.05).collect();
+    let title = "Response times by percentile";
+    Plot { title, lines, x_marks, format_y: time, is_logarithmic: true }.svg()
+}
+
+fn over_time(report: &Report, title: &str, format_y: fn(f64) -> String, series: &[Series<'_>]) -> String {
+    let lines = series.iter().map(|(name, value)| Line {
+        name: (*name).to_owned(),
+        points: report.over_time.iter().map(|part| (part.at_seconds, value(part))).collect(),
+    });
+    let end = report.elapsed_seconds;
+    let x_marks = (0..=4).map(|quarter| {
+        let at = end * f64::from(quarter) / 4.0;
+        (at, format!("{} s", three_digits(at)))
+    });
+    let is_logarithmic = series.len() > 1;
+    Plot { title, lines: lines.collect(), x_marks: x_marks.collect(), format_y, is_logarithmic }.svg()
+}
+
+fn comparison_bars(comparison: &Comparison) -> String {
+    let shown = comparison.pairs.iter().map(|pair| Bar {
+        label: format!("{}: {} ×{:.3}", shortened(&pair.candidate), pair.metric.label(), pair.ratio.median),
+        median: pair.ratio.median,
+        low: pair.ratio.low,
+        high: pair.ratio.high,
+        class: class(pair.verdict),
+    });
+    bars("Ratios to the first, with their 95 % intervals", &shown.collect::<Vec<_>>())
+}
+
+/// So that it fits above the bar.
+fn shortened(name: &str) -> String {
+    let name = name.trim_start_matches("http://");
+    if name.chars().count() <= NAME_MAX {
+        return name.to_owned();
+    }
+    let start: String = name.chars().take(NAME_MAX - 1).collect();
+    format!("{start}…")
+}
+
+fn shown_pair(pair: &crate::compare::Pair) -> ShownPair {
+    let is_rate = pair.metric == Metric::AchievedRate;
+    ShownPair {
+        candidate: pair.candidate.clone(),
+        against: pair.against.clone(),
+        metric: if is_rate { "requests/s" } else { pair.metric.label() },
+        ratio: format!("{:.3}", pair.ratio.median),
+        interval: format!("{:.3} to {:.3}", pair.ratio.low, pair.ratio.high),
+        verdict: pair.verdict.words(),
+        class: class(pair.verdict),
+    }
+}
+
+const fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "better",
+        Verdict::Slower => "worse",
+        Verdict::NoDifferenceShown => "same",
+    }
+}
+
+const NAME_MAX: usize = 44;
+const TEMPLATE: &str = include_str!("report.html");

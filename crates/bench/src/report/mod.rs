@@ -1,0 +1,368 @@
+//! What a load has shown, as a value that can be written down: the schema of `--output json`.
+
+// what there is to say
+mod times;
+
+// in which form
+mod figures;
+mod text;
+mod markdown;
+mod csv;
+mod html;
+mod plot;
+
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::{Deserialize, Serialize};
+
+use crate::compare::Comparison;
+use crate::failure::FailureKind;
+use crate::run::{Load, Outcome};
+use crate::schedule::Pace;
+use crate::stop::Limit;
+
+pub use figures::{octets, rate, time};
+pub use times::{Point, TimesReport};
+
+/// A report. Fields may be added to it; none changes its meaning or its unit without another `format`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// `thruway-bench/1`.
+    pub format: String,
+    /// What was loaded, as it was asked for.
+    pub target: String,
+    /// How it was loaded.
+    pub settings: Settings,
+    /// Seconds that were measured: until the last answer, if that came after the end.
+    pub elapsed_seconds: f64,
+    /// Whether it was ended from outside before its end.
+    pub is_interrupted: bool,
+    /// Whether it ended early because the server could not be connected to any more.
+    pub is_given_up: bool,
+    /// Requests a second that were meant to start; absent in a closed loop.
+    pub offered_rate: Option<f64>,
+    /// Requests a second that were answered as expected.
+    pub achieved_rate: f64,
+    /// Requests by what became of them.
+    pub requests: RequestCounts,
+    /// Complete answers by status, the lowest first.
+    pub statuses: Vec<Status>,
+    /// Requests that failed, by kind.
+    pub errors: Vec<ErrorCount>,
+    /// Octets on the wire.
+    pub octets: Octets,
+    /// Connections.
+    pub connections: Connections,
+    /// Times from the actual start of a request to the end of its answer. Requests that timed out count with the time
+    /// that was waited.
+    pub service_time: TimesReport,
+    /// Times from the intended start of a request to the end of its answer. Requests that timed out, were not answered or
+    /// never sent before the end count with the time that was waited. The same as `service_time` in a closed loop.
+    pub response_time: TimesReport,
+    /// How it went, in parts of equal length.
+    pub over_time: Vec<Part>,
+    /// What the load generator itself has cost.
+    pub generator: Generator,
+    /// What the server has cost; absent if its process is not known.
+    pub server: Option<ServerCost>,
+}
+
+/// How a server was loaded.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Settings {
+    /// When requests start: `closed`, `constant` or `poisson`.
+    pub pace: String,
+    /// Connections at the same time.
+    pub connections: u64,
+    /// Threads of the load generator.
+    pub workers: u64,
+    /// Requests on a connection that are not answered at the same time, at most.
+    pub pipeline: u64,
+    /// Whether a connection has more than one request.
+    pub is_persistent: bool,
+    /// Seconds that were to be measured, if that was the limit.
+    pub duration_seconds: Option<f64>,
+    /// Requests that were to be measured, if that was the limit.
+    pub requests: Option<u64>,
+    /// Seconds before that.
+    pub warm_up_seconds: f64,
+    /// Seconds that a request may take.
+    pub timeout_seconds: f64,
+}
+
+/// Requests by what became of them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct RequestCounts {
+    /// Answered as expected.
+    pub answered: u64,
+    /// Failed in any way; see `errors`.
+    pub failed: u64,
+    /// On their way when a closed loop ended, and counted nowhere else.
+    pub cut_off: u64,
+    /// Sent again on another connection, because the server had announced to close the first; counted once elsewhere.
+    pub sent_again: u64,
+}
+
+/// How many answers had a status.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Status {
+    /// The status.
+    pub status: u16,
+    /// How many.
+    pub count: u64,
+}
+
+/// How many requests failed in one way.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorCount {
+    /// In which.
+    pub kind: FailureKind,
+    /// How many.
+    pub count: u64,
+    /// What there is to say about the first of them, for people; may be empty.
+    pub example: String,
+}
+
+/// Octets on the wire, of requests that were answered as expected.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Octets {
+    /// Of requests, with their heads.
+    pub sent: u64,
+    /// Of answers, with their heads.
+    pub received: u64,
+    /// Of the content of answers.
+    pub content: u64,
+}
+
+/// Connections.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Connections {
+    /// Opened, before the start and while it went on.
+    pub opened: u64,
+    /// That could not be opened before the start.
+    pub missing: u64,
+    /// Why the first of those could not.
+    pub missing_because: Option<String>,
+}
+
+/// A part of the time.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Part {
+    /// When it began, in seconds since the measuring began.
+    pub at_seconds: f64,
+    /// Requests a second that were answered as expected.
+    pub rate: f64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Median of the response times in microseconds.
+    pub p50: f64,
+    /// Their 99th percentile.
+    pub p99: f64,
+    /// The longest of them.
+    pub max: f64,
+}
+
+/// What the load generator has cost.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Generator {
+    /// CPU time in seconds.
+    pub cpu_seconds: f64,
+    /// The same for each answer, in microseconds.
+    pub cpu_per_request: f64,
+    /// The share of its core that the busiest thread used, at most 1.
+    pub busiest_worker: f64,
+    /// Whether the load generator, and not the server, was likely the limit.
+    pub is_limit: bool,
+}
+
+/// What a server has cost.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ServerCost {
+    /// Its process.
+    pub pid: u32,
+    /// CPU time in seconds, descendants included.
+    pub cpu_seconds: f64,
+    /// The same for each answer, in microseconds.
+    pub cpu_per_request: f64,
+    /// Resident memory before, in octets.
+    pub resident_before: u64,
+    /// Resident memory after.
+    pub resident_after: u64,
+    /// The most that was seen.
+    pub resident_max: u64,
+}
+
+impl Report {
+    /// The report of a load.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub fn new(target: impl Into<String>, load: &Load, outcome: &Outcome) -> Self {
+        let record = &outcome.record;
+        let seconds = outcome.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+        let answered = record.answered as f64;
+        Self {
+            format: FORMAT.to_owned(),
+            target: target.into(),
+            settings: Settings::of(load),
+            elapsed_seconds: outcome.elapsed.as_secs_f64(),
+            is_interrupted: outcome.is_stopped,
+            is_given_up: record.is_given_up,
+            offered_rate: load.pace.rate(),
+            achieved_rate: answered / seconds,
+            requests: RequestCounts {
+                answered: record.answered,
+                failed: record.failed(),
+                cut_off: record.cut_off,
+                sent_again: record.sent_again,
+            },
+            statuses: record.statuses().into_iter().map(|(status, count)| Status { status, count }).collect(),
+            errors: record
+                .failures()
+                .map(|(kind, count, example)| ErrorCount { kind, count, example })
+                .collect(),
+            octets: Octets {
+                sent: record.sent_bytes,
+                received: record.received_bytes,
+                content: record.content_bytes,
+            },
+            connections: Connections {
+                opened: record.connections_opened,
+                missing: outcome.missing.map_or(0, |(missing, _)| missing as u64),
+                missing_because: outcome.missing.map(|(_, error)| error.to_string()),
+            },
+            service_time: TimesReport::of(&record.service),
+            response_time: TimesReport::of(&record.response),
+            over_time: parts(outcome),
+            generator: Generator::of(outcome, seconds),
+            server: ServerCost::of(load, outcome),
+        }
+    }
+
+    /// The JSON Schema of reports.
+    pub fn schema() -> Schema {
+        schema_for!(Report)
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// As a table for people, `width` columns wide at most where that is possible.
+    pub fn to_text(&self) -> String {
+        text::report(self)
+    }
+
+    /// As Markdown.
+    pub fn to_markdown(&self) -> String {
+        markdown::report(self)
+    }
+
+    /// As CSV: a line of names, a line of figures.
+    pub fn to_csv(&self) -> String {
+        csv::reports(std::slice::from_ref(self))
+    }
+
+    /// As a page for browsers that needs nothing else.
+    pub fn to_html(&self) -> String {
+        html::page(&self.target, std::slice::from_ref(self), None)
+    }
+
+    /// Whether every request was answered as expected; those that were due just when it ended may have stayed unsent.
+    pub fn is_clean(&self) -> bool {
+        let at_the_end = |error: &ErrorCount| {
+            error.kind == FailureKind::Unsent && error.count <= self.settings.connections
+        };
+        self.requests.answered > 0 && self.errors.iter().all(at_the_end)
+    }
+}
+
+/// A page about a comparison, with the loads it was made of.
+pub(crate) fn comparison_page(comparison: &Comparison, reports: &[Report]) -> String {
+    let names: Vec<_> = comparison.candidates.iter().map(|candidate| candidate.name.as_str()).collect();
+    html::page(&names.join(" · "), reports, Some(comparison))
+}
+
+/// Several loads as CSV.
+pub(crate) fn to_csv(reports: &[Report]) -> String {
+    csv::reports(reports)
+}
+
+impl Settings {
+    fn of(load: &Load) -> Self {
+        let (duration_seconds, requests) = match load.limit {
+            Limit::Duration(duration) => (Some(duration.as_secs_f64()), None),
+            Limit::Requests(requests) => (None, Some(requests)),
+        };
+        let pace = match load.pace {
+            Pace::Closed => "closed",
+            Pace::Constant { .. } => "constant",
+            Pace::Poisson { .. } => "poisson",
+        };
+        Self {
+            pace: pace.to_owned(),
+            connections: load.connections as u64,
+            workers: load.workers as u64,
+            pipeline: load.manner.pipeline as u64,
+            is_persistent: load.manner.is_persistent,
+            duration_seconds,
+            requests,
+            warm_up_seconds: load.warm_up.as_secs_f64(),
+            timeout_seconds: load.manner.timeout.as_secs_f64(),
+        }
+    }
+}
+
+impl Generator {
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    fn of(outcome: &Outcome, seconds: f64) -> Self {
+        let cpu_seconds: f64 = outcome.workers.iter().map(std::time::Duration::as_secs_f64).sum();
+        let busiest = outcome.workers.iter().max().map_or(0.0, std::time::Duration::as_secs_f64);
+        let busiest_worker = (busiest / seconds).min(1.0);
+        Self {
+            cpu_seconds,
+            cpu_per_request: cpu_seconds * 1e6 / outcome.record.answered.max(1) as f64,
+            busiest_worker,
+            is_limit: busiest_worker > BUSY,
+        }
+    }
+}
+
+impl ServerCost {
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    fn of(load: &Load, outcome: &Outcome) -> Option<Self> {
+        let (pid, server) = (load.server?, outcome.server?);
+        let cpu_seconds = server.cpu.as_secs_f64();
+        Some(Self {
+            pid,
+            cpu_seconds,
+            cpu_per_request: cpu_seconds * 1e6 / outcome.record.answered.max(1) as f64,
+            resident_before: server.resident_before_bytes,
+            resident_after: server.resident_after_bytes,
+            resident_max: server.resident_max_bytes,
+        })
+    }
+}
+
+/// The last part may be shorter than the others; what is left of it then is not long enough for a rate.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn parts(outcome: &Outcome) -> Vec<Part> {
+    let length = outcome.over_time.part_length();
+    let parts = outcome.over_time.parts().filter(|(at, _)| *at < outcome.elapsed);
+    parts
+        .map(|(at, part)| {
+            let seconds = length.min(outcome.elapsed.saturating_sub(at)).max(length / 4).as_secs_f64();
+            Part {
+                at_seconds: at.as_secs_f64(),
+                rate: part.answered as f64 / seconds,
+                failed: part.failed,
+                p50: times::microseconds(part.response.percentile(50.0)),
+                p99: times::microseconds(part.response.percentile(99.0)),
+                max: times::microseconds(part.response.max()),
+            }
+        })
+        .collect()
+}
+
+const FORMAT: &str = "thruway-bench/1";
+
+/// A thread that uses more of its core than this has no time to be exact.
+const BUSY: f64 = 0.95;

@@ -1,0 +1,171 @@
+//! A table for people at a terminal, readable without colour.
+
+use std::fmt::Write as _;
+
+use super::figures::{count, octets, rate, three_digits, time};
+use super::{Report, TimesReport};
+
+pub(super) fn report(report: &Report) -> String {
+    let mut text = format!("{}\n{}\n\n", report.target, manner(report));
+    rows(&mut text, &overview(report));
+    times(&mut text, report);
+    if !report.errors.is_empty() {
+        text.push_str("\nerrors\n");
+        rows(&mut text, &errors(report));
+    }
+    for warning in warnings(report) {
+        let _ = write!(text, "\nwarning: {warning}\n");
+    }
+    text
+}
+
+/// How it was loaded, in a line.
+pub(super) fn manner(report: &Report) -> String {
+    let settings = &report.settings;
+    let mut manner =
+        format!("{}, {}", plural(settings.connections, "connection"), plural(settings.workers, "worker"));
+    if settings.pipeline > 1 {
+        let _ = write!(manner, ", pipelines of {}", settings.pipeline);
+    }
+    if !settings.is_persistent {
+        manner.push_str(", a connection for each request");
+    }
+    let pace = match settings.pace.as_str() {
+        "poisson" => ", open loop (Poisson)",
+        "constant" => ", open loop",
+        _ => ", closed loop",
+    };
+    let _ = write!(manner, "{pace}, {} s", three_digits(report.elapsed_seconds));
+    if report.is_interrupted {
+        manner.push_str(", interrupted");
+    }
+    manner
+}
+
+/// The figures besides times and errors.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
+    let mut rows = Vec::new();
+    let mut row = |name: &str, value: String| rows.push([name.to_owned(), value]);
+    if let Some(offered) = report.offered_rate {
+        row("offered rate", format!("{} requests/s", rate(offered)));
+    }
+    row("achieved rate", format!("{} requests/s", rate(report.achieved_rate)));
+    let requests = &report.requests;
+    row("requests", format!("{} answered, {} failed", count(requests.answered), count(requests.failed)));
+    if !report.statuses.is_empty() {
+        let statuses: Vec<_> = report
+            .statuses
+            .iter()
+            .map(|found| format!("{} × {}", count(found.count), found.status))
+            .collect();
+        row("statuses", statuses.join(", "));
+    }
+    let per_second = report.octets.received as f64 / report.elapsed_seconds.max(f64::MIN_POSITIVE);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "three digits are shown")]
+    let received_rate = octets(per_second as u64);
+    row(
+        "octets",
+        format!(
+            "{} received ({received_rate}/s), {} sent",
+            octets(report.octets.received),
+            octets(report.octets.sent)
+        ),
+    );
+    row("connections", format!("{} opened", count(report.connections.opened)));
+    if requests.sent_again > 0 {
+        row("sent again", format!("{} behind an announced close", count(requests.sent_again)));
+    }
+    let generator = &report.generator;
+    row(
+        "generator",
+        format!(
+            "{} CPU per request, busiest worker {:.0} %",
+            time(generator.cpu_per_request),
+            generator.busiest_worker * 100.0
+        ),
+    );
+    if let Some(server) = &report.server {
+        row(
+            "server",
+            format!(
+                "{} CPU per request, {} of memory (at most {})",
+                time(server.cpu_per_request),
+                octets(server.resident_after),
+                octets(server.resident_max)
+            ),
+        );
+    }
+    rows
+}
+
+fn times(text: &mut String, report: &Report) {
+    let is_open = report.offered_rate.is_some();
+    text.push_str("\n                  p50       p90       p99     p99.9       max\n");
+    time_row(text, if is_open { "response" } else { "time" }, &report.response_time);
+    if is_open {
+        time_row(text, "service", &report.service_time);
+    }
+}
+
+fn time_row(text: &mut String, name: &str, times: &TimesReport) {
+    let _ = write!(text, "{name:<11}");
+    for value in [times.p50, times.p90, times.p99, times.p99_9, times.max] {
+        let value = if times.count == 0 { "-".to_owned() } else { time(value) };
+        let _ = write!(text, "{value:>10}");
+    }
+    text.push('\n');
+}
+
+/// What failed, with an example where there is one.
+pub(super) fn errors(report: &Report) -> Vec<[String; 2]> {
+    let rows = report.errors.iter().map(|error| {
+        let example =
+            if error.example.is_empty() { String::new() } else { format!(" (first: {})", error.example) };
+        [count(error.count), format!("{}{example}", error.kind)]
+    });
+    rows.collect()
+}
+
+/// What keeps the figures from meaning what they seem to.
+pub(super) fn warnings(report: &Report) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if report.generator.is_limit {
+        warnings.push(
+            "the load generator was the limit, not the server: give it more `--workers`, on cores of their own"
+                .to_owned(),
+        );
+    }
+    if report.is_given_up {
+        warnings.push("given up early: the server could not be connected to any more".to_owned());
+    }
+    if let Some(because) = &report.connections.missing_because {
+        warnings.push(format!(
+            "{} could not be opened before the start: {because}",
+            plural(report.connections.missing, "connection")
+        ));
+    }
+    if let Some(offered) = report.offered_rate
+        && report.achieved_rate < offered * 0.99
+        && !report.is_interrupted
+    {
+        warnings.push(format!(
+            "the achieved rate is {:.1} % of the offered one",
+            report.achieved_rate / offered * 100.0
+        ));
+    }
+    if report.requests.answered == 0 {
+        warnings.push("no request was answered as expected".to_owned());
+    }
+    warnings
+}
+
+fn rows(text: &mut String, rows: &[[String; 2]]) {
+    for [name, value] in rows {
+        let _ = writeln!(text, "{name:<14} {value}");
+    }
+}
+
+fn plural(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}

@@ -1,0 +1,88 @@
+//! A distribution of times, as far as a report tells it.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::record::Times;
+
+/// A distribution of times, all in microseconds and exact to a thousandth.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TimesReport {
+    /// How many were measured.
+    pub count: u64,
+    /// The shortest.
+    pub min: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation.
+    pub deviation: f64,
+    /// Half of them were not longer.
+    pub p50: f64,
+    /// 75 of 100.
+    pub p75: f64,
+    /// 90 of 100.
+    pub p90: f64,
+    /// 99 of 100.
+    pub p99: f64,
+    /// 999 of 1000.
+    pub p99_9: f64,
+    /// 9999 of 10,000.
+    pub p99_99: f64,
+    /// The longest.
+    pub max: f64,
+    /// The whole distribution, for plots; closer together towards the end.
+    pub curve: Vec<Point>,
+}
+
+/// A point of a distribution.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// So many of 100 were not longer.
+    pub percentile: f64,
+    /// Than so many microseconds.
+    pub time: f64,
+}
+
+impl TimesReport {
+    pub(super) fn of(times: &Times) -> Self {
+        let at = |percentile| microseconds(times.percentile(percentile));
+        Self {
+            count: times.count(),
+            min: microseconds(times.min()),
+            mean: microseconds(times.mean()),
+            deviation: microseconds(times.deviation()),
+            p50: at(50.0),
+            p75: at(75.0),
+            p90: at(90.0),
+            p99: at(99.0),
+            p99_9: at(99.9),
+            p99_99: at(99.99),
+            max: microseconds(times.max()),
+            curve: curve(times),
+        }
+    }
+}
+
+/// Ten points for each halving of what is left, as far as there are measurements to tell them apart.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn curve(times: &Times) -> Vec<Point> {
+    if times.count() == 0 {
+        return Vec::new();
+    }
+    let points = (0..STEPS).map(|step| 100.0 * (1.0 - (-f64::from(step) / PER_HALVING).exp2()));
+    let beyond = 100.0 * (1.0 - 1.0 / times.count() as f64);
+    points
+        .take_while(|percentile| *percentile <= beyond)
+        .chain([100.0])
+        .map(|percentile| Point { percentile, time: microseconds(times.percentile(percentile)) })
+        .collect()
+}
+
+pub(super) const fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+const PER_HALVING: f64 = 8.0;
+const STEPS: u32 = 200;

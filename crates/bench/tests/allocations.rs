@@ -1,0 +1,138 @@
+//! What a request costs the heap: nothing, however many there are.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fs::File;
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use thruway_bench::{Connect, HttpRequest, HttpRequests, Limit, Manner, Pace, Share, StopFlag, Url, Worker};
+use thruway_client::ConnectError;
+use thruway_net::{Clock, ManualTime, Transport};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The system's allocator, with a count of what each thread has asked of it.
+struct Counting;
+
+thread_local! {
+    /// Has no destructor and needs no initialisation, so that it can be counted at any time in a thread's life.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[expect(unsafe_code, reason = "an allocator cannot be written without; this one passes everything on")]
+// SAFETY: all memory is that of `System`, which is given exactly the arguments of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promises are those of `System`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: `block` came from `System`.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// A server that does not allocate: it answers every request that is written to it, a millisecond later.
+#[derive(Clone)]
+struct Line {
+    time: ManualTime,
+    unanswered: Rc<Cell<usize>>,
+}
+
+impl Transport for Line {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let answers = self.unanswered.replace(0);
+        if answers == 0 {
+            // It has something to say whenever it is asked again.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.time.advance(Duration::from_millis(1));
+        for answer in 0..answers {
+            buffer[answer * ANSWER.len()..][..ANSWER.len()].copy_from_slice(ANSWER);
+        }
+        Poll::Ready(Ok(answers * ANSWER.len()))
+    }
+
+    fn poll_write(&mut self, _: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let octets = slices.iter().map(|slice| slice.len()).sum();
+        let ends = slices.iter().flat_map(|slice| slice.windows(4)).filter(|four| *four == b"\r\n\r\n");
+        self.unanswered.set(self.unanswered.get() + ends.count());
+        Poll::Ready(Ok(octets))
+    }
+
+    fn poll_send_file(&mut self, _: &mut Context<'_>, _: &File, _: u64, _: usize) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+
+    fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn discard_unsent(&mut self) {}
+}
+
+impl Connect for Line {
+    type Transport = Self;
+
+    async fn connect(&self) -> Result<Self, ConnectError> {
+        Ok(self.clone())
+    }
+}
+
+/// What a load of so many requests allocates, all in all.
+fn cost(pace: Pace, pipeline: usize, requests: u64) -> u64 {
+    let time = ManualTime::default();
+    let clock = Clock::manual(time.clone());
+    let request = HttpRequest::get(Url::parse("http://a.example/").unwrap());
+    let share = Share {
+        pace,
+        limit: Limit::Requests(requests),
+        warm_up: Duration::ZERO,
+        worker: 0,
+        workers: 1,
+        interval: Duration::from_hours(1),
+        stop: StopFlag::default(),
+    };
+    let manner = Manner {
+        pipeline,
+        is_persistent: true,
+        timeout: Duration::from_mins(1),
+        drain: Duration::from_secs(1),
+    };
+    let server = Line { time: time.clone(), unanswered: Rc::default() };
+    let all = Arc::new(HttpRequests::new(&[request]).unwrap());
+    let before = ALLOCATIONS.get();
+    let worker = Worker::new(clock, all, manner, share, Duration::ZERO, None);
+    let mut lane = pin!(worker.clone().lane(0, server.clone(), Some(server)));
+    let mut cx = Context::from_waker(Waker::noop());
+    while lane.as_mut().poll(&mut cx).is_pending() {
+        time.advance(Duration::from_micros(100));
+        worker.wake_due();
+    }
+    let cost = ALLOCATIONS.get() - before;
+    assert_eq!(worker.record().answered, requests);
+    cost
+}
+
+#[test]
+fn memory_does_not_depend_on_the_number_of_requests() {
+    for pace in [Pace::Closed, Pace::Constant { rate: 500.0 }, Pace::Poisson { rate: 500.0, seed: 1 }] {
+        for pipeline in [1, 16] {
+            let more = cost(pace, pipeline, 20_000).abs_diff(cost(pace, pipeline, 1_000));
+            // Buffers are as long as the longest batch so far.
+            assert!(more <= 5, "{pace:?}, pipelines of {pipeline}: {more} allocations");
+        }
+    }
+}

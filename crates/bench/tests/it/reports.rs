@@ -1,0 +1,95 @@
+//! What was measured, written down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_bench::compare::{Candidate, Comparison, Sample};
+use thruway_bench::{HttpRequest, HttpRequests, Limit, Load, Manner, Pace, Report, StopFlag, Url};
+use thruway_testkit::upstream;
+
+/// A load with a rate, failures and several parts of time, against a server that answers every request with 404 or properly.
+fn reports() -> Vec<Report> {
+    let server = upstream::answers_properly().listen();
+    let load = |status, pace| {
+        let mut request = HttpRequest::get(Url::parse("http://a.example/").unwrap());
+        request.expected.status = status;
+        Load {
+            requests: Arc::new(HttpRequests::new(&[request]).unwrap()),
+            addresses: vec![server.address.into()],
+            connections: 2,
+            workers: 1,
+            pace,
+            limit: Limit::Duration(Duration::from_millis(350)),
+            warm_up: Duration::ZERO,
+            manner: Manner {
+                pipeline: 1,
+                is_persistent: true,
+                timeout: Duration::from_secs(20),
+                drain: Duration::from_secs(1),
+            },
+            stop: StopFlag::default(),
+            server: Some(std::process::id()),
+        }
+    };
+    let closed = load(None, Pace::Closed);
+    let failing = load(Some(404), Pace::Constant { rate: 200.0 });
+    let run = |name: &str, load: &Load| Report::new(name, load, &load.run(&mut |_| {}).unwrap());
+    vec![run("a <b> & \"c\"", &closed), run("d|e", &failing)]
+}
+
+fn assert_valid(schema: &schemars::Schema, json: &str) {
+    let value: serde_json::Value = serde_json::from_str(json).unwrap();
+    jsonschema::validate(schema.as_value(), &value).unwrap();
+}
+
+#[test]
+fn every_form_tells_what_happened() {
+    let reports = reports();
+    let [good, failing] = &reports[..] else { panic!("two loads") };
+    assert!(good.is_clean() && !failing.is_clean());
+    for report in &reports {
+        assert_valid(&Report::schema(), &report.to_json());
+        let again: Report = serde_json::from_str(&report.to_json()).unwrap();
+        assert_eq!(again.target, report.target);
+    }
+    let text = failing.to_text();
+    for part in
+        ["offered rate", "200 requests/s", "wrong status (first: 200)", "no request was answered as expected"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(failing.to_markdown().starts_with("# d\\|e\n"));
+    assert!(good.to_csv().lines().nth(1).unwrap().starts_with("\"a <b> & \"\"c\"\"\",closed,2,1,1,"));
+}
+
+#[test]
+fn parts_of_the_time_add_up_to_the_whole() {
+    let report = &reports()[0];
+    assert!(report.over_time.len() >= 3, "{:?}", report.over_time);
+    let seconds = 0.1;
+    let sum: f64 = report.over_time.iter().map(|part| part.rate * seconds).sum();
+    // The last part is shorter than the others.
+    assert!((sum / report.requests.answered as f64 - 1.0).abs() < 0.35, "{sum}");
+    let curve = &report.service_time.curve;
+    assert!(curve.windows(2).all(|two| two[0].percentile <= two[1].percentile && two[0].time <= two[1].time));
+}
+
+#[test]
+fn a_page_needs_nothing_else_and_takes_names_for_text() {
+    let reports = reports();
+    let candidates = reports.iter().map(|report| Candidate {
+        name: report.target.clone(),
+        rounds: vec![Sample { achieved_rate: 10.0, ..Sample::of(report) }; 3],
+    });
+    let comparison = Comparison::new(candidates.collect());
+    assert_valid(&Comparison::schema(), &comparison.to_json());
+    for page in [reports[0].to_html(), comparison.to_html(&reports)] {
+        assert!(page.contains("a &lt;b&gt; &amp;") && !page.contains("a <b>"), "{page}");
+        assert!(page.contains("prefers-color-scheme: dark") && page.contains("name=\"viewport\""));
+        for foreign in ["<script", "src=", "@import", "url(", "NaN", "inf"] {
+            assert!(!page.contains(foreign), "{foreign}");
+        }
+    }
+    // The distribution and the bars; for each load its rate, and its times if it has any.
+    assert_eq!(comparison.to_html(&reports).matches("<svg ").count(), 2 + 2 + 1);
+}

@@ -1,0 +1,296 @@
+//! What can be typed after `thruway bench`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Subcommand, ValueEnum};
+use thruway_bench::Expected;
+
+/// Load servers and measure what they do
+#[derive(Subcommand)]
+pub(crate) enum BenchCommand {
+    Http(HttpArgs),
+    Compare(CompareArgs),
+    Ramp(RampArgs),
+    Wrk(WrkArgs),
+    Ab(AbArgs),
+}
+
+/// Load a server with HTTP requests
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HTTP)]
+pub(crate) struct HttpArgs {
+    /// What to load: `http://HOST:PORT/PATH`, `http://unix:SOCKET:/PATH`, or `@FILE` with a JSON object a line; several URLs of one
+    /// server are chosen at random, `@3` behind one makes it three times as frequent
+    #[arg(value_name = "URL", required_unless_present = "schema")]
+    pub(crate) targets: Vec<String>,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// The server's process: its CPU time for each request and its memory are told
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+    /// How the report is printed
+    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+    pub(crate) output: Form,
+    /// Write a page with plots too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Print the JSON Schema of `--output json` instead
+    #[arg(long, exclusive = true)]
+    pub(crate) schema: bool,
+}
+
+/// Load several servers in turn and say which is faster
+#[derive(clap::Args)]
+#[command(after_help = AFTER_COMPARE)]
+pub(crate) struct CompareArgs {
+    /// What to compare: URLs, or `"URL -- COMMAND"` for servers to be started; the others are compared with the first
+    #[arg(value_name = "URL", required_unless_present = "schema")]
+    pub(crate) targets: Vec<String>,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// How often each is loaded, in an order of its own in each round
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub(crate) rounds: u32,
+    /// Compare with what `--output json` has printed before, instead of with the first
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// How much worse than the baseline is still good, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, requires = "baseline", value_parser = parse_percent)]
+    pub(crate) tolerance: f64,
+    /// How the comparison is printed
+    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+    pub(crate) output: Form,
+    /// Write a page with plots too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Print the JSON Schema of `--output json` instead
+    #[arg(long, exclusive = true)]
+    pub(crate) schema: bool,
+}
+
+/// Find the highest rate that a server holds, in open loops of one rate after the other
+///
+/// The rate is doubled from `--rate` on until it is not achieved, requests fail or the p99 of the response times exceeds `--p99`, twice
+/// in a row; then what lies between is halved until it is known to 5 %. Each rate is offered for `--duration`.
+#[derive(clap::Args)]
+pub(crate) struct RampArgs {
+    /// What to load, as with `thruway bench http`
+    #[arg(value_name = "URL", required_unless_present = "schema")]
+    pub(crate) targets: Vec<String>,
+    /// What 99 of 100 response times must stay within
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_time)]
+    pub(crate) p99: Duration,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// How the result is printed
+    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+    pub(crate) output: Form,
+    /// Print the JSON Schema of `--output json` instead
+    #[arg(long, exclusive = true)]
+    pub(crate) schema: bool,
+}
+
+/// Load a server as a command line of `wrk` asks for
+#[derive(clap::Args)]
+pub(crate) struct WrkArgs {
+    /// What to load
+    pub(crate) url: String,
+    /// Connections at the same time
+    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) connections: u32,
+    /// Threads of the load generator
+    #[arg(short, long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: u16,
+    /// How long
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
+    pub(crate) duration: Duration,
+    /// A header field, `Name: value`; may be given several times
+    #[arg(short = 'H', long, value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
+    /// How long a request may take
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_time)]
+    pub(crate) timeout: Duration,
+    /// Percentiles are always told
+    #[arg(long)]
+    pub(crate) latency: bool,
+}
+
+/// Load a server as a command line of `ab` asks for
+#[derive(clap::Args)]
+pub(crate) struct AbArgs {
+    /// What to load
+    pub(crate) url: String,
+    /// How many requests
+    #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) requests: u64,
+    /// Connections at the same time
+    #[arg(short = 'c', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) concurrency: u32,
+    /// Seconds, instead of a number of requests
+    #[arg(short = 't', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    pub(crate) time_limit: Option<u64>,
+    /// Seconds that a request may take
+    #[arg(short = 's', value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    pub(crate) timeout: u64,
+    /// Use connections again
+    #[arg(short = 'k')]
+    pub(crate) is_persistent: bool,
+    /// The method
+    #[arg(short = 'm', value_name = "METHOD")]
+    pub(crate) method: Option<String>,
+    /// A header field, `Name: value`; may be given several times
+    #[arg(short = 'H', value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
+    /// The file whose content is sent
+    #[arg(short = 'p', value_name = "FILE")]
+    pub(crate) content: Option<String>,
+    /// Its media type
+    #[arg(short = 'T', value_name = "TYPE")]
+    pub(crate) content_type: Option<String>,
+}
+
+/// How a report is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(crate) enum Form {
+    /// Tables for people
+    #[default]
+    Text,
+    /// JSON; its schema is printed by `--schema`
+    Json,
+    /// A line of names, a line for each load
+    Csv,
+    /// Tables in Markdown
+    Markdown,
+}
+
+/// How servers are loaded.
+#[derive(Clone, clap::Args)]
+pub(crate) struct LoadArgs {
+    /// Connections at the same time
+    #[arg(short, long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) connections: u32,
+    /// Threads of the load generator
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) workers: u16,
+    /// How long is measured, as `500ms`, `10s` or `2m`
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_time, conflicts_with = "requests")]
+    pub(crate) duration: Duration,
+    /// Measure so many requests instead
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) requests: Option<u64>,
+    /// Load so long before it is measured
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+    pub(crate) warm_up: Duration,
+    /// An open loop: start so many requests a second, whatever becomes of them; response times count from when they
+    /// were meant to start
+    #[arg(short, long, value_name = "N", value_parser = parse_rate)]
+    pub(crate) rate: Option<f64>,
+    /// Let the requests of an open loop come at random, as those of many clients do
+    #[arg(long, requires = "rate")]
+    pub(crate) poisson: bool,
+    /// Send so many requests on a connection without waiting for answers
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) pipeline: u16,
+    /// Open a connection for each request
+    #[arg(long = "no-keep-alive", conflicts_with = "pipeline")]
+    pub(crate) is_not_persistent: bool,
+    /// How long a request may take
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
+    pub(crate) timeout: Duration,
+    /// The method [default: GET, or POST with content]
+    #[arg(short = 'X', long)]
+    pub(crate) method: Option<String>,
+    /// A header field, `Name: value`; may be given several times
+    #[arg(short = 'H', long, value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
+    /// The content: text, `@FILE`, or `-` for the standard input
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) content: Option<String>,
+    /// The status that answers must have [default: any of 2xx and 3xx]
+    #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u16).range(200..=599))]
+    pub(crate) status: Option<u16>,
+    /// How many octets of content answers must have
+    #[arg(long, value_name = "OCTETS")]
+    pub(crate) length: Option<u64>,
+    /// The SHA-256 digest that the content of answers must have
+    #[arg(long, value_name = "DIGEST", value_parser = Expected::parse_digest)]
+    pub(crate) sha256: Option<[u8; 32]>,
+}
+
+/// Whoever asks for nothing in particular.
+impl Default for LoadArgs {
+    fn default() -> Self {
+        Self {
+            connections: 16,
+            workers: 1,
+            duration: Duration::from_secs(10),
+            requests: None,
+            warm_up: Duration::ZERO,
+            rate: None,
+            poisson: false,
+            pipeline: 1,
+            is_not_persistent: false,
+            timeout: Duration::from_secs(10),
+            method: None,
+            header: Vec::new(),
+            content: None,
+            status: None,
+            length: None,
+            sha256: None,
+        }
+    }
+}
+
+impl LoadArgs {
+    /// What is expected of answers.
+    pub(crate) const fn expected(&self) -> Expected {
+        Expected { status: self.status, content_bytes: self.length, sha256: self.sha256 }
+    }
+}
+
+/// More than nothing.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(time) if time.is_zero() => Err("it must be more than 0".to_owned()),
+        Ok(time) if time > TIME_MAX => Err("it must be less than a year".to_owned()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn parse_rate(text: &str) -> Result<f64, &'static str> {
+    let rate = text.parse().ok().filter(|rate| (1e-3..=1e9).contains(rate));
+    rate.ok_or("a rate is a number of requests a second, between 0.001 and 1000000000")
+}
+
+fn parse_percent(text: &str) -> Result<f64, &'static str> {
+    let percent = text.parse().ok().filter(|percent| (0.0..100.0).contains(percent));
+    percent.ok_or("a tolerance is a percentage between 0 and 100")
+}
+
+const TIME_MAX: Duration = Duration::from_hours(365 * 24);
+
+const AFTER_HTTP: &str = r#"Placeholders in paths, header fields and content:
+  {n}       The number of the request, from 0
+  {random}  16 hexadecimal digits, the same within a request
+
+A line of @FILE:
+  {"url": "http://127.0.0.1:8080/item/{n}", "method": "PUT", "content": "{random}", "weight": 2}
+  It may also have "headers" (an object), "status", "length" and "sha256".
+
+Exit codes:
+  0    Every request was answered as expected
+  1    Some were not
+  2    The arguments cannot be used, or the server cannot be reached
+  130  It was interrupted; what was measured is reported. At a second signal it ends at once"#;
+
+const AFTER_COMPARE: &str = r"Examples:
+  thruway bench compare http://127.0.0.1:8080/a http://127.0.0.1:8080/b
+  thruway bench compare 'http://127.0.0.1:8080/ -- thruway serve' 'http://127.0.0.1:8081/ -- ./other --port 8081'
+
+Exit codes:
+  0    It was compared, and nothing is worse than the baseline allows
+  1    Something is, or requests failed
+  2    The arguments cannot be used, or a server cannot be started or reached
+  130  It was interrupted";

@@ -1,0 +1,154 @@
+//! `thruway bench compare`.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use thruway_bench::compare::{Candidate, Comparison, Sample, order};
+use thruway_bench::{Load, Report, StopFlag};
+use thruway_net::Clock;
+
+use super::args::{CompareArgs, Form};
+use super::http::measure;
+use super::progress::ProgressLine;
+use super::started::Started;
+use super::{EXIT_FAILED, EXIT_INTERRUPTED, interrupt, load, output};
+use crate::config::Failure;
+
+/// One of those that are compared.
+struct Contender {
+    name: String,
+    load: Load,
+    /// If it was started for this.
+    started: Option<Started>,
+    reports: Vec<Report>,
+}
+
+/// Loads the servers in turn and says which is faster.
+pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    if args.schema {
+        output::print(&format!("{:#}", Comparison::schema().as_value()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
+    if args.targets.len() < 2 && baseline.is_none() {
+        return Err(Failure::new("there is nothing to compare it with")
+            .with_hint("give two URLs, or a `--baseline` that `--output json` has printed before"));
+    }
+    output::check(args.html.as_deref())?;
+    let stop = interrupt::stop_flag()?;
+    let mut contenders = contenders(args, &stop)?;
+    // Whoever is asked to end before both were measured has nothing to say.
+    if !measure_rounds(&mut contenders, args, &stop)? {
+        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+    }
+    let is_clean = contenders.iter().flat_map(|contender| &contender.reports).all(Report::is_clean);
+    let comparison = concluded(&contenders, baseline.as_ref());
+    let reports: Vec<Report> =
+        contenders.into_iter().filter_map(|mut contender| contender.reports.pop()).collect();
+    show(&comparison, &reports, args)?;
+    let is_worse = baseline.is_some() && say_regressions(&comparison, args.tolerance / 100.0);
+    if !is_clean {
+        eprintln!("\nwarning: some requests failed, so the figures are not those of the same work");
+    }
+    Ok(if is_clean && !is_worse { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
+}
+
+fn contenders(args: &CompareArgs, stop: &StopFlag) -> Result<Vec<Contender>, Failure> {
+    args.targets.iter().map(|target| contender(target, args, stop)).collect()
+}
+
+/// `URL`, or `URL -- COMMAND`.
+fn contender(target: &str, args: &CompareArgs, stop: &StopFlag) -> Result<Contender, Failure> {
+    let (url, command) = match target.split_once(" -- ") {
+        Some((url, command)) => (url.trim(), Some(command.trim())),
+        None => (target, None),
+    };
+    let started = command.map(Started::start).transpose()?;
+    let mut contender = Contender {
+        name: url.to_owned(),
+        load: load::build_unreached(&[url.to_owned()], &args.load, stop)?,
+        started,
+        reports: Vec::new(),
+    };
+    contender.load.addresses = match &mut contender.started {
+        Some(started) => {
+            contender.load.server = Some(started.id());
+            started.wait_until_ready(&contender.load, stop)?
+        }
+        None => load::reachable(&contender.load.addresses)?,
+    };
+    Ok(contender)
+}
+
+/// False if it was interrupted.
+fn measure_rounds(
+    contenders: &mut [Contender],
+    args: &CompareArgs,
+    stop: &StopFlag,
+) -> Result<bool, Failure> {
+    let rounds = args.rounds as usize;
+    #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
+    let seed = Clock::system().now_exact().as_nanos() as u64;
+    for (round, places) in order(contenders.len(), rounds, seed).into_iter().enumerate() {
+        for place in places {
+            let contender = &mut contenders[place];
+            let line = ProgressLine::new(format!("round {} of {rounds}, {}   ", round + 1, contender.name));
+            let report = measure(&contender.name, &contender.load, &line)?;
+            if stop.is_set() {
+                return Ok(false);
+            }
+            contender.reports.push(report);
+        }
+    }
+    Ok(true)
+}
+
+fn concluded(contenders: &[Contender], baseline: Option<&Comparison>) -> Comparison {
+    let candidates = contenders.iter().map(|contender| Candidate {
+        name: contender.name.clone(),
+        rounds: contender.reports.iter().map(Sample::of).collect(),
+    });
+    let candidates = candidates.collect();
+    let Some(baseline) = baseline else { return Comparison::new(candidates) };
+    let (comparison, alone) = Comparison::with_baseline(candidates, baseline);
+    for name in alone {
+        eprintln!("warning: the baseline has nothing to compare `{name}` with");
+    }
+    comparison
+}
+
+fn show(comparison: &Comparison, reports: &[Report], args: &CompareArgs) -> Result<(), Failure> {
+    output::print(&match args.output {
+        Form::Text => comparison.to_text(),
+        Form::Json => comparison.to_json(),
+        Form::Csv => Comparison::to_csv(reports),
+        Form::Markdown => comparison.to_markdown(),
+    })?;
+    output::write(args.html.as_deref(), || comparison.to_html(reports))
+}
+
+/// Whether there are any.
+fn say_regressions(comparison: &Comparison, tolerance: f64) -> bool {
+    let mut is_worse = false;
+    for pair in comparison.regressions(tolerance) {
+        is_worse = true;
+        eprintln!(
+            "regression: {} of {} is ×{:.3} of the baseline, surely beyond {:.1} %",
+            pair.metric.label(),
+            pair.candidate,
+            pair.ratio.median,
+            tolerance * 100.0
+        );
+    }
+    is_worse
+}
+
+fn read_baseline(path: &Path) -> Result<Comparison, Failure> {
+    let failure = |error: String| {
+        Failure::new(format!("the baseline `{}` cannot be used: {error}", path.display()))
+            .with_hint("a baseline is what `thruway bench compare … --output json` has printed")
+    };
+    let text = fs::read_to_string(path).map_err(|error| failure(error.to_string()))?;
+    Comparison::from_json(&text).map_err(failure)
+}

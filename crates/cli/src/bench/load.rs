@@ -1,0 +1,134 @@
+//! A load, as the arguments say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit};
+use thruway_bench::{Limit, Load, Manner, Origin, Pace, RunError, StopFlag};
+use thruway_client::{ConnectError, UpstreamAddr, resolve};
+use thruway_net::raise_descriptor_limit;
+
+use super::args::LoadArgs;
+use super::requests;
+use crate::config::Failure;
+
+/// The load of `targets` that `args` ask for. Somebody must listen there.
+pub(super) fn build(targets: &[String], args: &LoadArgs, stop: &StopFlag) -> Result<Load, Failure> {
+    let mut load = build_unreached(targets, args, stop)?;
+    load.addresses = reachable(&load.addresses)?;
+    Ok(load)
+}
+
+/// The same, of a server that may not listen yet.
+pub(super) fn build_unreached(targets: &[String], args: &LoadArgs, stop: &StopFlag) -> Result<Load, Failure> {
+    check(args)?;
+    let (requests, origin) = requests::resolve(targets, args)?;
+    let pace = match args.rate {
+        None => Pace::Closed,
+        Some(rate) if args.poisson => Pace::Poisson { rate, seed: SEED },
+        Some(rate) => Pace::Constant { rate },
+    };
+    Ok(Load {
+        requests: Arc::new(requests),
+        addresses: addresses(&origin)?,
+        connections: args.connections as usize,
+        workers: args.workers.into(),
+        pace,
+        limit: args.requests.map_or(Limit::Duration(args.duration), Limit::Requests),
+        warm_up: args.warm_up,
+        manner: Manner {
+            pipeline: args.pipeline.into(),
+            is_persistent: !args.is_not_persistent,
+            timeout: args.timeout,
+            drain: args.timeout.min(DRAIN),
+        },
+        stop: stop.clone(),
+        server: None,
+    })
+}
+
+/// What does not go together, and what this machine does not allow.
+fn check(args: &LoadArgs) -> Result<(), Failure> {
+    if u32::from(args.workers) > args.connections {
+        let message = format!("{} workers cannot share {} connections", args.workers, args.connections);
+        return Err(Failure::new(message)
+            .with_hint("each worker needs a connection: fewer `--workers`, or more `--connections`"));
+    }
+    raise_descriptor_limit();
+    let needed =
+        u64::from(args.connections) + u64::from(args.workers) * DESCRIPTORS_OF_A_WORKER + DESCRIPTORS;
+    match getrlimit(Resource::Nofile).current {
+        Some(limit) if needed > limit => Err(Failure::new(format!(
+            "{} connections need {needed} descriptors, and this process may have {limit}",
+            args.connections
+        ))
+        .with_hint(format!("allow more with `ulimit -n {needed}`, or ask for fewer `--connections`"))),
+        _ => Ok(()),
+    }
+}
+
+fn addresses(origin: &Origin) -> Result<Vec<UpstreamAddr>, Failure> {
+    let (host, port) = match origin {
+        Origin::Unix(path) => return Ok(vec![UpstreamAddr::unix(path)]),
+        Origin::Tcp { host, port } => (host, *port),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let found = runtime.and_then(|runtime| runtime.block_on(resolve(host, port)));
+    let addresses = found.map_err(|error| {
+        Failure::new(format!("`{host}` cannot be resolved: {error}"))
+            .with_hint("is the name spelled rightly?")
+    })?;
+    if addresses.is_empty() {
+        return Err(Failure::new(format!("`{host}` has no address")));
+    }
+    Ok(addresses)
+}
+
+/// A name may stand for several addresses, of which the server listens at some: the first of those.
+pub(super) fn reachable(addresses: &[UpstreamAddr]) -> Result<Vec<UpstreamAddr>, Failure> {
+    let mut last = None;
+    for address in addresses {
+        match reach(address) {
+            Ok(()) => return Ok(vec![address.clone()]),
+            Err(error) => last = Some(unreachable(&RunError::Connect(address.clone(), error))),
+        }
+    }
+    Err(last.unwrap_or_else(|| Failure::new("there is no address")))
+}
+
+/// Whether somebody listens there.
+fn reach(address: &UpstreamAddr) -> Result<(), ConnectError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| ConnectError::Other(error.kind()))?;
+    runtime.block_on(thruway_client::connect(address, REACH_TIMEOUT)).map(drop)
+}
+
+/// Why a load could not begin, and what to do about it.
+pub(super) fn unreachable(error: &RunError) -> Failure {
+    let failure = Failure::new(error);
+    let hint = match error {
+        RunError::Connect(_, ConnectError::Refused) => "is the server running, and is that its port?",
+        RunError::Connect(_, ConnectError::SocketNotFound) => {
+            "is the server running, and is that its socket?"
+        }
+        RunError::Connect(_, ConnectError::TimedOut | ConnectError::Unreachable) => {
+            "is the address right, and does no firewall stand between?"
+        }
+        RunError::Connect(_, ConnectError::LocalAddressUnavailable) => {
+            "one address of this machine has some 28,000 ports: ask for fewer `--connections`"
+        }
+        RunError::Connect(_, ConnectError::DescriptorsExhausted) => "allow more descriptors with `ulimit -n`",
+        RunError::ServerMissing(_) => "`--pid` is the number of the server's process",
+        _ => return failure,
+    };
+    failure.with_hint(hint)
+}
+
+const SEED: u64 = 0x7468_7275;
+const DRAIN: Duration = Duration::from_secs(1);
+const REACH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Of the reactor and the timer of a thread.
+const DESCRIPTORS_OF_A_WORKER: u64 = 6;
+/// Of everything else.
+const DESCRIPTORS: u64 = 24;

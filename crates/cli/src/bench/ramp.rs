@@ -1,0 +1,57 @@
+//! `thruway bench ramp`.
+
+use std::process::ExitCode;
+
+use thruway_bench::ramp::{Ramp, Search, Step};
+use thruway_bench::{Load, Pace, rate};
+
+use super::args::{Form, RampArgs};
+use super::http::measure;
+use super::progress::ProgressLine;
+use super::{EXIT_FAILED, EXIT_INTERRUPTED, interrupt, load, output};
+use crate::config::Failure;
+
+/// Finds the highest rate that a server holds.
+pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
+    if args.schema {
+        output::print(&format!("{:#}", Ramp::schema().as_value()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let stop = interrupt::stop_flag()?;
+    let load = load::build(&args.targets, &args.load, &stop)?;
+    let target = args.targets.join(" ");
+    let p99_limit = args.p99.as_secs_f64() * 1e6;
+    let mut search = Search::new(args.load.rate.unwrap_or(FIRST_RATE));
+    let mut steps = Vec::new();
+    while let Some(offered) = search.next().filter(|_| !stop.is_set()) {
+        let offer = Load { pace: at_rate(load.pace, offered), ..load.clone() };
+        let line = ProgressLine::new(format!("{} requests/s   ", rate(offered)));
+        let tried = Step::of(&measure(&target, &offer, &line)?, p99_limit);
+        if !stop.is_set() {
+            search.note(tried.holds);
+            steps.push(tried);
+        }
+    }
+    let ramp = Ramp::new(target, p99_limit, steps, &search);
+    output::print(&match args.output {
+        Form::Text => ramp.to_text(),
+        Form::Json => ramp.to_json(),
+        Form::Csv => ramp.to_csv(),
+        Form::Markdown => ramp.to_markdown(),
+    })?;
+    Ok(match ramp.highest_rate {
+        _ if stop.is_set() => ExitCode::from(EXIT_INTERRUPTED),
+        Some(_) => ExitCode::SUCCESS,
+        None => ExitCode::from(EXIT_FAILED),
+    })
+}
+
+/// The same pace with another rate.
+const fn at_rate(pace: Pace, rate: f64) -> Pace {
+    match pace {
+        Pace::Poisson { seed, .. } => Pace::Poisson { rate, seed },
+        Pace::Closed | Pace::Constant { .. } => Pace::Constant { rate },
+    }
+}
+
+const FIRST_RATE: f64 = 1000.0;

@@ -1,0 +1,275 @@
+//! `thruway bench`: real loads, small ones, and what is refused.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::process::{Ended, Signal, Thruway};
+
+/// The demo, and the URL of a path of it.
+fn demo(path: &str) -> (Thruway, String) {
+    let mut demo = Thruway::demo(&[]);
+    let url = format!("{}{path}", demo.address());
+    (demo, url)
+}
+
+fn bench(args: &[&str]) -> Ended {
+    Thruway::start_in(Path::new("."), &[&["bench"], args].concat()).end()
+}
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr))
+}
+
+#[test]
+fn a_load_is_reported_in_every_form() {
+    let (demo, url) = demo("/plaintext");
+    let pid = demo.pid().as_raw_nonzero().to_string();
+    let load = ["http", &url, "-n", "500", "-c", "4", "--workers", "2", "--pid", &pid];
+    let run = |form: &str| bench(&[&load[..], &["--output", form]].concat());
+
+    let text = run("text");
+    assert_eq!(text.code, Some(0), "{}", text.stderr);
+    for part in
+        ["achieved rate", "500 answered, 0 failed", "500 × 200", "p99.9", "CPU per request", "of memory"]
+    {
+        assert!(text.stdout.contains(part), "{part}: {}", text.stdout);
+    }
+    // Nobody looks at a terminal.
+    assert_eq!(text.stderr, "");
+
+    let report = json(&run("json"));
+    assert_eq!(report["format"], "thruway-bench/1");
+    assert_eq!(report["requests"]["answered"], 500);
+    assert_eq!(report["octets"]["content"], 500 * 13);
+    assert!(report["server"]["resident_max"].as_u64().unwrap() > 1 << 20);
+    let schema = bench(&["http", "--schema"]);
+    jsonschema::validate(&json(&schema), &report).unwrap();
+
+    let csv = run("csv");
+    let lines: Vec<_> = csv.stdout.lines().map(|line| line.split(',').count()).collect();
+    assert!(lines.len() == 2 && lines[0] == lines[1], "{}", csv.stdout);
+    assert!(run("markdown").stdout.contains("| time | p50 | p90 | p99 | p99.9 | max |"));
+}
+
+#[test]
+fn requests_are_what_was_asked_for_and_answers_what_was_expected() {
+    let (_demo, url) = demo("/echo");
+    let digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    let good = [
+        "http",
+        &url,
+        "-n",
+        "50",
+        "--content",
+        "hello",
+        "--length",
+        "5",
+        "--sha256",
+        digest,
+        "--status",
+        "200",
+    ];
+    assert_eq!(bench(&good).code, Some(0));
+    let pipelined = bench(&[&good[..], &["--pipeline", "8"]].concat());
+    assert_eq!(pipelined.code, Some(0), "{}", pipelined.stdout);
+    let closing = json(&bench(&[&good[..], &["--no-keep-alive", "--output", "json"]].concat()));
+    assert_eq!((&closing["connections"]["opened"], &closing["requests"]["failed"]), (&50.into(), &0.into()));
+
+    let wrong = bench(&["http", &url, "-n", "50", "--content", "hello", "--length", "6", "--output", "json"]);
+    let report = json(&wrong);
+    assert_eq!(wrong.code, Some(1));
+    assert_eq!(report["errors"][0]["kind"], "wrong_length");
+    assert_eq!(
+        (&report["errors"][0]["count"], &report["errors"][0]["example"]),
+        (&50.into(), &"5 octets".into())
+    );
+}
+
+#[test]
+fn a_file_of_requests_is_sent_by_weight() {
+    let (_demo, url) = demo("");
+    let directory = tempfile::tempdir().unwrap();
+    let lines = format!(
+        "{{\"url\": \"{url}/plaintext?{{n}}\"}}\n{{\"url\": \"{url}/none\", \"status\": 404, \"weight\": 3}}\n"
+    );
+    fs::write(directory.path().join("requests.jsonl"), lines).unwrap();
+    let args = ["bench", "http", "@requests.jsonl", "-n", "400", "--output", "json"];
+    let ended = Thruway::start_in(directory.path(), &args).end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
+    let report = json(&ended);
+    let missing = report["statuses"][1]["count"].as_u64().unwrap();
+    assert!((250..350).contains(&missing), "{missing}");
+}
+
+#[test]
+fn an_open_loop_tells_offered_and_achieved_rate() {
+    let (_demo, url) = demo("/ok");
+    let args = ["http", &url, "--rate", "300", "--poisson", "-d", "700ms", "--output", "json"];
+    let report = json(&bench(&args));
+    assert_eq!((&report["offered_rate"], &report["settings"]["pace"]), (&300.0.into(), &"poisson".into()));
+    assert!(report["achieved_rate"].as_f64().unwrap() > 150.0);
+}
+
+#[test]
+fn an_interrupt_ends_a_load_with_what_was_measured() {
+    let (_demo, url) = demo("/ok");
+    let bench = Thruway::start_in(Path::new("."), &["bench", "http", &url, "-d", "1h", "--output", "json"]);
+    // Signals are handled by then: a thread of the load is there.
+    bench.until_it_has_a_thread("bench-0");
+    bench.signal(Signal::INT);
+    let ended = bench.end();
+    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
+    assert_eq!(json(&ended)["is_interrupted"], true);
+}
+
+#[test]
+fn a_page_is_written_that_needs_nothing_else() {
+    let (_demo, url) = demo("/ok");
+    let directory = tempfile::tempdir().unwrap();
+    let args = ["bench", "http", &url, "-n", "2000", "--html", "page.html"];
+    assert_eq!(Thruway::start_in(directory.path(), &args).end().code, Some(0));
+    let page = fs::read_to_string(directory.path().join("page.html")).unwrap();
+    assert_eq!(page.matches("<svg ").count(), 3);
+    assert!(!page.contains("NaN") && !page.contains("<script") && !page.contains("src="));
+}
+
+#[test]
+fn servers_are_compared_by_url_and_by_command() {
+    let (_demo, url) = demo("/ok");
+    let other = url.replace("/ok", "/plaintext");
+    let directory = tempfile::tempdir().unwrap();
+    let load = ["-n", "200", "--rounds", "3", "--output", "json"];
+    let two =
+        Thruway::start_in(directory.path(), &[&["bench", "compare", &url, &other], &load[..]].concat()).end();
+    let comparison = json(&two);
+    assert_eq!(two.code, Some(0), "{}", two.stderr);
+    assert_eq!(comparison["candidates"][1]["rounds"].as_array().unwrap().len(), 3);
+    assert_eq!(comparison["pairs"].as_array().unwrap().len(), 3);
+    let schema = bench(&["compare", "--schema"]);
+    jsonschema::validate(&json(&schema), &comparison).unwrap();
+
+    let program = env!("CARGO_BIN_EXE_thruway");
+    let socket = directory.path().join("a.sock");
+    let socket = socket.display();
+    let started = format!("http://unix:{socket}:/ok -- {program} serve --listen unix:{socket}");
+    fs::write(directory.path().join("before.json"), &two.stdout).unwrap();
+    let args = [&["bench", "compare", &started, "--baseline", "one.json"], &load[..]].concat();
+    let mut one = comparison;
+    one["candidates"].as_array_mut().unwrap().truncate(1);
+    // No machine is that fast, so it is a regression.
+    for round in one["candidates"][0]["rounds"].as_array_mut().unwrap() {
+        round["achieved_rate"] = 1e9.into();
+    }
+    fs::write(directory.path().join("one.json"), one.to_string()).unwrap();
+    let ended = Thruway::start_in(directory.path(), &args).end();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("regression: requests/s of http://unix:"), "{}", ended.stderr);
+    assert!(json(&ended)["candidates"][0]["rounds"][0]["server_cpu"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn the_highest_rate_is_looked_for_step_by_step() {
+    let (_demo, url) = demo("/ok");
+    // Any machine holds the first rates, and none a p99 of a nanosecond.
+    let args = ["ramp", &url, "-d", "50ms", "--rate", "100", "--p99", "1ns", "--output", "json"];
+    let ended = bench(&args);
+    let ramp = json(&ended);
+    assert_eq!((ended.code, &ramp["highest_rate"]), (Some(1), &Value::Null), "{}", ended.stderr);
+    let rates: Vec<_> = ramp["steps"].as_array().unwrap().iter().map(|step| &step["offered_rate"]).collect();
+    assert_eq!(rates[..4], [100.0, 100.0, 50.0, 50.0]);
+    jsonschema::validate(&json(&bench(&["ramp", "--schema"])), &ramp).unwrap();
+}
+
+#[test]
+fn command_lines_of_other_tools_are_understood() {
+    let (_demo, url) = demo("/ok");
+    let wrk = bench(&["wrk", "-t2", "-c4", "-d100ms", "--latency", &url]);
+    assert!(
+        wrk.code == Some(0) && wrk.stdout.contains("4 connections, 2 workers, closed loop"),
+        "{}",
+        wrk.stderr
+    );
+    let ab = bench(&["ab", "-n", "50", "-c", "5", &url]);
+    assert!(ab.code == Some(0) && ab.stdout.contains("50 opened"), "{}{}", ab.stdout, ab.stderr);
+    let ab = bench(&["ab", "-k", "-n", "50", "-c", "5", &url]);
+    assert!(ab.code == Some(0) && ab.stdout.contains("5 opened"), "{}{}", ab.stdout, ab.stderr);
+}
+
+#[test]
+fn what_cannot_be_loaded_is_refused_with_a_hint() {
+    let (_demo, url) = demo("/ok");
+    let elsewhere = "http://127.0.0.1:1/";
+    for (args, message, hint) in [
+        (
+            vec!["http", elsewhere],
+            "cannot connect to `127.0.0.1:1`: connection refused",
+            "is the server running",
+        ),
+        (vec!["http", "http://unix:/none.sock"], "there is no such socket", "is that its socket"),
+        (vec!["http", "127.0.0.1:80"], "the URL has no scheme", "put `http://` in front"),
+        (vec!["http", "https://localhost/"], "`https` cannot be loaded", "TLS is not supported yet"),
+        (vec!["http", "http://none.invalid/"], "`none.invalid` cannot be resolved", "spelled rightly"),
+        (vec!["http", &url, elsewhere], "are different servers", "`thruway bench compare`"),
+        (
+            vec!["http", &url, "-c", "2", "-w", "3"],
+            "3 workers cannot share 2 connections",
+            "fewer `--workers`",
+        ),
+        (vec!["http", &url, "-c", "4000000000"], "descriptors, and this process may have", "`ulimit -n"),
+        (vec!["http", &url, "-H", "Broken"], "`Broken` is no header field", "`Name: value`"),
+        (vec!["http", &url, "-H", "Content-Length: 5"], "is not for you to give", "that of the content"),
+        (vec!["http", &url, "--pid", "4000000000"], "there is no process 4000000000", "`--pid` is"),
+        (vec!["compare", &url], "there is nothing to compare it with", "`--baseline`"),
+        (
+            vec!["compare", &url, "--baseline", "Cargo.toml"],
+            "the baseline `Cargo.toml` cannot be used",
+            "--output json",
+        ),
+    ] {
+        let ended = bench(&args);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.starts_with("error: ") && ended.stderr.contains(message), "{}", ended.stderr);
+        assert!(ended.stderr.contains("\nhint: ") && ended.stderr.contains(hint), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn nonsense_is_refused_before_anything_happens() {
+    for args in [
+        &["http"][..],
+        &["http", "http://a/", "--poisson"],
+        &["http", "http://a/", "--rate", "0"],
+        &["http", "http://a/", "--rate", "fast"],
+        &["http", "http://a/", "-d", "0s"],
+        &["http", "http://a/", "-d", "1s", "-n", "5"],
+        &["http", "http://a/", "-n", "0"],
+        &["http", "http://a/", "-c", "0"],
+        &["http", "http://a/", "--no-keep-alive", "--pipeline", "2"],
+        &["http", "http://a/", "--sha256", "abc"],
+        &["http", "http://a/", "--status", "100"],
+        &["compare", "http://a/", "http://b/", "--rounds", "1"],
+        &["compare", "http://a/", "http://b/", "--tolerance", "3"],
+    ] {
+        let ended = bench(args);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");
+        assert!(ended.stderr.starts_with("error: "), "{args:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_server_that_goes_away_is_reported_with_what_was_measured() {
+    let (demo, url) = demo("/ok");
+    let directory = tempfile::tempdir().unwrap();
+    let args = ["bench", "http", &url, "-d", "1500ms", "--warm-up", "0s", "--output", "json"];
+    let bench = Thruway::start_in(directory.path(), &args);
+    demo.signal(Signal::KILL);
+    let ended = bench.end();
+    drop(demo);
+    // It may have gone before the first connection.
+    assert!(matches!(ended.code, Some(1 | 2)), "{}", ended.stdout);
+    if ended.code == Some(1) {
+        assert!(json(&ended)["requests"]["failed"].as_u64().unwrap() > 0);
+    }
+}
