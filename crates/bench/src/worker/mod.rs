@@ -418,15 +418,16 @@ fn interval_at(now: Duration, measured_from: Duration, interval: Duration) -> u6
 }
 
 impl Worker {
-    /// Ready when the time of the next wake has come, on a thread with a reactor.
+    /// Does what is due whenever its time has come, on a thread with a reactor; ready only if the timer fails.
     fn poll_timer(&self, timer: &mut timer::Timer, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        loop {
-            let at = self.poll_next_wake(cx);
-            match timer.poll_until(cx, at) {
-                Poll::Ready(Ok(())) => self.wake_due(),
-                outcome => return outcome,
-            }
+        let at = self.poll_next_wake(cx);
+        if let Poll::Ready(outcome) = timer.poll_until(cx, at) {
+            outcome?;
+            self.wake_due();
+            // Those that were woken look first: only then it is known for when the timer is to be set.
+            cx.waker().wake_by_ref();
         }
+        Poll::Pending
     }
 }
 
