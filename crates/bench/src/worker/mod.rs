@@ -274,7 +274,9 @@ impl Worker {
             (false, true) => self.manner.drain,
             (false, false) => Duration::ZERO,
         };
-        self.phase.set(Phase::Draining { until: now + patience });
+        // It may be known before the end that nothing more will start.
+        let end = self.plan.borrow().budget.end.map_or(now, |end| end.max(now));
+        self.phase.set(Phase::Draining { until: end + patience });
         if !is_counted {
             self.count_unsent();
         }
@@ -383,6 +385,14 @@ impl Worker {
             record.response.record(now.saturating_sub(ticket.intended));
         }
         interval.response.record(now.saturating_sub(ticket.intended));
+    }
+
+    /// Octets came that no request had asked for.
+    fn note_surplus(&self, now: Duration) {
+        if now >= self.measured_from {
+            self.record.borrow_mut().fail(&Failure::of(FailureKind::Surplus));
+            self.intervals.borrow_mut().current.failed += 1;
+        }
     }
 
     /// What becomes of a request that is on its way when nothing counts any more.

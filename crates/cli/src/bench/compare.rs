@@ -35,6 +35,12 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new("there is nothing to compare it with")
             .with_hint("give two URLs, or a `--baseline` that `--output json` has printed before"));
     }
+    if args.load.content.as_deref() == Some("-") {
+        return Err(Failure::new(
+            "the standard input can be read only once, and each server needs the content",
+        )
+        .with_hint("put it into a file: `--content @FILE`"));
+    }
     output::check(args.html.as_deref())?;
     let stop = interrupt::stop_flag()?;
     let mut contenders = contenders(args, &stop)?;
