@@ -150,6 +150,9 @@ fn servers_are_compared_by_url_and_by_command() {
     let schema = bench(&["compare", "--schema"]);
     jsonschema::validate(&json(&schema), &comparison).unwrap();
 
+    let csv = ["compare", &url, &other, "-n", "50", "--rounds", "2", "--output", "csv"];
+    assert_eq!(bench(&csv).stdout.lines().count(), 1 + 2 * 2);
+
     let program = env!("CARGO_BIN_EXE_thruway");
     let socket = directory.path().join("a.sock");
     let socket = socket.display();
