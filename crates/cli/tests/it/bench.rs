@@ -109,7 +109,11 @@ fn an_open_loop_tells_offered_and_achieved_rate() {
     let args = ["http", &url, "--rate", "300", "--poisson", "-d", "700ms", "--output", "json"];
     let report = json(&bench(&args));
     assert_eq!((&report["offered_rate"], &report["settings"]["pace"]), (&300.0.into(), &"poisson".into()));
-    assert!(report["achieved_rate"].as_f64().unwrap() > 150.0);
+    // How many requests there are is up to the seed, and not to the machine.
+    let requests =
+        report["requests"]["answered"].as_u64().unwrap() + report["requests"]["failed"].as_u64().unwrap();
+    assert!((160..260).contains(&requests), "{requests}");
+    assert!(report["achieved_rate"].as_f64().unwrap() > 0.0);
 }
 
 #[test]
