@@ -285,7 +285,7 @@ impl Comparison {
     }
 
     /// As CSV: a line for each candidate and round.
-    pub fn to_csv(reports: &[Report]) -> String {
+    pub fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
         report::to_csv(reports)
     }
 

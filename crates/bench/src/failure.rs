@@ -51,6 +51,9 @@ kinds! {
     Reset "connection reset"
     /// What came breaks a rule of HTTP.
     Malformed "malformed answer"
+    /// Octets behind a complete answer that belong to none: more content than was announced, or an answer nobody asked for.
+    /// The answer before is counted besides.
+    Surplus "octets behind an answer"
     /// No complete answer within the time for a request.
     TimedOut "timed out"
     /// Sent behind a request that failed on the same connection, which was given up for it.
@@ -72,11 +75,6 @@ impl FailureKind {
     /// would make a server that answers nothing look fast.
     pub const fn counts_as_waited(self) -> bool {
         matches!(self, Self::TimedOut | Self::Unanswered | Self::Unsent)
-    }
-
-    /// Whether there was no connection.
-    pub const fn is_connect(self) -> bool {
-        (self as usize) <= Self::ConnectFailed as usize
     }
 }
 

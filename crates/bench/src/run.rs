@@ -236,7 +236,8 @@ impl Watcher {
             measured_from: begin + load.warm_up,
             over_time: OverTime::new(load.interval()),
             server: load.server,
-            before: None,
+            // A short load may be over before anybody looks for the first time; this is just before it begins.
+            before: load.server.filter(|_| load.warm_up.is_zero()).and_then(process::usage),
             after: None,
             resident_max_bytes: 0,
             answered: 0,

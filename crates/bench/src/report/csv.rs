@@ -2,9 +2,9 @@
 
 use super::Report;
 
-pub(super) fn reports(reports: &[Report]) -> String {
+pub(super) fn reports<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
     let mut csv = String::new();
-    for (place, report) in reports.iter().enumerate() {
+    for (place, report) in reports.enumerate() {
         let columns = columns(report);
         if place == 0 {
             line(&mut csv, columns.iter().map(|(name, _)| (*name).to_owned()));

@@ -258,7 +258,7 @@ impl Report {
 
     /// As CSV: a line of names, a line of figures.
     pub fn to_csv(&self) -> String {
-        csv::reports(std::slice::from_ref(self))
+        csv::reports([self].into_iter())
     }
 
     /// As a page for browsers that needs nothing else.
@@ -282,7 +282,7 @@ pub(crate) fn comparison_page(comparison: &Comparison, reports: &[Report]) -> St
 }
 
 /// Several loads as CSV.
-pub(crate) fn to_csv(reports: &[Report]) -> String {
+pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
     csv::reports(reports)
 }
 

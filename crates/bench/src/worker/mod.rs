@@ -274,7 +274,9 @@ impl Worker {
             (false, true) => self.manner.drain,
             (false, false) => Duration::ZERO,
         };
-        self.phase.set(Phase::Draining { until: now + patience });
+        // It may be known before the end that nothing more will start.
+        let end = self.plan.borrow().budget.end.map_or(now, |end| end.max(now));
+        self.phase.set(Phase::Draining { until: end + patience });
         if !is_counted {
             self.count_unsent();
         }
@@ -385,6 +387,14 @@ impl Worker {
         interval.response.record(now.saturating_sub(ticket.intended));
     }
 
+    /// Octets came that no request had asked for.
+    fn note_surplus(&self, now: Duration) {
+        if now >= self.measured_from {
+            self.record.borrow_mut().fail(&Failure::of(FailureKind::Surplus));
+            self.intervals.borrow_mut().current.failed += 1;
+        }
+    }
+
     /// What becomes of a request that is on its way when nothing counts any more.
     fn give_up(&self, ticket: Ticket, now: Duration) {
         if self.is_open() || self.waits_for_all() {
@@ -418,15 +428,16 @@ fn interval_at(now: Duration, measured_from: Duration, interval: Duration) -> u6
 }
 
 impl Worker {
-    /// Ready when the time of the next wake has come, on a thread with a reactor.
+    /// Does what is due whenever its time has come, on a thread with a reactor; ready only if the timer fails.
     fn poll_timer(&self, timer: &mut timer::Timer, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        loop {
-            let at = self.poll_next_wake(cx);
-            match timer.poll_until(cx, at) {
-                Poll::Ready(Ok(())) => self.wake_due(),
-                outcome => return outcome,
-            }
+        let at = self.poll_next_wake(cx);
+        if let Poll::Ready(outcome) = timer.poll_until(cx, at) {
+            outcome?;
+            self.wake_due();
+            // Those that were woken look first: only then it is known for when the timer is to be set.
+            cx.waker().wake_by_ref();
         }
+        Poll::Pending
     }
 }
 

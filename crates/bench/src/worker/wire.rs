@@ -22,10 +22,10 @@ pub(super) struct Wire<T> {
     /// What has arrived of an answer that is not complete, as far as it could not be parsed.
     kept: Vec<u8>,
     pending: VecDeque<Pending>,
-    /// The answer that is being read, with octets of it that were read.
+    /// The answer that is being read.
     answer: Option<Answer>,
+    /// Octets that have come of it, or of its head.
     answer_bytes: u64,
-    has_received: bool,
     requests: u64,
     /// All is answered, and the server is to close: whoever closes first keeps the port for a minute.
     closes_until: Option<Duration>,
@@ -58,7 +58,6 @@ impl<T: Transport> Wire<T> {
             pending: VecDeque::with_capacity(pipeline),
             answer: None,
             answer_bytes: 0,
-            has_received: false,
             requests: 0,
             closes_until: None,
         }
@@ -155,10 +154,13 @@ impl<T: Transport> Wire<T> {
                 Poll::Ready(Err(error)) => return Poll::Ready(self.break_off(worker, &error)),
             };
             self.kept.clear();
-            self.has_received = true;
             *now = None;
             match self.parse(worker, hot, kept, kept + read, now) {
                 Ok(parsed) => self.kept.extend_from_slice(&hot.input[parsed..kept + read]),
+                Err(http1::Error::UnexpectedMessage) if self.pending.is_empty() => {
+                    worker.note_surplus(worker.clock.now_exact());
+                    return Poll::Ready(Ended::Closed);
+                }
                 Err(rule) => {
                     let now = worker.clock.now_exact();
                     let failure = Failure { kind: FailureKind::Malformed, detail: Detail::Rule(rule) };
@@ -241,7 +243,6 @@ impl<T: Transport> Wire<T> {
         let (Some(mut answer), Some(pending)) = (self.answer.take(), self.pending.pop_front()) else {
             return;
         };
-        self.has_received = false;
         let now = *now.get_or_insert_with(|| worker.clock.now_exact());
         let Pending { ticket, request_bytes } = pending;
         match worker.requests.expected(ticket.number).judge(&mut answer) {
@@ -271,7 +272,7 @@ impl<T: Transport> Wire<T> {
             self.end_answer(worker, &mut Some(now));
             return self.announced_end();
         }
-        let kind = if self.has_received { FailureKind::Incomplete } else { FailureKind::Closed };
+        let kind = if self.answer_bytes > 0 { FailureKind::Incomplete } else { FailureKind::Closed };
         self.fail(worker, now, &Failure::of(kind), FailureKind::Closed)
     }
 
@@ -280,7 +281,7 @@ impl<T: Transport> Wire<T> {
         let now = worker.clock.now_exact();
         let kind = match error.kind() {
             // What is written after the server has closed.
-            io::ErrorKind::BrokenPipe if !self.has_received => FailureKind::Closed,
+            io::ErrorKind::BrokenPipe if self.answer_bytes == 0 => FailureKind::Closed,
             _ => FailureKind::Reset,
         };
         self.fail(worker, now, &Failure::of(kind), kind)

@@ -68,6 +68,30 @@ fn complete_answers_that_are_not_expected_are_wrong_and_the_connection_goes_on()
 }
 
 #[test]
+fn octets_behind_an_answer_are_counted_besides_it() {
+    let two = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    for octets in ["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay", two] {
+        let record = failing(Scene::default(), octets, Then::GoOn);
+        let failures: Vec<_> = record.failures().collect();
+        assert_eq!(failures, [(FailureKind::Surplus, REQUESTS / 4, String::new())]);
+        assert_eq!((record.answered, record.connections_opened), (REQUESTS, 1 + REQUESTS / 4));
+    }
+}
+
+#[test]
+fn a_short_answer_behind_a_complete_one_is_incomplete() {
+    let manner = Manner { pipeline: 2, ..Scene::default().manner };
+    let scene = Scene { manner, limit: Limit::Requests(2), ..Scene::default() };
+    // Both come with one read.
+    let react = |number, _| match number {
+        0 => Reaction::with(PROPER, Then::GoOn),
+        _ => Reaction::with("HTTP/1.1 200 OK\r\nContent-", Then::Finish),
+    };
+    let record = scene.run(react).record;
+    assert_eq!((record.answered, record.failed_as(FailureKind::Incomplete), record.failed()), (1, 1, 1));
+}
+
+#[test]
 fn the_first_of_a_kind_is_remembered_as_an_example() {
     let record = failing(Scene::default(), "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", Then::GoOn);
     assert_eq!(record.failures().next().unwrap().2, "404");

@@ -80,7 +80,7 @@ fn an_open_loop_shows_a_stall_and_a_closed_one_cannot() {
     assert_near(open.response.percentile(50.0), 0.001, 0.01, "p50");
     assert_near(open.response.max(), 1.001, 0.01, "max");
 
-    let closed = Scene { connections: 5, ..scene(Pace::Closed) };
+    let closed = Scene { connections: 5, limit: Limit::Duration(10 * SECOND), ..scene(Pace::Closed) };
     let closed = closed.run(stalls_one_second_in_ten).record;
     assert!(closed.response.percentile(99.0) < 2 * MILLISECOND, "five of thousands of requests noticed it");
 }

@@ -293,4 +293,4 @@ Exit codes:
   0    It was compared, and nothing is worse than the baseline allows
   1    Something is, or requests failed
   2    The arguments cannot be used, or a server cannot be started or reached
-  130  It was interrupted";
+  130  It was interrupted; the rounds that were complete are reported";

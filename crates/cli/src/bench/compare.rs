@@ -35,21 +35,33 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new("there is nothing to compare it with")
             .with_hint("give two URLs, or a `--baseline` that `--output json` has printed before"));
     }
+    if args.load.content.as_deref() == Some("-") {
+        return Err(Failure::new(
+            "the standard input can be read only once, and each server needs the content",
+        )
+        .with_hint("put it into a file: `--content @FILE`"));
+    }
     output::check(args.html.as_deref())?;
     let stop = interrupt::stop_flag()?;
     let mut contenders = contenders(args, &stop)?;
-    // Whoever is asked to end before both were measured has nothing to say.
-    if !measure_rounds(&mut contenders, args, &stop)? {
+    measure_rounds(&mut contenders, args, &stop)?;
+    // Whoever is interrupted tells of the rounds that are complete.
+    let rounds = contenders.iter().map(|contender| contender.reports.len()).min().unwrap_or(0);
+    for contender in &mut contenders {
+        contender.reports.truncate(rounds);
+    }
+    if rounds == 0 {
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
     }
     let is_clean = contenders.iter().flat_map(|contender| &contender.reports).all(Report::is_clean);
     let comparison = concluded(&contenders, baseline.as_ref());
-    let reports: Vec<Report> =
-        contenders.into_iter().filter_map(|mut contender| contender.reports.pop()).collect();
-    show(&comparison, &reports, args)?;
+    show(&comparison, &contenders, args)?;
     let is_worse = baseline.is_some() && say_regressions(&comparison, args.tolerance / 100.0);
     if !is_clean {
         eprintln!("\nwarning: some requests failed, so the figures are not those of the same work");
+    }
+    if stop.is_set() {
+        return Ok(ExitCode::from(EXIT_INTERRUPTED));
     }
     Ok(if is_clean && !is_worse { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
 }
@@ -81,12 +93,8 @@ fn contender(target: &str, args: &CompareArgs, stop: &StopFlag) -> Result<Conten
     Ok(contender)
 }
 
-/// False if it was interrupted.
-fn measure_rounds(
-    contenders: &mut [Contender],
-    args: &CompareArgs,
-    stop: &StopFlag,
-) -> Result<bool, Failure> {
+/// As many rounds as asked for, or until it is interrupted.
+fn measure_rounds(contenders: &mut [Contender], args: &CompareArgs, stop: &StopFlag) -> Result<(), Failure> {
     let rounds = args.rounds as usize;
     #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
     let seed = Clock::system().now_exact().as_nanos() as u64;
@@ -96,12 +104,12 @@ fn measure_rounds(
             let line = ProgressLine::new(format!("round {} of {rounds}, {}   ", round + 1, contender.name));
             let report = measure(&contender.name, &contender.load, &line)?;
             if stop.is_set() {
-                return Ok(false);
+                return Ok(());
             }
             contender.reports.push(report);
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 fn concluded(contenders: &[Contender], baseline: Option<&Comparison>) -> Comparison {
@@ -118,14 +126,18 @@ fn concluded(contenders: &[Contender], baseline: Option<&Comparison>) -> Compari
     comparison
 }
 
-fn show(comparison: &Comparison, reports: &[Report], args: &CompareArgs) -> Result<(), Failure> {
+fn show(comparison: &Comparison, contenders: &[Contender], args: &CompareArgs) -> Result<(), Failure> {
     output::print(&match args.output {
         Form::Text => comparison.to_text(),
         Form::Json => comparison.to_json(),
-        Form::Csv => Comparison::to_csv(reports),
+        Form::Csv => Comparison::to_csv(contenders.iter().flat_map(|contender| &contender.reports)),
         Form::Markdown => comparison.to_markdown(),
     })?;
-    output::write(args.html.as_deref(), || comparison.to_html(reports))
+    output::write(args.html.as_deref(), || {
+        let last: Vec<Report> =
+            contenders.iter().filter_map(|contender| contender.reports.last().cloned()).collect();
+        comparison.to_html(&last)
+    })
 }
 
 /// Whether there are any.

@@ -109,7 +109,11 @@ fn an_open_loop_tells_offered_and_achieved_rate() {
     let args = ["http", &url, "--rate", "300", "--poisson", "-d", "700ms", "--output", "json"];
     let report = json(&bench(&args));
     assert_eq!((&report["offered_rate"], &report["settings"]["pace"]), (&300.0.into(), &"poisson".into()));
-    assert!(report["achieved_rate"].as_f64().unwrap() > 150.0);
+    // How many requests there are is up to the seed, and not to the machine.
+    let requests =
+        report["requests"]["answered"].as_u64().unwrap() + report["requests"]["failed"].as_u64().unwrap();
+    assert!((160..260).contains(&requests), "{requests}");
+    assert!(report["achieved_rate"].as_f64().unwrap() > 0.0);
 }
 
 #[test]
@@ -149,6 +153,9 @@ fn servers_are_compared_by_url_and_by_command() {
     assert_eq!(comparison["pairs"].as_array().unwrap().len(), 3);
     let schema = bench(&["compare", "--schema"]);
     jsonschema::validate(&json(&schema), &comparison).unwrap();
+
+    let csv = ["compare", &url, &other, "-n", "50", "--rounds", "2", "--output", "csv"];
+    assert_eq!(bench(&csv).stdout.lines().count(), 1 + 2 * 2);
 
     let program = env!("CARGO_BIN_EXE_thruway");
     let socket = directory.path().join("a.sock");
@@ -221,6 +228,7 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
         (vec!["http", &url, "-H", "Broken"], "`Broken` is no header field", "`Name: value`"),
         (vec!["http", &url, "-H", "Content-Length: 5"], "is not for you to give", "that of the content"),
         (vec!["http", &url, "--pid", "4000000000"], "there is no process 4000000000", "`--pid` is"),
+        (vec!["compare", &url, &url, "--content", "-"], "can be read only once", "`--content @FILE`"),
         (vec!["compare", &url], "there is nothing to compare it with", "`--baseline`"),
         (
             vec!["compare", &url, "--baseline", "Cargo.toml"],

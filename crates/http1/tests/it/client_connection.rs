@@ -26,6 +26,16 @@ fn after(requests: usize, input: &str) -> ClientConnection {
 const EMPTY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 #[test]
+fn whoever_pipelines_learns_that_the_server_will_close() {
+    let goes_on = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let connection = after(3, goes_on);
+    assert_eq!((connection.is_persistent(), connection.expected_count()), (true, 2));
+    let closes = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    let connection = after(3, &[goes_on, closes].concat());
+    assert_eq!((connection.is_persistent(), connection.expected_count()), (false, 1));
+}
+
+#[test]
 fn a_connection_is_reusable_when_all_responses_are_complete() {
     assert!(after(0, "").is_reusable());
     assert!(after(1, EMPTY).is_reusable());
