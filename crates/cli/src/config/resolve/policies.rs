@@ -161,10 +161,13 @@ impl Resolver<'_> {
             }
         };
         let default = JwtConfig::new(keys);
+        if let Some(audience) = &raw.audience {
+            self.refuse_empty(audience, "an audience is at least one", "leave it out for tokens for anybody");
+        }
         let fields = raw.fields.into_iter();
         Some(JwtConfig {
             issuer: raw.issuer,
-            audience: raw.audience,
+            audience: raw.audience.map(Spanned::into_inner).unwrap_or_default(),
             algorithms: self.algorithms(&raw.algorithms, &default.keys),
             leeway: self.or(raw.leeway, Period(default.leeway), Period(Duration::ZERO)..=LEEWAY_MAX).0,
             required_claims: raw.required_claims,

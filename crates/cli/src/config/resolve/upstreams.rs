@@ -58,7 +58,12 @@ impl Resolver<'_> {
             RawResolver::Named(RawResolverName::System) => return ResolverConfig::System,
             RawResolver::Nameservers(raw) => raw.nameservers,
         };
-        let parsed = raw.iter().filter_map(|text| {
+        self.refuse_empty(
+            &raw,
+            "there is at least one server of names",
+            "`\"dns\"` asks those of the system",
+        );
+        let parsed = raw.get_ref().iter().filter_map(|text| {
             let address = text.get_ref().parse().ok();
             if address.is_none() {
                 let message =
@@ -155,8 +160,13 @@ impl Resolver<'_> {
         if raw.path.is_none() && is_about_http {
             self.refuse_at(&span, "a check without a `path` has no `host`, `statuses` or `content`");
         }
-        let statuses =
-            raw.statuses.map_or_else(|| vec![CheckKind::STATUSES], |statuses| self.statuses(&statuses));
+        if let Some(statuses) = &raw.statuses {
+            let hint = "leave it out for `200-399`";
+            self.refuse_empty(statuses, "a check has at least one status that is good", hint);
+        }
+        let statuses = raw
+            .statuses
+            .map_or_else(|| vec![CheckKind::STATUSES], |statuses| self.statuses(statuses.get_ref()));
         let host = raw.host.map(|host| self.check_host(host));
         let kind = raw.path.map_or(CheckKind::Tcp, |path| {
             let path = self.target(path);

@@ -80,6 +80,10 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
             "jwt = { secret = \"a secret of thirty-two octets, at least\", leeway = \"2h\" }",
             "the value must be from 0s to 1h",
         ),
+        (
+            "jwt = { secret = \"a secret of thirty-two octets, at least\", audience = [] }",
+            "an audience is at least one",
+        ),
         ("rate_limit = {}", "missing field `requests`"),
         ("rate_limit = { requests = 0 }", "the value must be from 1 to 1000000000"),
         ("rate_limit = { requests = 1, per = \"0s\" }", "the value must be from 1ms to 24h"),

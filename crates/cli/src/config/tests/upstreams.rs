@@ -80,6 +80,10 @@ fn names_are_asked_of_the_system_or_of_servers_of_names() {
     );
     let failure = with_servers("resolver = { nameservers = [\"localhost\"] }").unwrap_err();
     assert!(failure.contains("is not the address of a server of names") && failure.contains("serve.toml:8"));
+    let failure = with_servers("resolver = { nameservers = [] }").unwrap_err();
+    assert!(failure.contains("there is at least one server of names"), "{failure}");
+    let failure = with_servers("check = { path = \"/\", statuses = [] }").unwrap_err();
+    assert!(failure.contains("a check has at least one status that is good"), "{failure}");
 }
 
 #[test]
