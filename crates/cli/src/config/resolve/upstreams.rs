@@ -33,9 +33,8 @@ impl Resolver<'_> {
         }
         let default = UpstreamConfig::new(name, []);
         let requests_max = raw.server_requests_max.unwrap_or_default();
-        let servers = raw.servers.into_iter();
         UpstreamConfig {
-            servers: servers.filter_map(|server| self.upstream_server(server, requests_max)).collect(),
+            servers: self.upstream_servers(raw.servers, requests_max),
             resolver: raw.resolver.map_or(default.resolver, |resolver| self.resolver(resolver.0)),
             resolve_interval: self.or(raw.resolve_interval, Period(default.resolve_interval), SOME_PERIOD).0,
             balance: raw.balance.map_or(default.balance, |balance| self.balance(balance)),
@@ -73,6 +72,26 @@ impl Resolver<'_> {
             address
         });
         ResolverConfig::Dns(parsed.collect())
+    }
+
+    /// Servers are told from each other by their addresses, in cookies, metrics and towards those who operate them.
+    fn upstream_servers(
+        &mut self,
+        raw: Vec<Spanned<TextOrTable<RawServer>>>,
+        requests_max: usize,
+    ) -> Vec<ServerConfig> {
+        let mut servers: Vec<ServerConfig> = Vec::new();
+        for raw in raw {
+            let span = raw.span();
+            let Some(server) = self.upstream_server(raw, requests_max) else { continue };
+            if servers.iter().any(|other| other.address == server.address) {
+                let message = format!("the upstream has the server `{}` already", server.address);
+                let hint = "a server gets more requests than others by its `weight`";
+                self.failures.push(self.source.failure(span, message).with_hint(hint));
+            }
+            servers.push(server);
+        }
+        servers
     }
 
     fn upstream_server(

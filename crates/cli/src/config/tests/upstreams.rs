@@ -99,6 +99,7 @@ fn a_check_without_a_path_is_about_connections() {
 fn what_is_wrong_is_shown_where_it_is() {
     for (keys, message) in [
         ("servers = []", "an upstream has at least one server"),
+        ("servers = [\"[::1]:1\", \"[0::1]:1\"]", "the upstream has the server `[::1]:1` already"),
         ("servers = [\"a\"]", "`a` is not the address of a server"),
         ("servers = [1]", "invalid type: integer `1`, expected an address or a table with an `address`"),
         ("servers = [{ weight = 1 }]", "missing field `address`"),
