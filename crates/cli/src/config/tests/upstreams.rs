@@ -123,6 +123,7 @@ fn what_is_wrong_is_shown_where_it_is() {
         ("check = { path = \"/\", statuses = [\"2xx\"] }", "statuses are written `204` or `200-399`"),
         ("check = { path = \"/\", rise = 0 }", "the value must be from 1 to 1000"),
         ("ejection.percent_max = 101", "the value must be from 0 to 100"),
+        ("ejection.failures = 4294967296", "expected a whole number from 0 to 4294967295"),
         ("ejection.time = \"0s\"", "the value must be from 1ms to 24h"),
         ("queue.timeout = \"25h\"", "the value must be from 1ms to 24h"),
     ] {
