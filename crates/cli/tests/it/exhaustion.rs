@@ -99,24 +99,27 @@ fn answers_that_nobody_reads_are_not_kept() {
 #[test]
 fn clients_that_never_read_are_cut_off_wherever_their_answers_stop() {
     let directory = tempfile::tempdir().unwrap();
-    let config = "workers = 1\ntimeouts.write_stall = '200ms'\nlisteners = [{ address = '127.0.0.1:0' }]\n\
+    let config = "workers = 1\ntimeouts = { write_stall = '200ms', idle = '300ms' }\nlisteners = [{ address = '127.0.0.1:0' }]\n\
                   [[routes]]\npath = '/'\ndemo = true\n";
     let mut thruway = Thruway::serve(directory.path(), config);
     let address = thruway.address();
     let descriptors = thruway.descriptors();
-    let clients: Vec<TcpStream> = (1..=PIECES).map(|pieces| ask_without_reading(&address, pieces)).collect();
-    until_descriptors(&thruway, descriptors);
-    drop(clients);
+    for last in ["Connection: close\r\n", ""] {
+        let ask = |pieces| ask_without_reading(&address, pieces, last);
+        let clients: Vec<TcpStream> = (1..=PIECES).map(ask).collect();
+        until_descriptors(&thruway, descriptors);
+        drop(clients);
+    }
 }
 
-/// Asks for answers that come one after the other, the last of which is the last of the connection.
-fn ask_without_reading(address: &str, pieces: usize) -> TcpStream {
+/// Asks for answers that come one after the other; `last` stands in the request for the last.
+fn ask_without_reading(address: &str, pieces: usize, last: &str) -> TcpStream {
     let mut stream = connect(address);
     set_socket_recv_buffer_size(&stream, 4 << 10).unwrap();
     for piece in 1..=pieces {
-        let close = if piece == pieces { "Connection: close\r\n" } else { "" };
+        let last = if piece == pieces { last } else { "" };
         let delay = 10 * piece;
-        write!(stream, "GET /download?bytes=9000&delay={delay} HTTP/1.1\r\nHost: a\r\n{close}\r\n").unwrap();
+        write!(stream, "GET /download?bytes=9000&delay={delay} HTTP/1.1\r\nHost: a\r\n{last}\r\n").unwrap();
     }
     stream
 }
