@@ -112,6 +112,16 @@ impl Socket {
         }
     }
 
+    /// The same, but what is in the batch stays there until that is sent.
+    pub(crate) fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.outbox.ahead() == Ahead::Queued {
+            // What sends the batch was woken before and comes first.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.poll_clear(cx)
+    }
+
     /// What became of `octets` that were in the batch.
     #[inline]
     pub(crate) fn handle_sent(socket: &Arc<Self>, octets: &[u8], outcome: Result<usize, Errno>) {
@@ -121,7 +131,7 @@ impl Socket {
             Ok(taken) if taken == octets.len() => socket.outbox.set_empty(),
             Ok(taken) => Self::send_later(socket, octets.get(taken..).unwrap_or_default()),
             Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Self::send_later(socket, octets),
-            Err(error) => socket.outbox.set_failed(error),
+            Err(error) => socket.fail(error),
         }
     }
 
@@ -137,10 +147,8 @@ impl Socket {
             match timeout(STALL, poll_fn(|cx| socket.poll_send_some(cx))).await {
                 Ok(Ok(is_all)) if is_all => return,
                 Ok(Ok(_)) => {}
-                Ok(Err(error)) => {
-                    return socket.outbox.set_failed(Errno::from_io_error(&error).unwrap_or(Errno::PIPE));
-                }
-                Err(_) => return socket.outbox.set_failed(Errno::TIMEDOUT),
+                Ok(Err(error)) => return socket.fail(Errno::from_io_error(&error).unwrap_or(Errno::PIPE)),
+                Err(_) => return socket.fail(Errno::TIMEDOUT),
             }
         }
     }
@@ -156,9 +164,16 @@ impl Socket {
 
     /// Nothing that was given is sent any more.
     pub(crate) fn discard_unsent(&self) {
-        if self.outbox.ahead() != Ahead::Nothing {
-            self.outbox.set_failed(Errno::CANCELED);
-        }
+        if self.outbox.ahead() == Ahead::Nothing { self.reset_at_close() } else { self.fail(Errno::CANCELED) }
+    }
+
+    /// Octets were lost: nothing more is sent, and nobody must take the end of the connection for that of what was said.
+    fn fail(&self, error: Errno) {
+        self.outbox.set_failed(error);
+        self.reset_at_close();
+    }
+
+    fn reset_at_close(&self) {
         if let Kind::Tcp(stream) = &self.kind {
             // Fails if the connection has failed: then nothing is kept either.
             let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));

@@ -57,6 +57,14 @@ pub trait Transport: 'static {
         pipe.poll_copy_to(cx, self)
     }
 
+    /// Ready when all that was written is in the hands of the system. Transports that keep nothing back say nothing.
+    ///
+    /// # Errors
+    /// The connection failed.
+    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
     /// Tells the peer that nothing more will be written.
     ///
     /// # Errors
@@ -179,6 +187,10 @@ impl Transport for Stream {
 
     fn poll_splice(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
         self.poll_empty(cx, pipe)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_sent(cx)
     }
 
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

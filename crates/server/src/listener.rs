@@ -115,8 +115,8 @@ fn serve_behind_proxy(
                 info.be_told(header);
                 early
             }
-            // As those do that only look whether somebody listens.
-            Err(ReceiveError::Ended) => {
+            // As those do that only look whether somebody listens; some reset the connection then.
+            Err(ReceiveError::Ended | ReceiveError::Io(_)) => {
                 return tracing::debug!(%proxy, "a connection ended without a PROXY header");
             }
             Err(reason) => {

@@ -228,8 +228,14 @@ fn hint_about_type(message: &str) -> Option<&'static str> {
 
 /// The names of Rust's types say nothing to those who write a config.
 fn without_types(message: &str) -> String {
-    ["u16", "u32", "u64", "usize"].iter().fold(message.to_owned(), |message, name| {
-        message.replace(&format!("expected {name}"), "expected a whole number from 0 on")
+    let ends = [
+        ("u16", "from 0 to 65535"),
+        ("u32", "from 0 to 4294967295"),
+        ("u64", "from 0 on"),
+        ("usize", "from 0 on"),
+    ];
+    ends.iter().fold(message.to_owned(), |message, (name, range)| {
+        message.replace(&format!("expected {name}"), &format!("expected a whole number {range}"))
     })
 }
 

@@ -186,6 +186,13 @@ impl Resolver<'_> {
         raw.and_then(|value| usize::try_from(self.or(Some(value), 0, range)).ok())
     }
 
+    /// A list that says nothing is not what leaving it out is.
+    fn refuse_empty<T>(&mut self, list: &Spanned<Vec<T>>, message: &str, hint: &str) {
+        if list.get_ref().is_empty() {
+            self.refuse_with(list, message, hint);
+        }
+    }
+
     fn refuse<T>(&mut self, at: &Spanned<T>, message: impl fmt::Display) {
         self.refuse_at(&at.span(), message);
     }

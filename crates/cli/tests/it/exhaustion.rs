@@ -95,6 +95,35 @@ fn answers_that_nobody_reads_are_not_kept() {
     writing.join().unwrap();
 }
 
+/// Once a connection was no longer counted, nor cut off in time, when the kernel did not take the last of its answers.
+#[test]
+fn clients_that_never_read_are_cut_off_wherever_their_answers_stop() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "workers = 1\ntimeouts = { write_stall = '200ms', idle = '300ms' }\nlisteners = [{ address = '127.0.0.1:0' }]\n\
+                  [[routes]]\npath = '/'\ndemo = true\n";
+    let mut thruway = Thruway::serve(directory.path(), config);
+    let address = thruway.address();
+    let descriptors = thruway.descriptors();
+    for last in ["Connection: close\r\n", ""] {
+        let ask = |pieces| ask_without_reading(&address, pieces, last);
+        let clients: Vec<TcpStream> = (1..=PIECES).map(ask).collect();
+        until_descriptors(&thruway, descriptors);
+        drop(clients);
+    }
+}
+
+/// Asks for answers that come one after the other; `last` stands in the request for the last.
+fn ask_without_reading(address: &str, pieces: usize, last: &str) -> TcpStream {
+    let mut stream = connect(address);
+    set_socket_recv_buffer_size(&stream, 4 << 10).unwrap();
+    for piece in 1..=pieces {
+        let last = if piece == pieces { last } else { "" };
+        let delay = 10 * piece;
+        write!(stream, "GET /download?bytes=9000&delay={delay} HTTP/1.1\r\nHost: a\r\n{last}\r\n").unwrap();
+    }
+    stream
+}
+
 #[test]
 fn connections_wait_for_descriptors_that_become_free() {
     let mut thruway = Thruway::demo_that_logs("debug", &["--workers", "1"]);
@@ -154,6 +183,9 @@ const UPLOAD: &[u8] = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\
 
 /// Requests and answers are far more than the kernel takes for those who do not read.
 const PIPELINED: usize = 100_000;
+
+/// So many answers of 9000 octets are more than the kernel takes.
+const PIECES: usize = 40;
 
 /// Otherwise the kernel decides, by what it has.
 const RECEIVE_BYTES: usize = 64 << 10;

@@ -1,8 +1,12 @@
 //! Addresses that cannot be listened on, and sockets that were left behind.
 
 use std::fs;
+use std::net::TcpStream;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
 
 use crate::client::get;
 use crate::process::Thruway;
@@ -37,6 +41,24 @@ fn a_port_is_free_again_when_its_server_has_ended() {
     let port = address.strip_prefix("http://").unwrap();
     let mut second = Thruway::start_in(Path::new("."), &["serve", "--listen", port]);
     assert_eq!(second.address(), address);
+}
+
+/// Once each of those who did so with a reset, every second or so, was worth a warning.
+#[test]
+fn who_only_looks_whether_somebody_listens_is_not_warned_about() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "[[listeners]]\naddress = '127.0.0.1:0'\nproxy_protocol = true\n[[routes]]\npath = '/'\ndemo = true\n";
+    fs::write(directory.path().join("a.toml"), config).unwrap();
+    let log = [("THRUWAY_LOG", "debug")];
+    let mut thruway = Thruway::start_with(directory.path(), &["serve", "a.toml"], &log);
+    let address = thruway.address();
+    for linger in [None, Some(Duration::ZERO)] {
+        let stream = TcpStream::connect(address.strip_prefix("http://").unwrap()).unwrap();
+        set_socket_linger(&stream, linger).unwrap();
+        drop(stream);
+        let line = thruway.until_it_logs("PROXY header");
+        assert!(line.contains("DEBUG") && line.contains("a connection ended without"), "{line}");
+    }
 }
 
 #[test]

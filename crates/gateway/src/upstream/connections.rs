@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use thruway_client::{ConnectError, Connection, Pool, UpstreamAddr, connect_and_write};
+use thruway_client::{ConnectError, Connection, Pool, PoolConfig, UpstreamAddr, connect_and_write};
 use thruway_net::{ProxyHeader, ProxyVersion, Stream};
 
 use super::{Lease, Server, Upstream};
@@ -88,19 +88,51 @@ fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
     });
 }
 
+/// Nobody else can use a connection whose client has gone, which is not known here: so these do not wait for long, and all together
+/// are no more than a server has otherwise.
+fn of_one_client_each(config: PoolConfig) -> PoolConfig {
+    PoolConfig {
+        idle_max: config.idle_max.min(config.idle_per_address_max),
+        idle: config.idle.min(PROXIED_IDLE),
+        ..config
+    }
+}
+
+/// How long a connection waits for the next request of its client.
+const PROXIED_IDLE: Duration = Duration::from_secs(5);
+
 impl UpstreamPool {
     fn new(upstream: &Upstream, now: Duration) -> Self {
         let config = upstream.config.pool;
+        let proxied = of_one_client_each(config);
+        let is_proxied = upstream.config.proxy_protocol.is_some();
         Self {
             upstream: upstream.id,
-            idle: config.idle,
+            idle: if is_proxied { proxied.idle } else { config.idle },
             swept: now,
             pool: Pool::new(config),
-            proxied: Pool::new(config),
+            proxied: Pool::new(proxied),
         }
     }
 
     fn is_to_be_swept(&self, now: Duration) -> bool {
         now.saturating_sub(self.swept) > self.idle / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::UpstreamConfig;
+
+    /// Once clients that came and went left thousands of connections to a server behind, for half a minute.
+    #[test]
+    fn connections_of_one_client_each_are_no_more_than_those_of_all() {
+        let all = UpstreamConfig::new("a", []).pool;
+        let of_one = of_one_client_each(all);
+        assert_eq!(of_one.idle_max, all.idle_per_address_max);
+        assert!(of_one.idle < all.idle / 2);
+        let small = PoolConfig { idle_max: 1, idle: Duration::from_secs(1), ..all };
+        assert_eq!(of_one_client_each(small), small);
     }
 }

@@ -76,6 +76,8 @@ impl<T: Transport> Connection<T> {
                     let is_sending =
                         self.incoming.is_some() || self.is_abandoned || !buffers.unparsed().is_empty();
                     if self.is_input_ended || !is_sending {
+                        // As long as the client has not taken it all, it counts as one.
+                        ready!(self.transport.poll_flush(cx))?;
                         return Poll::Ready(Ok(None));
                     }
                     self.ending = Ending::Linger;

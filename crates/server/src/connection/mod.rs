@@ -220,7 +220,7 @@ impl<T: Transport> Connection<T> {
         let now = service.begin_turn();
         let buffers = &mut *service.buffers.borrow_mut();
         self.take_buffers(buffers);
-        self.handle_deadline(now);
+        self.handle_deadline(cx, now);
         let outcome = self.poll_turns(cx, buffers, now);
         self.give_buffers_back(buffers);
         match outcome {

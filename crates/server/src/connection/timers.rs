@@ -3,6 +3,7 @@
 //! At the end of a turn it is clear what the connection waits for; that sets the timers. At the start of the next one
 //! they are looked at. Nothing is registered anywhere meanwhile: see `thruway_net::Deadlines`.
 
+use std::task::Context;
 use std::time::Duration;
 
 use thruway_message::StatusCode;
@@ -63,14 +64,14 @@ impl Timers {
 impl<T: Transport> Connection<T> {
     /// Acts on the timers that have run out.
     #[inline]
-    pub(super) fn handle_deadline(&mut self, now: Duration) {
+    pub(super) fn handle_deadline(&mut self, cx: &mut Context<'_>, now: Duration) {
         if self.timers.next().is_some_and(|at| at <= now) {
-            self.handle_overdue(now);
+            self.handle_overdue(cx, now);
         }
     }
 
     #[cold]
-    fn handle_overdue(&mut self, now: Duration) {
+    fn handle_overdue(&mut self, cx: &mut Context<'_>, now: Duration) {
         if self.timers.write.is_some_and(|at| at <= now) {
             // Otherwise the kernel would go on waiting where we have given up.
             self.transport.discard_unsent();
@@ -82,7 +83,13 @@ impl<T: Transport> Connection<T> {
                 self.refuse(StatusCode::REQUEST_TIMEOUT, "the header section arrives too slowly");
             }
             Some((ReadTimer::Content, _)) => self.fail_incoming(ContentError::TimedOut),
-            Some((_, _)) => self.ending = Ending::Abort,
+            Some((_, _)) => {
+                if self.transport.poll_flush(cx).is_pending() {
+                    // The client is not idle, it does not read.
+                    self.transport.discard_unsent();
+                }
+                self.ending = Ending::Abort;
+            }
             None => {}
         }
     }
@@ -92,13 +99,19 @@ impl<T: Transport> Connection<T> {
     pub(super) fn set_deadline(&mut self, now: Duration) {
         let timeouts = self.service.config.timeouts;
         self.timers.read = self.read_timer(&timeouts, now);
-        self.timers.write = if self.output.is_empty() {
+        self.timers.write = if self.is_writing() {
+            Some(*self.timers.stalled_since.get_or_insert(now) + timeouts.write_stall)
+        } else {
             self.timers.stalled_since = None;
             None
-        } else {
-            Some(*self.timers.stalled_since.get_or_insert(now) + timeouts.write_stall)
         };
         self.deadline.set(self.timers.next());
+    }
+
+    /// Whether the client is to take what is written: nothing else keeps a connection from its end.
+    #[inline]
+    fn is_writing(&self) -> bool {
+        !self.output.is_empty() || (self.ending.is_due() && !matches!(self.ending, Ending::Lingering { .. }))
     }
 
     #[inline]

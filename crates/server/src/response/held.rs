@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use thruway_net::Pipe;
 
 use super::content::{AtDrain, BoxError, Content, ContentStream, Piece, Source};
 use super::tunnel::TunnelHandler;
@@ -43,6 +44,10 @@ struct Held<G> {
 impl<G> Unpin for Held<G> {}
 
 impl<G> ContentStream for Held<G> {
+    fn poll_pipe(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Option<Poll<Result<Pipe, BoxError>>> {
+        self.stream.as_mut().poll_pipe(cx)
+    }
+
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         self.stream.as_mut().poll_next(cx)
     }
@@ -70,4 +75,34 @@ impl<G> AsRef<[u8]> for HeldOctets<G> {
 
 fn held_with(octets: Bytes, guard: impl Send + 'static) -> Source {
     Source::Bytes(Bytes::from_owner(HeldOctets { octets, _guard: guard }))
+}
+
+#[cfg(test)]
+mod tests {
+    use thruway_message::StatusCode;
+
+    use super::*;
+
+    /// A stream that has a pipe, and nothing else.
+    struct Piped;
+
+    impl ContentStream for Piped {
+        fn poll_pipe(self: Pin<&mut Self>, _: &mut Context<'_>) -> Option<Poll<Result<Pipe, BoxError>>> {
+            Some(Poll::Ready(Pipe::take().ok_or_else(|| "there is no pipe".into())))
+        }
+
+        fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+            Poll::Ready(None)
+        }
+    }
+
+    /// Once content was copied where a policy held something for it.
+    #[test]
+    fn what_comes_in_pipes_still_does() {
+        let mut response =
+            Response::new(StatusCode::OK).with_content(Content::from_content_stream(Piped)).holding(());
+        let Source::Stream(mut stream) = response.take_content() else { panic!("it is no stream any more") };
+        let piped = stream.as_mut().poll_pipe(&mut Context::from_waker(std::task::Waker::noop()));
+        assert!(matches!(piped, Some(Poll::Ready(Ok(_)))));
+    }
 }

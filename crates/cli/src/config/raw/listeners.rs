@@ -48,8 +48,7 @@ pub(in super::super) enum RawProxyProtocol {
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawProxies {
     /// Networks, as `10.0.0.0/8`; connections from others are closed. Default all.
-    #[serde(default)]
-    pub(in super::super) from: Vec<Spanned<String>>,
+    pub(in super::super) from: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
 impl FromText for RawTcp {

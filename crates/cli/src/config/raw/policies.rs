@@ -75,8 +75,7 @@ pub(in super::super) struct RawJwt {
     /// Who must have issued the token. Default anybody who has such a key.
     pub(in super::super) issuer: Option<String>,
     /// For whom the token must be, one of these. Default anybody.
-    #[serde(default)]
-    pub(in super::super) audience: Vec<String>,
+    pub(in super::super) audience: Option<Spanned<Vec<String>>>,
     /// `RS256`, `PS256`, `ES256`, `EdDSA`, `HS256`, …. Default those that the keys are for.
     #[serde(default)]
     pub(in super::super) algorithms: Vec<Spanned<String>>,

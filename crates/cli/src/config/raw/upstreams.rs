@@ -76,7 +76,7 @@ pub(in super::super) enum RawResolverName {
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawNameservers {
     /// `IP:PORT` of each.
-    pub(in super::super) nameservers: Vec<Spanned<String>>,
+    pub(in super::super) nameservers: Spanned<Vec<Spanned<String>>>,
 }
 
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
@@ -166,7 +166,7 @@ pub(in super::super) struct RawCheck {
     /// What `Host` says. Default the server's address.
     pub(in super::super) host: Option<Spanned<String>>,
     /// Statuses that are good: `204`, `200-399`.
-    pub(in super::super) statuses: Option<Vec<Spanned<String>>>,
+    pub(in super::super) statuses: Option<Spanned<Vec<Spanned<String>>>>,
     /// Text that must be in the content. Default none.
     pub(in super::super) content: Option<String>,
     /// From one time to the next.

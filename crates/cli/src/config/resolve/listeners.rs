@@ -70,7 +70,9 @@ impl Resolver<'_> {
 
     fn proxy_protocol(&mut self, raw: RawProxyProtocol) -> Option<ProxyProtocol> {
         let RawProxyProtocol::Yes(RawProxies { from }) = raw else { return None };
-        Some(ProxyProtocol { from: from.iter().filter_map(|text| self.network(text)).collect() })
+        let Some(from) = from else { return Some(ProxyProtocol { from: Vec::new() }) };
+        self.refuse_empty(&from, "`from` names at least one network", "leave it out to believe everybody");
+        Some(ProxyProtocol { from: from.get_ref().iter().filter_map(|text| self.network(text)).collect() })
     }
 
     /// A network, or one address.

@@ -1,15 +1,15 @@
 //! Policies, and the files that they need.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use thruway_gateway::{
-    AddressRange, AddressesConfig, ApiKeysConfig, BasicAuthConfig, ConcurrencyConfig, CountBy,
-    InvalidAddressRange, InvalidLine, JwtAlgorithm, JwtConfig, JwtKeys, KeyPlace, PolicyConfig,
-    RateLimitConfig, is_user_name, lines_of,
+    AddressRange, AddressesConfig, ApiKeysConfig, BasicAuthConfig, ConcurrencyConfig, CountBy, FieldRewrite,
+    InvalidAddressRange, InvalidLine, InvalidRewrite, JwtAlgorithm, JwtConfig, JwtKeys, KeyPlace,
+    PolicyConfig, RateLimitConfig, is_user_name, lines_of,
 };
 use thruway_server::{FieldName, FieldValue, StatusCode};
 
@@ -113,11 +113,15 @@ impl Resolver<'_> {
 
     fn basic_auth(&mut self, raw: RawBasicAuth, span: &Span) -> Option<BasicAuthConfig> {
         let RawBasicAuth { realm, users, users_file, user_field } = raw;
-        let (realm, user_field) = (self.realm(realm), self.own_field(user_field));
+        let (realm, user_field) = (self.realm(realm), self.told_field(user_field));
         let users = self.names(users, users_file, "htpasswd -nbB NAME PASSWORD` writes one")?;
         if users.is_empty() {
             self.refuse_at(span, "there are no users: `basic_auth` has `users` or a `users_file`");
             return None;
+        }
+        let mut known = HashSet::new();
+        if let Some((name, _)) = users.iter().find(|(name, _)| !known.insert(name)) {
+            self.refuse_at(span, format!("the user `{}` is there twice", name.escape_debug()));
         }
         Some(BasicAuthConfig { realm, users, user_field })
     }
@@ -135,11 +139,18 @@ impl Resolver<'_> {
                 return None;
             }
         };
-        let user_field = self.own_field(user_field);
+        let user_field = self.told_field(user_field);
         let keys = self.names(keys, keys_file, "printf %s KEY | sha256sum` writes the digits")?;
         if keys.is_empty() {
             self.refuse_at(&span, "there are no keys: `api_keys` has `keys` or a `keys_file`");
             return None;
+        }
+        let mut known = HashMap::new();
+        for (name, key) in &keys {
+            if let Some(other) = known.insert(key, name).filter(|other| *other != name) {
+                let names = [other, name].map(|name| name.escape_debug());
+                self.refuse_at(&span, format!("the key of `{}` is also that of `{}`", names[0], names[1]));
+            }
         }
         Some(ApiKeysConfig { place, keys, user_field })
     }
@@ -161,14 +172,17 @@ impl Resolver<'_> {
             }
         };
         let default = JwtConfig::new(keys);
+        if let Some(audience) = &raw.audience {
+            self.refuse_empty(audience, "an audience is at least one", "leave it out for tokens for anybody");
+        }
         let fields = raw.fields.into_iter();
         Some(JwtConfig {
             issuer: raw.issuer,
-            audience: raw.audience,
+            audience: raw.audience.map(Spanned::into_inner).unwrap_or_default(),
             algorithms: self.algorithms(&raw.algorithms, &default.keys),
             leeway: self.or(raw.leeway, Period(default.leeway), Period(Duration::ZERO)..=LEEWAY_MAX).0,
             required_claims: raw.required_claims,
-            fields: fields.filter_map(|(name, claim)| Some((self.own_field(Some(name))?, claim))).collect(),
+            fields: fields.filter_map(|(name, claim)| Some((self.told_field(Some(name))?, claim))).collect(),
             realm: self.realm(raw.realm),
             ..default
         })
@@ -228,12 +242,24 @@ impl Resolver<'_> {
         StatusCode::new(code).unwrap_or(default)
     }
 
+    /// The name of a field that a policy writes: none that gateways write, or would leave out.
+    fn told_field(&mut self, raw: Option<Spanned<String>>) -> Option<String> {
+        let before = self.failures.len();
+        if let Some(name) = &raw
+            && FieldRewrite::default().remove(name.get_ref()) == Err(InvalidRewrite::FieldOfGateway)
+            && !is_framing(name.get_ref())
+        {
+            self.refuse(name, "this field is the gateway's: take another name");
+        }
+        if self.failures.len() == before { self.own_field(raw) } else { None }
+    }
+
     /// The name of a field.
     fn own_field(&mut self, raw: Option<Spanned<String>>) -> Option<String> {
         let name = raw?;
         if let Err(error) = FieldName::new(name.get_ref().as_bytes()) {
             self.refuse(&name, error);
-        } else if FRAMING.iter().any(|field| name.get_ref().eq_ignore_ascii_case(field)) {
+        } else if is_framing(name.get_ref()) {
             self.refuse(&name, "this field is about the connection or the content: take another name");
         }
         Some(name.into_inner())
@@ -296,6 +322,10 @@ const KINDS: &str = "a policy is of exactly one kind: `allow` or `deny` or both,
 
 /// Clocks that are further apart are wrong.
 const LEEWAY_MAX: Period = Period(Duration::from_hours(1));
+
+fn is_framing(name: &str) -> bool {
+    FRAMING.iter().any(|field| name.eq_ignore_ascii_case(field))
+}
 
 /// What decides where a message ends and where it goes is not for policies to change.
 const FRAMING: [&str; 8] =

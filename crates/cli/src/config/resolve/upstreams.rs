@@ -33,9 +33,8 @@ impl Resolver<'_> {
         }
         let default = UpstreamConfig::new(name, []);
         let requests_max = raw.server_requests_max.unwrap_or_default();
-        let servers = raw.servers.into_iter();
         UpstreamConfig {
-            servers: servers.filter_map(|server| self.upstream_server(server, requests_max)).collect(),
+            servers: self.upstream_servers(raw.servers, requests_max),
             resolver: raw.resolver.map_or(default.resolver, |resolver| self.resolver(resolver.0)),
             resolve_interval: self.or(raw.resolve_interval, Period(default.resolve_interval), SOME_PERIOD).0,
             balance: raw.balance.map_or(default.balance, |balance| self.balance(balance)),
@@ -58,7 +57,12 @@ impl Resolver<'_> {
             RawResolver::Named(RawResolverName::System) => return ResolverConfig::System,
             RawResolver::Nameservers(raw) => raw.nameservers,
         };
-        let parsed = raw.iter().filter_map(|text| {
+        self.refuse_empty(
+            &raw,
+            "there is at least one server of names",
+            "`\"dns\"` asks those of the system",
+        );
+        let parsed = raw.get_ref().iter().filter_map(|text| {
             let address = text.get_ref().parse().ok();
             if address.is_none() {
                 let message =
@@ -68,6 +72,26 @@ impl Resolver<'_> {
             address
         });
         ResolverConfig::Dns(parsed.collect())
+    }
+
+    /// Servers are told from each other by their addresses, in cookies, metrics and towards those who operate them.
+    fn upstream_servers(
+        &mut self,
+        raw: Vec<Spanned<TextOrTable<RawServer>>>,
+        requests_max: usize,
+    ) -> Vec<ServerConfig> {
+        let mut servers: Vec<ServerConfig> = Vec::new();
+        for raw in raw {
+            let span = raw.span();
+            let Some(server) = self.upstream_server(raw, requests_max) else { continue };
+            if servers.iter().any(|other| other.address == server.address) {
+                let message = format!("the upstream has the server `{}` already", server.address);
+                let hint = "a server gets more requests than others by its `weight`";
+                self.failures.push(self.source.failure(span, message).with_hint(hint));
+            }
+            servers.push(server);
+        }
+        servers
     }
 
     fn upstream_server(
@@ -155,8 +179,13 @@ impl Resolver<'_> {
         if raw.path.is_none() && is_about_http {
             self.refuse_at(&span, "a check without a `path` has no `host`, `statuses` or `content`");
         }
-        let statuses =
-            raw.statuses.map_or_else(|| vec![CheckKind::STATUSES], |statuses| self.statuses(&statuses));
+        if let Some(statuses) = &raw.statuses {
+            let hint = "leave it out for `200-399`";
+            self.refuse_empty(statuses, "a check has at least one status that is good", hint);
+        }
+        let statuses = raw
+            .statuses
+            .map_or_else(|| vec![CheckKind::STATUSES], |statuses| self.statuses(statuses.get_ref()));
         let host = raw.host.map(|host| self.check_host(host));
         let kind = raw.path.map_or(CheckKind::Tcp, |path| {
             let path = self.target(path);

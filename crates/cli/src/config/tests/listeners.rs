@@ -54,6 +54,7 @@ fn what_is_wrong_with_a_listener_is_shown_where_it_is() {
     for (keys, message) in [
         ("proxy_protocol = \"v1\"", "expected `true` or a table with `from`"),
         ("proxy_protocol = { to = [] }", "unknown key `to`"),
+        ("proxy_protocol = { from = [] }", "`from` names at least one network"),
         ("proxy_protocol = { from = [\"10.0.0.0/33\"] }", "`10.0.0.0/33` is not a network"),
         ("tcp = true", "expected the name of an upstream or a table with an `upstream`"),
         ("tcp = \"bd\"", "there is no upstream `bd`"),

@@ -65,6 +65,8 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
             "api_keys = { user_field = \"Content-Length\" }",
             "this field is about the connection or the content",
         ),
+        ("api_keys = { user_field = \"X-Forwarded-For\" }", "this field is the gateway's"),
+        ("basic_auth = { user_field = \"via\" }", "this field is the gateway's"),
         ("jwt = {}", "a token is checked with either a `keys_file` or a `secret`"),
         ("jwt.secret = \"short\"", "a secret has at least 32 octets"),
         ("jwt.keys_file = \"Cargo.toml\"", "this is no JSON Web Key Set"),
@@ -80,6 +82,10 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
             "jwt = { secret = \"a secret of thirty-two octets, at least\", leeway = \"2h\" }",
             "the value must be from 0s to 1h",
         ),
+        (
+            "jwt = { secret = \"a secret of thirty-two octets, at least\", audience = [] }",
+            "an audience is at least one",
+        ),
         ("rate_limit = {}", "missing field `requests`"),
         ("rate_limit = { requests = 0 }", "the value must be from 1 to 1000000000"),
         ("rate_limit = { requests = 1, per = \"0s\" }", "the value must be from 1ms to 24h"),
@@ -93,6 +99,23 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
         let is_there = [6, 7].iter().any(|line| failure.contains(&format!("serve.toml:{line}")));
         assert!(failure.contains(message) && is_there, "{keys}\n{failure}");
     }
+}
+
+/// Once one of the two passwords counted, and one of the two names, and nobody was told which.
+#[test]
+fn nobody_is_there_twice() {
+    let directory = tempfile::tempdir().unwrap();
+    let (users, keys) = (directory.path().join("users"), directory.path().join("keys"));
+    let hash = "$2y$10$dGGXUJOVnuL1Np/cZJw9oebHuWep.Mm6TgDleeEAoOIaeqzUw/d7u";
+    let digest = "0a".repeat(32);
+    std::fs::write(&users, format!("a:{hash}\nb:{hash}\na:{hash}\n")).unwrap();
+    let failure = policy(&format!("basic_auth.users_file = {users:?}")).unwrap_err();
+    assert!(failure.contains("the user `a` is there twice"), "{failure}");
+    std::fs::write(&keys, format!("a:sha256:{digest}\nb:sha256:{}\n", digest.to_uppercase())).unwrap();
+    let failure = policy(&format!("api_keys.keys_file = {keys:?}")).unwrap_err();
+    assert!(failure.contains("the key of `a` is also that of `b`"), "{failure}");
+    std::fs::write(&keys, format!("a:sha256:{digest}\na:sha256:{}\n", "1".repeat(64))).unwrap();
+    assert!(policy(&format!("api_keys.keys_file = {keys:?}")).is_ok(), "somebody with two keys");
 }
 
 #[test]

@@ -80,6 +80,10 @@ fn names_are_asked_of_the_system_or_of_servers_of_names() {
     );
     let failure = with_servers("resolver = { nameservers = [\"localhost\"] }").unwrap_err();
     assert!(failure.contains("is not the address of a server of names") && failure.contains("serve.toml:8"));
+    let failure = with_servers("resolver = { nameservers = [] }").unwrap_err();
+    assert!(failure.contains("there is at least one server of names"), "{failure}");
+    let failure = with_servers("check = { path = \"/\", statuses = [] }").unwrap_err();
+    assert!(failure.contains("a check has at least one status that is good"), "{failure}");
 }
 
 #[test]
@@ -95,6 +99,7 @@ fn a_check_without_a_path_is_about_connections() {
 fn what_is_wrong_is_shown_where_it_is() {
     for (keys, message) in [
         ("servers = []", "an upstream has at least one server"),
+        ("servers = [\"[::1]:1\", \"[0::1]:1\"]", "the upstream has the server `[::1]:1` already"),
         ("servers = [\"a\"]", "`a` is not the address of a server"),
         ("servers = [1]", "invalid type: integer `1`, expected an address or a table with an `address`"),
         ("servers = [{ weight = 1 }]", "missing field `address`"),
@@ -118,6 +123,7 @@ fn what_is_wrong_is_shown_where_it_is() {
         ("check = { path = \"/\", statuses = [\"2xx\"] }", "statuses are written `204` or `200-399`"),
         ("check = { path = \"/\", rise = 0 }", "the value must be from 1 to 1000"),
         ("ejection.percent_max = 101", "the value must be from 0 to 100"),
+        ("ejection.failures = 4294967296", "expected a whole number from 0 to 4294967295"),
         ("ejection.time = \"0s\"", "the value must be from 1ms to 24h"),
         ("queue.timeout = \"25h\"", "the value must be from 1ms to 24h"),
     ] {

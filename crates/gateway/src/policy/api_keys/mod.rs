@@ -42,7 +42,7 @@ pub enum KeyPlace {
 }
 
 /// The SHA-256 digest of a key, written `sha256:` and 64 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyDigest(Digest);
 
 /// A text is not the digest of a key.
