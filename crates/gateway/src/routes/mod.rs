@@ -11,8 +11,12 @@
 //!
 //! A route that fits host and path but not its conditions is passed over, and the next is tried. Nothing is allocated,
 //! and no time is spent on routes of other paths.
+//!
+//! Paths are [normalized](normalized_path) before they are compared, which allocates only where there is something to
+//! change, and requests whose paths lead nobody knows where are answered 400. Handlers see paths as they were sent.
 
 mod matching;
+mod normal;
 mod conditions;
 mod pattern;
 mod table;
@@ -32,9 +36,11 @@ use thruway_server::{Answer, Handler, Request, Response, StatusCode};
 pub use conditions::{Conditions, Expected, Unfulfilled};
 pub use live::LiveRoutes;
 pub use matching::{HostMatch, InvalidHost, PathMatch, RouteMatch};
+pub use normal::{UnclearPath, normalized_path};
 pub use pattern::{InvalidPattern, PathPattern};
 
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};
+pub(crate) use normal::NormalPath;
 use pattern::PatternTree;
 use table::Table;
 
@@ -122,18 +128,23 @@ impl Routes {
 
     /// The route for a request with this head, counted from 0, as it was given.
     pub fn find(&self, head: &RequestHead<'_>) -> Option<usize> {
-        let found =
-            self.sites.try_each(head, &mut |place| match self.entries[place].conditions.unfulfilled(head) {
-                None => ControlFlow::Break(place),
-                Some(_) => ControlFlow::Continue(()),
-            });
-        found.break_value()
+        self.find_at(head, &path_of(head).ok()?)
+    }
+
+    #[inline]
+    fn find_at(&self, head: &RequestHead<'_>, path: &NormalPath<'_>) -> Option<usize> {
+        let visit = &mut |place: usize| match self.entries[place].conditions.unfulfilled(head) {
+            None => ControlFlow::Break(place),
+            Some(_) => ControlFlow::Continue(()),
+        };
+        self.sites.try_each(head, path.octets(), visit).break_value()
     }
 
     /// All routes for the host and the path of this head, in the order in which they are tried.
     pub fn candidates(&self, head: &RequestHead<'_>) -> Vec<Candidate<'_>> {
         let mut candidates = Vec::new();
-        let _ = self.sites.try_each(head, &mut |route| {
+        let Ok(path) = path_of(head) else { return candidates };
+        let _ = self.sites.try_each(head, path.octets(), &mut |route| {
             let unfulfilled = self.entries[route].conditions.unfulfilled(head);
             candidates.push(Candidate { route, unfulfilled });
             ControlFlow::<()>::Continue(())
@@ -144,6 +155,9 @@ impl Routes {
     /// The answer to a request with this head, which no route is for.
     #[cold]
     pub fn refuse(&self, head: &RequestHead<'_>) -> Response {
+        if let Err(unclear) = path_of(head) {
+            return Response::text(format_args!("{unclear}\n")).with_status(StatusCode::BAD_REQUEST);
+        }
         let candidates = self.candidates(head).into_iter();
         let methods = candidates.filter_map(|candidate| match candidate.unfulfilled? {
             Unfulfilled::Methods(names) => Some(names.iter().map(String::as_str)),
@@ -187,18 +201,28 @@ impl Handler for Routes {
                 return Answer::Now(response.with_field("Allow", ALLOW_ANYWHERE));
             }
         }
+        let Ok(path) = path_of(request.head()) else { return Answer::Now(self.refuse(request.head())) };
         if let Some(handler) = &self.only {
             return handler.handle(request);
         }
-        match self.find(request.head()) {
+        match self.find_at(request.head(), &path) {
             Some(place) => {
                 let entry = &self.entries[place];
-                request.mount_below(entry.mount_prefix);
+                request.mount_below(path.sent_length(entry.mount_prefix));
                 entry.handler.handle(request)
             }
             None => Answer::Now(self.refuse(request.head())),
         }
     }
+}
+
+/// The path of a request, as it is compared.
+#[inline]
+fn path_of<'a>(head: &RequestHead<'a>) -> Result<NormalPath<'a>, UnclearPath> {
+    NormalPath::of(match head.target {
+        RequestTarget::Origin(origin) => origin.path_octets(),
+        target => target.path().as_bytes(),
+    })
 }
 
 impl Sites {
@@ -216,12 +240,9 @@ impl Sites {
     fn try_each<B>(
         &self,
         head: &RequestHead<'_>,
+        path: &[u8],
         visit: &mut impl FnMut(usize) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let path = match head.target {
-            RequestTarget::Origin(origin) => origin.path_octets(),
-            target => target.path().as_bytes(),
-        };
         if !(self.exact.is_empty() && self.below.is_empty()) {
             self.try_each_of_host(head, path, visit)?;
         }
