@@ -85,6 +85,8 @@ struct State<T> {
 
     // the response in
     phase: Phase,
+    /// Whether the status of the final response is an error.
+    is_refused: bool,
     /// What has arrived and was not taken when the last turn ended.
     kept: PooledBuffer,
     /// How much of that has been parsed.
@@ -143,6 +145,7 @@ impl<T: Transport> Connection<T> {
             output: Output::default(),
             has_sent: false,
             phase: Phase::Complete,
+            is_refused: false,
             kept: PooledBuffer::default(),
             kept_parsed: 0,
             put_back: 0,

@@ -128,6 +128,7 @@ impl<'e, T: Transport> Turn<'e, T> {
                     self.filled += read;
                     self.state.note_received();
                 }
+                Poll::Ready(Err(_)) if self.state.may_end_by_reset() => self.state.is_input_ended = true,
                 Poll::Ready(Err(_)) => return Poll::Ready(Err(self.state.closed())),
             }
         }
@@ -266,11 +267,19 @@ impl<T> State<T> {
         self.timers.owed_since = None;
         self.timers.continue_until = None;
         self.phase = Phase::ExpectContent;
+        self.is_refused = status.as_u16() >= 400;
         if body_length == BodyLength::NONE {
             self.handle_end();
         } else if !status.is_success() && !self.is_request_sent() {
             self.stop_sending();
         }
+    }
+
+    /// Whether a connection that fails now has ended as if the upstream had closed it, which is the end of content without
+    /// a length. An upstream that refuses a request and closes with octets of it unread resets the connection by that (RFC 9112
+    /// §9.6): its refusal is worth more to the client than the doubt whether the explanation is complete.
+    fn may_end_by_reset(&self) -> bool {
+        self.phase == Phase::ExpectContent && self.is_refused
     }
 
     /// The response is complete: there is nothing to send the rest of the request for.

@@ -186,3 +186,50 @@ fn a_client_that_leaves_in_its_content_leaves_an_incomplete_request() {
         assert_eq!(client.answer(false).status, 400);
     }
 }
+
+/// Such an upstream closes with octets unread, which resets the connection: the refusal was cut off or replaced by 502, and what
+/// stood behind it in the pipeline was never answered.
+#[test]
+fn a_refusal_without_a_length_is_not_lost_with_a_connection_that_is_reset() {
+    for n in 0..20 {
+        let script = Script::start();
+        let gateway = Gateway::to(script.address);
+        let mut client = Client::new(gateway.address);
+        client.send(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nabcdGET /2 HTTP/1.1\r\nHost: a\r\n\r\n",
+        );
+        if n % 2 == 0 {
+            client.finish();
+        }
+        let mut accepted = script.accept();
+        accepted.head();
+        assert_eq!(accepted.0.peek(&mut [0; 4]).unwrap(), 4);
+        accepted.send("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nno");
+        drop(accepted);
+        let answer = client.answer(false);
+        assert_eq!((answer.status, answer.text().as_str()), (400, "no"));
+        let mut accepted = script.accept();
+        assert!(accepted.head().starts_with("GET /2 "));
+        accepted.send("HTTP/1.1 204 No Content\r\n\r\n");
+        assert_eq!(client.answer(false).status, 204);
+    }
+}
+
+/// Of a success it matters whether it is whole.
+#[test]
+fn a_success_without_a_length_is_cut_off_with_a_connection_that_is_reset() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nabcd");
+    client.finish();
+    let mut accepted = script.accept();
+    accepted.head();
+    assert_eq!(accepted.0.peek(&mut [0; 4]).unwrap(), 4);
+    accepted.send("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nyes");
+    drop(accepted);
+    let mut received = Vec::new();
+    client.read_rest(&mut received);
+    let received = String::from_utf8(received).unwrap();
+    assert!(received.starts_with("HTTP/1.1 502 ") || !received.ends_with("0\r\n\r\n"), "{received}");
+}

@@ -129,7 +129,8 @@ fn an_upgrade_of_a_request_with_content_is_not_passed_on() {
             assert_eq!(client.answer(false).status, 204);
         }
     }
-    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: a\r\n{}", contents[0]));
+    client
+        .send(format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: a\r\n{}", contents[0]));
     let mut accepted = accepted.unwrap();
     accepted.until("ab");
     accepted.send(SWITCHED);
