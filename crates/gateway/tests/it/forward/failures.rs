@@ -2,15 +2,17 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::listen;
 use thruway_client::{Config, Timeouts};
-use thruway_gateway::UpstreamConfig;
+use thruway_gateway::{Measured, RouteMeter, UpstreamConfig};
+use thruway_server::IntoHandler;
 use thruway_testkit::upstream::{self, Then, Upstream};
 
 use super::{Client, Script};
-use crate::gateway::{Gateway, only};
+use crate::gateway::{Gateway, only, until};
 
 /// An upstream that is given up soon.
 fn impatient(address: SocketAddr) -> UpstreamConfig {
@@ -232,4 +234,22 @@ fn a_success_without_a_length_is_cut_off_with_a_connection_that_is_reset() {
     client.read_rest(&mut received);
     let received = String::from_utf8(received).unwrap();
     assert!(received.starts_with("HTTP/1.1 502 ") || !received.ends_with("0\r\n\r\n"), "{received}");
+}
+
+#[test]
+fn a_request_whose_client_leaves_is_counted_too() {
+    let script = Script::start();
+    let meter = Arc::new(RouteMeter::new(2));
+    let gateway =
+        Gateway::guarded(script.address, |handler| Measured::new(handler, meter.clone()).into_handler());
+    let mut client = Client::new(gateway.address);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut accepted = script.accept();
+    accepted.head();
+    drop(client);
+    until(|| meter.counts().classes == [0, 0, 0, 1, 0]);
+    let mut client = Client::new(gateway.address);
+    client.send("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n");
+    assert_eq!(client.answer(false).status, 405);
+    assert_eq!(meter.counts().classes, [0, 0, 0, 2, 0]);
 }
