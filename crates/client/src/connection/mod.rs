@@ -85,8 +85,6 @@ struct State<T> {
 
     // the response in
     phase: Phase,
-    /// Whether the status of the final response is an error.
-    is_refused: bool,
     /// What has arrived and was not taken when the last turn ended.
     kept: PooledBuffer,
     /// How much of that has been parsed.
@@ -120,7 +118,10 @@ enum Phase {
         /// Whether any octet has come, if only of an interim response.
         has_received: bool,
     },
-    ExpectContent,
+    ExpectContent {
+        /// Whether the status is an error.
+        is_refusal: bool,
+    },
     Complete,
     Tunnel,
 }
@@ -145,7 +146,6 @@ impl<T: Transport> Connection<T> {
             output: Output::default(),
             has_sent: false,
             phase: Phase::Complete,
-            is_refused: false,
             kept: PooledBuffer::default(),
             kept_parsed: 0,
             put_back: 0,
@@ -224,7 +224,7 @@ impl<T: Transport> Exchange<T> {
     /// How many octets of content come next on the connection and nothing else: all that is left of content of a known
     /// length, if none of it has been read already. Those can be [moved](Self::poll_move_content).
     pub fn movable_content(&self) -> u64 {
-        let is_next = self.0.phase == Phase::ExpectContent && self.0.kept.is_empty();
+        let is_next = matches!(self.0.phase, Phase::ExpectContent { .. }) && self.0.kept.is_empty();
         if is_next { self.0.http1.content_remaining().unwrap_or(0) } else { 0 }
     }
 
@@ -302,7 +302,7 @@ impl<T> State<T> {
             Phase::ExpectHead { has_received: false } if !self.has_sent => Error::ClosedBeforeRequest,
             Phase::ExpectHead { has_received: false } => Error::ClosedBeforeResponse,
             Phase::ExpectHead { has_received: true } => Error::HeadIncomplete,
-            Phase::ExpectContent | Phase::Complete | Phase::Tunnel => Error::ContentIncomplete,
+            Phase::ExpectContent { .. } | Phase::Complete | Phase::Tunnel => Error::ContentIncomplete,
         }
     }
 }

@@ -146,7 +146,7 @@ impl<'e, T: Transport> Turn<'e, T> {
         match self.state.phase {
             // Nothing can be in nothing.
             Phase::ExpectHead { .. } if start == self.filled => return Ok(None),
-            Phase::ExpectHead { .. } | Phase::ExpectContent => {}
+            Phase::ExpectHead { .. } | Phase::ExpectContent { .. } => {}
             Phase::Complete | Phase::Tunnel => {
                 return Ok(Some(Found { kind: Kind::End { has_section: false }, start, end: start }));
             }
@@ -249,7 +249,7 @@ impl<T> State<T> {
     pub(super) fn note_received(&mut self) {
         match &mut self.phase {
             Phase::ExpectHead { has_received } => *has_received = true,
-            Phase::ExpectContent | Phase::Complete | Phase::Tunnel => self.timers.owed_since = None,
+            Phase::ExpectContent { .. } | Phase::Complete | Phase::Tunnel => self.timers.owed_since = None,
         }
     }
 
@@ -266,8 +266,7 @@ impl<T> State<T> {
     fn handle_final(&mut self, status: StatusCode, body_length: BodyLength) {
         self.timers.owed_since = None;
         self.timers.continue_until = None;
-        self.phase = Phase::ExpectContent;
-        self.is_refused = status.as_u16() >= 400;
+        self.phase = Phase::ExpectContent { is_refusal: status.as_u16() >= 400 };
         if body_length == BodyLength::NONE {
             self.handle_end();
         } else if !status.is_success() && !self.is_request_sent() {
@@ -279,7 +278,7 @@ impl<T> State<T> {
     /// a length. An upstream that refuses a request and closes with octets of it unread resets the connection by that (RFC 9112
     /// §9.6): its refusal is worth more to the client than the doubt whether the explanation is complete.
     fn may_end_by_reset(&self) -> bool {
-        self.phase == Phase::ExpectContent && self.is_refused
+        self.phase == Phase::ExpectContent { is_refusal: true }
     }
 
     /// The response is complete: there is nothing to send the rest of the request for.
@@ -305,7 +304,7 @@ impl<T> State<T> {
     fn malformed(&self, rule: http1::Error) -> Error {
         match self.phase {
             Phase::ExpectHead { .. } => Error::HeadMalformed(rule),
-            Phase::ExpectContent | Phase::Complete | Phase::Tunnel => Error::ContentMalformed(rule),
+            Phase::ExpectContent { .. } | Phase::Complete | Phase::Tunnel => Error::ContentMalformed(rule),
         }
     }
 }

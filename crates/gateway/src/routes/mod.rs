@@ -39,6 +39,7 @@ pub use matching::{HostMatch, InvalidHost, PathMatch, RouteMatch};
 pub use normal::{UnclearPath, normalized_path};
 pub use pattern::{InvalidPattern, PathPattern};
 
+use crate::RefusalCount;
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};
 pub(crate) use normal::NormalPath;
 use pattern::PatternTree;
@@ -52,6 +53,8 @@ pub struct Routes {
     sites: Sites,
     /// The handler of the only route, if that is for everything.
     only: Option<Arc<dyn Handler>>,
+    /// How many requests no route took.
+    refusals: Arc<RefusalCount>,
 }
 
 struct Entry {
@@ -123,7 +126,13 @@ impl Routes {
             _ => None,
         };
         let entries = given.into_iter().map(|(route, handler)| Entry::new(route, handler)).collect();
-        Ok(Self { entries, sites, only })
+        Ok(Self { entries, sites, only, refusals: Arc::default() })
+    }
+
+    /// Has `refusals` count the requests that no route takes.
+    #[must_use]
+    pub fn counted_by(self, refusals: Arc<RefusalCount>) -> Self {
+        Self { refusals, ..self }
     }
 
     /// The route for a request with this head, counted from 0, as it was given.
@@ -175,6 +184,14 @@ impl Routes {
     }
 }
 
+impl Routes {
+    #[cold]
+    fn refused(&self, head: &RequestHead<'_>) -> Answer {
+        self.refusals.note();
+        Answer::Now(self.refuse(head))
+    }
+}
+
 impl Entry {
     fn new(route: RouteMatch, handler: Arc<dyn Handler>) -> Self {
         let mount_prefix = match &route.path {
@@ -201,7 +218,7 @@ impl Handler for Routes {
                 return Answer::Now(response.with_field("Allow", ALLOW_ANYWHERE));
             }
         }
-        let Ok(path) = path_of(request.head()) else { return Answer::Now(self.refuse(request.head())) };
+        let Ok(path) = path_of(request.head()) else { return self.refused(request.head()) };
         if let Some(handler) = &self.only {
             return handler.handle(request);
         }
@@ -211,7 +228,7 @@ impl Handler for Routes {
                 request.mount_below(path.sent_length(entry.mount_prefix));
                 entry.handler.handle(request)
             }
-            None => Answer::Now(self.refuse(request.head())),
+            None => self.refused(request.head()),
         }
     }
 }

@@ -83,13 +83,12 @@ impl<'p> NormalPath<'p> {
 /// Whether there is nothing to change, nor anything unclear: one look at each octet.
 #[inline]
 fn is_normal(path: &[u8]) -> bool {
-    let (mut before, mut is_normal) = (0, true);
-    for &octet in path {
-        let stands_for_itself = STANDS_FOR_ITSELF[octet as usize];
-        is_normal &= stands_for_itself & !((before == b'/') & ((octet == b'/') | (octet == b'.')));
+    let mut before = 0;
+    path.iter().all(|&octet| {
+        let is_behind_slash = before == b'/' && matches!(octet, b'/' | b'.');
         before = octet;
-    }
-    is_normal
+        STANDS_FOR_ITSELF[usize::from(octet)] && !is_behind_slash
+    })
 }
 
 impl Changed {

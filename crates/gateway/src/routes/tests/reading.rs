@@ -131,8 +131,9 @@ impl Asked {
     fn compared_path(&self) -> String {
         let mut segments: Vec<&str> = self.path.split('/').skip(1).collect();
         let last = segments.pop();
-        let segments = segments.into_iter().filter(|segment| !segment.is_empty()).chain(last);
-        segments.map(|segment| format!("/{segment}")).collect()
+        segments.retain(|segment| !segment.is_empty());
+        segments.extend(last);
+        format!("/{}", segments.join("/"))
     }
 
     fn find(&self, routes: &Routes) -> Option<usize> {
