@@ -12,6 +12,7 @@ use thruway_server::IntoHandler;
 use thruway_testkit::upstream::{self, Then, Upstream};
 
 use super::{Client, Script};
+use crate::backend::Backend;
 use crate::gateway::{Gateway, only, until};
 
 /// An upstream that is given up soon.
@@ -252,4 +253,27 @@ fn a_request_whose_client_leaves_is_counted_too() {
     client.send("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n");
     assert_eq!(client.answer(false).status, 405);
     assert_eq!(meter.counts().classes, [0, 0, 0, 2, 0]);
+}
+
+/// The refusal of the gateway itself comes behind the answer that the upstream still owes, wherever the octets are cut.
+#[test]
+fn a_refusal_behind_a_request_that_is_forwarded_is_never_lost() {
+    const GOOD: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+    const BAD: &str = "POST / HTTP/1.1\r\nHost : a\r\nContent-Length: 4\r\n\r\nabcdGET / HTTP/1.1\r\n";
+    let backend = Backend::named("good");
+    let gateway = Gateway::in_order(backend.address);
+    let octets = [GOOD, BAD].concat();
+    for (at, finishes) in (1..octets.len()).flat_map(|at| [(at, false), (at, true)]) {
+        let mut client = Client::new(gateway.address);
+        client.send(&octets[..at]);
+        client.send(&octets[at..]);
+        if finishes {
+            client.finish();
+        }
+        assert_eq!(client.answer(false).text(), "good", "{at}");
+        assert_eq!(client.answer(false).status, 400, "{at}");
+        let mut rest = Vec::new();
+        client.read_rest(&mut rest);
+        assert_eq!(rest, b"", "{at}");
+    }
 }
