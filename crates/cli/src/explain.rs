@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use thruway_gateway::{Candidate, HostMatch, PathMatch, RouteMatch, Routes};
+use thruway_gateway::{Candidate, HostMatch, PathMatch, RouteMatch, Routes, normalized_path};
 use thruway_http1::{HeadIndex, Limits, ServerConnection};
 use thruway_message::RequestHead;
 
@@ -63,6 +63,7 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
         Some(place) => writeln!(text, "{}", config.routes[candidates[place].route].action),
         None => writeln!(text, "answered {}", routes.refuse(head).status()),
     };
+    push_path(&mut text, head.target.path());
     if let Some(place) = taker {
         push_policies(&mut text, config, candidates[place].route);
     }
@@ -78,6 +79,15 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
         push_candidate(&mut text, config, candidate, &fate);
     }
     text
+}
+
+/// How `path` is compared with those of routes, if that is not as it is sent.
+fn push_path(text: &mut String, path: &str) {
+    let _ = match normalized_path(path) {
+        Ok(normal) if normal == path => Ok(()),
+        Ok(normal) => writeln!(text, "\nits path is compared as `{normal}`, and forwarded as it is sent"),
+        Err(unclear) => writeln!(text, "\n{unclear}"),
+    };
 }
 
 /// What a request must pass first. Who passes depends on who asks, which is not known here.

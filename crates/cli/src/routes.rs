@@ -25,6 +25,8 @@ pub(crate) struct Parts {
     demo: Option<Arc<dyn Handler>>,
     /// MCP endpoints by the hosts they answer to.
     mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
+    /// How many requests no route took.
+    unrouted: Arc<RefusalCount>,
     /// What counts the requests of routes, by which these are; empty if nobody could ask for that.
     meters: BTreeMap<String, Arc<RouteMeter>>,
     /// What sends copies of requests elsewhere, by the routes they are of.
@@ -49,13 +51,13 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
         return Err(failure);
     }
     let routes = Routes::new(routes).map_err(|unreachable| unreachable_routes(config, &unreachable))?;
-    Ok((routes, parts))
+    Ok((routes.counted_by(parts.unrouted.clone()), parts))
 }
 
 impl Parts {
     /// The upstreams and policies of `config`.
     fn of(config: &Config, before: &Self) -> Self {
-        let mut parts = Self::default();
+        let mut parts = Self { unrouted: before.unrouted.clone(), ..Self::default() };
         for (name, config) in &config.upstreams {
             let kept = before.upstreams.get(name).filter(|(other, _)| is_same(config, other));
             let upstream = kept.map_or_else(|| parts.fresh(config), |(_, kept)| kept.clone());
@@ -105,6 +107,11 @@ impl Parts {
     /// What counts the requests of `route`, if anything does.
     pub(crate) fn meter_of(&self, route: &Route) -> Option<&Arc<RouteMeter>> {
         self.meters.get(&route.matching.to_string())
+    }
+
+    /// How many requests no route took.
+    pub(crate) const fn unrouted(&self) -> &Arc<RefusalCount> {
+        &self.unrouted
     }
 
     /// What sends copies of the requests of `route` elsewhere, if anything does.

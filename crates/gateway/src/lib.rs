@@ -43,7 +43,7 @@ pub use policy::{
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{
     Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes, PathMatch,
-    PathPattern, RouteMatch, Routes, Unfulfilled, Unreachable,
+    PathPattern, RouteMatch, Routes, UnclearPath, Unfulfilled, Unreachable, normalized_path,
 };
 pub use split::Split;
 pub use tcp::{StreamCounts, StreamEnd, TcpConfig, TcpForward};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use thruway_net::Clock;
 use thruway_server::{Answer, Handler, Request};
 
 use crate::RouteMeter;
+use crate::meter::Awaited;
 
 /// Has a [`RouteMeter`] count the requests of a handler. [`Forward`](crate::Forward) can do that itself, for less.
 pub struct Measured {
@@ -22,15 +22,14 @@ impl Measured {
 
 impl Handler for Measured {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        let began = Clock::system().now_exact();
+        let awaited = Awaited::new(self.meter.clone());
         let answer = self.handler.handle(request);
         if let Answer::Now(response) = &answer {
-            self.meter.record(response.status(), Clock::system().now_exact().saturating_sub(began));
+            awaited.answered(response.status());
             return answer;
         }
-        let meter = self.meter.clone();
         answer.map(move |response| {
-            meter.record(response.status(), Clock::system().now_exact().saturating_sub(began));
+            awaited.answered(response.status());
             response
         })
     }

@@ -2,16 +2,24 @@
 //!
 //! A worker counts in a shard of its own: nothing is locked, nothing is allocated, and no cache line is another worker's.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use thruway_net::Worker;
+use thruway_net::{Clock, Worker};
 use thruway_server::StatusCode;
 
 /// Counts the requests of one route.
 #[derive(Debug)]
 pub struct RouteMeter {
     shards: Box<[Shard]>,
+}
+
+/// A request that is not answered yet. It is counted when it is, or when this is dropped, because its client has left.
+pub(crate) struct Awaited {
+    /// Not there any more when it is counted.
+    meter: Option<Arc<RouteMeter>>,
+    began: Duration,
 }
 
 /// What one worker has counted. Larger than what processors fetch at a time.
@@ -85,11 +93,43 @@ impl RouteMeter {
     }
 }
 
+impl Awaited {
+    /// A request that comes now.
+    pub(crate) fn new(meter: Arc<RouteMeter>) -> Self {
+        Self { meter: Some(meter), began: Clock::system().now_exact() }
+    }
+
+    /// Counts it as answered with `status`.
+    pub(crate) fn answered(mut self, status: StatusCode) {
+        self.count(status);
+    }
+
+    fn count(&mut self, status: StatusCode) {
+        if let Some(meter) = self.meter.take() {
+            meter.record(status, Clock::system().now_exact().saturating_sub(self.began));
+        }
+    }
+}
+
+/// Nothing else is told that a client has left, or that a handler has panicked.
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        let has_panicked = std::thread::panicking();
+        self.count(if has_panicked { StatusCode::INTERNAL_SERVER_ERROR } else { CLIENT_CLOSED_REQUEST });
+    }
+}
+
 fn add<const N: usize>(sums: &mut [u64; N], shard: &[AtomicU64; N]) {
     for (sum, counter) in sums.iter_mut().zip(shard) {
         *sum += counter.load(Ordering::Relaxed);
     }
 }
+
+/// As in access logs; never sent.
+const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::new(499) {
+    Ok(status) => status,
+    Err(_) => panic!("499 has three digits"),
+};
 
 const CLASSES: usize = 5;
 const BUCKETS: usize = 16;
@@ -113,5 +153,14 @@ mod tests {
         );
         assert_eq!(counts.buckets.iter().sum::<u64>(), 5);
         assert_eq!(counts.time, Duration::from_micros(20_000_502));
+    }
+
+    #[test]
+    fn every_request_is_counted_once_also_one_whose_client_has_left() {
+        let meter = Arc::new(RouteMeter::new(1));
+        Awaited::new(meter.clone()).answered(StatusCode::OK);
+        assert_eq!(meter.counts().classes, [0, 1, 0, 0, 0]);
+        drop(Awaited::new(meter.clone()));
+        assert_eq!(meter.counts().classes, [0, 1, 0, 1, 0]);
     }
 }

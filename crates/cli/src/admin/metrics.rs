@@ -13,6 +13,7 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     let mut exposition = Exposition::default();
     write_process(&mut exposition, admin);
     write_routes(&mut exposition, &running);
+    write_unrouted(&mut exposition, &running);
     write_policies(&mut exposition, &running);
     write_mirrors(&mut exposition, &running);
     write_streams(&mut exposition, admin);
@@ -67,6 +68,12 @@ fn write_routes(exposition: &mut Exposition, running: &Running) {
         times.part("_sum", &[("route", route)], counts.time.as_secs_f64());
         times.part("_count", &[("route", route)], sum);
     }
+}
+
+fn write_unrouted(exposition: &mut Exposition, running: &Running) {
+    exposition
+        .family("thruway_unrouted_requests_total", Kind::Counter, "Requests that no route took.")
+        .sample(&[], running.unrouted.get());
 }
 
 fn write_policies(exposition: &mut Exposition, running: &Running) {

@@ -14,6 +14,8 @@ pub(crate) struct Present(Arc<Mutex<Arc<Running>>>);
 pub(crate) struct Running {
     /// In the order of the config.
     pub(super) routes: Vec<RunningRoute>,
+    /// How many requests none of them took.
+    pub(super) unrouted: Arc<RefusalCount>,
     pub(super) upstreams: Vec<Arc<Upstream>>,
 }
 
@@ -57,6 +59,7 @@ impl Running {
         };
         Arc::new(Self {
             routes: config.routes.iter().map(route).collect(),
+            unrouted: parts.unrouted().clone(),
             upstreams: parts.upstreams().cloned().collect(),
         })
     }

@@ -240,6 +240,7 @@ fn metrics_count_what_happened() {
         assert_eq!(client.get("/").text(), "one");
     }
     assert_eq!(client.get("/gone").status(), "410");
+    assert_eq!(client.get("/../gone").status(), "400");
     let response = get_admin(&gateway.admin, "/metrics");
     assert!(response.has("content-type: text/plain; version=0.0.4; charset=utf-8"), "{}", response.head);
     let metrics = response.text();
@@ -248,6 +249,7 @@ fn metrics_count_what_happened() {
         ("thruway_route_requests_total{route=\"/ and below\",class=\"2xx\"}".to_owned(), 4.0),
         ("thruway_route_requests_total{route=\"/gone\",class=\"4xx\"}".to_owned(), 1.0),
         ("thruway_route_requests_total{route=\"/closed and below\",class=\"4xx\"}".to_owned(), 1.0),
+        ("thruway_unrouted_requests_total".to_owned(), 1.0),
         ("thruway_policy_refusals_total{route=\"/closed and below\",policy=\"all\"}".to_owned(), 0.0),
         ("thruway_policy_refusals_total{route=\"/closed and below\",policy=\"none\"}".to_owned(), 1.0),
         ("thruway_route_response_seconds_count{route=\"/ and below\"}".to_owned(), 4.0),
@@ -274,6 +276,7 @@ fn metrics_count_what_happened() {
     assert!(sample(again.text(), "thruway_route_requests_total{route=\"/gone\",class=\"4xx\"}") > 0.0);
     let refusals = "thruway_policy_refusals_total{route=\"/closed and below\",policy=\"none\"}";
     assert!(sample(again.text(), refusals) > 0.0);
+    assert!(sample(again.text(), "thruway_unrouted_requests_total") > 0.0);
     drop(servers);
 }
 

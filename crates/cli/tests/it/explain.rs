@@ -77,6 +77,17 @@ fn a_request_that_no_route_takes_is_explained_too() {
 }
 
 #[test]
+fn a_path_is_shown_as_it_is_compared() {
+    let ended = explain(&["PUT /x/..//%6fnly"]);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    let expected =
+        "PUT /x/..//%6fnly: the demo\n\nits path is compared as `/only`, and forwarded as it is sent\n\nthe";
+    assert!(ended.stdout.starts_with(expected), "{}", ended.stdout);
+    let ended = explain(&["GET /x/../../only"]).stdout;
+    assert_eq!(ended, "GET /x/../../only: answered 400\n\nthe path climbs above the root\n");
+}
+
+#[test]
 fn what_is_no_request_is_refused() {
     for request in ["G@T /", "GET a b", "GET nowhere", "GET /a\r\nb"] {
         let ended = explain(&[request]);

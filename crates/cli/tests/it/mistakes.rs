@@ -239,6 +239,15 @@ demo = true
 [[routes]]
 path = "/d e"
 demo = true
+[[routes]]
+path_exact = "/f//%67"
+demo = true
+[[routes]]
+path_pattern = "/h/./{i}"
+demo = true
+[[routes]]
+path = "/.."
+demo = true
 "#;
     assert_eq!(
         refusal(&with(config)),
@@ -262,6 +271,28 @@ error: a path does not hold ` `
    |        ^^^^^^
 
 hint: it is written as clients send it: percent-encoded, no query
+
+error: no request has this path: paths are normalized before they are compared
+  --> a.toml:13:14
+   |
+13 | path_exact = \"/f//%67\"
+   |              ^^^^^^^^^
+
+hint: write `/f/g`
+
+error: no request has this path: paths are normalized before they are compared
+  --> a.toml:16:16
+   |
+16 | path_pattern = \"/h/./{i}\"
+   |                ^^^^^^^^^^
+
+hint: write no dot segments, no slash behind another, and nothing encoded that need not be
+
+error: the path climbs above the root
+  --> a.toml:19:8
+   |
+19 | path = \"/..\"
+   |        ^^^^^
 "
     );
 }

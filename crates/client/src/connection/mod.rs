@@ -72,6 +72,8 @@ struct State<T> {
     transport: T,
     http1: ClientConnection,
     exchanges: u64,
+    /// Whether a request on it had an `Upgrade` field: not every upstream that declines goes on as if nothing had been asked.
+    asked_for_upgrade: bool,
     /// How long an input must be for what comes in one piece.
     input_bytes: usize,
 
@@ -116,7 +118,10 @@ enum Phase {
         /// Whether any octet has come, if only of an interim response.
         has_received: bool,
     },
-    ExpectContent,
+    ExpectContent {
+        /// Whether the status is an error.
+        is_refusal: bool,
+    },
     Complete,
     Tunnel,
 }
@@ -135,6 +140,7 @@ impl<T: Transport> Connection<T> {
             transport,
             http1: ClientConnection::new(config.limits),
             exchanges: 0,
+            asked_for_upgrade: false,
             input_bytes: hot::input_bytes(&config.limits),
             sending: Sending::Complete,
             output: Output::default(),
@@ -160,6 +166,7 @@ impl<T: Transport> Connection<T> {
     ) -> Exchange<T> {
         let state = &mut *self.0;
         state.exchanges += 1;
+        state.asked_for_upgrade |= request.asks_for_upgrade;
         state.http1.expect_response(request.response_to, request.asks_for_upgrade);
         state.has_sent = false;
         state.sending = match request.body_length {
@@ -217,7 +224,7 @@ impl<T: Transport> Exchange<T> {
     /// How many octets of content come next on the connection and nothing else: all that is left of content of a known
     /// length, if none of it has been read already. Those can be [moved](Self::poll_move_content).
     pub fn movable_content(&self) -> u64 {
-        let is_next = self.0.phase == Phase::ExpectContent && self.0.kept.is_empty();
+        let is_next = matches!(self.0.phase, Phase::ExpectContent { .. }) && self.0.kept.is_empty();
         if is_next { self.0.http1.content_remaining().unwrap_or(0) } else { 0 }
     }
 
@@ -257,7 +264,8 @@ impl<T: Transport> Exchange<T> {
     }
 
     /// Ends the exchange. Returns the connection if another may follow on it: both messages are complete, nothing came
-    /// behind the response, and the upstream lets the connection go on (RFC 9112 §9.3). Otherwise it is closed.
+    /// behind the response, the upstream lets the connection go on (RFC 9112 §9.3), and it was not asked to change to another
+    /// protocol. Otherwise it is closed.
     #[inline]
     pub fn finish(self) -> Option<Connection<T>> {
         self.0.is_reusable().then(|| Connection(self.0))
@@ -276,6 +284,7 @@ impl<T> State<T> {
         self.phase == Phase::Complete
             && self.is_request_sent()
             && self.http1.is_reusable()
+            && !self.asked_for_upgrade
             && !self.is_input_ended
             && self.kept.is_empty()
     }
@@ -293,7 +302,7 @@ impl<T> State<T> {
             Phase::ExpectHead { has_received: false } if !self.has_sent => Error::ClosedBeforeRequest,
             Phase::ExpectHead { has_received: false } => Error::ClosedBeforeResponse,
             Phase::ExpectHead { has_received: true } => Error::HeadIncomplete,
-            Phase::ExpectContent | Phase::Complete | Phase::Tunnel => Error::ContentIncomplete,
+            Phase::ExpectContent { .. } | Phase::Complete | Phase::Tunnel => Error::ContentIncomplete,
         }
     }
 }

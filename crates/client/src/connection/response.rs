@@ -128,6 +128,7 @@ impl<'e, T: Transport> Turn<'e, T> {
                     self.filled += read;
                     self.state.note_received();
                 }
+                Poll::Ready(Err(_)) if self.state.may_end_by_reset() => self.state.is_input_ended = true,
                 Poll::Ready(Err(_)) => return Poll::Ready(Err(self.state.closed())),
             }
         }
@@ -145,7 +146,7 @@ impl<'e, T: Transport> Turn<'e, T> {
         match self.state.phase {
             // Nothing can be in nothing.
             Phase::ExpectHead { .. } if start == self.filled => return Ok(None),
-            Phase::ExpectHead { .. } | Phase::ExpectContent => {}
+            Phase::ExpectHead { .. } | Phase::ExpectContent { .. } => {}
             Phase::Complete | Phase::Tunnel => {
                 return Ok(Some(Found { kind: Kind::End { has_section: false }, start, end: start }));
             }
@@ -248,7 +249,7 @@ impl<T> State<T> {
     pub(super) fn note_received(&mut self) {
         match &mut self.phase {
             Phase::ExpectHead { has_received } => *has_received = true,
-            Phase::ExpectContent | Phase::Complete | Phase::Tunnel => self.timers.owed_since = None,
+            Phase::ExpectContent { .. } | Phase::Complete | Phase::Tunnel => self.timers.owed_since = None,
         }
     }
 
@@ -265,12 +266,19 @@ impl<T> State<T> {
     fn handle_final(&mut self, status: StatusCode, body_length: BodyLength) {
         self.timers.owed_since = None;
         self.timers.continue_until = None;
-        self.phase = Phase::ExpectContent;
+        self.phase = Phase::ExpectContent { is_refusal: status.as_u16() >= 400 };
         if body_length == BodyLength::NONE {
             self.handle_end();
         } else if !status.is_success() && !self.is_request_sent() {
             self.stop_sending();
         }
+    }
+
+    /// Whether a connection that fails now has ended as if the upstream had closed it, which is the end of content without
+    /// a length. An upstream that refuses a request and closes with octets of it unread resets the connection by that (RFC 9112
+    /// §9.6): its refusal is worth more to the client than the doubt whether the explanation is complete.
+    fn may_end_by_reset(&self) -> bool {
+        self.phase == Phase::ExpectContent { is_refusal: true }
     }
 
     /// The response is complete: there is nothing to send the rest of the request for.
@@ -296,7 +304,7 @@ impl<T> State<T> {
     fn malformed(&self, rule: http1::Error) -> Error {
         match self.phase {
             Phase::ExpectHead { .. } => Error::HeadMalformed(rule),
-            Phase::ExpectContent | Phase::Complete | Phase::Tunnel => Error::ContentMalformed(rule),
+            Phase::ExpectContent { .. } | Phase::Complete | Phase::Tunnel => Error::ContentMalformed(rule),
         }
     }
 }

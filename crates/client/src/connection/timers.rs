@@ -42,7 +42,8 @@ impl<T> State<T> {
     /// Nothing came. Takes note of it if the upstream is to send something, and fails if it has had its time.
     #[inline]
     pub(super) fn wait_to_read(&mut self, now: Duration) -> Result<(), Error> {
-        if self.timers.owed_since.is_none() && (self.phase == Phase::ExpectContent || self.is_request_sent())
+        if self.timers.owed_since.is_none()
+            && (matches!(self.phase, Phase::ExpectContent { .. }) || self.is_request_sent())
         {
             self.timers.owed_since = Some(now);
         }
@@ -66,7 +67,7 @@ impl<T> State<T> {
         match self.phase {
             _ if !is_over(self.read_deadline()) => Ok(()),
             Phase::ExpectHead { .. } => Err(Error::HeadTimedOut),
-            Phase::ExpectContent | Phase::Complete | Phase::Tunnel => Err(Error::ContentTimedOut),
+            Phase::ExpectContent { .. } | Phase::Complete | Phase::Tunnel => Err(Error::ContentTimedOut),
         }
     }
 
@@ -85,7 +86,7 @@ impl<T> State<T> {
     fn read_deadline(&self) -> Option<Duration> {
         let timeout = match self.phase {
             Phase::ExpectHead { .. } => self.timeouts.head,
-            Phase::ExpectContent => self.timeouts.content_idle,
+            Phase::ExpectContent { .. } => self.timeouts.content_idle,
             Phase::Complete | Phase::Tunnel => return None,
         };
         Some(self.timers.owed_since?.saturating_add(timeout))

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use thruway_client::{Config, Connection, Pool, PoolConfig, UpstreamAddr};
+use thruway_client::{Config, Connection, Pool, PoolConfig, RequestToSend, UpstreamAddr};
 use thruway_testkit::upstream::PROPER;
 use thruway_testkit::{DrivenEnd, Peer};
 
-use crate::line::{Line, connection, start};
+use crate::line::{GET, Line, connection, get, start};
 
 const CONFIG: PoolConfig = PoolConfig { idle_per_address_max: 2, idle_max: 3, idle: Duration::from_secs(10) };
 
@@ -115,4 +115,14 @@ fn a_sweep_leaves_what_is_good() {
     pool.sweep(seconds(12));
     assert!(old.is_closed() && !young.is_closed());
     assert_eq!(pool.len(), 1);
+}
+
+/// Node answers no refusals any more on a connection on which it has declined.
+#[test]
+fn a_connection_on_which_an_upgrade_was_declined_is_not_used_again() {
+    let request = RequestToSend { asks_for_upgrade: true, ..get() };
+    let mut line = Line::with(request, GET, &Config::default());
+    line.peer.send(PROPER);
+    assert_eq!(line.read(), "200 `ok` end");
+    assert!(!line.leaves_it_reusable());
 }

@@ -139,7 +139,8 @@ impl Attempt<'_> {
         course.responded();
         // Before the gateway adds fields of its own.
         rewrite(request, &mut begun.response);
-        relay.lease.responded(&mut begun.response, key, clock);
+        let is_complete = begun.is_complete();
+        relay.lease.responded(&mut begun.response, is_complete, key, clock);
         Ok(begun.into_response(relay, body.take()))
     }
 }

@@ -20,11 +20,12 @@ mod rewrite;
 mod mirror;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thruway_message::Method;
-use thruway_net::Clock;
 use thruway_server::{Answer, FieldValue, Handler, Request, Response, StatusCode};
 
+use crate::meter::Awaited;
 use crate::upstream::{RequestKey, Upstream};
 use crate::{Failure, RouteMeter};
 
@@ -132,6 +133,17 @@ impl Forward {
     }
 }
 
+impl Forward {
+    /// The answer to a request that goes nowhere.
+    #[cold]
+    fn refused(&self, response: Response) -> Answer {
+        if let Some(meter) = &self.meter {
+            meter.record(response.status(), Duration::ZERO);
+        }
+        Answer::Now(response)
+    }
+}
+
 /// What is answered to a request whose path would lead elsewhere than the route does.
 #[cold]
 fn answer_of_no_path() -> Response {
@@ -151,14 +163,14 @@ fn answer_of_the_last(method: Method<'_>) -> Response {
 impl Handler for Forward {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         if request.method() == Method::Connect {
-            return Answer::Now(Failure::ConnectRefused.to_response());
+            return self.refused(Failure::ConnectRefused.to_response());
         }
         if request::max_forwards(request) == Some(0) {
-            return Answer::Now(answer_of_the_last(request.method()));
+            return self.refused(answer_of_the_last(request.method()));
         }
         let key = RequestKey::new(&self.upstream, request);
         let Ok(outgoing) = OutgoingRequest::new(request, &self.config) else {
-            return Answer::Now(answer_of_no_path());
+            return self.refused(answer_of_no_path());
         };
         if let Some(mirror) = &self.mirror {
             mirror.copy(request);
@@ -170,10 +182,10 @@ impl Handler for Forward {
         });
         let response = attempts::forward(self.upstream.clone(), key, outgoing, body, self.is_recorded);
         let Some(meter) = self.meter.clone() else { return Answer::later(response) };
-        let began = Clock::system().now_exact();
+        let awaited = Awaited::new(meter);
         Answer::later(async move {
             let response = response.await;
-            meter.record(response.status(), Clock::system().now_exact().saturating_sub(began));
+            awaited.answered(response.status());
             response
         })
     }

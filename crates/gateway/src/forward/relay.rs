@@ -244,6 +244,7 @@ impl Relay {
         if !self.exchange.as_ref().is_some_and(Exchange::is_complete) {
             return;
         }
+        self.lease.completed(&self.clock);
         if let Some(connection) = self.exchange.take().and_then(Exchange::finish) {
             release(&self.lease, connection, now);
         }
@@ -253,6 +254,7 @@ impl Relay {
     #[cold]
     fn failed(&self, failure: Failure) -> BoxError {
         self.lease.server.count_failure(failure);
+        self.lease.broke_off(failure, &self.clock);
         failure.into()
     }
 

@@ -59,7 +59,7 @@ impl OutgoingRequest {
             (false, Some(length)) => BodyLength::Octets(length),
             (false, None) => BodyLength::Chunked,
         };
-        let asks_for_upgrade = request.wants_tunnel();
+        let asks_for_upgrade = asks_for_upgrade(request);
         let mut lines = PooledBuffer::take();
         write_field_lines(&mut lines, request, config);
         let mut octets = PooledBuffer::take();
@@ -150,7 +150,7 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
         // Writing to a vector cannot fail.
         let _ = write!(lines, "Max-Forwards: {}\r\n", left.saturating_sub(1));
     }
-    if request.wants_tunnel() {
+    if asks_for_upgrade(request) {
         write_upgrade(lines, request);
     }
     forwarded::write(lines, request, config.forwarded);
@@ -216,6 +216,12 @@ pub(super) fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
         Some(authority) => authority.as_str().as_bytes(),
         None => request.field("host").map_or(b"", |value| value.as_bytes()),
     }
+}
+
+/// Whether the upstream is asked for another protocol. Not together with content: a server may ignore `Upgrade` (RFC 9110 §7.8),
+/// and some take a request with it for complete at the end of its head, and its content for the next one.
+fn asks_for_upgrade(request: &Request<'_>) -> bool {
+    request.wants_tunnel() && request.has_whole_content() && request.content().is_empty()
 }
 
 /// The protocols that the client asks for (RFC 9110 §7.8).

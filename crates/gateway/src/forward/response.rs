@@ -13,6 +13,13 @@ pub(super) struct Begun {
     pub(super) body: Body,
 }
 
+impl Begun {
+    /// Whether nothing of the response is still to come.
+    pub(super) const fn is_complete(&self) -> bool {
+        !matches!(self.body, Body::Stream { .. })
+    }
+}
+
 /// What follows the head.
 pub(super) enum Body {
     /// Nothing.

@@ -28,6 +28,11 @@ impl RefusalCount {
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// One more.
+    pub(crate) fn note(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Guarded {
@@ -52,7 +57,7 @@ impl Guarded {
     }
 
     fn refuse(&self, refusal: &Refusal) -> Response {
-        self.refusals.0.fetch_add(1, Ordering::Relaxed);
+        self.refusals.note();
         tracing::debug!(policy = self.policy.name(), reason = refusal.reason(), "a request is refused");
         refusal.to_response(self.policy.name())
     }

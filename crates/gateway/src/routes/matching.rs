@@ -11,7 +11,7 @@ use super::{Conditions, PathPattern};
 pub struct RouteMatch {
     /// The hosts.
     pub host: HostMatch,
-    /// The paths, as clients send them: percent-encoded.
+    /// The paths, [normalized](crate::normalized_path) as those of requests are: others are never reached.
     pub path: PathMatch,
     /// What else is asked of a request.
     pub conditions: Conditions,

@@ -11,8 +11,12 @@
 //!
 //! A route that fits host and path but not its conditions is passed over, and the next is tried. Nothing is allocated,
 //! and no time is spent on routes of other paths.
+//!
+//! Paths are [normalized](normalized_path) before they are compared, which allocates only where there is something to
+//! change, and requests whose paths lead nobody knows where are answered 400. Handlers see paths as they were sent.
 
 mod matching;
+mod normal;
 mod conditions;
 mod pattern;
 mod table;
@@ -32,9 +36,12 @@ use thruway_server::{Answer, Handler, Request, Response, StatusCode};
 pub use conditions::{Conditions, Expected, Unfulfilled};
 pub use live::LiveRoutes;
 pub use matching::{HostMatch, InvalidHost, PathMatch, RouteMatch};
+pub use normal::{UnclearPath, normalized_path};
 pub use pattern::{InvalidPattern, PathPattern};
 
+use crate::RefusalCount;
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};
+pub(crate) use normal::NormalPath;
 use pattern::PatternTree;
 use table::Table;
 
@@ -46,6 +53,8 @@ pub struct Routes {
     sites: Sites,
     /// The handler of the only route, if that is for everything.
     only: Option<Arc<dyn Handler>>,
+    /// How many requests no route took.
+    refusals: Arc<RefusalCount>,
 }
 
 struct Entry {
@@ -117,23 +126,34 @@ impl Routes {
             _ => None,
         };
         let entries = given.into_iter().map(|(route, handler)| Entry::new(route, handler)).collect();
-        Ok(Self { entries, sites, only })
+        Ok(Self { entries, sites, only, refusals: Arc::default() })
+    }
+
+    /// Has `refusals` count the requests that no route takes.
+    #[must_use]
+    pub fn counted_by(self, refusals: Arc<RefusalCount>) -> Self {
+        Self { refusals, ..self }
     }
 
     /// The route for a request with this head, counted from 0, as it was given.
     pub fn find(&self, head: &RequestHead<'_>) -> Option<usize> {
-        let found =
-            self.sites.try_each(head, &mut |place| match self.entries[place].conditions.unfulfilled(head) {
-                None => ControlFlow::Break(place),
-                Some(_) => ControlFlow::Continue(()),
-            });
-        found.break_value()
+        self.find_at(head, &path_of(head).ok()?)
+    }
+
+    #[inline]
+    fn find_at(&self, head: &RequestHead<'_>, path: &NormalPath<'_>) -> Option<usize> {
+        let visit = &mut |place: usize| match self.entries[place].conditions.unfulfilled(head) {
+            None => ControlFlow::Break(place),
+            Some(_) => ControlFlow::Continue(()),
+        };
+        self.sites.try_each(head, path.octets(), visit).break_value()
     }
 
     /// All routes for the host and the path of this head, in the order in which they are tried.
     pub fn candidates(&self, head: &RequestHead<'_>) -> Vec<Candidate<'_>> {
         let mut candidates = Vec::new();
-        let _ = self.sites.try_each(head, &mut |route| {
+        let Ok(path) = path_of(head) else { return candidates };
+        let _ = self.sites.try_each(head, path.octets(), &mut |route| {
             let unfulfilled = self.entries[route].conditions.unfulfilled(head);
             candidates.push(Candidate { route, unfulfilled });
             ControlFlow::<()>::Continue(())
@@ -144,6 +164,9 @@ impl Routes {
     /// The answer to a request with this head, which no route is for.
     #[cold]
     pub fn refuse(&self, head: &RequestHead<'_>) -> Response {
+        if let Err(unclear) = path_of(head) {
+            return Response::text(format_args!("{unclear}\n")).with_status(StatusCode::BAD_REQUEST);
+        }
         let candidates = self.candidates(head).into_iter();
         let methods = candidates.filter_map(|candidate| match candidate.unfulfilled? {
             Unfulfilled::Methods(names) => Some(names.iter().map(String::as_str)),
@@ -158,6 +181,14 @@ impl Routes {
         }
         let methods: Vec<&str> = methods.into_iter().collect();
         Response::new(StatusCode::METHOD_NOT_ALLOWED).with_field("Allow", methods.join(", "))
+    }
+}
+
+impl Routes {
+    #[cold]
+    fn refused(&self, head: &RequestHead<'_>) -> Answer {
+        self.refusals.note();
+        Answer::Now(self.refuse(head))
     }
 }
 
@@ -187,18 +218,28 @@ impl Handler for Routes {
                 return Answer::Now(response.with_field("Allow", ALLOW_ANYWHERE));
             }
         }
+        let Ok(path) = path_of(request.head()) else { return self.refused(request.head()) };
         if let Some(handler) = &self.only {
             return handler.handle(request);
         }
-        match self.find(request.head()) {
+        match self.find_at(request.head(), &path) {
             Some(place) => {
                 let entry = &self.entries[place];
-                request.mount_below(entry.mount_prefix);
+                request.mount_below(path.sent_length(entry.mount_prefix));
                 entry.handler.handle(request)
             }
-            None => Answer::Now(self.refuse(request.head())),
+            None => self.refused(request.head()),
         }
     }
+}
+
+/// The path of a request, as it is compared.
+#[inline]
+fn path_of<'a>(head: &RequestHead<'a>) -> Result<NormalPath<'a>, UnclearPath> {
+    NormalPath::of(match head.target {
+        RequestTarget::Origin(origin) => origin.path_octets(),
+        target => target.path().as_bytes(),
+    })
 }
 
 impl Sites {
@@ -216,12 +257,9 @@ impl Sites {
     fn try_each<B>(
         &self,
         head: &RequestHead<'_>,
+        path: &[u8],
         visit: &mut impl FnMut(usize) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let path = match head.target {
-            RequestTarget::Origin(origin) => origin.path_octets(),
-            target => target.path().as_bytes(),
-        };
         if !(self.exact.is_empty() && self.below.is_empty()) {
             self.try_each_of_host(head, path, visit)?;
         }

@@ -113,13 +113,18 @@ impl Ejection {
         }
     }
 
-    /// Notes a success of a request that began at `began`. Whether that brings the server back.
+    /// Notes a success: failures before it and after it are not in a row.
     #[inline]
-    pub(super) fn succeeded(&self, began: u64) -> bool {
+    pub(super) fn succeeded(&self) {
         // Mostly there is nothing to be written, which other workers would notice.
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Notes an answer to a request that began at `began`. Whether that brings the server back.
+    #[inline]
+    pub(super) fn answered(&self, began: u64) -> bool {
         let is_out = self.until.load(Ordering::Relaxed) != 0;
         // One that began before says nothing about what came after.
         is_out && began >= self.since.load(Ordering::Relaxed) && self.until.swap(0, Ordering::Relaxed) != 0

@@ -21,6 +21,8 @@ pub(crate) struct Lease {
     pub(super) proxied: Option<ProxyHeader>,
     admission: Admission,
     since: Duration,
+    /// The head was that of a success, and the content is still coming.
+    is_succeeding: bool,
 }
 
 impl Lease {
@@ -33,15 +35,26 @@ impl Lease {
         clock: &Clock,
     ) -> Self {
         let since = upstream.now(clock);
-        Self { upstream, server, proxied: key.proxied, admission, since }
+        Self { upstream, server, proxied: key.proxied, admission, since, is_succeeding: false }
     }
 
-    /// Notes that `response` came, and has the client bring its cookie along if it does not yet.
-    pub(crate) fn responded(&self, response: &mut Response, key: RequestKey, clock: &Clock) {
+    /// Notes that `response` came, with all of its content or not, and has the client bring its cookie along if it does not
+    /// yet.
+    pub(crate) fn responded(
+        &mut self,
+        response: &mut Response,
+        is_complete: bool,
+        key: RequestKey,
+        clock: &Clock,
+    ) {
         if self.upstream.config.ejection.is_failure(response.status()) {
             self.note_failure(clock);
-        } else {
+        } else if is_complete {
             self.note_success(clock);
+        } else {
+            // Content may go on for ever: a server that answers is back.
+            self.is_succeeding = true;
+            self.note_answer(clock);
         }
         if matches!(self.upstream.config.balance, Balance::PeakEwma) {
             self.note_speed(response, clock);
@@ -51,6 +64,25 @@ impl Lease {
         {
             // A name that cannot be sent was refused with the config; there is no cookie then.
             let _ = response.append_field("Set-Cookie", cookie);
+        }
+    }
+
+    /// Notes that the content is complete that was still coming with the head. Of content that the client did not wait for
+    /// nothing is noted.
+    pub(crate) fn completed(&mut self, clock: &Clock) {
+        if std::mem::take(&mut self.is_succeeding) {
+            self.note_success(clock);
+        }
+    }
+
+    /// Notes that the content will not be complete. How long it went on until then is not how slow the server is.
+    pub(crate) fn broke_off(&self, failure: Failure, clock: &Clock) {
+        if !is_fault(failure, false) {
+            return;
+        }
+        self.note_failure(clock);
+        if matches!(self.upstream.config.balance, Balance::PeakEwma) {
+            self.server.latency.record_failure(Duration::ZERO, milliseconds(clock.now_exact()));
         }
     }
 
@@ -77,7 +109,12 @@ impl Lease {
     }
 
     fn note_success(&self, clock: &Clock) {
-        if self.server.ejection.succeeded(milliseconds(self.since)) {
+        self.server.ejection.succeeded();
+        self.note_answer(clock);
+    }
+
+    fn note_answer(&self, clock: &Clock) {
+        if self.server.ejection.answered(milliseconds(self.since)) {
             self.upstream.come_back(&self.server, milliseconds(clock.now()));
         }
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use thruway_client::{Config, Timeouts};
 use thruway_gateway::{EjectionConfig, UpstreamConfig};
+use thruway_testkit::upstream;
 
 use crate::backend::{Backend, Behaviour};
 use crate::gateway::{Gateway, until};
@@ -115,4 +116,23 @@ fn an_idle_connection_that_the_server_closes_says_nothing_against_it() {
         backend.come_back();
     }
     until(|| gateway.get().content == "one");
+}
+
+/// A head alone was a success: such a server was never left alone.
+#[test]
+fn a_server_that_does_not_finish_its_answers_is_ejected() {
+    let (stalling, proper) = (upstream::stalls_in_content().listen(), Backend::named("proper"));
+    let timeouts = Timeouts { content_idle: Duration::from_millis(50), ..Timeouts::default() };
+    let config = UpstreamConfig {
+        exchange: Config { timeouts, ..Config::default() },
+        ..UpstreamConfig::new("a", [stalling.address.into(), proper.upstream_address()])
+    };
+    let ejection = EjectionConfig { failures: 2, ..EjectionConfig::default() };
+    let gateway = Gateway::start(for_ever(UpstreamConfig { ejection, ..config }));
+    for n in 0..4 {
+        let got = gateway.get();
+        assert_eq!((got.status, got.content == "proper"), (200, n % 2 == 1), "{got:?}");
+    }
+    (0..10).for_each(|_| assert_eq!(gateway.get().content, "proper"));
+    assert_eq!(stalling.requests(), 2);
 }

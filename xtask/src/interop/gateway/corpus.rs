@@ -79,7 +79,7 @@ impl Place<'_> {
             |n: usize| sight.complete.get(n).is_some_and(|(control, _)| control.starts_with("HEAD "));
         let answers = answers::split(&received, is_to_head)?;
         let seen = self.seen_up_to_the_mark(tally.cases)?;
-        let arrivals = arrivals(sight, &answers)?;
+        let arrivals = arrivals(sight, &answers, asks_to_continue(octets))?;
         let as_sight: Vec<_> = seen.iter().map(Seen::as_sight).collect();
         let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
         let Some(which) = which_were_seen(&sight.complete, &arrivals, &as_sight) else {
@@ -126,21 +126,27 @@ impl Place<'_> {
 enum Arrival {
     /// The upstream answered it.
     Certain,
-    /// It was refused, or stood behind one that was: the gateway closes the connection after a refusal.
+    /// It was refused, or stood behind one that was and whose client asked whether to go on: the gateway does not.
     Possible,
     /// The gateway answered it: `OPTIONS *` asks the server that gets it, and no route takes it.
     Never,
 }
 
-/// What the answers say of each request.
-fn arrivals(sight: &Sight, answers: &[Answer]) -> anyhow::Result<Vec<Arrival>> {
+/// Whether a client that sends this may be left without answers after a refusal: whether its content will follow nobody knows.
+fn asks_to_continue(octets: &[u8]) -> bool {
+    octets.windows(EXPECT.len()).any(|octets| octets.eq_ignore_ascii_case(EXPECT))
+}
+
+/// What the answers say of each request, all of which are answered unless the gateway `may_close` the connection after a
+/// refusal.
+fn arrivals(sight: &Sight, answers: &[Answer], may_close: bool) -> anyhow::Result<Vec<Arrival>> {
     let mut arrivals = Vec::new();
     for (n, request) in sight.complete.iter().enumerate() {
         arrivals.push(match answers.get(n).map(|answer| answer.status) {
             Some(200) => Arrival::Certain,
             Some(204) if request.0 == "OPTIONS *" => Arrival::Never,
             Some(400..) => Arrival::Possible,
-            None if arrivals.contains(&Arrival::Possible) => Arrival::Possible,
+            None if may_close && arrivals.contains(&Arrival::Possible) => Arrival::Possible,
             other => bail!("{request:?} was answered {other:?}"),
         });
     }
@@ -196,6 +202,8 @@ fn exchange(address: SocketAddr, pieces: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
     }
 }
 
+const EXPECT: &[u8] = b"expect:";
+
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const SEED: u64 = 9112;
@@ -211,15 +219,16 @@ mod tests {
     #[test]
     fn what_was_answered_must_have_arrived() {
         use Arrival::{Certain, Possible};
-        let of = |statuses: &[u16]| {
+        let of = |statuses: &[u16], may_close| {
             let complete = vec![("GET /".to_owned(), Vec::new()); 2];
             let answers: Vec<_> = statuses.iter().copied().map(answer).collect();
-            arrivals(&Sight { complete, is_faulty: false }, &answers).ok()
+            arrivals(&Sight { complete, is_faulty: false }, &answers, may_close).ok()
         };
-        assert_eq!(of(&[200, 200]), Some(vec![Certain, Certain]));
-        assert_eq!(of(&[200, 400]), Some(vec![Certain, Possible]));
-        assert_eq!(of(&[400]), Some(vec![Possible, Possible]));
-        assert_eq!((of(&[200]), of(&[200, 200, 200]), of(&[204])), (None, None, None));
+        assert_eq!(of(&[200, 200], false), Some(vec![Certain, Certain]));
+        assert_eq!(of(&[200, 400], false), Some(vec![Certain, Possible]));
+        assert_eq!(of(&[400], true), Some(vec![Possible, Possible]));
+        assert_eq!((of(&[400], false), of(&[200], true)), (None, None));
+        assert_eq!((of(&[200, 200, 200], true), of(&[204], true)), (None, None));
     }
 
     #[test]
@@ -239,7 +248,7 @@ mod tests {
     #[test]
     fn what_is_faulty_must_be_refused() {
         let sight = Sight { complete: Vec::new(), is_faulty: true };
-        assert!(arrivals(&sight, &[]).is_err());
-        assert_eq!(arrivals(&sight, &[answer(400)]).unwrap(), []);
+        assert!(arrivals(&sight, &[], true).is_err());
+        assert_eq!(arrivals(&sight, &[answer(400)], false).unwrap(), []);
     }
 }

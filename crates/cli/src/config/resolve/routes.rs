@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 
 use thruway_gateway::{
     Conditions, Expected, HostMatch, InvalidPattern, InvalidRedirect, PathMatch, PathPattern, Redirect,
-    RouteMatch,
+    RouteMatch, normalized_path,
 };
 use thruway_server::{FieldName, Method, StatusCode};
 
@@ -74,7 +74,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Paths are matched as clients send them.
+    /// Paths of requests are normalized before they are compared with it.
     fn path(&mut self, raw: Spanned<String>) -> String {
         let path = raw.get_ref();
         if !path.starts_with('/') {
@@ -83,8 +83,28 @@ impl Resolver<'_> {
             self.refuse_with(&raw, "a path has no parameters", "write `path_pattern = …`");
         } else if let Some(octet) = path.chars().find(|octet| !is_path_octet(*octet)) {
             self.refuse_octet(&raw, octet);
+        } else {
+            self.check_spelling(&raw, path);
         }
         raw.into_inner()
+    }
+
+    /// Whether paths of requests can be spelled as `path`, which `raw` is with its places filled.
+    fn check_spelling(&mut self, raw: &Spanned<String>, path: &str) {
+        match normalized_path(path) {
+            Err(error) => self.refuse(raw, error),
+            Ok(normal) if normal == path => {}
+            Ok(normal) => {
+                let message = "no request has this path: paths are normalized before they are compared";
+                let hint = if raw.get_ref() == path {
+                    format!("write `{normal}`")
+                } else {
+                    "write no dot segments, no slash behind another, and nothing encoded that need not be"
+                        .to_owned()
+                };
+                self.refuse_with(raw, message, &hint);
+            }
+        }
     }
 
     fn pattern(&mut self, raw: &Spanned<String>) -> Option<PathPattern> {
@@ -95,7 +115,10 @@ impl Resolver<'_> {
             return None;
         }
         match PathPattern::parse(text) {
-            Ok(pattern) => return Some(pattern),
+            Ok(pattern) => {
+                self.check_spelling(raw, &text.replace(['{', '}', '*'], "_"));
+                return Some(pattern);
+            }
             Err(error @ InvalidPattern::NoParameter) => {
                 self.refuse_with(raw, error, "write `path_exact`, or `path` for all below it as well");
             }

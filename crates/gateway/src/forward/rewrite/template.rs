@@ -5,6 +5,7 @@ use std::fmt;
 use thruway_server::{ClientAddr, Request};
 
 use super::InvalidRewrite;
+use crate::routes::NormalPath;
 use crate::{PathMatch, PathPattern};
 
 /// A text with places.
@@ -150,14 +151,19 @@ impl Parameter {
         })
     }
 
-    /// What stands there in `path`.
+    /// What stands there in `path`, as it was sent: which place that is says the spelling that the route was compared with.
     fn of(self, path: &str) -> Option<&str> {
-        let segments = path.strip_prefix('/')?;
-        if self.is_rest {
-            return segments.splitn(self.segment + 1, '/').last();
-        }
-        let segment = segments.split('/').nth(self.segment)?;
-        segment.get(self.before..segment.len().checked_sub(self.after)?)
+        let normal = NormalPath::of(path.as_bytes()).ok()?;
+        let octets = normal.octets();
+        let mut slashes = (0..octets.len()).filter(|&at| octets[at] == b'/');
+        let start = slashes.nth(self.segment)? + 1;
+        let range = if self.is_rest {
+            start..octets.len()
+        } else {
+            let end = slashes.next().unwrap_or(octets.len());
+            start + self.before..end.checked_sub(self.after)?
+        };
+        std::str::from_utf8(normal.as_sent(range)?).ok()
     }
 }
 
@@ -186,6 +192,9 @@ mod tests {
             ("/static/{*rest}", "rest", "/static/a//b/", Some("a//b/")),
             ("/{*all}", "all", "/a", Some("a")),
             ("/users/{id}", "name", "/users/5", None),
+            ("/users/{id}", "id", "//x/../%75sers//%35%2fa", Some("%35%2fa")),
+            ("/v{version}.json", "version", "/%7612%2ejson", Some("12")),
+            ("/static/{*rest}", "rest", "/static//a/../b/.", Some("b/.")),
         ] {
             assert_eq!(parameter(pattern, name, path).as_deref(), expected, "{pattern} {path}");
         }

@@ -44,7 +44,11 @@ impl Told {
     /// How early this is tried; `None` if it is not for the host and the path.
     fn rank(&self, asked: &Asked) -> Option<impl Ord + use<>> {
         let conditions = usize::from(self.asks_for_get) + usize::from(self.asks_for_header);
-        Some((host_rank(self.host, asked.host)?, path_rank(self.path, &asked.path)?, Reverse(conditions)))
+        Some((
+            host_rank(self.host, asked.host)?,
+            path_rank(self.path, &asked.compared_path())?,
+            Reverse(conditions),
+        ))
     }
 
     fn is_fulfilled(&self, asked: &Asked) -> bool {
@@ -121,6 +125,15 @@ impl Asked {
             is_get: random.one_in(2),
             has_header: random.one_in(2),
         }
+    }
+
+    /// Slashes that follow one another are one.
+    fn compared_path(&self) -> String {
+        let mut segments: Vec<&str> = self.path.split('/').skip(1).collect();
+        let last = segments.pop();
+        segments.retain(|segment| !segment.is_empty());
+        segments.extend(last);
+        format!("/{}", segments.join("/"))
     }
 
     fn find(&self, routes: &Routes) -> Option<usize> {

@@ -2,15 +2,18 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::listen;
 use thruway_client::{Config, Timeouts};
-use thruway_gateway::UpstreamConfig;
+use thruway_gateway::{Measured, RouteMeter, UpstreamConfig};
+use thruway_server::IntoHandler;
 use thruway_testkit::upstream::{self, Then, Upstream};
 
 use super::{Client, Script};
-use crate::gateway::{Gateway, only};
+use crate::backend::Backend;
+use crate::gateway::{Gateway, only, until};
 
 /// An upstream that is given up soon.
 fn impatient(address: SocketAddr) -> UpstreamConfig {
@@ -184,5 +187,93 @@ fn a_client_that_leaves_in_its_content_leaves_an_incomplete_request() {
         let rest = accepted.wait_for_end();
         assert!(rest.is_empty() || rest == b"\r\n", "{}", rest.escape_ascii());
         assert_eq!(client.answer(false).status, 400);
+    }
+}
+
+/// Such an upstream closes with octets unread, which resets the connection: the refusal was cut off or replaced by 502, and what
+/// stood behind it in the pipeline was never answered.
+#[test]
+fn a_refusal_without_a_length_is_not_lost_with_a_connection_that_is_reset() {
+    for n in 0..20 {
+        let script = Script::start();
+        let gateway = Gateway::to(script.address);
+        let mut client = Client::new(gateway.address);
+        client.send(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nabcdGET /2 HTTP/1.1\r\nHost: a\r\n\r\n",
+        );
+        if n % 2 == 0 {
+            client.finish();
+        }
+        let mut accepted = script.accept();
+        accepted.head();
+        assert_eq!(accepted.0.peek(&mut [0; 4]).unwrap(), 4);
+        accepted.send("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nno");
+        drop(accepted);
+        let answer = client.answer(false);
+        assert_eq!((answer.status, answer.text().as_str()), (400, "no"));
+        let mut accepted = script.accept();
+        assert!(accepted.head().starts_with("GET /2 "));
+        accepted.send("HTTP/1.1 204 No Content\r\n\r\n");
+        assert_eq!(client.answer(false).status, 204);
+    }
+}
+
+/// Of a success it matters whether it is whole.
+#[test]
+fn a_success_without_a_length_is_cut_off_with_a_connection_that_is_reset() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nabcd");
+    client.finish();
+    let mut accepted = script.accept();
+    accepted.head();
+    assert_eq!(accepted.0.peek(&mut [0; 4]).unwrap(), 4);
+    accepted.send("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nyes");
+    drop(accepted);
+    let mut received = Vec::new();
+    client.read_rest(&mut received);
+    let received = String::from_utf8(received).unwrap();
+    assert!(received.starts_with("HTTP/1.1 502 ") || !received.ends_with("0\r\n\r\n"), "{received}");
+}
+
+#[test]
+fn a_request_whose_client_leaves_is_counted_too() {
+    let script = Script::start();
+    let meter = Arc::new(RouteMeter::new(2));
+    let gateway =
+        Gateway::guarded(script.address, |handler| Measured::new(handler, meter.clone()).into_handler());
+    let mut client = Client::new(gateway.address);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut accepted = script.accept();
+    accepted.head();
+    drop(client);
+    until(|| meter.counts().classes == [0, 0, 0, 1, 0]);
+    let mut client = Client::new(gateway.address);
+    client.send("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n");
+    assert_eq!(client.answer(false).status, 405);
+    assert_eq!(meter.counts().classes, [0, 0, 0, 2, 0]);
+}
+
+/// The refusal of the gateway itself comes behind the answer that the upstream still owes, wherever the octets are cut.
+#[test]
+fn a_refusal_behind_a_request_that_is_forwarded_is_never_lost() {
+    const GOOD: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+    const BAD: &str = "POST / HTTP/1.1\r\nHost : a\r\nContent-Length: 4\r\n\r\nabcdGET / HTTP/1.1\r\n";
+    let backend = Backend::named("good");
+    let gateway = Gateway::in_order(backend.address);
+    let octets = [GOOD, BAD].concat();
+    for (at, finishes) in (1..octets.len()).flat_map(|at| [(at, false), (at, true)]) {
+        let mut client = Client::new(gateway.address);
+        client.send(&octets[..at]);
+        client.send(&octets[at..]);
+        if finishes {
+            client.finish();
+        }
+        assert_eq!(client.answer(false).text(), "good", "{at}");
+        assert_eq!(client.answer(false).status, 400, "{at}");
+        let mut rest = Vec::new();
+        client.read_rest(&mut rest);
+        assert_eq!(rest, b"", "{at}");
     }
 }

@@ -96,9 +96,45 @@ fn an_upgrade_that_is_declined_leaves_http_behind_for_nobody() {
     accepted.head();
     accepted.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno");
     assert_eq!(client.answer(false).status, 400);
+    // Node answers no refusals any more on a connection on which it has declined.
+    assert_eq!(accepted.wait_for_end(), b"");
+    let mut accepted = script.accept();
     assert!(accepted.head().starts_with("GET /2 "));
     accepted.send("HTTP/1.1 204 No Content\r\n\r\n");
     assert_eq!(client.answer(false).status, 204);
+}
+
+/// uvicorn with httptools takes such a request for complete at the end of its head, and its content for the next request.
+#[test]
+fn an_upgrade_of_a_request_with_content_is_not_passed_on() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let contents = ["Content-Length: 2\r\n\r\nab", "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"];
+    let mut client = Client::new(gateway.address);
+    let mut accepted = None;
+    for content in contents {
+        let end = content.split_once("\r\n\r\n").unwrap().1;
+        for (first, second) in [(content.len(), 0), (content.len() - end.len(), end.len())] {
+            client.send("POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n");
+            client.send(&content[..first]);
+            // One connection for all: nothing was asked of it that could be declined.
+            let accepted = accepted.get_or_insert_with(|| script.accept());
+            let head = if second == 0 { accepted.until(end) } else { accepted.head() };
+            client.send(&content[first..]);
+            if second > 0 {
+                accepted.until(end);
+            }
+            assert!(!head.to_ascii_lowercase().contains("upgrade"), "{head}");
+            accepted.send("HTTP/1.1 204 No Content\r\n\r\n");
+            assert_eq!(client.answer(false).status, 204);
+        }
+    }
+    client
+        .send(format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: a\r\n{}", contents[0]));
+    let mut accepted = accepted.unwrap();
+    accepted.until("ab");
+    accepted.send(SWITCHED);
+    assert_eq!(client.answer(false).status, 502);
 }
 
 #[test]

@@ -1,0 +1,322 @@
+//! Paths as routes compare them: one spelling for all that servers take for the same path (RFC 3986 §6.2.2). What is
+//! forwarded stays as it was sent.
+
+use std::fmt;
+use std::ops::Range;
+
+/// A path in the spelling that routes are compared with: octets that may stand in a path are not percent-encoded and all
+/// others are, with capital digits; there are no dot segments, and no slash follows another.
+#[derive(Debug)]
+pub(crate) struct NormalPath<'p> {
+    sent: &'p [u8],
+    /// `None` if it was sent so.
+    changed: Option<Changed>,
+}
+
+#[derive(Default, Debug)]
+struct Changed {
+    octets: Vec<u8>,
+    /// Where what each of the octets stands for begins in the path as it was sent.
+    starts: Vec<usize>,
+}
+
+/// Why nobody can say where a path leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum UnclearPath {
+    /// It climbs above the root.
+    AboveRoot,
+    /// `..` follows an empty segment, which is a segment to some (RFC 3986 §5.2.4) and nothing to others.
+    DotsAfterEmpty,
+    /// A segment is `.` or `..` to those only who take an encoded slash or a backslash for a slash, or pass over what
+    /// stands behind a semicolon.
+    HiddenDots,
+    /// No two hexadecimal digits follow a percent sign.
+    PercentEncoding,
+}
+
+/// `path`, in the spelling that [routes](crate::Routes) are compared with.
+///
+/// # Errors
+/// Nobody can say where it leads.
+pub fn normalized_path(path: &str) -> Result<String, UnclearPath> {
+    let normal = NormalPath::of(path.as_bytes())?;
+    Ok(String::from_utf8_lossy(normal.octets()).into_owned())
+}
+
+impl<'p> NormalPath<'p> {
+    /// A path as it was sent, which begins with a slash.
+    #[inline]
+    pub(crate) fn of(sent: &'p [u8]) -> Result<Self, UnclearPath> {
+        let changed = if is_normal(sent) { None } else { Some(Changed::of(sent)?) };
+        Ok(Self { sent, changed })
+    }
+
+    #[inline]
+    pub(crate) fn octets(&self) -> &[u8] {
+        self.changed.as_ref().map_or(self.sent, |changed| &changed.octets)
+    }
+
+    /// How much of the path as it was sent its first `length` octets are.
+    #[inline]
+    pub(crate) fn sent_length(&self, length: usize) -> usize {
+        match &self.changed {
+            Some(changed) if length > 0 => changed.end_of(length - 1, self.sent),
+            _ => length,
+        }
+    }
+
+    /// How octets of it were sent.
+    pub(crate) fn as_sent(&self, range: Range<usize>) -> Option<&'p [u8]> {
+        let Some(changed) = &self.changed else { return self.sent.get(range) };
+        // What is last may have dot segments behind it.
+        let end = match range.end {
+            end if end < changed.octets.len() => self.sent_length(end),
+            end if end == changed.octets.len() => self.sent.len(),
+            _ => return None,
+        };
+        let start = changed.starts.get(range.start).copied().unwrap_or(end);
+        self.sent.get(start..end)
+    }
+}
+
+/// Whether there is nothing to change, nor anything unclear: one look at each octet.
+#[inline]
+fn is_normal(path: &[u8]) -> bool {
+    let mut before = 0;
+    path.iter().all(|&octet| {
+        let is_behind_slash = before == b'/' && matches!(octet, b'/' | b'.');
+        before = octet;
+        STANDS_FOR_ITSELF[usize::from(octet)] && !is_behind_slash
+    })
+}
+
+impl Changed {
+    fn of(sent: &[u8]) -> Result<Self, UnclearPath> {
+        let mut changed = Self::default();
+        // Where each segment begins in what was put together so far; `None` for one that is empty.
+        let mut segments = Vec::new();
+        let mut slash = 0;
+        while slash < sent.len() {
+            let length = sent[slash + 1..].iter().position(|octet| *octet == b'/');
+            let end = length.map_or(sent.len(), |length| slash + 1 + length);
+            let start = changed.octets.len();
+            changed.push(b'/', slash);
+            changed.push_segment(sent, slash + 1..end)?;
+            let is_last = end == sent.len();
+            let kept = match &changed.octets[start + 1..] {
+                b"" => {
+                    segments.push(None);
+                    start
+                }
+                b"." => start,
+                b".." => match segments.pop() {
+                    Some(Some(start)) => start,
+                    Some(None) => return Err(UnclearPath::DotsAfterEmpty),
+                    None => return Err(UnclearPath::AboveRoot),
+                },
+                segment if hides_dots(segment) => return Err(UnclearPath::HiddenDots),
+                _ => {
+                    segments.push(Some(start));
+                    changed.octets.len()
+                }
+            };
+            changed.truncate(kept);
+            if is_last && kept <= start {
+                changed.push(b'/', slash);
+            }
+            slash = end;
+        }
+        Ok(changed)
+    }
+
+    /// Appends the segment that stands at `range`.
+    fn push_segment(&mut self, sent: &[u8], range: Range<usize>) -> Result<(), UnclearPath> {
+        let mut at = range.start;
+        while at < range.end {
+            let (octet, length) = match sent[at] {
+                b'%' => (decoded(&sent[at + 1..range.end]).ok_or(UnclearPath::PercentEncoding)?, 3),
+                octet => (octet, 1),
+            };
+            if STANDS_FOR_ITSELF[octet as usize] && octet != b'/' {
+                self.push(octet, at);
+            } else {
+                for part in [b'%', DIGITS[usize::from(octet >> 4)], DIGITS[usize::from(octet & 15)]] {
+                    self.push(part, at);
+                }
+            }
+            at += length;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, octet: u8, start: usize) {
+        self.octets.push(octet);
+        self.starts.push(start);
+    }
+
+    fn truncate(&mut self, length: usize) {
+        self.octets.truncate(length);
+        self.starts.truncate(length);
+    }
+
+    /// Where what an octet stands for ends in `sent`.
+    fn end_of(&self, octet: usize, sent: &[u8]) -> usize {
+        let start = self.starts[octet];
+        start + if sent[start] == b'%' { 3 } else { 1 }
+    }
+}
+
+/// What the two digits at the start of `digits` stand for (RFC 3986 §2.1).
+fn decoded(digits: &[u8]) -> Option<u8> {
+    let digit = |at: usize| char::from(*digits.get(at)?).to_digit(16);
+    u8::try_from(digit(0)? * 16 + digit(1)?).ok()
+}
+
+/// Whether a part of `segment` is `.` or `..` to a server that decodes slashes and backslashes, or passes over what stands
+/// behind a semicolon.
+fn hides_dots(segment: &[u8]) -> bool {
+    let is_dots = |part: &[u8]| matches!(part.split(|octet| *octet == b';').next(), Some(b"." | b".."));
+    let mut start = 0;
+    for at in 0..segment.len() {
+        if segment[at..].starts_with(b"%2F") || segment[at..].starts_with(b"%5C") {
+            if is_dots(&segment[start..at]) {
+                return true;
+            }
+            start = at + 3;
+        }
+    }
+    is_dots(&segment[start..])
+}
+
+impl fmt::Display for UnclearPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AboveRoot => "the path climbs above the root",
+            Self::DotsAfterEmpty => "the path has `..` behind an empty segment",
+            Self::HiddenDots => "the path has `.` or `..` in it that not every server sees",
+            Self::PercentEncoding => "the path has `%` in it without two hexadecimal digits",
+        })
+    }
+}
+
+impl std::error::Error for UnclearPath {}
+
+/// Octets that may stand in a path and are no percent sign (RFC 3986 §3.3). The encoded form of each is taken for the same,
+/// also where the RFC leaves that to the server, because most decode all of them.
+const STANDS_FOR_ITSELF: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut octet = 0u8;
+    while octet < 128 {
+        table[octet as usize] = octet.is_ascii_alphanumeric() || is_mark(octet);
+        octet += 1;
+    }
+    table
+};
+
+const fn is_mark(octet: u8) -> bool {
+    matches!(
+        octet,
+        b'-' | b'.'
+            | b'_'
+            | b'~'
+            | b'/'
+            | b':'
+            | b'@'
+            | b'!'
+            | b'$'
+            | b'&'
+            | b'\''
+            | b'('
+            | b')'
+            | b'*'
+            | b'+'
+            | b','
+            | b';'
+            | b'='
+    )
+}
+
+const DIGITS: [u8; 16] = *b"0123456789ABCDEF";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_path_has_one_spelling() {
+        for (sent, normal) in [
+            ("/", "/"),
+            ("/a/b", "/a/b"),
+            ("/%61dmin", "/admin"),
+            ("/%7ea%2D%2e%5F", "/~a-._"),
+            ("/x/../admin", "/admin"),
+            ("/x/%2e%2E/admin", "/admin"),
+            ("/./admin/.", "/admin/"),
+            ("/a/b/..", "/a/"),
+            ("/a/..", "/"),
+            ("/.", "/"),
+            ("//admin", "/admin"),
+            ("///a//b//", "/a/b/"),
+            ("/a%2fb%5cc", "/a%2Fb%5Cc"),
+            ("/a\\b", "/a%5Cb"),
+            ("/a%40b%3Bc", "/a@b;c"),
+            ("/a%20b\"", "/a%20b%22"),
+            ("/%252e%252e/a", "/%252e%252e/a"),
+            ("/\u{e4}", "/%C3%A4"),
+            ("/%c3%a4", "/%C3%A4"),
+            ("/.../..a/a../.well-known", "/.../..a/a../.well-known"),
+            ("/a;b/c;..", "/a;b/c;.."),
+        ] {
+            assert_eq!(normalized_path(sent).as_deref(), Ok(normal), "{sent}");
+            // What is normal stays so.
+            assert_eq!(normalized_path(normal).as_deref(), Ok(normal), "{normal}");
+        }
+    }
+
+    #[test]
+    fn where_nobody_can_say_where_a_path_leads_it_is_refused() {
+        for (sent, error) in [
+            ("/..", UnclearPath::AboveRoot),
+            ("/a/../../b", UnclearPath::AboveRoot),
+            ("/%2e%2e/a", UnclearPath::AboveRoot),
+            ("/a//../b", UnclearPath::DotsAfterEmpty),
+            ("/a//./../b", UnclearPath::DotsAfterEmpty),
+            ("/x//y/../../z", UnclearPath::DotsAfterEmpty),
+            ("/x/..;/admin", UnclearPath::HiddenDots),
+            ("/x/..%3b/admin", UnclearPath::HiddenDots),
+            ("/x/..%2fadmin", UnclearPath::HiddenDots),
+            ("/x%5c..%5cadmin", UnclearPath::HiddenDots),
+            ("/x\\..", UnclearPath::HiddenDots),
+            ("/a%2F%2e%2E", UnclearPath::HiddenDots),
+            ("/a%", UnclearPath::PercentEncoding),
+            ("/a%4/b", UnclearPath::PercentEncoding),
+            ("/%u0061", UnclearPath::PercentEncoding),
+        ] {
+            assert_eq!(normalized_path(sent), Err(error), "{sent}");
+        }
+    }
+
+    #[test]
+    fn what_was_sent_is_found_again() {
+        for (sent, prefix, rest) in [
+            ("/api/x", 4, "/x"),
+            ("//%61pi//x", 4, "//x"),
+            ("/y/../api/x", 4, "/x"),
+            ("/api/../api/x", 4, "/x"),
+            ("/api/y/../x", 4, "/y/../x"),
+            ("/api/.", 4, "/."),
+            ("/y/../api", 4, ""),
+            ("//x", 0, "//x"),
+        ] {
+            let normal = NormalPath::of(sent.as_bytes()).unwrap();
+            assert_eq!(&sent[normal.sent_length(prefix)..], rest, "{sent}");
+        }
+        let normal = NormalPath::of(b"//a/%62%2fc/./d/.").unwrap();
+        assert_eq!(normal.octets(), b"/a/b%2Fc/d/");
+        assert_eq!(normal.as_sent(3..8), Some(&b"%62%2fc"[..]));
+        assert_eq!(normal.as_sent(9..11), Some(&b"d/."[..]));
+        assert_eq!(normal.as_sent(11..11), Some(&b""[..]));
+        assert_eq!(normal.as_sent(3..12), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! Paths in other spellings than those of the routes.
+
+use super::*;
+
+/// A route of its own could be passed by: the catch-all took `/%61dmin`, and its upstream answered it as `/admin`.
+#[test]
+fn no_spelling_of_a_path_reaches_another_route() {
+    let routes = routes(&[at("/"), at("/admin"), at("/exact$"), at("/users/{id}"), at("/@me")]);
+    for (path, route) in [
+        ("/%61dmin", 1),
+        ("/x/../admin", 1),
+        ("/x/%2e%2E/admin/a", 1),
+        ("//admin", 1),
+        ("/.//admin//", 1),
+        ("http://h//%61dmin?a", 1),
+        ("/e%78act", 2),
+        ("/./exact", 2),
+        ("//users//5", 3),
+        ("/users/a%2Fb", 3),
+        ("/%40me", 4),
+        ("/admin/../x", 0),
+        ("/admin%2Fa", 0),
+        ("/%2Fadmin", 0),
+        ("/admin;a", 0),
+    ] {
+        assert_eq!(find_at(&routes, "h", path), Some(route), "{path}");
+    }
+}
+
+#[test]
+fn handlers_see_the_path_as_it_was_sent() {
+    let scene = Scene::new(routes(&[at("/"), at("/a"), at("/p/{x}")]));
+    for (path, expected) in [
+        ("//x/./%61", "0 //x/./%61"),
+        ("//%61//b%2fc", "1 //b%2fc"),
+        ("/b/../a/%62", "1 /%62"),
+        ("/a/b/../c", "1 /b/../c"),
+        ("/b/../a", "1 /"),
+        ("//p/%71", "2 //p/%71"),
+    ] {
+        let response = ask(&scene, &format!("GET {path}"));
+        assert!(response.ends_with(&format!("\r\n\r\n{expected}")), "{path}: {response}");
+    }
+}
+
+#[test]
+fn paths_that_lead_nobody_knows_where_are_refused() {
+    for given in [&[at("/")][..], &[at("/"), at("/a")]] {
+        let scene = Scene::new(routes(given));
+        for path in ["/..", "/a/../../b", "/a//../b", "/a/..;/b", "/a/..%2fb", "/%", "http://h/../a"] {
+            assert!(ask(&scene, &format!("GET {path}")).starts_with("HTTP/1.1 400 "), "{path}");
+        }
+        assert!(ask(&scene, "GET /a/../b").ends_with("0 /a/../b"));
+    }
+}
