@@ -6,11 +6,10 @@ use std::thread;
 use thruway_gateway::LiveRoutes;
 use thruway_server::ReloadSignal;
 
-use crate::admin::Present;
 use crate::args::ServeArgs;
 use crate::config::{Config, Failure};
+use crate::present::Present;
 use crate::routes::{self, Parts};
-use crate::serve;
 use crate::streams::Streams;
 
 /// What runs, and what it can be made anew from.
@@ -60,7 +59,7 @@ impl SharedReloader {
 
 impl Reloader {
     fn reload(&mut self) -> Result<(), Failure> {
-        let config = serve::load(&self.args)?;
+        let config = Config::of(&self.args)?;
         let (routes, mut parts) = routes::build(&config, &self.parts)?;
         parts.start();
         parts.keep_standings_of(&self.parts);

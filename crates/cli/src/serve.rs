@@ -10,16 +10,17 @@ use thruway_server::{
 };
 
 use crate::access_log;
-use crate::admin::{Admin, Present};
+use crate::admin::Admin;
 use crate::args::ServeArgs;
 use crate::config::{Config, Failure};
+use crate::present::Present;
 use crate::reload::{Reloader, SharedReloader};
 use crate::routes::{self, Parts};
 use crate::streams::Streams;
 
 /// Serves until a signal, and drains.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
-    let config = load(args)?;
+    let config = Config::of(args)?;
     raise_descriptor_limit();
     // Before the first thread, so that no signal finds the default.
     let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
@@ -71,19 +72,6 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     }
     let is_clean = loads.iter().all(|load| load.connections == 0);
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// The config that `args` ask for.
-pub(crate) fn load(args: &ServeArgs) -> Result<Config, Failure> {
-    let mut config = match &args.config {
-        Some(path) => Config::load(path)?,
-        None => Config::demo(),
-    };
-    if !args.listen.is_empty() {
-        config.listen_at(&args.listen)?;
-    }
-    config.workers = args.workers.map(usize::from).or(config.workers);
-    Ok(config)
 }
 
 fn start(

@@ -53,15 +53,14 @@ pub use router::{RouteError, Router};
 pub use server::{RunningServer, Server, ServerError};
 pub use streams::{ClientStream, ServeStream, StreamRecord, TakeStreamRecord};
 pub use tower::Tower;
-pub use trusted::{InvalidNetwork, Network, ProxyFields, TrustedProxies};
+pub use trusted::{ProxyFields, TrustedProxies};
 
 pub use cookie::Cookie;
-pub use ipnet::IpNet;
 pub use thruway_http1::Limits;
 pub use thruway_message::{Authority, FieldLinesBuf, FieldName, FieldValue, Method, StatusCode, Version};
 pub use thruway_net::{
-    ClientAddr, DrainHandle, InvalidListenAddr, ListenAddr, ReloadSignal, ReopenSignal, TerminationSignals,
-    WorkerLoad, raise_descriptor_limit,
+    ClientAddr, DrainHandle, InvalidListenAddr, InvalidNetwork, ListenAddr, Network, Networks, ReloadSignal,
+    ReopenSignal, TerminationSignals, WorkerLoad, raise_descriptor_limit,
 };
 
 /// How much content is collected on behalf of a handler that does not say: 2 MiB, as axum.

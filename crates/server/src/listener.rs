@@ -2,13 +2,12 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ipnet::IpNet;
 use thruway_net::{
-    Accepted, ClientAddr, ListenAddr, PooledBuffer, ProxyHeader, ReceiveError, receive_proxy_header, spawn,
+    Accepted, ClientAddr, ListenAddr, Networks, PooledBuffer, ProxyHeader, ReceiveError,
+    receive_proxy_header, spawn,
 };
 
 use crate::streams::StreamRecords;
@@ -28,7 +27,7 @@ pub struct Listener {
 pub struct ProxyProtocol {
     /// The networks whose headers are believed; connections from others are closed unread. Empty, which is the default, for all:
     /// then nobody but proxies should get there. Processes of this machine that come by a Unix socket are always believed.
-    pub from: Vec<IpNet>,
+    pub from: Networks,
 }
 
 impl Listener {
@@ -63,8 +62,7 @@ impl Listener {
 
 impl ProxyProtocol {
     fn believes(&self, client: ClientAddr) -> bool {
-        let contains = |ip: IpAddr| self.from.iter().any(|network| network.contains(&ip.to_canonical()));
-        self.from.is_empty() || client.ip().is_none_or(contains)
+        self.from.is_empty() || client == ClientAddr::Unix || self.from.contains(client)
     }
 }
 

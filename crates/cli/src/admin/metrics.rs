@@ -6,7 +6,7 @@ use thruway_server::{Request, Response};
 
 use super::Admin;
 use super::exposition::{Exposition, Family, Kind};
-use super::present::Running;
+use crate::present::Running;
 
 pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     let running = admin.present.load();

@@ -3,7 +3,6 @@
 //! It is a server of its own with one worker, so that it answers however busy the others are, and while they drain.
 
 mod guard;
-mod present;
 mod status;
 mod servers;
 mod metrics;
@@ -18,10 +17,10 @@ use thruway_server::{
 };
 
 use crate::config::AdminConfig;
+use crate::present::Present;
 use crate::reload::SharedReloader;
 use crate::streams::{Listening, Streams};
 use guard::Guarded;
-pub(crate) use present::Present;
 
 /// What the admin listener tells about, and acts on.
 pub(crate) struct Admin {

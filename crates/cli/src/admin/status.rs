@@ -6,7 +6,7 @@ use thruway_net::Clock;
 use thruway_server::{Request, Response};
 
 use super::Admin;
-use super::present::RunningRoute;
+use crate::present::RunningRoute;
 use crate::streams::Listening;
 
 #[derive(Serialize)]

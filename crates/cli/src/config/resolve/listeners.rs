@@ -1,9 +1,7 @@
 //! Where to listen.
 
-use std::net::IpAddr;
-
 use thruway_gateway::{HashBy, TcpConfig, UpstreamConfig};
-use thruway_server::{InvalidListenAddr, IpNet, ListenAddr, ProxyProtocol};
+use thruway_server::{InvalidListenAddr, ListenAddr, ProxyProtocol};
 
 use super::super::raw::{Period, RawListener, RawProxies, RawProxyProtocol, RawTcp, TextOrTable};
 use super::super::spanned::Spanned;
@@ -70,17 +68,6 @@ impl Resolver<'_> {
 
     fn proxy_protocol(&mut self, raw: RawProxyProtocol) -> Option<ProxyProtocol> {
         let RawProxyProtocol::Yes(RawProxies { from }) = raw else { return None };
-        Some(ProxyProtocol { from: from.iter().filter_map(|text| self.network(text)).collect() })
-    }
-
-    /// A network, or one address.
-    fn network(&mut self, raw: &Spanned<String>) -> Option<IpNet> {
-        let text = raw.get_ref();
-        let network = text.parse().ok().or_else(|| text.parse::<IpAddr>().map(IpNet::from).ok());
-        if network.is_none() {
-            let message = format!("`{}` is not a network", text.escape_debug());
-            self.refuse_with(raw, message, "write `10.0.0.0/8`, `2001:db8::/32`, or one address");
-        }
-        network
+        Some(ProxyProtocol { from: self.networks(&from) })
     }
 }

@@ -13,19 +13,19 @@ pub(crate) struct Present(Arc<Mutex<Arc<Running>>>);
 
 pub(crate) struct Running {
     /// In the order of the config.
-    pub(super) routes: Vec<RunningRoute>,
-    pub(super) upstreams: Vec<Arc<Upstream>>,
+    pub(crate) routes: Vec<RunningRoute>,
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
 }
 
-pub(super) struct RunningRoute {
+pub(crate) struct RunningRoute {
     /// Which requests it is for.
-    pub(super) requests: String,
+    pub(crate) requests: String,
     /// What happens to them.
-    pub(super) action: String,
-    pub(super) meter: Option<Arc<RouteMeter>>,
-    pub(super) mirror: Option<Arc<Mirror>>,
+    pub(crate) action: String,
+    pub(crate) meter: Option<Arc<RouteMeter>>,
+    pub(crate) mirror: Option<Arc<Mirror>>,
     /// Its policies in their order, and what each has refused.
-    pub(super) refusals: Vec<(String, Arc<RefusalCount>)>,
+    pub(crate) refusals: Vec<(String, Arc<RefusalCount>)>,
 }
 
 impl Present {
@@ -37,7 +37,7 @@ impl Present {
         *self.lock() = Running::of(config, parts);
     }
 
-    pub(super) fn load(&self) -> Arc<Running> {
+    pub(crate) fn load(&self) -> Arc<Running> {
         self.lock().clone()
     }
 
@@ -61,7 +61,7 @@ impl Running {
         })
     }
 
-    pub(super) fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
+    pub(crate) fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
         self.upstreams.iter().find(|upstream| upstream.name() == name)
     }
 }
