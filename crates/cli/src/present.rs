@@ -6,6 +6,7 @@ use thruway_gateway::{Mirror, RefusalCount, RouteMeter, Upstream};
 
 use crate::config::{Config, Route};
 use crate::routes::Parts;
+use crate::streams::Streams;
 
 /// What runs at present. Clones are the same.
 #[derive(Clone)]
@@ -14,6 +15,7 @@ pub(crate) struct Present(Arc<Mutex<Arc<Running>>>);
 pub(crate) struct Running {
     /// In the order of the config.
     pub(crate) routes: Vec<RunningRoute>,
+    pub(crate) streams: Streams,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
 }
 
@@ -29,12 +31,12 @@ pub(crate) struct RunningRoute {
 }
 
 impl Present {
-    pub(crate) fn new(config: &Config, parts: &Parts) -> Self {
-        Self(Arc::new(Mutex::new(Running::of(config, parts))))
+    pub(crate) fn new(config: &Config, parts: &Parts, streams: &Streams) -> Self {
+        Self(Arc::new(Mutex::new(Running::of(config, parts, streams))))
     }
 
-    pub(crate) fn replace(&self, config: &Config, parts: &Parts) {
-        *self.lock() = Running::of(config, parts);
+    pub(crate) fn replace(&self, config: &Config, parts: &Parts, streams: &Streams) {
+        *self.lock() = Running::of(config, parts, streams);
     }
 
     pub(crate) fn load(&self) -> Arc<Running> {
@@ -47,7 +49,7 @@ impl Present {
 }
 
 impl Running {
-    fn of(config: &Config, parts: &Parts) -> Arc<Self> {
+    fn of(config: &Config, parts: &Parts, streams: &Streams) -> Arc<Self> {
         let route = |route: &Route| RunningRoute {
             requests: route.matching.to_string(),
             action: route.action.to_string(),
@@ -57,6 +59,7 @@ impl Running {
         };
         Arc::new(Self {
             routes: config.routes.iter().map(route).collect(),
+            streams: streams.clone(),
             upstreams: parts.upstreams().cloned().collect(),
         })
     }

@@ -26,6 +26,8 @@ mod splice;
 // threads
 mod descriptors;
 mod worker;
+mod dispatch;
+mod listening;
 mod workers;
 mod signals;
 
@@ -36,6 +38,7 @@ pub use buffers::{LargeBuffer, PooledBuffer};
 pub use clock::{Clock, ManualTime};
 pub use deadlines::{Deadline, Deadlines};
 pub use descriptors::raise_descriptor_limit;
+pub use listening::LiveWorkers;
 pub use networks::{InvalidNetwork, Network, Networks};
 pub use proxy_protocol::{InvalidProxyHeader, ProxyHeader, ProxyVersion, ReceiveError, receive_proxy_header};
 pub use signals::{ReloadSignal, ReopenSignal, TerminationSignals};

@@ -33,14 +33,16 @@ mod record;
 mod access_log;
 mod listener;
 mod streams;
+mod live;
 mod server;
 
-pub use access_log::{AccessLog, AccessLogFormat, AccessLogTarget};
+pub use access_log::{AccessLog, AccessLogFormat, AccessLogTarget, OpenTarget};
 pub use config::{Config, Timeouts};
 pub use connection::ConnectionDriver;
 pub use files::Files;
 pub use handler::{Answer, Handler, IntoHandler, Later, WithState, with_state, with_whole_content};
 pub use listener::{Listener, ProxyProtocol};
+pub use live::{BoundListeners, LiveServer};
 pub use record::{Forwarded, Record, Recorder, TakeRecord};
 pub use request::{
     ConnectionInfo, ContentError, OwnedRequest, Parameters, Rejection, Request, RequestContent,

@@ -5,13 +5,15 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use thruway_net::{
-    Accepted, ClientAddr, ListenAddr, Networks, PooledBuffer, ProxyHeader, ReceiveError,
+    Accepted, ClientAddr, ListenAddr, Networks, PooledBuffer, ProxyHeader, ReceiveError, Worker,
     receive_proxy_header, spawn,
 };
 
+use crate::live::Serving;
 use crate::streams::StreamRecords;
-use crate::{ClientStream, ConnectionDriver, ConnectionInfo, ServeStream, TakeStreamRecord};
+use crate::{ClientStream, ConnectionDriver, ConnectionInfo, Handler, ServeStream};
 
 /// Where to listen, and what is done with connections there: HTTP unless something else is said.
 #[derive(Clone)]
@@ -50,13 +52,13 @@ impl Listener {
         Self { streams: Some(streams), ..self }
     }
 
-    pub(crate) const fn has_streams(&self) -> bool {
+    const fn has_streams(&self) -> bool {
         self.streams.is_some()
     }
 
     /// The same, at the address that the system has chosen.
-    pub(crate) fn bound_at((listener, address): (Self, &ListenAddr)) -> Self {
-        Self { address: address.clone(), ..listener }
+    pub(crate) fn at(self, address: &ListenAddr) -> Self {
+        Self { address: address.clone(), ..self }
     }
 }
 
@@ -66,21 +68,68 @@ impl ProxyProtocol {
     }
 }
 
-/// What drives the connections of one worker.
+/// What drives the connections that one worker accepts.
 pub(crate) struct Drivers {
+    handler: Arc<dyn Handler>,
+    worker: Rc<Worker>,
+    serving: Arc<Serving>,
     http: ConnectionDriver,
     stream_records: Option<StreamRecords>,
 }
 
 impl Drivers {
-    pub(crate) fn new(http: ConnectionDriver, streams: Option<TakeStreamRecord>) -> Self {
-        Self { http, stream_records: streams.map(|take| Rc::new(RefCell::new(take))) }
+    pub(crate) fn new(handler: Arc<dyn Handler>, worker: Rc<Worker>, serving: Arc<Serving>) -> Self {
+        let record = serving.recorder.as_ref().map(|recorder| recorder.start());
+        let http = ConnectionDriver::new(handler.clone(), serving.config.clone(), worker.clone(), record);
+        let stream_records = stream_records(&serving);
+        Self { handler, worker, serving, http, stream_records }
     }
+
+    /// Drives a connection as a task of its own, as `live` says now.
+    #[inline]
+    pub(crate) fn serve(&mut self, accepted: Accepted, live: &ArcSwap<Serving>) {
+        let now = live.load();
+        if !Arc::ptr_eq(&now, &self.serving) {
+            self.renew(Arc::clone(&now));
+        }
+        // What comes from a listener that was removed long ago has nobody to serve it.
+        if let Some(Some(listener)) = now.listeners.get(accepted.listener) {
+            serve(accepted, listener, self);
+        }
+    }
+
+    /// Serves as `now` says. Buffers are as large as limits demand, so the connections before keep theirs.
+    #[cold]
+    fn renew(&mut self, now: Arc<Serving>) {
+        let before = &self.serving;
+        let is_same_recorder = match (&before.recorder, &now.recorder) {
+            (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+            (before, now) => before.is_none() && now.is_none(),
+        };
+        if !is_same_recorder {
+            *self = Self::new(self.handler.clone(), self.worker.clone(), now);
+            return;
+        }
+        if !Arc::ptr_eq(&before.config, &now.config) {
+            self.http = self.http.with_config(now.config.clone());
+        }
+        if self.stream_records.is_none() {
+            self.stream_records = stream_records(&now);
+        }
+        self.serving = now;
+    }
+}
+
+/// What takes the records of streams, if there are any.
+fn stream_records(serving: &Serving) -> Option<StreamRecords> {
+    let has_streams = serving.listeners.iter().flatten().any(Listener::has_streams);
+    let recorder = serving.recorder.as_ref().filter(|_| has_streams)?;
+    Some(Rc::new(RefCell::new(recorder.start_streams())))
 }
 
 /// Drives one connection as a task of its own.
 #[inline]
-pub(crate) fn serve(accepted: Accepted, listener: &Listener, drivers: &Drivers) {
+fn serve(accepted: Accepted, listener: &Listener, drivers: &Drivers) {
     let info = info_of(&accepted, &listener.address);
     match (&listener.proxy_protocol, &listener.streams) {
         (None, None) => spawn(drivers.http.drive(accepted.stream, info, accepted.guard)),
@@ -108,7 +157,7 @@ fn serve_behind_proxy(
     let streams = listener.streams.clone();
     spawn(async move {
         let within = http.timeouts().header_section;
-        let early = match receive_proxy_header(&mut stream, guard.worker(), within).await {
+        let early = match receive_proxy_header(&mut stream, &guard, within).await {
             Ok((header, early)) => {
                 info.be_told(header);
                 early

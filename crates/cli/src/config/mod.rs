@@ -183,23 +183,10 @@ impl Config {
 
     /// The keys that a running server cannot change, and that are others in `other`.
     pub(crate) fn fixed_changes(&self, other: &Self) -> impl Iterator<Item = &'static str> {
-        let (log, other_log) =
-            [self, other].map(|config| config.access_log.as_ref().map(AccessLogConfig::what)).into();
-        let limits = thruway_server::Config {
-            timeouts: other.server.timeouts,
-            trusted_proxies: other.server.trusted_proxies.clone(),
-            ..self.server.clone()
-        };
         [
-            ("listeners", self.listeners != other.listeners),
             ("workers", self.workers != other.workers),
-            ("connections_max", self.connections_max != other.connections_max),
             ("batch_sends", self.batch_sends != other.batch_sends),
             ("admin", self.admin != other.admin),
-            ("access_log", log != other_log),
-            ("limits", limits != other.server),
-            ("trusted_proxies", self.server.trusted_proxies != other.server.trusted_proxies),
-            ("timeouts", self.server.timeouts != other.server.timeouts),
         ]
         .into_iter()
         .filter_map(|(key, is_changed)| is_changed.then_some(key))
@@ -277,11 +264,6 @@ impl AccessLogConfig {
     /// Whether its format says how requests were forwarded.
     pub(crate) fn tells_of_forwarding(&self) -> bool {
         self.format == AccessLogFormat::Json
-    }
-
-    /// All but its place in the file.
-    const fn what(&self) -> (AccessLogFormat, &AccessLogTarget) {
-        (self.format, &self.target)
     }
 }
 

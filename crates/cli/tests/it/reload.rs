@@ -98,11 +98,10 @@ fn what_takes_effect_with_a_restart_is_said() {
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = Thruway::serve(directory.path(), &config("old", ""));
     let address = thruway.address();
-    let changed = config("new", "[limits]\nfield_lines = 3\n[timeouts]\nidle = \"1s\"\n[access_log]\n")
-        .replace("workers = 1", "workers = 2\nconnections_max = 10")
-        .replace("127.0.0.1:0", "unix:socket");
-    reload(&mut thruway, directory.path(), &changed, "`listeners` is not what it was at the start");
-    for key in ["workers", "connections_max", "access_log", "limits", "timeouts"] {
+    let changed = config("new", "[admin]\naddress = \"127.0.0.1:0\"")
+        .replace("workers = 1", "workers = 2\nbatch_sends = false");
+    reload(&mut thruway, directory.path(), &changed, "`workers` is not what it was at the start");
+    for key in ["batch_sends", "admin"] {
         thruway.until_it_logs(&format!(
             "`{key}` is not what it was at the start: that takes effect with a restart"
         ));
@@ -112,6 +111,102 @@ fn what_takes_effect_with_a_restart_is_said() {
     reload(&mut thruway, directory.path(), &config("newer", ""), DONE);
     let ended = thruway.terminate();
     assert!(!ended.stderr.contains("takes effect with a restart"), "{}", ended.stderr);
+}
+
+#[test]
+fn limits_timeouts_and_trusted_proxies_are_those_of_connections_to_come() {
+    let directory = tempfile::tempdir().unwrap();
+    let demo = "[[routes]]\npath = \"/demo\"\ndemo = true\n";
+    let mut thruway = Thruway::serve(directory.path(), &config("old", demo));
+    let address = thruway.address();
+    let mut before = Client::connect(&address);
+    let lines = "A: 1\r\nB: 2\r\nC: 3\r\n";
+    assert_eq!(before.request("GET /", lines).status(), "200");
+    let limits = format!("{demo}[limits]\nfield_lines = 3\n[timeouts]\nidle = \"100ms\"\n");
+    let changed = format!("trusted_proxies = [\"127.0.0.1\"]\n{}", config("new", &limits));
+    reload(&mut thruway, directory.path(), &changed, DONE);
+    assert_eq!(before.request("GET /", lines).status(), "200", "what was accepted keeps its limits");
+    let mut after = Client::connect(&address);
+    assert_eq!(after.request("GET /", lines).status(), "431");
+    let mut idle = Client::connect(&address);
+    let seen = idle.request("GET /demo/headers", "X-Forwarded-For: 192.0.2.7\r\n");
+    assert!(seen.text().contains("\"192.0.2.7"), "{}", seen.text());
+    assert!(idle.is_closed(), "after a tenth of a second");
+    assert_eq!(before.get("/").text(), "new");
+}
+
+#[test]
+fn listeners_come_and_go_and_what_they_have_accepted_is_answered() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = |content: &str| config(content, "").replace("workers = 1", "workers = 2");
+    let mut thruway = Thruway::serve(directory.path(), &config("old"));
+    let first = thruway.address();
+    let mut kept = Client::connect(&first);
+    assert_eq!(kept.get("/").text(), "old");
+    let unix = "[[listeners]]\naddress = \"unix:socket\"\n[[listeners]]";
+    let both = config("both").replacen("[[listeners]]", unix, 1);
+    reload(&mut thruway, directory.path(), &both, "listening address=unix:");
+    thruway.until_it_logs(DONE);
+    let second = format!("unix:{}", directory.path().join("socket").display());
+    let mut other = Client::connect(&second);
+    assert_eq!(other.get("/").text(), "both");
+    assert_eq!(kept.get("/").text(), "both", "a listener that stays keeps its port and its connections");
+    assert_eq!(get(&first, "/").text(), "both");
+    let only = config("only").replace("127.0.0.1:0", "unix:socket");
+    reload(&mut thruway, directory.path(), &only, "no longer listening address=127.0.0.1:");
+    thruway.until_it_logs(DONE);
+    assert!(kept.is_closed(), "a connection that waits for nothing ends");
+    assert_eq!(other.get("/").text(), "only");
+    assert_eq!(get(&second, "/").text(), "only");
+    let port = first.strip_prefix("http://").unwrap();
+    assert!(std::net::TcpStream::connect(port).is_err(), "nobody listens there");
+    assert_eq!(thruway.terminate().code, Some(0));
+    assert!(!directory.path().join("socket").exists());
+}
+
+#[test]
+fn a_listener_that_cannot_be_had_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut thruway = Thruway::serve(directory.path(), &config("old", ""));
+    let address = thruway.address();
+    let free = "[[listeners]]\naddress = \"unix:socket\"\n";
+    let bad = format!("[[listeners]]\naddress = \"{}\"\n", taken.local_addr().unwrap());
+    let changed = config("new", "").replacen("[[listeners]]", &format!("{free}{bad}[[listeners]]"), 1);
+    reload(&mut thruway, directory.path(), &changed, "the config cannot be used, that of before is kept");
+    thruway.until_it_logs("cannot listen on");
+    assert_eq!(get(&address, "/").text(), "old");
+    assert!(!directory.path().join("socket").exists(), "what was bound is given back");
+}
+
+#[test]
+fn the_access_log_is_another_is_none_and_is_there_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = |format: &str, path: &str| format!("[access_log]\nformat = \"{format}\"\npath = \"{path}\"\n");
+    let mut thruway = Thruway::serve(directory.path(), &config("a", &log("common", "one")));
+    let address = thruway.address();
+    let mut kept = Client::connect(&address);
+    kept.get("/one");
+    reload(&mut thruway, directory.path(), &config("a", &log("json", "two")), DONE);
+    let lines = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap_or_default();
+    // The writer is told, and takes its time.
+    while lines("one").is_empty() {
+        thread::yield_now();
+    }
+    while !lines("two").contains("/two") {
+        kept.get("/two");
+    }
+    reload(&mut thruway, directory.path(), &config("a", ""), DONE);
+    get(&address, "/none");
+    reload(&mut thruway, directory.path(), &config("a", &log("json", "three")), DONE);
+    while !lines("three").contains("/three") {
+        get(&address, "/three");
+    }
+    assert_eq!(thruway.terminate().code, Some(0));
+    let [one, two, three] = ["one", "two", "three"].map(lines);
+    assert!(one.contains("GET /one "), "{one}");
+    assert!(two.lines().all(|line| line.starts_with('{')), "{two}");
+    assert!(!format!("{one}{two}{three}").contains("/none"));
 }
 
 /// A server to forward to, and what a config says that forwards to it.
