@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::admin::get_admin;
-use crate::process::{PATIENCE, Signal, Thruway};
+use crate::process::{PATIENCE, RELOADED, Thruway};
 
 /// A load balancer for streams, as its example shows it.
 const EXAMPLE: &str = include_str!("../../examples/tcp.toml");
@@ -95,9 +95,7 @@ fn what_runs_is_shown_and_counted_and_follows_the_config() {
     ] {
         assert!(metrics.text().contains(&sample), "{sample} is not in {}", metrics.text());
     }
-    std::fs::write(directory.path().join("thruway.toml"), config(&echo("after"))).unwrap();
-    thruway.signal(Signal::HUP);
-    thruway.until_it_logs("the config was reloaded");
+    thruway.reload(directory.path(), &config(&echo("after")), RELOADED);
     assert_eq!(ask(&address, "c"), "after: c");
     open.shutdown(Shutdown::Write).unwrap();
     let mut said = String::new();
