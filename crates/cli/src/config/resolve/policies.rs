@@ -137,7 +137,7 @@ impl Resolver<'_> {
         let keys = match (&raw.keys_file, &raw.secret) {
             (Some(path), None) => {
                 let text = self.text_of_file(path)?;
-                JwtKeys::from_set(&text).map_err(|error| self.refuse(path, error)).ok()?
+                JwtKeys::from_file(&text).map_err(|error| self.refuse(path, error)).ok()?
             }
             (None, Some(secret)) => {
                 JwtKeys::from_secret(secret.get_ref()).map_err(|error| self.refuse(secret, error)).ok()?
