@@ -29,11 +29,12 @@ impl Streams {
     /// What forwards the connections of `config`; for listeners that were there `before`, what was counted goes on.
     pub(crate) fn new(config: &Config, parts: &Parts, before: &Self) -> Self {
         let listeners = config.listeners.iter().enumerate();
+        let mut before = before.0.clone();
         let listening = |(listener, config): (usize, &ListenerConfig)| {
             let tcp = config.tcp.as_ref()?;
-            let kept = before.0.iter().find(|listening| listening.address == config.address);
+            let kept = before.iter().position(|listening| listening.address == config.address);
             let forward = match kept {
-                Some(kept) => kept.forward.clone(),
+                Some(kept) => before.remove(kept).forward,
                 None => Arc::new(TcpForward::new(parts.upstream(&tcp.upstream)?.clone(), tcp.tcp)),
             };
             let (address, upstream) = (config.address.clone(), tcp.upstream.clone());

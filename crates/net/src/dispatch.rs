@@ -8,9 +8,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::accept::accept;
 use crate::balance::{Assigned, Balance};
-use crate::listening::Listening;
+use crate::listening::{Command, Listening};
 use crate::worker::spawn;
-use crate::workers::Command;
 use crate::{Accepted, ClientAddr, Stream, Worker};
 
 /// What each thread knows of the others.

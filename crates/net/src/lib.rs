@@ -26,8 +26,8 @@ mod splice;
 // threads
 mod descriptors;
 mod worker;
-mod dispatch;
 mod listening;
+mod dispatch;
 mod workers;
 mod signals;
 

@@ -1,14 +1,14 @@
-//! Which listeners the workers accept on, and how that changes while they run.
+//! What workers are told while they run: where to accept connections, and when to end.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::balance::Balance;
 use crate::bind::SocketPath;
-use crate::workers::Command;
-use crate::{Bound, ListenAddr};
+use crate::{Bound, ClientAddr, ListenAddr};
 
 /// A listening socket of one worker, its address, and its listener's number.
 #[derive(Debug)]
@@ -16,6 +16,15 @@ pub(crate) struct Listening {
     pub(crate) socket: OwnedFd,
     pub(crate) address: ListenAddr,
     pub(crate) listener: usize,
+}
+
+/// What a worker is told by others.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Take { socket: OwnedFd, client: ClientAddr, listener: usize, is_over_limit: bool },
+    Listen(Listening),
+    StopListening { listener: usize },
+    Drain { within: Duration },
 }
 
 /// The files of Unix sockets, by the numbers of their listeners: kept until these are removed, or the last worker has ended.

@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +15,9 @@ use tokio::time::MissedTickBehavior;
 use crate::balance::{Balance, WorkerLoad};
 use crate::descriptors::connections_max;
 use crate::dispatch::{Dispatcher, Share};
-use crate::listening::{Listening, LiveWorkers, SocketPaths};
+use crate::listening::{Command, LiveWorkers, SocketPaths};
 use crate::worker::spawn;
-use crate::{Accepted, Bound, ClientAddr, Clock, Worker, sends};
+use crate::{Accepted, Bound, Clock, Worker, sends};
 
 /// How many threads, and for how many connections.
 #[derive(Clone, Copy, Debug)]
@@ -59,15 +58,6 @@ pub struct Workers {
 pub struct Drained {
     /// What each worker had to do with. Connections that are still open were cut off by the deadline.
     pub loads: Vec<WorkerLoad>,
-}
-
-/// What a worker is told by others.
-#[derive(Debug)]
-pub(crate) enum Command {
-    Take { socket: OwnedFd, client: ClientAddr, listener: usize, is_over_limit: bool },
-    Listen(Listening),
-    StopListening { listener: usize },
-    Drain { within: Duration },
 }
 
 impl Workers {

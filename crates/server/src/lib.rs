@@ -34,6 +34,7 @@ mod access_log;
 mod listener;
 mod streams;
 mod live;
+mod drivers;
 mod server;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogTarget, OpenTarget};

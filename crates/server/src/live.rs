@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use thruway_net::{BindError, Bound, ListenAddr, LiveWorkers, WorkersConfig, bind};
 
-use crate::server::BACKLOG;
 use crate::{Config, Listener, Recorder};
 
 /// A server that runs, to be told what else it should do. Clones are of the same server.
@@ -165,3 +164,6 @@ impl fmt::Debug for Serving {
         f.debug_struct("Serving").field("listeners", &self.listeners).finish_non_exhaustive()
     }
 }
+
+/// Connections that the kernel keeps for each socket until they are accepted; it caps this at `net.core.somaxconn`.
+pub(crate) const BACKLOG: i32 = 4096;

@@ -13,8 +13,8 @@ use thruway_net::{
     WorkerLoad, Workers, WorkersConfig, bind,
 };
 
-use crate::listener::Drivers;
-use crate::live::{LiveServing, Place, Serving};
+use crate::drivers::Drivers;
+use crate::live::{BACKLOG, LiveServing, Place, Serving};
 use crate::{Config, Handler, IntoHandler, Listener, LiveServer, Recorder};
 
 /// A server that is being put together.
@@ -264,9 +264,6 @@ impl fmt::Debug for ServerError {
 }
 
 impl std::error::Error for ServerError {}
-
-/// Connections that the kernel keeps for each socket until they are accepted; it caps this at `net.core.somaxconn`.
-pub(crate) const BACKLOG: i32 = 4096;
 
 /// As a shell reports SIGTERM.
 const EXIT_AT_ONCE: i32 = 128 + 15;

@@ -67,7 +67,7 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
         ),
         ("jwt = {}", "a token is checked with either a `keys_file` or a `secret`"),
         ("jwt.secret = \"short\"", "a secret has at least 32 octets"),
-        ("jwt.keys_file = \"Cargo.toml\"", "this is no JSON Web Key Set"),
+        ("jwt.keys_file = \"Cargo.toml\"", "this is neither a JSON Web Key Set nor public keys in PEM"),
         (
             "jwt = { secret = \"a secret of thirty-two octets, at least\", algorithms = [\"none\"] }",
             "unknown algorithm",
