@@ -2,16 +2,81 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use thruway_server::{AccessLog, AccessLogTarget, ReopenSignal};
+use thruway_server::{AccessLog, AccessLogFormat, AccessLogTarget, OpenTarget, ReopenSignal};
 
 use crate::config::{AccessLogConfig, Config, Failure};
 
-/// Starts the access log, if the config wants one.
-pub(crate) fn start(config: &Config) -> Result<Option<AccessLog>, Failure> {
-    let Some(log) = &config.access_log else { return Ok(None) };
-    AccessLog::start(log.format, &log.target).map(Some).map_err(|error| failure(config, log, &error))
+/// The access log, if there is one. One that a config has had is kept, in case that a later one wants it again. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct LiveLog(Arc<Mutex<Option<Present>>>);
+
+/// The log, and what it writes where.
+pub(crate) struct Present {
+    log: AccessLog,
+    what: (AccessLogFormat, AccessLogTarget),
+}
+
+/// What a config wants, which can be written.
+pub(crate) enum Wanted {
+    Nothing,
+    /// What is there already.
+    Same,
+    Other((AccessLogFormat, AccessLogTarget), OpenTarget),
+    First(Present),
+}
+
+impl LiveLog {
+    /// Opens what `config` wants. Nothing is written to it yet.
+    pub(crate) fn open(&self, config: &Config) -> Result<Wanted, Failure> {
+        let Some(wanted) = &config.access_log else { return Ok(Wanted::Nothing) };
+        let what = (wanted.format, wanted.target.clone());
+        let opened = match &*self.lock() {
+            Some(present) if present.what == what => return Ok(Wanted::Same),
+            Some(_) => wanted.target.open().map(|target| Wanted::Other(what, target)),
+            None => AccessLog::start(wanted.format, &wanted.target)
+                .map(|log| Wanted::First(Present { log, what })),
+        };
+        opened.map_err(|error| failure(config, wanted, &error))
+    }
+
+    /// Writes what is `wanted` from now on. Returns the log, unless there is to be none.
+    pub(crate) fn replace(&self, wanted: Wanted) -> Option<AccessLog> {
+        let mut log = self.lock();
+        match (wanted, &mut *log) {
+            (Wanted::Nothing, _) => return None,
+            (Wanted::First(first), log) => *log = Some(first),
+            (Wanted::Other(what, target), Some(present)) => {
+                present.log.replace(what.0, target);
+                present.what = what;
+            }
+            (Wanted::Same | Wanted::Other(..), _) => {}
+        }
+        log.as_ref().map(|present| present.log.clone())
+    }
+
+    /// Opens the log again whenever `signal` arrives. Without a log too, the signal must not end the process.
+    pub(crate) fn reopen_at(self, mut signal: ReopenSignal) {
+        thread::spawn(move || {
+            loop {
+                signal.wait();
+                self.lock().iter().for_each(|present| present.log.reopen());
+            }
+        });
+    }
+
+    /// Writes what is left.
+    pub(crate) fn finish(&self) {
+        self.lock().iter().for_each(|present| {
+            present.log.finish();
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Present>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Looks whether the access log could be started, without making a file.
@@ -27,16 +92,4 @@ fn failure(config: &Config, log: &AccessLogConfig, error: &io::Error) -> Failure
     config
         .failure_at(&log.span, format!("the access log cannot be written: {error}"))
         .with_hint("the directory must be there, and this user must be allowed to write to the file")
-}
-
-/// Opens `log` again whenever `signal` arrives. Without a log too, the signal must not end the process.
-pub(crate) fn reopen_at(mut signal: ReopenSignal, log: Option<AccessLog>) {
-    thread::spawn(move || {
-        loop {
-            signal.wait();
-            if let Some(log) = &log {
-                log.reopen();
-            }
-        }
-    });
 }

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use thruway_gateway::LiveRoutes;
-use thruway_server::ReloadSignal;
+use thruway_server::{LiveServer, Recorder, ReloadSignal, ServerError};
 
-use crate::admin::Present;
+use crate::access_log::{LiveLog, Wanted};
 use crate::args::ServeArgs;
 use crate::config::{Config, Failure};
+use crate::present::Present;
 use crate::routes::{self, Parts};
-use crate::serve;
 use crate::streams::Streams;
 
 /// What runs, and what it can be made anew from.
@@ -18,6 +18,10 @@ pub(crate) struct Reloader {
     pub(crate) args: ServeArgs,
     /// The config that the server was started with: parts of it stay until it ends.
     pub(crate) started: Config,
+    pub(crate) server: LiveServer,
+    pub(crate) log: LiveLog,
+    /// Whether requests are logged.
+    pub(crate) is_logged: bool,
     pub(crate) routes: LiveRoutes,
     pub(crate) parts: Parts,
     pub(crate) streams: Streams,
@@ -60,17 +64,33 @@ impl SharedReloader {
 
 impl Reloader {
     fn reload(&mut self) -> Result<(), Failure> {
-        let config = serve::load(&self.args)?;
+        let config = Config::of(&self.args)?;
         let (routes, mut parts) = routes::build(&config, &self.parts)?;
+        let streams = Streams::new(&config, &parts, &self.streams);
+        let log = self.log.open(&config)?;
+        let listeners = self.server.bind(streams.listeners(&config)).map_err(ServerError::from)?;
+        // From here on, nothing can fail.
         parts.start();
         parts.keep_standings_of(&self.parts);
         self.routes.replace(routes);
-        self.streams.replace(&parts);
-        self.present.replace(&config, &parts);
-        self.parts = parts;
+        streams.follow(&parts);
+        self.write_to(log);
+        self.server.replace(config.server.clone(), listeners);
+        self.server.set_connections_max(config.connections_max);
+        self.present.replace(&config, &parts, &streams);
+        (self.parts, self.streams) = (parts, streams);
         for key in self.started.fixed_changes(&config) {
             tracing::warn!("`{key}` is not what it was at the start: that takes effect with a restart");
         }
         Ok(())
+    }
+    /// Has requests logged as it is wanted; where they already are or are not, workers are told nothing.
+    fn write_to(&mut self, log: Wanted) {
+        let log = self.log.replace(log);
+        if log.is_some() != self.is_logged {
+            self.is_logged = log.is_some();
+            let recorder = log.map(|log| Arc::new(log) as Arc<dyn Recorder>);
+            self.server.record(recorder.as_ref());
+        }
     }
 }

@@ -59,7 +59,7 @@ impl Parts {
     fn of(config: &Config, before: &Self) -> Self {
         let mut parts = Self { unrouted: before.unrouted.clone(), ..Self::default() };
         for (name, config) in &config.upstreams {
-            let kept = before.upstreams.get(name).filter(|(other, _)| is_same(config, other));
+            let kept = before.upstreams.get(name).filter(|(other, _)| config == other);
             let upstream = kept.map_or_else(|| parts.fresh(config), |(_, kept)| kept.clone());
             parts.upstreams.insert(name.clone(), (config.clone(), upstream));
         }
@@ -253,11 +253,6 @@ fn measured(handler: Arc<dyn Handler>, meter: Option<Arc<RouteMeter>>) -> Arc<dy
         Some(meter) => Measured::new(handler, meter).into_handler(),
         None => handler,
     }
-}
-
-/// Whether the same is said of an upstream. What is printed for debugging is all that is said.
-fn is_same(config: &UpstreamConfig, other: &UpstreamConfig) -> bool {
-    format!("{config:?}") == format!("{other:?}")
 }
 
 /// The hosts that a route names are those of its author: requests to them are meant.

@@ -9,17 +9,18 @@ use thruway_server::{
     TerminationSignals, raise_descriptor_limit,
 };
 
-use crate::access_log;
-use crate::admin::{Admin, Present};
+use crate::access_log::LiveLog;
+use crate::admin::Admin;
 use crate::args::ServeArgs;
 use crate::config::{Config, Failure};
+use crate::present::Present;
 use crate::reload::{Reloader, SharedReloader};
 use crate::routes::{self, Parts};
 use crate::streams::Streams;
 
 /// Serves until a signal, and drains.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
-    let config = load(args)?;
+    let config = Config::of(args)?;
     raise_descriptor_limit();
     // Before the first thread, so that no signal finds the default.
     let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
@@ -29,24 +30,27 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         args.config.as_ref().map(|_| ReloadSignal::take_over()).transpose().map_err(ServerError::from)?;
     let (routes, mut parts) = routes::build(&config, &Parts::default())?;
     let routes = LiveRoutes::new(routes);
-    let log = access_log::start(&config)?;
+    let live_log = LiveLog::default();
+    let log = live_log.replace(live_log.open(&config)?);
     parts.start();
-    let present = Present::new(&config, &parts);
-    let streams = Streams::new(&config, &parts);
+    let streams = Streams::new(&config, &parts, &Streams::default());
+    let present = Present::new(&config, &parts, &streams);
     let server = start(&config, routes.clone(), &streams, log.as_ref())?;
-    access_log::reopen_at(reopen, log.clone());
+    live_log.clone().reopen_at(reopen);
     let admin = config.admin.clone();
     let reloader = SharedReloader::new(Reloader {
         args: args.clone(),
         started: config,
+        server: server.live(),
+        log: live_log.clone(),
+        is_logged: log.is_some(),
         routes,
         parts,
         streams: streams.clone(),
         present: present.clone(),
     });
-    let admin = admin
-        .map(|admin| Admin::new(&server, &streams, present, reloader.clone()).start(&admin))
-        .transpose()?;
+    let admin =
+        admin.map(|admin| Admin::new(&server, present, reloader.clone()).start(&admin)).transpose()?;
     if let Some(signal) = reload {
         reloader.reload_at(signal);
     } else {
@@ -66,24 +70,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         admin.drain();
         admin.join();
     }
-    if let Some(log) = &log {
-        log.finish();
-    }
+    live_log.finish();
     let is_clean = loads.iter().all(|load| load.connections == 0);
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// The config that `args` ask for.
-pub(crate) fn load(args: &ServeArgs) -> Result<Config, Failure> {
-    let mut config = match &args.config {
-        Some(path) => Config::load(path)?,
-        None => Config::demo(),
-    };
-    if !args.listen.is_empty() {
-        config.listen_at(&args.listen)?;
-    }
-    config.workers = args.workers.map(usize::from).or(config.workers);
-    Ok(config)
 }
 
 fn start(
@@ -93,12 +82,8 @@ fn start(
     log: Option<&AccessLog>,
 ) -> Result<RunningServer, ServerError> {
     let mut server = Server::new(routes).config(config.server.clone()).batch_sends(config.batch_sends);
-    for (place, config) in config.listeners.iter().enumerate() {
-        let listener = config.to_listener();
-        server = server.listen_on(match streams.of_listener(place) {
-            Some(forward) => listener.streams(forward.clone()),
-            None => listener,
-        });
+    for listener in streams.listeners(config) {
+        server = server.listen_on(listener);
     }
     if let Some(workers) = config.workers {
         server = server.workers(workers);

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use thruway_gateway::TcpForward;
+use thruway_gateway::{TcpConfig, TcpForward};
+use thruway_server::{ListenAddr, Listener};
 
 use crate::config::{Config, ListenerConfig};
 use crate::routes::Parts;
 
-/// What forwards connections that are no HTTP. Listeners stay until the process ends, and so does this; upstreams are replaced.
-#[derive(Clone)]
+/// What forwards connections that are no HTTP, by the listeners that they come to.
+#[derive(Clone, Default)]
 pub(crate) struct Streams(Vec<Listening>);
 
 /// One listener.
@@ -16,32 +17,48 @@ pub(crate) struct Streams(Vec<Listening>);
 pub(crate) struct Listening {
     /// Its place among all listeners.
     pub(crate) listener: usize,
+    /// Where it is told to listen, which it is known by from one config to the next.
+    address: ListenAddr,
     /// The name of its upstream.
     pub(crate) upstream: String,
+    tcp: TcpConfig,
     pub(crate) forward: Arc<TcpForward>,
 }
 
 impl Streams {
-    pub(crate) fn new(config: &Config, parts: &Parts) -> Self {
+    /// What forwards the connections of `config`; for listeners that were there `before`, what was counted goes on.
+    pub(crate) fn new(config: &Config, parts: &Parts, before: &Self) -> Self {
         let listeners = config.listeners.iter().enumerate();
+        let mut before = before.0.clone();
         let listening = |(listener, config): (usize, &ListenerConfig)| {
             let tcp = config.tcp.as_ref()?;
-            let forward = Arc::new(TcpForward::new(parts.upstream(&tcp.upstream)?.clone(), tcp.tcp));
-            Some(Listening { listener, upstream: tcp.upstream.clone(), forward })
+            let kept = before.iter().position(|listening| listening.address == config.address);
+            let forward = match kept {
+                Some(kept) => before.remove(kept).forward,
+                None => Arc::new(TcpForward::new(parts.upstream(&tcp.upstream)?.clone(), tcp.tcp)),
+            };
+            let (address, upstream) = (config.address.clone(), tcp.upstream.clone());
+            Some(Listening { listener, address, upstream, tcp: tcp.tcp, forward })
         };
         Self(listeners.filter_map(listening).collect())
     }
 
-    /// Forwards to the upstreams of `parts` from now on. One that is there no longer is kept as it was.
-    pub(crate) fn replace(&self, parts: &Parts) {
-        for Listening { upstream, forward, .. } in &self.0 {
-            match parts.upstream(upstream) {
-                Some(upstream) => forward.replace(upstream.clone()),
-                None => {
-                    tracing::warn!(upstream, "connections are still forwarded to an upstream that is gone");
-                }
+    /// Forwards to the upstreams of `parts` from now on.
+    pub(crate) fn follow(&self, parts: &Parts) {
+        for Listening { upstream, tcp, forward, .. } in &self.0 {
+            if let Some(upstream) = parts.upstream(upstream) {
+                forward.replace(upstream.clone(), *tcp);
             }
         }
+    }
+
+    /// The listeners of `config`, as the server is told them.
+    pub(crate) fn listeners(&self, config: &Config) -> Vec<Listener> {
+        let listener = |(place, config): (usize, &ListenerConfig)| match self.of_listener(place) {
+            Some(forward) => config.to_listener().streams(forward.clone()),
+            None => config.to_listener(),
+        };
+        config.listeners.iter().enumerate().map(listener).collect()
     }
 
     /// What forwards the connections of the listener at this place.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use thruway_http1::Limits;
 
 /// How much a connection takes on, and for how long.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// How large a response may be. What counts here: `header_section_bytes` (default 32 KiB), `field_lines` (128),
     /// `interim_responses` (16), `chunk_extension_bytes` (4 KiB), `trailer_section_bytes` (8 KiB), and `content_bytes`,

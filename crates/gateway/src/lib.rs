@@ -35,10 +35,9 @@ pub use forward::{
 pub use measured::Measured;
 pub use meter::{RouteCounts, RouteMeter};
 pub use policy::{
-    AddressRange, AddressesConfig, ApiKeysConfig, BasicAuthConfig, ConcurrencyConfig, CountBy, Guarded,
-    InvalidAddressRange, InvalidJwtKeys, InvalidKeyDigest, InvalidLine, InvalidPasswordHash, JwtAlgorithm,
-    JwtConfig, JwtKeys, KeyDigest, KeyPlace, PasswordHash, Policy, PolicyConfig, RateLimitConfig,
-    RefusalCount, is_user_name, lines_of,
+    AddressesConfig, ApiKeysConfig, BasicAuthConfig, ConcurrencyConfig, CountBy, Guarded, InvalidJwtKeys,
+    InvalidKeyDigest, InvalidLine, InvalidPasswordHash, JwtAlgorithm, JwtConfig, JwtKeys, KeyDigest,
+    KeyPlace, PasswordHash, Policy, PolicyConfig, RateLimitConfig, RefusalCount, is_user_name, lines_of,
 };
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{

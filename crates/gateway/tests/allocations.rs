@@ -10,7 +10,7 @@ use thruway_gateway::{
     RateLimitConfig, RouteMatch, RouteMeter, Routes,
 };
 use thruway_http1::{HeadIndex, Limits, ServerConnection};
-use thruway_server::{Handler, IntoHandler, StatusCode};
+use thruway_server::{Handler, IntoHandler, Networks, StatusCode};
 use thruway_testkit::scene::Scene;
 
 #[global_allocator]
@@ -112,8 +112,8 @@ fn allocations_with(handler: Arc<dyn Handler>) -> u64 {
 
 #[test]
 fn policies_that_look_at_addresses_allocate_nothing() {
-    let ranges = |text: &str| vec![text.parse().unwrap()];
-    let addresses = AddressesConfig { allow: Some(ranges("192.0.2.0/24")), deny: ranges("10.0.0.0/8") };
+    let networks = |text: &str| Networks::from_iter([text.parse().unwrap()]);
+    let addresses = AddressesConfig { allow: Some(networks("192.0.2.0/24")), deny: networks("10.0.0.0/8") };
     let policies = [
         PolicyConfig::Addresses(addresses),
         PolicyConfig::RateLimit(RateLimitConfig::per_second(1_000_000)),

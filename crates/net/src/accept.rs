@@ -50,15 +50,15 @@ impl Listener {
     }
 }
 
-/// Accepts on `socket`, which listens on `address`, and hands each connection to `take`, until `drain`: then accepts
+/// Accepts on `socket`, which listens on `address`, and hands each connection to `take`, until `stop`: then accepts
 /// what the kernel has completed already, and closes the socket.
 pub(crate) async fn accept(
     socket: OwnedFd,
     address: &ListenAddr,
-    drain: &Notify,
+    stop: &Notify,
     take: impl Fn(Stream, ClientAddr),
 ) {
-    let mut drained = pin!(drain.notified());
+    let mut stopped = pin!(stop.notified());
     let listener = match Listener::watch(socket, address) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, %address, "cannot watch a listening socket"),
@@ -67,7 +67,7 @@ pub(crate) async fn accept(
     loop {
         let outcome = tokio::select! {
             biased;
-            () = &mut drained => break,
+            () = &mut stopped => break,
             outcome = listener.accept() => outcome,
         };
         match outcome {

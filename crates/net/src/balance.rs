@@ -2,13 +2,14 @@
 //!
 //! `SO_REUSEPORT` alone leaves cores idle when connections are few and live long: the kernel spreads them by hash.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many connections each worker has, and how many there may be.
 #[derive(Clone, Debug)]
 pub(crate) struct Balance {
     workers: Arc<Mutex<Vec<Place>>>,
-    connections_max: usize,
+    connections_max: Arc<AtomicUsize>,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -35,7 +36,17 @@ pub(crate) struct Assigned {
 
 impl Balance {
     pub(crate) fn new(workers: usize, connections_max: usize) -> Self {
+        let connections_max = Arc::new(AtomicUsize::new(connections_max));
         Self { workers: Arc::new(Mutex::new(vec![Place::default(); workers])), connections_max }
+    }
+
+    /// Lets there be so many connections from now on.
+    pub(crate) fn set_connections_max(&self, connections: usize) {
+        self.connections_max.store(connections, Ordering::Relaxed);
+    }
+
+    fn connections_max(&self) -> usize {
+        self.connections_max.load(Ordering::Relaxed)
     }
 
     /// Chooses a worker for a connection that `acceptor` has accepted and counts it there; among equals, the
@@ -44,7 +55,8 @@ impl Balance {
     pub(crate) fn assign(&self, acceptor: usize) -> Option<Assigned> {
         let mut places = self.lock();
         let open: usize = places.iter().map(|place| place.load.connections).sum();
-        if open >= self.connections_max.saturating_add(over_limit_max(self.connections_max)) {
+        let connections_max = self.connections_max();
+        if open >= connections_max.saturating_add(over_limit_max(connections_max)) {
             return None;
         }
         let worker = (0..places.len())
@@ -54,12 +66,12 @@ impl Balance {
         let load = &mut places[worker].load;
         load.connections += 1;
         load.connections_total += 1;
-        Some(Assigned { worker, is_over_limit: open >= self.connections_max })
+        Some(Assigned { worker, is_over_limit: open >= connections_max })
     }
 
     /// Counts as many connections at `worker` as there may be.
     pub(crate) fn fill(&self, worker: usize) {
-        self.lock()[worker].load.connections = self.connections_max;
+        self.lock()[worker].load.connections = self.connections_max();
     }
 
     /// A connection of `worker` has ended. After [`cut_off`](Self::cut_off) this is not counted.

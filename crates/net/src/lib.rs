@@ -10,6 +10,7 @@ mod deadlines;
 
 // connections in
 mod address;
+mod networks;
 mod bind;
 mod accept;
 mod balance;
@@ -25,6 +26,8 @@ mod splice;
 // threads
 mod descriptors;
 mod worker;
+mod listening;
+mod dispatch;
 mod workers;
 mod signals;
 
@@ -35,6 +38,8 @@ pub use buffers::{LargeBuffer, PooledBuffer};
 pub use clock::{Clock, ManualTime};
 pub use deadlines::{Deadline, Deadlines};
 pub use descriptors::raise_descriptor_limit;
+pub use listening::LiveWorkers;
+pub use networks::{InvalidNetwork, Network, Networks};
 pub use proxy_protocol::{InvalidProxyHeader, ProxyHeader, ProxyVersion, ReceiveError, receive_proxy_header};
 pub use signals::{ReloadSignal, ReopenSignal, TerminationSignals};
 pub use splice::{Flow, Pipe};

@@ -16,6 +16,8 @@ pub struct Worker {
     deadlines: Deadlines,
     is_draining: Cell<bool>,
     balance: Balance,
+    /// Whether each listener was removed, by its number.
+    removed: RefCell<Vec<Rc<Cell<bool>>>>,
     /// The worker's own task, which waits for the last connection to end.
     waits_for_last: RefCell<Option<Waker>>,
 }
@@ -28,6 +30,7 @@ impl Worker {
             deadlines: Deadlines::new(),
             is_draining: Cell::new(false),
             balance,
+            removed: RefCell::default(),
             waits_for_last: RefCell::new(None),
         });
         CURRENT.set(Rc::downgrade(&worker));
@@ -73,16 +76,31 @@ impl Worker {
         self.wake_if_waiting();
     }
 
+    /// Begins the drain of the connections of one listener.
+    pub(crate) fn remove_listener(&self, listener: usize) {
+        self.is_removed(listener).set(true);
+        self.deadlines.wake_all();
+    }
+
+    /// Whether a listener was removed, now and later.
+    fn is_removed(&self, listener: usize) -> Rc<Cell<bool>> {
+        let mut removed = self.removed.borrow_mut();
+        if removed.len() <= listener {
+            removed.resize_with(listener + 1, Rc::default);
+        }
+        removed[listener].clone()
+    }
+
     /// Counts a connection that was assigned to this worker until the guard is dropped.
-    pub(crate) fn guard(self: &Rc<Self>, is_over_limit: bool) -> ConnectionGuard {
-        ConnectionGuard { worker: self.clone(), is_over_limit }
+    pub(crate) fn guard(self: &Rc<Self>, listener: usize, is_over_limit: bool) -> ConnectionGuard {
+        ConnectionGuard { worker: self.clone(), is_over_limit, is_removed: self.is_removed(listener) }
     }
 
     /// A guard for a connection that no listener accepted, for tests.
     #[doc(hidden)]
     pub fn guard_for_test(self: &Rc<Self>) -> ConnectionGuard {
         let assigned = self.balance.assign(self.index);
-        self.guard(assigned.is_none_or(|assigned| assigned.is_over_limit))
+        self.guard(0, assigned.is_none_or(|assigned| assigned.is_over_limit))
     }
 
     /// Lets there be as many connections as allowed, for tests.
@@ -124,7 +142,8 @@ pub struct Accepted {
     pub stream: Stream,
     /// Who is at the other end.
     pub client: ClientAddr,
-    /// Which listener accepted it: its place in the list given to [`Workers::start`](crate::Workers::start).
+    /// The number of the listener that accepted it: its place in the list given to [`Workers::start`](crate::Workers::start), or what
+    /// it was given with [`LiveWorkers::listen`](crate::LiveWorkers::listen).
     pub listener: usize,
     /// Must be kept as long as the connection is open.
     pub guard: ConnectionGuard,
@@ -135,12 +154,20 @@ pub struct Accepted {
 pub struct ConnectionGuard {
     worker: Rc<Worker>,
     is_over_limit: bool,
+    is_removed: Rc<Cell<bool>>,
 }
 
 impl ConnectionGuard {
     /// The worker that drives the connection.
     pub const fn worker(&self) -> &Rc<Worker> {
         &self.worker
+    }
+
+    /// Whether this connection is to end when it has answered what was accepted, because its worker drains or its listener was
+    /// removed. It is woken when that begins.
+    #[inline]
+    pub fn is_draining(&self) -> bool {
+        self.worker.is_draining() || self.is_removed.get()
     }
 
     /// Whether there were as many connections as allowed already when this one came.

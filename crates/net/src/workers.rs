@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +9,15 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
-use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::MissedTickBehavior;
 
-use crate::accept::accept;
-use crate::balance::{Assigned, Balance, WorkerLoad};
-use crate::bind::SocketPath;
+use crate::balance::{Balance, WorkerLoad};
 use crate::descriptors::connections_max;
+use crate::dispatch::{Dispatcher, Share};
+use crate::listening::{Command, LiveWorkers, SocketPaths};
 use crate::worker::spawn;
-use crate::{Accepted, Bound, ClientAddr, Clock, ListenAddr, Stream, Worker, sends};
+use crate::{Accepted, Bound, Clock, Worker, sends};
 
 /// How many threads, and for how many connections.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +50,7 @@ pub struct Workers {
     commands: Vec<UnboundedSender<Command>>,
     balance: Balance,
     is_draining: Arc<AtomicBool>,
-    /// Kept until the last worker has ended.
-    paths: Vec<SocketPath>,
+    paths: SocketPaths,
 }
 
 /// How a drain ended.
@@ -63,15 +60,9 @@ pub struct Drained {
     pub loads: Vec<WorkerLoad>,
 }
 
-#[derive(Debug)]
-enum Command {
-    Take { socket: OwnedFd, client: ClientAddr, listener: usize, is_over_limit: bool },
-    Drain { within: Duration },
-}
-
 impl Workers {
     /// Starts the workers. Each calls `start` once, on its own thread, and then gives every connection it gets to
-    /// the function that came back.
+    /// the function that came back. The numbers of `listeners` are their places.
     ///
     /// # Errors
     /// The system refuses threads or reactors.
@@ -86,17 +77,15 @@ impl Workers {
         let count = config.workers.max(1);
         let balance = Balance::new(count, config.connections_max);
         let (commands, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| unbounded_channel()).unzip();
-        let (sockets, paths) = deal_out(listeners, count);
         let start = Arc::new(start);
         let (started, starting) = std::sync::mpsc::channel();
-        let is_draining = Arc::default();
+        let (is_draining, paths) = (Arc::default(), SocketPaths::default());
         let mut workers = Self { threads: Vec::new(), commands, balance, is_draining, paths };
-        let shares = sockets.into_iter().zip(receivers).enumerate();
-        let spawned = shares.map(|(index, (sockets, receiver))| {
+        let spawned = receivers.into_iter().enumerate().map(|(index, receiver)| {
             let (balance, commands) = (workers.balance.clone(), workers.commands.clone());
             let share = Share { index, is_batching: config.batches_sends, balance, commands };
             let (start, started) = (start.clone(), started.clone());
-            let body = move || run_thread(share, sockets, receiver, &*start, &started);
+            let body = move || run_thread(share, receiver, &*start, &started);
             thread::Builder::new().name(format!("worker-{index}")).spawn(body)
         });
         let spawned: io::Result<Vec<_>> = spawned.collect();
@@ -110,7 +99,14 @@ impl Workers {
             workers.drain(Duration::ZERO);
             return Err(error);
         }
+        let live = workers.live();
+        listeners.into_iter().enumerate().for_each(|(number, bound)| live.listen(number, bound));
         Ok(workers)
+    }
+
+    /// What changes them while they run.
+    pub fn live(&self) -> LiveWorkers {
+        LiveWorkers::new(self.commands.clone(), self.balance.clone(), self.paths.clone())
     }
 
     /// Begins to end: see [`DrainHandle::drain`].
@@ -131,7 +127,7 @@ impl Workers {
                 tracing::error!("a worker has panicked");
             }
         }
-        drop(self.paths);
+        self.paths.clear();
         Drained { loads: self.balance.loads() }
     }
 
@@ -171,41 +167,9 @@ impl DrainHandle {
     }
 }
 
-/// A listening socket, its address, and its listener's place in the list.
-struct Listening {
-    socket: OwnedFd,
-    address: ListenAddr,
-    listener: usize,
-}
-
-/// Gives each worker a socket of each TCP listener. A Unix listener has one socket in all: the first worker accepts
-/// for everybody.
-fn deal_out(listeners: Vec<Bound>, workers: usize) -> (Vec<Vec<Listening>>, Vec<SocketPath>) {
-    let mut hands: Vec<Vec<Listening>> = (0..workers).map(|_| Vec::new()).collect();
-    let mut paths = Vec::new();
-    for (listener, bound) in listeners.into_iter().enumerate() {
-        let (address, sockets, path) = bound.into_parts();
-        paths.extend(path);
-        for (hand, socket) in hands.iter_mut().zip(sockets) {
-            hand.push(Listening { socket, address: address.clone(), listener });
-        }
-    }
-    (hands, paths)
-}
-
-/// What each thread knows of the others.
-struct Share {
-    index: usize,
-    /// Whether sends are put together.
-    is_batching: bool,
-    balance: Balance,
-    commands: Vec<UnboundedSender<Command>>,
-}
-
 /// The whole life of a worker's thread.
 fn run_thread<T: Fn(Accepted) + 'static>(
     share: Share,
-    sockets: Vec<Listening>,
     commands: UnboundedReceiver<Command>,
     start: &impl Fn(&Rc<Worker>) -> T,
     started: &std::sync::mpsc::Sender<io::Result<()>>,
@@ -228,8 +192,8 @@ fn run_thread<T: Fn(Accepted) + 'static>(
             }
         }
         let worker = Worker::new(share.index, share.balance.clone(), Clock::system());
-        let serve = Rc::new(start(&worker));
-        drive(&worker, &Rc::new(share), sockets, commands, &serve).await;
+        let serve = start(&worker);
+        drive(&worker, Dispatcher::new(worker.clone(), share, serve), commands).await;
     });
     sends::end();
 }
@@ -237,19 +201,9 @@ fn run_thread<T: Fn(Accepted) + 'static>(
 /// Accepts, takes what others accepted, and keeps the time, until the drain has come to its end.
 async fn drive<T: Fn(Accepted) + 'static>(
     worker: &Rc<Worker>,
-    share: &Rc<Share>,
-    sockets: Vec<Listening>,
+    mut dispatcher: Dispatcher<T>,
     mut commands: UnboundedReceiver<Command>,
-    serve: &Rc<T>,
 ) {
-    let drain = Rc::new(Notify::new());
-    for Listening { socket, address, listener } in sockets {
-        let (worker, share, serve, drain) = (worker.clone(), share.clone(), serve.clone(), drain.clone());
-        spawn(async move {
-            let take = |stream, client| dispatch(stream, client, listener, &worker, &share, &*serve);
-            accept(socket, &address, &drain, take).await;
-        });
-    }
     let mut cut_off = None;
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -257,11 +211,20 @@ async fn drive<T: Fn(Accepted) + 'static>(
         tokio::select! {
             command = commands.recv() => match command {
                 Some(Command::Take { socket, client, listener, is_over_limit }) => {
-                    take(socket, client, listener, is_over_limit, worker, &**serve);
+                    dispatcher.take(socket, client, listener, is_over_limit);
+                }
+                Some(Command::Listen(listening)) => {
+                    if cut_off.is_none() {
+                        dispatcher.listen(listening);
+                    }
+                }
+                Some(Command::StopListening { listener }) => {
+                    dispatcher.stop(listener);
+                    worker.remove_listener(listener);
                 }
                 Some(Command::Drain { within }) => {
                     cut_off = Some(worker.clock().now() + within);
-                    drain.notify_waiters();
+                    dispatcher.stop_all();
                     worker.drain();
                 }
                 None => return,
@@ -275,44 +238,6 @@ async fn drive<T: Fn(Accepted) + 'static>(
             }
             () = poll_fn(|cx| worker.poll_drained(cx)) => return,
         }
-    }
-}
-
-/// Serves a connection that this worker accepted, or hands it over if another worker has fewer.
-fn dispatch(
-    stream: Stream,
-    client: ClientAddr,
-    listener: usize,
-    worker: &Rc<Worker>,
-    share: &Share,
-    serve: &impl Fn(Accepted),
-) {
-    let Some(Assigned { worker: chosen, is_over_limit }) = share.balance.assign(share.index) else { return };
-    if chosen == share.index {
-        return serve(Accepted { stream, client, listener, guard: worker.guard(is_over_limit) });
-    }
-    let is_sent = stream.into_socket().is_ok_and(|socket| {
-        share.commands[chosen].send(Command::Take { socket, client, listener, is_over_limit }).is_ok()
-    });
-    if !is_sent {
-        // That worker has panicked; its connections are gone as well.
-        share.balance.release(chosen);
-    }
-}
-
-/// Serves a connection that another worker accepted.
-fn take(
-    socket: OwnedFd,
-    client: ClientAddr,
-    listener: usize,
-    is_over_limit: bool,
-    worker: &Rc<Worker>,
-    serve: &impl Fn(Accepted),
-) {
-    let guard = worker.guard(is_over_limit);
-    match Stream::watch(socket, client) {
-        Ok(stream) => serve(Accepted { stream, client, listener, guard }),
-        Err(error) => tracing::warn!(%error, "cannot watch a connection"),
     }
 }
 

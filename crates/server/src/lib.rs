@@ -33,14 +33,17 @@ mod record;
 mod access_log;
 mod listener;
 mod streams;
+mod live;
+mod drivers;
 mod server;
 
-pub use access_log::{AccessLog, AccessLogFormat, AccessLogTarget};
+pub use access_log::{AccessLog, AccessLogFormat, AccessLogTarget, OpenTarget};
 pub use config::{Config, Timeouts};
 pub use connection::ConnectionDriver;
 pub use files::Files;
 pub use handler::{Answer, Handler, IntoHandler, Later, WithState, with_state, with_whole_content};
 pub use listener::{Listener, ProxyProtocol};
+pub use live::{BoundListeners, LiveServer};
 pub use record::{Forwarded, Record, Recorder, TakeRecord};
 pub use request::{
     ConnectionInfo, ContentError, OwnedRequest, Parameters, Rejection, Request, RequestContent,
@@ -53,15 +56,14 @@ pub use router::{RouteError, Router};
 pub use server::{RunningServer, Server, ServerError};
 pub use streams::{ClientStream, ServeStream, StreamRecord, TakeStreamRecord};
 pub use tower::Tower;
-pub use trusted::{InvalidNetwork, Network, ProxyFields, TrustedProxies};
+pub use trusted::{ProxyFields, TrustedProxies};
 
 pub use cookie::Cookie;
-pub use ipnet::IpNet;
 pub use thruway_http1::Limits;
 pub use thruway_message::{Authority, FieldLinesBuf, FieldName, FieldValue, Method, StatusCode, Version};
 pub use thruway_net::{
-    ClientAddr, DrainHandle, InvalidListenAddr, ListenAddr, ReloadSignal, ReopenSignal, TerminationSignals,
-    WorkerLoad, raise_descriptor_limit,
+    ClientAddr, DrainHandle, InvalidListenAddr, InvalidNetwork, ListenAddr, Network, Networks, ReloadSignal,
+    ReopenSignal, TerminationSignals, WorkerLoad, raise_descriptor_limit,
 };
 
 /// How much content is collected on behalf of a handler that does not say: 2 MiB, as axum.

@@ -1,19 +1,21 @@
 //! A server: listeners, workers, a handler.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use thruway_net::{
     Accepted, BindError, Bound, DrainHandle, InvalidListenAddr, ListenAddr, TerminationSignals, Worker,
     WorkerLoad, Workers, WorkersConfig, bind,
 };
 
-use crate::listener::{Drivers, serve};
-use crate::{Config, ConnectionDriver, Handler, IntoHandler, Listener, Recorder};
+use crate::drivers::Drivers;
+use crate::live::{BACKLOG, LiveServing, Place, Serving};
+use crate::{Config, Handler, IntoHandler, Listener, LiveServer, Recorder};
 
 /// A server that is being put together.
 pub struct Server {
@@ -28,7 +30,7 @@ pub struct Server {
 pub struct RunningServer {
     workers: Workers,
     addresses: Vec<ListenAddr>,
-    drain_within: Duration,
+    live: LiveServer,
 }
 
 impl Server {
@@ -112,24 +114,21 @@ impl Server {
             .map(|listener| bind(&listener.address, count, BACKLOG))
             .collect::<Result<Vec<_>, _>>()?;
         let addresses: Vec<_> = bound.iter().map(Bound::address).cloned().collect();
-        let drain_within = self.config.timeouts.drain;
-        let (handler, config, recorder) = (self.handler, Arc::new(self.config), self.recorder);
-        let listeners: Arc<[Listener]> =
-            self.listeners.into_iter().zip(&addresses).map(Listener::bound_at).collect();
+        let places = self.listeners.iter().zip(&bound).enumerate();
+        let places = places.map(|(number, (listener, bound))| Place::new(number, listener, bound)).collect();
+        let listeners = self.listeners.into_iter().zip(&addresses);
+        let listeners = listeners.map(|(listener, address)| Some(listener.at(address))).collect();
+        let serving = Serving { config: Arc::new(self.config), recorder: self.recorder, listeners };
+        let serving = LiveServing::new(ArcSwap::from_pointee(serving));
+        let (handler, of_workers) = (self.handler, serving.clone());
         let start = move |worker: &Rc<Worker>| {
-            let record = recorder.as_ref().map(|recorder| recorder.start());
-            let driver = ConnectionDriver::new(handler.clone(), config.clone(), worker.clone(), record);
-            let has_streams = listeners.iter().any(Listener::has_streams);
-            let streams = recorder.as_ref().filter(|_| has_streams).map(|recorder| recorder.start_streams());
-            let drivers = Drivers::new(driver, streams);
-            let listeners = listeners.clone();
-            move |accepted: Accepted| {
-                let listener = &listeners[accepted.listener];
-                serve(accepted, listener, &drivers);
-            }
+            let live = of_workers.clone();
+            let drivers = RefCell::new(Drivers::new(handler.clone(), worker.clone(), live.load_full()));
+            move |accepted: Accepted| drivers.borrow_mut().serve(accepted, &live)
         };
         let workers = Workers::start(self.workers, bound, start)?;
-        Ok(RunningServer { workers, addresses, drain_within })
+        let live = LiveServer::new(serving, places, workers.live());
+        Ok(RunningServer { workers, addresses, live })
     }
 
     /// Starts the server, and drains it at SIGTERM or SIGINT; at a second signal, ends the process at once.
@@ -148,7 +147,7 @@ impl Server {
 }
 
 impl RunningServer {
-    /// Where the server listens, in the order of the calls to `listen`; ports that were 0 have become real ones.
+    /// Where the server has listened from the start, in the order of the calls to `listen`; ports that were 0 have become real ones.
     pub fn addresses(&self) -> &[ListenAddr] {
         &self.addresses
     }
@@ -158,6 +157,11 @@ impl RunningServer {
         self.workers.loads()
     }
 
+    /// What changes the server while it runs.
+    pub fn live(&self) -> LiveServer {
+        self.live.clone()
+    }
+
     /// What begins the drain from another thread, and tells how the server is while [`run_until`](Self::run_until) waits.
     pub fn drain_handle(&self) -> DrainHandle {
         self.workers.drain_handle()
@@ -165,7 +169,7 @@ impl RunningServer {
 
     /// Begins the drain: accepts no more, answers what was accepted, closes.
     pub fn drain(&self) {
-        self.workers.drain(self.drain_within);
+        self.workers.drain(self.live.config().timeouts.drain);
     }
 
     /// Waits until the server has ended, which takes a [`drain`](Self::drain). Connections that are still counted in
@@ -178,11 +182,11 @@ impl RunningServer {
     /// had to do with is logged.
     pub fn run_until(self, mut signals: TerminationSignals) -> Vec<WorkerLoad> {
         let drain = self.workers.drain_handle();
-        let within = self.drain_within;
+        let live = self.live.clone();
         thread::spawn(move || {
             signals.wait();
             tracing::info!("draining");
-            drain.drain(within);
+            drain.drain(live.config().timeouts.drain);
             signals.wait();
             std::process::exit(EXIT_AT_ONCE);
         });
@@ -260,9 +264,6 @@ impl fmt::Debug for ServerError {
 }
 
 impl std::error::Error for ServerError {}
-
-/// Connections that the kernel keeps for each socket until they are accepted; it caps this at `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
 
 /// As a shell reports SIGTERM.
 const EXIT_AT_ONCE: i32 = 128 + 15;

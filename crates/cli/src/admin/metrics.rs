@@ -6,7 +6,7 @@ use thruway_server::{Request, Response};
 
 use super::Admin;
 use super::exposition::{Exposition, Family, Kind};
-use super::present::Running;
+use crate::present::Running;
 
 pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     let running = admin.present.load();
@@ -16,7 +16,7 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     write_unrouted(&mut exposition, &running);
     write_policies(&mut exposition, &running);
     write_mirrors(&mut exposition, &running);
-    write_streams(&mut exposition, admin);
+    write_streams(&mut exposition, admin, &running);
     write_upstreams(&mut exposition, &running);
     write_servers(&mut exposition, &running);
     Response::text(exposition.into_text()).with_field("Content-Type", Exposition::CONTENT_TYPE)
@@ -104,8 +104,9 @@ fn write_mirrors(exposition: &mut Exposition, running: &Running) {
     }
 }
 
-fn write_streams(exposition: &mut Exposition, admin: &Admin) {
-    let counts = || admin.tcp_listeners().map(|(listener, listening)| (listener, listening.forward.counts()));
+fn write_streams(exposition: &mut Exposition, admin: &Admin, running: &Running) {
+    let counts =
+        || admin.tcp_listeners(running).map(|(listener, listening)| (listener, listening.forward.counts()));
     let mut open = exposition.family("thruway_tcp_streams", Kind::Gauge, "Streams of TCP that are open.");
     for (listener, counts) in counts() {
         open.sample(&[("listener", &listener)], counts.open);

@@ -3,7 +3,6 @@
 //! It is a server of its own with one worker, so that it answers however busy the others are, and while they drain.
 
 mod guard;
-mod present;
 mod status;
 mod servers;
 mod metrics;
@@ -13,38 +12,31 @@ use std::time::Duration;
 
 use thruway_net::Clock;
 use thruway_server::{
-    DrainHandle, ListenAddr, OwnedRequest, Request, Response, Router, RunningServer, Server, ServerError,
+    DrainHandle, LiveServer, OwnedRequest, Request, Response, Router, RunningServer, Server, ServerError,
     StatusCode, Timeouts, with_state,
 };
 
 use crate::config::AdminConfig;
+use crate::present::{Present, Running};
 use crate::reload::SharedReloader;
-use crate::streams::{Listening, Streams};
+use crate::streams::Listening;
 use guard::Guarded;
-pub(crate) use present::Present;
 
 /// What the admin listener tells about, and acts on.
 pub(crate) struct Admin {
     started: Duration,
-    listeners: Vec<ListenAddr>,
+    live: LiveServer,
     server: DrainHandle,
-    streams: Streams,
     present: Present,
     reloader: SharedReloader,
 }
 
 impl Admin {
-    pub(crate) fn new(
-        server: &RunningServer,
-        streams: &Streams,
-        present: Present,
-        reloader: SharedReloader,
-    ) -> Self {
+    pub(crate) fn new(server: &RunningServer, present: Present, reloader: SharedReloader) -> Self {
         Self {
             started: Clock::system().now_exact(),
-            listeners: server.addresses().to_vec(),
+            live: server.live(),
             server: server.drain_handle(),
-            streams: streams.clone(),
             present,
             reloader,
         }
@@ -75,9 +67,10 @@ impl Admin {
 
 impl Admin {
     /// The listeners that are not for HTTP, with their addresses.
-    fn tcp_listeners(&self) -> impl Iterator<Item = (String, &Listening)> {
-        let address = |place: usize| self.listeners.get(place).map(ToString::to_string);
-        self.streams.iter().filter_map(move |listening| Some((address(listening.listener)?, listening)))
+    fn tcp_listeners<'r>(&self, running: &'r Running) -> impl Iterator<Item = (String, &'r Listening)> {
+        let addresses = self.live.addresses();
+        let address = move |place: usize| addresses.get(place).map(ToString::to_string);
+        running.streams.iter().filter_map(move |listening| Some((address(listening.listener)?, listening)))
     }
 }
 

@@ -6,7 +6,7 @@ use thruway_net::Clock;
 use thruway_server::{Request, Response};
 
 use super::Admin;
-use super::present::RunningRoute;
+use crate::present::RunningRoute;
 use crate::streams::Listening;
 
 #[derive(Serialize)]
@@ -63,11 +63,11 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: Clock::system().now_exact().saturating_sub(admin.started).as_secs(),
         draining: admin.server.is_draining(),
-        listeners: admin.listeners.iter().map(ToString::to_string).collect(),
+        listeners: admin.live.addresses().iter().map(ToString::to_string).collect(),
         connections: loads.iter().map(|load| load.connections).sum(),
         connections_total: loads.iter().map(|load| load.connections_total).sum(),
         routes: running.routes.iter().map(RouteStatus::of).collect(),
-        streams: admin.tcp_listeners().map(StreamsStatus::of).collect(),
+        streams: admin.tcp_listeners(&running).map(StreamsStatus::of).collect(),
         upstreams: running.upstreams.iter().map(|upstream| UpstreamStatus::of(upstream)).collect(),
     })
 }

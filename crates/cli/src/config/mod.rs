@@ -8,6 +8,7 @@ mod schema;
 mod resolve;
 mod failure;
 mod secrets;
+mod shown;
 #[cfg(test)]
 mod tests;
 
@@ -21,9 +22,10 @@ use thruway_gateway::{
 };
 use thruway_server::{
     AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, Listener,
-    ProxyFields, ProxyProtocol, StatusCode,
+    ProxyProtocol, StatusCode,
 };
 
+use crate::args::ServeArgs;
 pub(crate) use failure::Failure;
 use failure::Source;
 use forward::ForwardAction;
@@ -129,6 +131,16 @@ pub(crate) struct AccessLogConfig {
 type Span = Range<usize>;
 
 impl Config {
+    /// The config that `args` ask for.
+    pub(crate) fn of(args: &ServeArgs) -> Result<Self, Failure> {
+        let mut config = args.config.as_deref().map_or_else(|| Ok(Self::demo()), Self::load)?;
+        if !args.listen.is_empty() {
+            config.listen_at(&args.listen)?;
+        }
+        config.workers = args.workers.map(usize::from).or(config.workers);
+        Ok(config)
+    }
+
     /// Reads the config at `path`.
     pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path).map_err(|error| {
@@ -141,7 +153,7 @@ impl Config {
     }
 
     /// What is served without a config.
-    pub(crate) fn demo() -> Self {
+    fn demo() -> Self {
         Self {
             listeners: vec![ListenerConfig::at(ListenAddr::Tcp(([127, 0, 0, 1], 8080).into()))],
             routes: vec![Route {
@@ -164,30 +176,17 @@ impl Config {
     }
 
     /// Listens at `addresses` instead.
-    pub(crate) fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
+    fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
         self.listeners = parse_listeners(addresses)?.into_iter().map(ListenerConfig::at).collect();
         Ok(())
     }
 
     /// The keys that a running server cannot change, and that are others in `other`.
     pub(crate) fn fixed_changes(&self, other: &Self) -> impl Iterator<Item = &'static str> {
-        let (log, other_log) =
-            [self, other].map(|config| config.access_log.as_ref().map(AccessLogConfig::what)).into();
-        let limits = thruway_server::Config {
-            timeouts: other.server.timeouts,
-            trusted_proxies: other.server.trusted_proxies.clone(),
-            ..self.server.clone()
-        };
         [
-            ("listeners", self.listeners != other.listeners),
             ("workers", self.workers != other.workers),
-            ("connections_max", self.connections_max != other.connections_max),
             ("batch_sends", self.batch_sends != other.batch_sends),
             ("admin", self.admin != other.admin),
-            ("access_log", log != other_log),
-            ("limits", limits != other.server),
-            ("trusted_proxies", self.server.trusted_proxies != other.server.trusted_proxies),
-            ("timeouts", self.server.timeouts != other.server.timeouts),
         ]
         .into_iter()
         .filter_map(|(key, is_changed)| is_changed.then_some(key))
@@ -265,100 +264,6 @@ impl AccessLogConfig {
     /// Whether its format says how requests were forwarded.
     pub(crate) fn tells_of_forwarding(&self) -> bool {
         self.format == AccessLogFormat::Json
-    }
-
-    /// All but its place in the file.
-    const fn what(&self) -> (AccessLogFormat, &AccessLogTarget) {
-        (self.format, &self.target)
-    }
-}
-
-/// What the config does, a line for each thing.
-impl fmt::Display for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for listener in &self.listeners {
-            writeln!(f, "listens on {listener}")?;
-        }
-        let proxies = &self.server.trusted_proxies;
-        if !proxies.is_empty() {
-            let networks: Vec<_> = proxies.networks().iter().map(ToString::to_string).collect();
-            let fields = match proxies.fields() {
-                ProxyFields::XForwarded => "X-Forwarded-*",
-                ProxyFields::Forwarded => "Forwarded",
-            };
-            writeln!(f, "believes {fields} of proxies at {}", networks.join(", "))?;
-        }
-        for route in &self.routes {
-            writeln!(f, "{route}")?;
-        }
-        for upstream in self.upstreams.values() {
-            let servers: Vec<_> = upstream.servers.iter().map(|server| server.address.to_string()).collect();
-            writeln!(f, "upstream {}: {}", upstream.name, servers.join(", "))?;
-        }
-        for (name, policy) in &self.policies {
-            writeln!(f, "policy {name}: {policy}")?;
-        }
-        if let Some(admin) = &self.admin {
-            writeln!(f, "admin listener on {}", admin.address)?;
-        }
-        if let Some(log) = &self.access_log {
-            writeln!(f, "access log: {log}")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for ListenerConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.address)?;
-        if let Some(tcp) = &self.tcp {
-            write!(f, ", TCP forwarded to {}", tcp.upstream)?;
-        }
-        match &self.proxy_protocol {
-            None => Ok(()),
-            Some(ProxyProtocol { from }) if from.is_empty() => f.write_str(", behind PROXY headers"),
-            Some(ProxyProtocol { from }) => {
-                let from: Vec<_> = from.iter().map(ToString::to_string).collect();
-                write!(f, ", behind PROXY headers from {}", from.join(", "))
-            }
-        }
-    }
-}
-
-impl fmt::Display for Route {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.matching, self.action)?;
-        match &self.policies[..] {
-            [] => Ok(()),
-            policies => write!(f, "; policies: {}", policies.join(", ")),
-        }
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Answer(answer) => write!(f, "answers {}", answer.status),
-            Self::Demo => f.write_str("the demo"),
-            Self::Files(files) => write!(f, "files of {}", files.root.display()),
-            Self::Forward(action) => action.fmt(f),
-            Self::Mcp => f.write_str("the MCP endpoint of the demo"),
-            Self::Redirect(redirect) => write!(f, "redirects to {redirect}"),
-        }
-    }
-}
-
-impl fmt::Display for AccessLogConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let format = match self.format {
-            AccessLogFormat::Common => "common",
-            AccessLogFormat::Combined => "combined",
-            AccessLogFormat::Json => "json",
-        };
-        match &self.target {
-            AccessLogTarget::File(path) => write!(f, "{format}, to {}", path.display()),
-            AccessLogTarget::Stdout => write!(f, "{format}, to the standard output"),
-        }
     }
 }
 

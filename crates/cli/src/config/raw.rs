@@ -2,6 +2,7 @@
 //!
 //! `examples/serve.toml` shows every key with its default.
 
+mod text_or_table;
 mod listeners;
 mod proxies;
 mod rewrite;
@@ -33,9 +34,10 @@ pub(super) use proxies::RawProxyFields;
 pub(super) use rewrite::{RawFieldRewrite, RawForwarded, RawHost, RawHostName, RawRewrite};
 pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
 pub(super) use shares::{RawMirror, RawSplit};
+pub(super) use text_or_table::{FromText, TextOrTable};
 pub(super) use upstreams::{
-    FromText, RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue,
-    RawResolver, RawResolverName, RawRetryBudget, RawServer, RawSticky, RawUpstream, TextOrTable,
+    RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue, RawResolver,
+    RawResolverName, RawRetryBudget, RawServer, RawSticky, RawUpstream,
 };
 
 /// A whole file.

@@ -1,7 +1,7 @@
 //! From what the file says to what is to be done.
 
 mod listeners;
-mod proxies;
+mod networks;
 mod rewrite;
 mod routes;
 mod shares;
@@ -41,7 +41,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let has_http = listeners.is_empty() || listeners.iter().any(|listener| listener.tcp.is_none());
     let routes = resolver.routes(raw.routes, &upstreams, &policies, has_http);
     let access_log = raw.access_log.map(|log| resolver.access_log(log));
-    let trusted_proxies = resolver.trusted_proxies(raw.trusted_proxies, raw.trusted_proxies_write);
+    let trusted_proxies = resolver.trusted_proxies(&raw.trusted_proxies, raw.trusted_proxies_write);
     let server = resolver.server(raw.limits, raw.timeouts, trusted_proxies);
     match Failure::all(resolver.failures) {
         Some(failure) => Err(failure),

@@ -146,7 +146,7 @@ fn a_log_that_nobody_reads_delays_nobody() {
 fn json_says_how_requests_were_forwarded() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Thruway::demo(&[]);
-    let address = server.address().strip_prefix("http://").unwrap().to_owned();
+    let address = server.authority();
     let nobody = format!("unix:{}", directory.path().join("nobody.sock").display());
     let config = format!(
         "workers = 1\naccess_log = {{ path = \"access.log\", format = \"json\" }}\nlisteners = [{{ address = \"127.0.0.1:0\" }}]\n\

@@ -68,14 +68,8 @@ fn backends(names: &[&str]) -> (Vec<Thruway>, Vec<String>, tempfile::TempDir) {
     let mut servers: Vec<Thruway> = Vec::new();
     let mut addresses = Vec::new();
     for name in names {
-        let mut server = Thruway::serve(
-            directory.path(),
-            &format!(
-                "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
-                 [[routes]]\npath = \"/\"\nanswer.content = \"{name}\"\n"
-            ),
-        );
-        addresses.push(server.address().strip_prefix("http://").unwrap().to_owned());
+        let (server, address) = Thruway::answering(directory.path(), name);
+        addresses.push(address);
         servers.push(server);
     }
     (servers, addresses, directory)

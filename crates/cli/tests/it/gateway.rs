@@ -13,8 +13,7 @@ fn the_example_forwards_to_its_servers_in_turn() {
     let mut servers = Vec::new();
     for address in ["127.0.0.1:9001", "127.0.0.1:9002"] {
         let mut server = Thruway::demo(&[]);
-        let other = server.address();
-        config = config.replace(address, other.strip_prefix("http://").unwrap());
+        config = config.replace(address, &server.authority());
         servers.push(server);
     }
     let mut gateway = Thruway::serve(directory.path(), &config);

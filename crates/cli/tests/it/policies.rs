@@ -1,10 +1,9 @@
 //! Who may ask, and how much.
 
 use std::fs;
-use std::path::Path;
 
 use crate::client::{Client, get};
-use crate::process::{Signal, Thruway};
+use crate::process::{RELOADED, Signal, Thruway};
 
 const EXAMPLE: &str = include_str!("../../examples/policies.toml");
 
@@ -19,7 +18,7 @@ fn example(backend: &str) -> String {
 fn the_example_lets_those_pass_who_may() {
     let directory = tempfile::tempdir().unwrap();
     let mut backend = Thruway::demo(&[]);
-    let config = example(backend.address().strip_prefix("http://").unwrap());
+    let config = example(&backend.authority());
     let mut gateway = Thruway::serve(directory.path(), &config);
     let address = gateway.address();
     let mut client = Client::connect(&address);
@@ -81,12 +80,6 @@ fn once(burst: u32, content: &str) -> String {
     )
 }
 
-fn reload(thruway: &mut Thruway, directory: &Path, config: &str) {
-    fs::write(directory.join("thruway.toml"), config).unwrap();
-    thruway.signal(Signal::HUP);
-    thruway.until_it_logs("the config was reloaded");
-}
-
 #[test]
 fn what_was_counted_is_kept_until_the_policy_is_another() {
     let directory = tempfile::tempdir().unwrap();
@@ -94,9 +87,9 @@ fn what_was_counted_is_kept_until_the_policy_is_another() {
     let address = thruway.address();
     assert_eq!(get(&address, "/").text(), "one");
     assert_eq!(get(&address, "/").status(), "429");
-    reload(&mut thruway, directory.path(), &once(1, "two"));
+    thruway.reload(directory.path(), &once(1, "two"), RELOADED);
     assert_eq!(get(&address, "/").status(), "429");
-    reload(&mut thruway, directory.path(), &once(2, "three"));
+    thruway.reload(directory.path(), &once(2, "three"), RELOADED);
     assert_eq!(get(&address, "/").text(), "three");
 }
 
@@ -115,7 +108,7 @@ fn files_with_secrets_are_read_again_when_the_config_is() {
     let mut client = Client::connect(&thruway.address());
     assert_eq!(client.request("GET /", "X-Api-Key: k1\r\n").text(), "in");
     fs::write(&keys, line("ada").replace("6ab9", "6ab8")).unwrap();
-    reload(&mut thruway, directory.path(), config);
+    thruway.reload(directory.path(), config, RELOADED);
     assert_eq!(client.request("GET /", "X-Api-Key: k1\r\n").status(), "401");
     fs::write(&keys, "ada:k1").unwrap();
     thruway.signal(Signal::HUP);

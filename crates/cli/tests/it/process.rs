@@ -56,6 +56,26 @@ impl Thruway {
         Self::start_in(directory, &["serve", "thruway.toml"])
     }
 
+    /// Starts one that answers every path with `content`, and says where it listens, as upstreams are told.
+    pub(crate) fn answering(directory: &Path, content: &str) -> (Self, String) {
+        let mut thruway = Self::serve(
+            directory,
+            &format!(
+                "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
+                 [[routes]]\npath = \"/\"\nanswer.content = \"{content}\"\n"
+            ),
+        );
+        let authority = thruway.authority();
+        (thruway, authority)
+    }
+
+    /// Gives it another config, as [`serve`](Self::serve) did, and waits until it logs `said`, which is returned.
+    pub(crate) fn reload(&mut self, directory: &Path, config: &str, said: &str) -> String {
+        std::fs::write(directory.join("thruway.toml"), config).unwrap();
+        self.signal(Signal::HUP);
+        self.until_it_logs(said)
+    }
+
     /// Starts the demo with these further arguments.
     pub(crate) fn demo(args: &[&str]) -> Self {
         Self::demo_that_logs("info", args)
@@ -72,6 +92,11 @@ impl Thruway {
     /// The next address it prints.
     pub(crate) fn address(&mut self) -> String {
         self.address_after("listening on ")
+    }
+
+    /// The next address without its scheme, as upstreams are told.
+    pub(crate) fn authority(&mut self) -> String {
+        self.address().strip_prefix("http://").unwrap().to_owned()
     }
 
     /// The address of the admin listener, which it prints after the others.
@@ -184,3 +209,6 @@ impl Lines {
 
 /// Longer than any machine needs for what a test waits for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What is logged when a config was read again.
+pub(crate) const RELOADED: &str = "the config was reloaded";

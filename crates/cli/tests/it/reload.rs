@@ -1,11 +1,10 @@
 //! Another config for a server that runs.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::client::{Client, get};
-use crate::process::{Signal, Thruway};
+use crate::process::{RELOADED, Signal, Thruway};
 
 /// A config whose route for `/` answers with `content`, and that has `rest` too.
 fn config(content: &str, rest: &str) -> String {
@@ -14,15 +13,6 @@ fn config(content: &str, rest: &str) -> String {
          [[routes]]\npath = \"/\"\nanswer.content = \"{content}\"\n{rest}\n"
     )
 }
-
-/// Gives the server another config, and waits until it logs `said`, which it returns.
-fn reload(thruway: &mut Thruway, directory: &Path, config: &str, said: &str) -> String {
-    std::fs::write(directory.join("thruway.toml"), config).unwrap();
-    thruway.signal(Signal::HUP);
-    thruway.until_it_logs(said)
-}
-
-const DONE: &str = "the config was reloaded";
 
 #[test]
 fn requests_are_answered_while_the_config_is_reloaded_again_and_again() {
@@ -53,7 +43,7 @@ fn requests_are_answered_while_the_config_is_reloaded_again_and_again() {
             })
             .collect();
         for turn in 1..=30 {
-            reload(&mut thruway, directory.path(), &config(&turn.to_string(), ""), DONE);
+            thruway.reload(directory.path(), &config(&turn.to_string(), ""), RELOADED);
             assert_eq!(idle.get("/").text(), turn.to_string());
         }
         is_over.store(true, Ordering::Relaxed);
@@ -81,7 +71,7 @@ fn a_config_that_cannot_be_used_changes_nothing() {
         (config("new", "[[routes]]\npath = \"/a\"\nfiles.root = \"none\""), "error: the directory `none`"),
         (config("new", "[[routes]]\npath = \"/\"\ndemo = true"), "error: no request reaches this route"),
     ] {
-        reload(&mut thruway, directory.path(), &bad, "the config cannot be used, that of before is kept");
+        thruway.reload(directory.path(), &bad, "the config cannot be used, that of before is kept");
         thruway.until_it_logs(reason);
         thruway.until_it_logs("--> thruway.toml:");
         assert_eq!(client.get("/").text(), "old", "{reason}");
@@ -89,7 +79,7 @@ fn a_config_that_cannot_be_used_changes_nothing() {
     std::fs::remove_file(directory.path().join("thruway.toml")).unwrap();
     thruway.signal(Signal::HUP);
     thruway.until_it_logs("error: `thruway.toml` cannot be read");
-    reload(&mut thruway, directory.path(), &config("new", ""), DONE);
+    thruway.reload(directory.path(), &config("new", ""), RELOADED);
     assert_eq!(client.get("/").text(), "new");
 }
 
@@ -98,30 +88,124 @@ fn what_takes_effect_with_a_restart_is_said() {
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = Thruway::serve(directory.path(), &config("old", ""));
     let address = thruway.address();
-    let changed = config("new", "[limits]\nfield_lines = 3\n[timeouts]\nidle = \"1s\"\n[access_log]\n")
-        .replace("workers = 1", "workers = 2\nconnections_max = 10")
-        .replace("127.0.0.1:0", "unix:socket");
-    reload(&mut thruway, directory.path(), &changed, "`listeners` is not what it was at the start");
-    for key in ["workers", "connections_max", "access_log", "limits", "timeouts"] {
+    let changed = config("new", "[admin]\naddress = \"127.0.0.1:0\"")
+        .replace("workers = 1", "workers = 2\nbatch_sends = false");
+    thruway.reload(directory.path(), &changed, "`workers` is not what it was at the start");
+    for key in ["batch_sends", "admin"] {
         thruway.until_it_logs(&format!(
             "`{key}` is not what it was at the start: that takes effect with a restart"
         ));
     }
-    thruway.until_it_logs(DONE);
+    thruway.until_it_logs(RELOADED);
     assert_eq!(get(&address, "/").text(), "new");
-    reload(&mut thruway, directory.path(), &config("newer", ""), DONE);
+    thruway.reload(directory.path(), &config("newer", ""), RELOADED);
     let ended = thruway.terminate();
     assert!(!ended.stderr.contains("takes effect with a restart"), "{}", ended.stderr);
+}
+
+#[test]
+fn limits_timeouts_and_trusted_proxies_are_those_of_connections_to_come() {
+    let directory = tempfile::tempdir().unwrap();
+    let demo = "[[routes]]\npath = \"/demo\"\ndemo = true\n";
+    let mut thruway = Thruway::serve(directory.path(), &config("old", demo));
+    let address = thruway.address();
+    let mut before = Client::connect(&address);
+    let lines = "A: 1\r\nB: 2\r\nC: 3\r\n";
+    assert_eq!(before.request("GET /", lines).status(), "200");
+    let limits = format!("{demo}[limits]\nfield_lines = 3\n[timeouts]\nidle = \"100ms\"\n");
+    let changed = format!("trusted_proxies = [\"127.0.0.1\"]\n{}", config("new", &limits));
+    thruway.reload(directory.path(), &changed, RELOADED);
+    assert_eq!(before.request("GET /", lines).status(), "200", "what was accepted keeps its limits");
+    let mut after = Client::connect(&address);
+    assert_eq!(after.request("GET /", lines).status(), "431");
+    let mut idle = Client::connect(&address);
+    let seen = idle.request("GET /demo/headers", "X-Forwarded-For: 192.0.2.7\r\n");
+    assert!(seen.text().contains("\"192.0.2.7"), "{}", seen.text());
+    assert!(idle.is_closed(), "after a tenth of a second");
+    assert_eq!(before.get("/").text(), "new");
+}
+
+#[test]
+fn listeners_come_and_go_and_what_they_have_accepted_is_answered() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = |content: &str| config(content, "").replace("workers = 1", "workers = 2");
+    let mut thruway = Thruway::serve(directory.path(), &config("old"));
+    let first = thruway.address();
+    let mut kept = Client::connect(&first);
+    assert_eq!(kept.get("/").text(), "old");
+    let unix = "[[listeners]]\naddress = \"unix:socket\"\n[[listeners]]";
+    let both = config("both").replacen("[[listeners]]", unix, 1);
+    thruway.reload(directory.path(), &both, "listening address=unix:");
+    thruway.until_it_logs(RELOADED);
+    let second = format!("unix:{}", directory.path().join("socket").display());
+    let mut other = Client::connect(&second);
+    assert_eq!(other.get("/").text(), "both");
+    assert_eq!(kept.get("/").text(), "both", "a listener that stays keeps its port and its connections");
+    assert_eq!(get(&first, "/").text(), "both");
+    let only = config("only").replace("127.0.0.1:0", "unix:socket");
+    thruway.reload(directory.path(), &only, "no longer listening address=127.0.0.1:");
+    thruway.until_it_logs(RELOADED);
+    assert!(kept.is_closed(), "a connection that waits for nothing ends");
+    assert_eq!(other.get("/").text(), "only");
+    assert_eq!(get(&second, "/").text(), "only");
+    let port = first.strip_prefix("http://").unwrap();
+    assert!(std::net::TcpStream::connect(port).is_err(), "nobody listens there");
+    assert_eq!(thruway.terminate().code, Some(0));
+    assert!(!directory.path().join("socket").exists());
+}
+
+#[test]
+fn a_listener_that_cannot_be_had_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut thruway = Thruway::serve(directory.path(), &config("old", ""));
+    let address = thruway.address();
+    let free = "[[listeners]]\naddress = \"unix:socket\"\n";
+    let bad = format!("[[listeners]]\naddress = \"{}\"\n", taken.local_addr().unwrap());
+    let changed = config("new", "").replacen("[[listeners]]", &format!("{free}{bad}[[listeners]]"), 1);
+    thruway.reload(directory.path(), &changed, "the config cannot be used, that of before is kept");
+    thruway.until_it_logs("cannot listen on");
+    assert_eq!(get(&address, "/").text(), "old");
+    assert!(!directory.path().join("socket").exists(), "what was bound is given back");
+}
+
+#[test]
+fn the_access_log_is_another_is_none_and_is_there_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = |format: &str, path: &str| format!("[access_log]\nformat = \"{format}\"\npath = \"{path}\"\n");
+    let mut thruway = Thruway::serve(directory.path(), &config("a", &log("common", "one")));
+    let address = thruway.address();
+    let mut kept = Client::connect(&address);
+    kept.get("/one");
+    thruway.reload(directory.path(), &config("a", &log("json", "two")), RELOADED);
+    let lines = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap_or_default();
+    // The writer is told, and takes its time.
+    while lines("one").is_empty() {
+        thread::yield_now();
+    }
+    while !lines("two").contains("/two") {
+        kept.get("/two");
+    }
+    thruway.reload(directory.path(), &config("a", ""), RELOADED);
+    get(&address, "/none");
+    thruway.reload(directory.path(), &config("a", &log("json", "three")), RELOADED);
+    while !lines("three").contains("/three") {
+        get(&address, "/three");
+    }
+    assert_eq!(thruway.terminate().code, Some(0));
+    let [one, two, three] = ["one", "two", "three"].map(lines);
+    assert!(one.contains("GET /one "), "{one}");
+    assert!(two.lines().all(|line| line.starts_with('{')), "{two}");
+    assert!(!format!("{one}{two}{three}").contains("/none"));
 }
 
 /// A server to forward to, and what a config says that forwards to it.
 fn upstream(workers: &str) -> (Thruway, String) {
     let mut server = Thruway::demo(&["--workers", workers]);
-    let address = server.address();
+    let address = server.authority();
     let upstream = format!(
         "[[routes]]\npath = \"/headers\"\nupstream = \"demo\"\n[[routes]]\npath = \"/events\"\nupstream = \"demo\"\n\
-         [upstreams.demo]\nservers = [\"{}\"]\n",
-        address.strip_prefix("http://").unwrap()
+         [upstreams.demo]\nservers = [\"{address}\"]\n"
     );
     (server, upstream)
 }
@@ -140,11 +224,11 @@ fn an_upstream_that_did_not_change_keeps_its_connections() {
     let mut client = Client::connect(&gateway.address());
     let before = upstream_client(&mut client);
     assert_eq!(upstream_client(&mut client), before);
-    reload(&mut gateway, directory.path(), &config("2", &upstream), DONE);
+    gateway.reload(directory.path(), &config("2", &upstream), RELOADED);
     assert_eq!(client.get("/").text(), "2");
     assert_eq!(upstream_client(&mut client), before);
     let changed = config("3", &upstream.replace("servers", "balance = \"least_connections\"\nservers"));
-    reload(&mut gateway, directory.path(), &changed, DONE);
+    gateway.reload(directory.path(), &changed, RELOADED);
     assert_ne!(upstream_client(&mut client), before);
 }
 
@@ -162,7 +246,7 @@ fn streams_live_on_even_if_their_routes_are_gone() {
         client
     });
     for next in [format!("{own}{upstream}"), String::new()] {
-        reload(&mut gateway, directory.path(), &config("2", &next), DONE);
+        gateway.reload(directory.path(), &config("2", &next), RELOADED);
         for stream in &mut streams {
             for _ in 0..5 {
                 assert!(!stream.chunk().is_empty());
@@ -195,7 +279,7 @@ fn sessions_of_an_mcp_endpoint_live_on() {
     let session = format!("{session}\r\n");
     let ping = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
     assert_eq!(post(&session, ping).status(), "200");
-    reload(&mut thruway, directory.path(), &config("2", rest), DONE);
+    thruway.reload(directory.path(), &config("2", rest), RELOADED);
     assert_eq!(post(&session, ping).status(), "200");
     assert_eq!(post("Mcp-Session-Id: none\r\n", ping).status(), "404");
 }

@@ -8,18 +8,6 @@ use crate::process::Thruway;
 const REWRITING: &str = include_str!("../../examples/rewriting.toml");
 const CANARY: &str = include_str!("../../examples/canary.toml");
 
-/// A server that answers every path with `name`.
-fn named(directory: &std::path::Path, name: &str) -> (Thruway, String) {
-    let config = format!(
-        "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\nanswer = {{ content = \"{name}\" }}\n"
-    );
-    let directory = directory.join(name);
-    std::fs::create_dir(&directory).unwrap();
-    let mut server = Thruway::serve(&directory, &config);
-    let address = server.address();
-    (server, address.strip_prefix("http://").unwrap().to_owned())
-}
-
 #[test]
 fn the_example_of_rewriting_does_what_it_says() {
     let directory = tempfile::tempdir().unwrap();
@@ -28,10 +16,8 @@ fn the_example_of_rewriting_does_what_it_says() {
                    redirect = { to = \"https://{host}{path}{query}\" }\n[[routes]]\npath = \"/moved\"\nredirect = { to = \"/users/6\" }\n";
     std::fs::create_dir(directory.path().join("backend")).unwrap();
     let mut server = Thruway::serve(&directory.path().join("backend"), backend);
-    let address = server.address();
-    let config = REWRITING
-        .replace("127.0.0.1:8080", "127.0.0.1:0")
-        .replace("127.0.0.1:9001", address.strip_prefix("http://").unwrap());
+    let config =
+        REWRITING.replace("127.0.0.1:8080", "127.0.0.1:0").replace("127.0.0.1:9001", &server.authority());
     let mut gateway = Thruway::serve(directory.path(), &config);
     let mut client = Client::connect(&gateway.address());
     for (target, location) in [
@@ -59,7 +45,7 @@ fn the_example_of_canaries_keeps_users_on_their_side() {
     for (address, name) in
         [("127.0.0.1:9001", "stable"), ("127.0.0.1:9002", "canary"), ("127.0.0.1:9003", "next")]
     {
-        let (server, own) = named(directory.path(), name);
+        let (server, own) = Thruway::answering(directory.path(), name);
         config = config.replace(address, &own);
         servers.push(server);
     }

@@ -7,7 +7,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::admin::get_admin;
-use crate::process::{PATIENCE, Signal, Thruway};
+use crate::client::get;
+use crate::process::{PATIENCE, RELOADED, Thruway};
 
 /// A load balancer for streams, as its example shows it.
 const EXAMPLE: &str = include_str!("../../examples/tcp.toml");
@@ -95,12 +96,27 @@ fn what_runs_is_shown_and_counted_and_follows_the_config() {
     ] {
         assert!(metrics.text().contains(&sample), "{sample} is not in {}", metrics.text());
     }
-    std::fs::write(directory.path().join("thruway.toml"), config(&echo("after"))).unwrap();
-    thruway.signal(Signal::HUP);
-    thruway.until_it_logs("the config was reloaded");
+    thruway.reload(directory.path(), &config(&echo("after")), RELOADED);
     assert_eq!(ask(&address, "c"), "after: c");
     open.shutdown(Shutdown::Write).unwrap();
     let mut said = String::new();
     open.read_to_string(&mut said).unwrap();
     assert_eq!(said, "before: a");
+}
+
+#[test]
+fn a_listener_may_become_one_for_http_and_be_for_streams_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let streams = format!(
+        "workers = 2\nlisteners = [{{ address = \"127.0.0.1:0\", tcp = \"db\" }}]\nupstreams.db.servers = [\"{}\"]\n",
+        echo("db")
+    );
+    let http = "workers = 2\nlisteners = [{ address = \"127.0.0.1:0\" }]\n\
+                routes = [{ path = \"/\", answer.content = \"here\" }]\n";
+    let (mut thruway, address) = serve(directory.path(), &streams);
+    assert_eq!(ask(&address, "a"), "db: a");
+    thruway.reload(directory.path(), http, RELOADED);
+    assert_eq!(get(&format!("http://{address}"), "/").text(), "here");
+    thruway.reload(directory.path(), &streams, RELOADED);
+    assert_eq!(ask(&address, "d"), "db: d");
 }

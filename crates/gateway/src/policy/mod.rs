@@ -36,7 +36,7 @@ use std::fmt;
 
 use thruway_server::Request;
 
-pub use addresses::{AddressRange, AddressesConfig, InvalidAddressRange};
+pub use addresses::AddressesConfig;
 pub use api_keys::{ApiKeysConfig, InvalidKeyDigest, KeyDigest, KeyPlace};
 pub use basic_auth::{BasicAuthConfig, InvalidPasswordHash, PasswordHash};
 pub use concurrency::ConcurrencyConfig;

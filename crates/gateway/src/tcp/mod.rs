@@ -29,9 +29,15 @@ use tunnel::tunnel;
 /// each stream, and `early` octets are at hand where that will take a look at them.
 #[derive(Debug)]
 pub struct TcpForward {
-    upstream: ArcSwap<Upstream>,
-    config: TcpConfig,
+    target: ArcSwap<Target>,
     meter: Arc<StreamMeter>,
+}
+
+/// Where streams go, and how long they are waited for.
+#[derive(Debug)]
+struct Target {
+    upstream: Arc<Upstream>,
+    config: TcpConfig,
 }
 
 /// How long streams are waited for.
@@ -50,17 +56,17 @@ impl Default for TcpConfig {
 impl TcpForward {
     /// Forwards to `upstream`.
     pub fn new(upstream: Arc<Upstream>, config: TcpConfig) -> Self {
-        Self { upstream: ArcSwap::new(upstream), config, meter: Arc::default() }
+        Self { target: ArcSwap::from_pointee(Target { upstream, config }), meter: Arc::default() }
     }
 
-    /// Forwards to `upstream` from now on; streams that there are stay where they are.
-    pub fn replace(&self, upstream: Arc<Upstream>) {
-        self.upstream.store(upstream);
+    /// Forwards to `upstream` from now on; streams that there are stay as they are.
+    pub fn replace(&self, upstream: Arc<Upstream>, config: TcpConfig) {
+        self.target.store(Arc::new(Target { upstream, config }));
     }
 
     /// Where streams are forwarded to.
     pub fn upstream(&self) -> Arc<Upstream> {
-        self.upstream.load_full()
+        self.target.load().upstream.clone()
     }
 
     /// What was counted so far.
@@ -72,7 +78,10 @@ impl TcpForward {
 impl ServeStream for TcpForward {
     fn serve(&self, client: ClientStream) -> Pin<Box<dyn Future<Output = ()>>> {
         let open = self.meter.open();
-        let (upstream, idle) = (self.upstream.load_full(), self.config.idle);
+        let (upstream, idle) = {
+            let target = self.target.load();
+            (target.upstream.clone(), target.config.idle)
+        };
         Box::pin(async move {
             let clock = client.worker().clock().clone();
             let mut course = Course::new(&clock);

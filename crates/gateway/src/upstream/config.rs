@@ -10,7 +10,7 @@ use thruway_net::ProxyVersion;
 use super::{Balance, CheckConfig, EjectionConfig, QueueConfig, RetryBudget, ServerAddr, Sticky};
 
 /// An upstream, as it is wanted.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UpstreamConfig {
     /// What it is called in logs and metrics.
     pub name: String,

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use thruway_server::StatusCode;
 
-use super::server::milliseconds;
 use super::statuses::StatusRange;
 
 /// When a server that fails gets no more requests, and for how long.
@@ -169,6 +168,11 @@ impl Ejection {
         self.failures.store(0, Ordering::Relaxed);
         Some(out)
     }
+}
+
+/// Milliseconds of a time or a duration.
+pub(super) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 2)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use thruway_net::{Clock, ProxyHeader};
 use thruway_server::{Response, StatusCode};
 
 use super::ejection::Admission;
-use super::server::milliseconds;
+use super::ejection::milliseconds;
 use super::{Balance, RequestKey, Server, Upstream};
 use crate::Failure;
 

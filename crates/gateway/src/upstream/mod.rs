@@ -67,9 +67,9 @@ pub use statuses::{InvalidStatusRange, StatusRange};
 pub use sticky::Sticky;
 
 use ejection::Admission;
+use ejection::milliseconds;
 use queue::Queue;
 use select::{Selected, Servers};
-use server::milliseconds;
 
 /// Servers that answer the same requests. Shared by all workers.
 #[derive(Debug)]

@@ -11,8 +11,9 @@ use thruway_client::{Resolve, UpstreamAddr};
 use thruway_net::Clock;
 use tokio::time::timeout;
 
+use super::ejection::milliseconds;
 use super::select::Servers;
-use super::server::{Server, milliseconds};
+use super::server::Server;
 use super::{ServerAddr, Upstream, checks, upkeep};
 
 /// The first lookup of the names of an upstream.

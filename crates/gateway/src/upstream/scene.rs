@@ -7,7 +7,8 @@ use thruway_client::UpstreamAddr;
 use thruway_net::{Clock, ManualTime};
 
 use super::ejection::Admission;
-use super::server::{Server, milliseconds};
+use super::ejection::milliseconds;
+use super::server::Server;
 use super::{Balance, Lease, RequestKey, Upstream, UpstreamConfig};
 
 /// An upstream and its time.

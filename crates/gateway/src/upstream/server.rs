@@ -7,7 +7,7 @@ use std::time::Duration;
 use thruway_client::UpstreamAddr;
 
 use super::counts::ServerCounts;
-use super::ejection::{Admission, Ejection};
+use super::ejection::{Admission, Ejection, milliseconds};
 use super::key::hash;
 use super::latency::Latency;
 use super::standing::StandingCell;
@@ -168,11 +168,6 @@ fn percent_wanted(back_since: u64, slow_start: u64, now: u64) -> u64 {
         return 100;
     }
     (now.saturating_sub(back_since).saturating_mul(100) / slow_start).clamp(10, 100)
-}
-
-/// Milliseconds of a time or a duration.
-pub(super) fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 2)
 }
 
 /// A server that asks for more is asked again after this.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
 
-use super::server::{Server, milliseconds};
+use super::ejection::milliseconds;
+use super::server::Server;
 use super::{Standing, Upstream};
 
 /// How a server is.

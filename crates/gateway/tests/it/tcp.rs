@@ -336,7 +336,7 @@ fn another_upstream_gets_the_next_stream_and_not_those_that_there_are() {
     let streams = Streams::start(to(&[before.address()]));
     let mut first = streams.connect();
     let mut server = before.accept();
-    streams.forward.replace(Arc::new(Upstream::new(to(&[after.address()]))));
+    streams.forward.replace(Arc::new(Upstream::new(to(&[after.address()]))), TcpConfig::default());
     let mut second = streams.connect();
     after.accept().write_all(b"after").unwrap();
     server.write_all(b"before").unwrap();

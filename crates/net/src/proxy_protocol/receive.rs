@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::{fmt, mem};
 
 use super::{InvalidProxyHeader, ProxyHeader};
-use crate::{PooledBuffer, Transport, Worker};
+use crate::{ConnectionGuard, PooledBuffer, Transport};
 
 /// Why a connection has no header.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub enum ReceiveError {
     TimedOut,
 }
 
-/// Reads the header that comes first on `transport`, within `within`, and what has come behind it. While the worker drains,
+/// Reads the header that comes first on `transport`, within `within`, and what has come behind it. While the connection drains,
 /// only for what has arrived already is waited.
 ///
 /// # Errors
@@ -32,9 +32,10 @@ pub enum ReceiveError {
 /// If the future is dropped, what was read is lost.
 pub async fn receive_proxy_header<T: Transport>(
     transport: &mut T,
-    worker: &Worker,
+    guard: &ConnectionGuard,
     within: Duration,
 ) -> Result<(ProxyHeader, PooledBuffer), ReceiveError> {
+    let worker = guard.worker();
     let deadline = worker.deadlines().register();
     let end = worker.clock().now() + within;
     let mut drain_end = None;
@@ -43,7 +44,7 @@ pub async fn receive_proxy_header<T: Transport>(
         deadline.set_waker(cx.waker());
         let outcome = poll_header(transport, cx, &mut received);
         let now = worker.clock().now();
-        if worker.is_draining() {
+        if guard.is_draining() {
             drain_end.get_or_insert(now + DRAIN_WAIT);
         }
         let end = drain_end.map_or(end, |drain_end: Duration| drain_end.min(end));

@@ -16,12 +16,12 @@ use crate::{Recorder, TakeRecord, TakeStreamRecord};
 
 pub use format::AccessLogFormat;
 use format::Timestamps;
+pub use sink::OpenTarget;
 use writer::Writer;
 
 /// An access log; give it to [`Server::record`](crate::Server::record).
 #[derive(Clone)]
 pub struct AccessLog {
-    format: AccessLogFormat,
     writer: Arc<Writer>,
 }
 
@@ -35,13 +35,29 @@ pub enum AccessLogTarget {
     Stdout,
 }
 
+impl AccessLogTarget {
+    /// Opens it, for [`AccessLog::replace`].
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(&self) -> io::Result<OpenTarget> {
+        OpenTarget::open(self)
+    }
+}
+
 impl AccessLog {
     /// Starts the thread that writes to `target`.
     ///
     /// # Errors
     /// The file cannot be opened, or the system refuses a thread.
     pub fn start(format: AccessLogFormat, target: &AccessLogTarget) -> io::Result<Self> {
-        Ok(Self { format, writer: Arc::new(Writer::start(target)?) })
+        Ok(Self { writer: Arc::new(Writer::start(format, target.open()?)?) })
+    }
+
+    /// Writes `format` to `target` from now on, also for connections that there are. What was not written yet goes to where it was meant
+    /// to go. Does not wait until that is done.
+    pub fn replace(&self, format: AccessLogFormat, target: OpenTarget) {
+        self.writer.replace(format, target);
     }
 
     /// Begins a new file if the present one was moved away. Does not wait until that is done.
@@ -60,21 +76,21 @@ impl AccessLog {
 impl Recorder for AccessLog {
     fn start(&self) -> TakeRecord {
         let lines = self.writer.add_worker();
-        let format = self.format;
         let mut timestamps = Timestamps::default();
-        Box::new(move |record| lines.append(|buffer| format.write(buffer, record, &mut timestamps)))
+        Box::new(move |record| lines.append(|buffer, format| format.write(buffer, record, &mut timestamps)))
     }
 
     fn start_streams(&self) -> TakeStreamRecord {
         let lines = self.writer.add_worker();
-        let format = self.format;
         let mut timestamps = Timestamps::default();
-        Box::new(move |record| lines.append(|buffer| format.write_stream(buffer, record, &mut timestamps)))
+        Box::new(move |record| {
+            lines.append(|buffer, format| format.write_stream(buffer, record, &mut timestamps));
+        })
     }
 }
 
 impl fmt::Debug for AccessLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AccessLog").field("format", &self.format).finish_non_exhaustive()
+        f.debug_struct("AccessLog").finish_non_exhaustive()
     }
 }

@@ -7,23 +7,27 @@ use std::path::{Path, PathBuf};
 
 use super::AccessLogTarget;
 
-/// An open target.
-pub(super) enum Sink {
+/// A target that lines can be written to.
+#[derive(Debug)]
+pub struct OpenTarget(Sink);
+
+#[derive(Debug)]
+enum Sink {
     File { path: PathBuf, file: File },
     Stdout,
 }
 
-impl Sink {
+impl OpenTarget {
     pub(super) fn open(target: &AccessLogTarget) -> io::Result<Self> {
-        Ok(match target {
-            AccessLogTarget::File(path) => Self::File { path: path.clone(), file: append_to(path)? },
-            AccessLogTarget::Stdout => Self::Stdout,
-        })
+        Ok(Self(match target {
+            AccessLogTarget::File(path) => Sink::File { path: path.clone(), file: append_to(path)? },
+            AccessLogTarget::Stdout => Sink::Stdout,
+        }))
     }
 
     /// Begins a new file if the present one was moved away.
     pub(super) fn reopen(&mut self) {
-        if let Self::File { path, file } = self {
+        if let Sink::File { path, file } = &mut self.0 {
             reopen_if_moved(path, file);
         }
     }
@@ -34,9 +38,9 @@ impl Sink {
             return;
         }
         self.reopen();
-        let outcome = match self {
-            Self::File { file, .. } => file.write_all(octets),
-            Self::Stdout => io::stdout().lock().write_all(octets),
+        let outcome = match &mut self.0 {
+            Sink::File { file, .. } => file.write_all(octets),
+            Sink::Stdout => io::stdout().lock().write_all(octets),
         };
         if let Err(error) = outcome {
             tracing::error!(%error, "the access log cannot be written");

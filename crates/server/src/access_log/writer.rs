@@ -7,23 +7,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::AccessLogTarget;
-use super::sink::Sink;
+use super::AccessLogFormat;
+use super::sink::OpenTarget;
 
 /// The buffers of all workers and the thread that empties them.
 pub(super) struct Writer {
-    workers: Arc<Mutex<Vec<Arc<Lines>>>>,
+    workers: Arc<Mutex<Workers>>,
     commands: Sender<Command>,
     finished: Mutex<Receiver<()>>,
 }
 
+/// The buffers of all workers, and what is written into one that is added.
+struct Workers {
+    format: AccessLogFormat,
+    lines: Vec<Arc<Lines>>,
+}
+
 /// The lines of one worker that are not written yet. Only this worker and the thread ever hold the lock, and the
 /// thread only to take the buffer away.
-#[derive(Default)]
 pub(super) struct Lines(Mutex<Buffer>);
 
-#[derive(Default)]
 struct Buffer {
+    format: AccessLogFormat,
     octets: Vec<u8>,
     dropped: u64,
 }
@@ -32,17 +37,17 @@ struct Buffer {
 enum Command {
     Finish,
     Reopen,
+    Replace(AccessLogFormat, OpenTarget),
 }
 
 impl Writer {
-    pub(super) fn start(target: &AccessLogTarget) -> io::Result<Self> {
-        let sink = Sink::open(target)?;
-        let workers = Arc::<Mutex<Vec<Arc<Lines>>>>::default();
+    pub(super) fn start(format: AccessLogFormat, target: OpenTarget) -> io::Result<Self> {
+        let workers = Arc::new(Mutex::new(Workers { format, lines: Vec::new() }));
         let (commands, receiver) = channel();
         let (done, finished) = channel();
         let of_thread = workers.clone();
         thread::Builder::new().name("access-log".to_owned()).spawn(move || {
-            run(sink, &of_thread, &receiver);
+            run(target, &of_thread, &receiver);
             let _ = done.send(());
         })?;
         Ok(Self { workers, commands, finished: Mutex::new(finished) })
@@ -50,9 +55,17 @@ impl Writer {
 
     /// The buffer of one more worker.
     pub(super) fn add_worker(&self) -> Arc<Lines> {
-        let lines = Arc::<Lines>::default();
-        lock(&self.workers).push(lines.clone());
+        let mut workers = lock(&self.workers);
+        let format = workers.format;
+        let lines = Arc::new(Lines(Mutex::new(Buffer { format, octets: Vec::new(), dropped: 0 })));
+        // Those whose worker takes other records now are empty at last.
+        workers.lines.retain(|lines| Arc::strong_count(lines) > 1 || !lock(&lines.0).octets.is_empty());
+        workers.lines.push(lines.clone());
         lines
+    }
+
+    pub(super) fn replace(&self, format: AccessLogFormat, target: OpenTarget) {
+        let _ = self.commands.send(Command::Replace(format, target));
     }
 
     pub(super) fn reopen(&self) {
@@ -63,16 +76,17 @@ impl Writer {
     pub(super) fn finish(&self) -> u64 {
         let _ = self.commands.send(Command::Finish);
         let _ = lock(&self.finished).recv_timeout(FINISH_WITHIN);
-        lock(&self.workers).iter().map(|lines| lock(&lines.0).dropped).sum()
+        lock(&self.workers).lines.iter().map(|lines| lock(&lines.0).dropped).sum()
     }
 }
 
 impl Lines {
     /// Lets `write` append a line, or counts it as dropped.
-    pub(super) fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn append(&self, write: impl FnOnce(&mut Vec<u8>, AccessLogFormat)) {
         let mut buffer = lock(&self.0);
         if buffer.octets.len() < BUFFER_BYTES_MAX {
-            write(&mut buffer.octets);
+            let format = buffer.format;
+            write(&mut buffer.octets, format);
         } else {
             buffer.dropped += 1;
         }
@@ -80,39 +94,60 @@ impl Lines {
 }
 
 /// Writes what there is, a few times a second, until it is told to finish.
-fn run(mut sink: Sink, workers: &Mutex<Vec<Arc<Lines>>>, commands: &Receiver<Command>) {
+fn run(mut target: OpenTarget, workers: &Mutex<Workers>, commands: &Receiver<Command>) {
     let mut octets = Vec::new();
     let mut reported = 0;
     loop {
-        let command = commands.recv_timeout(WRITE_EVERY);
-        let is_last = matches!(command, Ok(Command::Finish) | Err(RecvTimeoutError::Disconnected));
-        if matches!(command, Ok(Command::Reopen)) {
-            sink.reopen();
-            tracing::info!("the access log was opened again");
-        }
-        let mut dropped = 0;
-        let all: Vec<Arc<Lines>> = lock(workers).clone();
-        for lines in all {
-            // The worker gets the emptied buffer, so that neither side allocates in the steady state.
-            octets.clear();
-            {
-                let mut buffer = lock(&lines.0);
-                std::mem::swap(&mut buffer.octets, &mut octets);
-                dropped += buffer.dropped;
+        let (mut is_last, mut next) = (false, None);
+        match commands.recv_timeout(WRITE_EVERY) {
+            Ok(Command::Finish) | Err(RecvTimeoutError::Disconnected) => is_last = true,
+            Ok(Command::Reopen) => {
+                target.reopen();
+                tracing::info!("the access log was opened again");
             }
-            sink.write(&octets);
+            Ok(Command::Replace(format, target)) => {
+                lock(workers).format = format;
+                next = Some(target);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
         }
+        let dropped = write_all(&mut target, workers, &mut octets);
         if dropped > reported {
             tracing::warn!(lines = dropped - reported, "the access log is too slow: lines were dropped");
-            reported = dropped;
         }
+        reported = dropped;
         if is_last {
             return;
+        }
+        if let Some(next) = next {
+            target = next;
         }
         if octets.capacity() > KEPT_BYTES_MAX {
             drop(take(&mut octets));
         }
     }
+}
+
+/// Writes what all workers have, and has them go on with the format that is wanted now. Returns how many lines they have
+/// dropped since the start.
+fn write_all(target: &mut OpenTarget, workers: &Mutex<Workers>, octets: &mut Vec<u8>) -> u64 {
+    let (format, all) = {
+        let workers = lock(workers);
+        (workers.format, workers.lines.clone())
+    };
+    let mut dropped = 0;
+    for lines in all {
+        // The worker gets the emptied buffer, so that neither side allocates in the steady state.
+        octets.clear();
+        {
+            let mut buffer = lock(&lines.0);
+            std::mem::swap(&mut buffer.octets, octets);
+            buffer.format = format;
+            dropped += buffer.dropped;
+        }
+        target.write(octets);
+    }
+    dropped
 }
 
 /// Counting and appending cannot be interrupted half-way, so a panic elsewhere does not matter here.

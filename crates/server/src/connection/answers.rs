@@ -204,7 +204,7 @@ impl<T: Transport> Connection<T> {
     /// drains.
     #[inline]
     fn is_last_answer(&self) -> bool {
-        (self.http1.is_finished() || self.service.worker.is_draining()) && self.exchanges.is_empty()
+        (self.http1.is_finished() || self.guard.is_draining()) && self.exchanges.is_empty()
     }
 
     /// Whether the content of the request that is being answered has been read, is still being read by the handler,

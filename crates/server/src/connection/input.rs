@@ -120,7 +120,7 @@ impl<T: Transport> Connection<T> {
         if self.exchanges.is_empty() && self.streaming.is_none() {
             return true;
         }
-        !self.service.worker.is_draining()
+        !self.guard.is_draining()
             && self.exchanges.len() < config.pipelined_requests
             && self.exchanges.iter().all(|exchange| exchange.is_safe)
             && is_safe_or_unknown(buffers.unparsed())

@@ -68,6 +68,11 @@ impl ConnectionDriver {
         Self { service: Rc::new(Service::new(handler, config, worker, record)) }
     }
 
+    /// The same with another config.
+    pub(crate) fn with_config(&self, config: Arc<Config>) -> Self {
+        Self { service: Rc::new(self.service.with_config(config)) }
+    }
+
     /// Drives a connection to its end. If the guard says that there are too many, its first request is answered 503.
     pub fn drive<T: Transport>(
         &self,

@@ -22,7 +22,7 @@ pub(super) struct Service {
     pub(super) buffers: RefCell<Buffers>,
     pub(super) origin_fields: RefCell<OriginFields>,
     /// Takes the records, if anybody wants them.
-    record: Option<RefCell<TakeRecord>>,
+    record: Option<Rc<RefCell<TakeRecord>>>,
 }
 
 /// The buffers that a connection uses while it is polled, and only then.
@@ -46,7 +46,14 @@ impl Service {
     ) -> Self {
         let buffers = RefCell::new(Buffers::new(&config));
         let origin_fields = RefCell::new(OriginFields::new());
-        Self { handler, config, worker, buffers, origin_fields, record: record.map(RefCell::new) }
+        let record = record.map(|take| Rc::new(RefCell::new(take)));
+        Self { handler, config, worker, buffers, origin_fields, record }
+    }
+
+    /// The same with another config, and so with buffers of its own.
+    pub(super) fn with_config(&self, config: Arc<Config>) -> Self {
+        let other = Self::new(self.handler.clone(), config, self.worker.clone(), None);
+        Self { record: self.record.clone(), ..other }
     }
 
     /// The time of this turn.

@@ -199,7 +199,7 @@ impl<T: Transport> Connection<T> {
     pub(super) fn poll_streaming(&mut self, cx: &mut Context<'_>) -> Step {
         let Some(streaming) = &mut self.streaming else { return Step::Waits };
         let splices = self.transport.splices();
-        let outcome = match streaming.poll_next_or_drain(self.service.worker.is_draining(), splices, cx) {
+        let outcome = match streaming.poll_next_or_drain(self.guard.is_draining(), splices, cx) {
             Poll::Pending => return Step::Waits,
             Poll::Ready(Some(Ok(Next::Pipe(pipe)))) => streaming.write_pipe(pipe, &mut self.output),
             Poll::Ready(Some(Ok(Next::Piece(Piece::Data(data))))) => streaming.write(data, &mut self.output),

@@ -140,7 +140,7 @@ impl<T: Transport> Connection<T> {
             // It is not idle: the client is to take what is written.
             return None;
         }
-        if self.service.worker.is_draining() {
+        if self.guard.is_draining() {
             return Some((ReadTimer::DrainIdle, self.timers.moved_at.max(now) + DRAIN_IDLE));
         }
         let idle =

@@ -1,14 +1,11 @@
 //! Proxies in front of the server that are believed: who asks, and for what, is what they say. Others are not listened to.
 
-mod network;
 mod fields;
 
 use std::sync::Arc;
 
 use thruway_message::FieldLines;
-use thruway_net::ClientAddr;
-
-pub use network::{InvalidNetwork, Network};
+use thruway_net::{ClientAddr, Networks};
 
 /// The proxies whose word is taken, and the fields in which they give it. By default there are none.
 ///
@@ -16,7 +13,7 @@ pub use network::{InvalidNetwork, Network};
 /// the right, and the first that is none of a trusted proxy is the client's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrustedProxies {
-    networks: Arc<[Network]>,
+    networks: Arc<Networks>,
     fields: ProxyFields,
 }
 
@@ -41,14 +38,14 @@ pub(crate) struct Origin<'a> {
 
 impl Default for TrustedProxies {
     fn default() -> Self {
-        Self::new([], ProxyFields::default())
+        Self::new(Networks::default(), ProxyFields::default())
     }
 }
 
 impl TrustedProxies {
     /// The proxies at `networks`, which write `fields`.
-    pub fn new(networks: impl IntoIterator<Item = Network>, fields: ProxyFields) -> Self {
-        Self { networks: networks.into_iter().collect(), fields }
+    pub fn new(networks: Networks, fields: ProxyFields) -> Self {
+        Self { networks: Arc::new(networks), fields }
     }
 
     /// Whether there are none.
@@ -63,13 +60,13 @@ impl TrustedProxies {
     }
 
     /// Where they are.
-    pub fn networks(&self) -> &[Network] {
+    pub fn networks(&self) -> &Networks {
         &self.networks
     }
 
     /// Whether one of them is at `address`.
     pub fn contains(&self, address: ClientAddr) -> bool {
-        self.networks.iter().any(|network| network.contains(address))
+        self.networks.contains(address)
     }
 
     /// These, if one of them is at `address`.

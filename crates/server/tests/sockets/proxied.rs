@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use thruway_server::{Config, Listener, ProxyProtocol, Request, Timeouts};
+use thruway_server::{Config, Listener, Networks, ProxyProtocol, Request, Timeouts};
 
 use crate::site::{GET, Site, rest};
 
@@ -110,7 +110,7 @@ fn a_drain_does_not_wait_for_headers() {
 
 #[test]
 fn headers_are_believed_from_the_networks_that_were_told() {
-    let from = |network: &str| ProxyProtocol { from: vec![network.parse().unwrap()] };
+    let from = |network: &str| ProxyProtocol { from: Networks::from_iter([network.parse().unwrap()]) };
     let header = b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n";
     let believing = site(from("127.0.0.0/8"), Config::default());
     let said = answer(&believing, &[&[header, CLOSING].concat()]);

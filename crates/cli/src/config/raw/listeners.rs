@@ -9,8 +9,7 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::super::spanned::Spanned;
-use super::upstreams::FromText;
-use super::{Period, TextOrTable};
+use super::{FromText, Period, TextOrTable};
 
 /// Where to listen.
 #[derive(Deserialize, JsonSchema)]

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, IntoDeserializer, MapAccess};
 
 use super::super::spanned::Spanned;
-use super::Period;
-use super::upstreams::TextOrTable;
+use super::{FromText, Period, TextOrTable};
 
 /// What is asked of requests: of one kind, which is said by the key; `allow` and `deny` are one kind.
 #[derive(Deserialize, JsonSchema)]
@@ -68,7 +69,7 @@ pub(in super::super) struct RawApiKeys {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawJwt {
-    /// A file with the issuer's JSON Web Key Set. Relative to the directory of the config.
+    /// A file with the issuer's public keys: a JSON Web Key Set, or PEM. Relative to the directory of the config.
     pub(in super::super) keys_file: Option<Spanned<PathBuf>>,
     /// A secret that is shared with the issuer, of at least 32 octets.
     pub(in super::super) secret: Option<Spanned<String>>,
@@ -139,4 +140,16 @@ pub(in super::super) enum RawCountByName {
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawCountByHeader {
     pub(in super::super) header: Spanned<String>,
+}
+
+impl FromText for RawCountBy {
+    const EXPECTED: &'static str = "`address`, `route` or a table with `header`";
+
+    fn from_text<E: Error>(text: &str) -> Result<Self, E> {
+        RawCountByName::deserialize(text.into_deserializer()).map(Self::Named)
+    }
+
+    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
+        RawCountByHeader::deserialize(MapAccessDeserializer::new(table)).map(Self::Header)
+    }
 }

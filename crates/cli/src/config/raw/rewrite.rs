@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, IntoDeserializer, MapAccess};
@@ -78,10 +78,6 @@ pub(in super::super) enum RawForwarded {
 
 impl FromText for RawHost {
     const EXPECTED: &'static str = "a name or a table with `fixed`";
-
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        generator.subschema_for::<Self>()
-    }
 
     fn from_text<E: Error>(text: &str) -> Result<Self, E> {
         RawHostName::deserialize(text.into_deserializer()).map(Self::Named)

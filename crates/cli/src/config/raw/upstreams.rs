@@ -1,17 +1,12 @@
 //! Upstreams as the file says them.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::marker::PhantomData;
-
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, IntoDeserializer, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::de::{Error, IntoDeserializer, MapAccess};
 
 use super::super::spanned::Spanned;
-use super::policies::{RawCountBy, RawCountByHeader, RawCountByName};
-use super::{Period, RawForwarded, RawHost};
+use super::{FromText, Period, RawForwarded, RawHost, TextOrTable};
 
 /// Servers that answer the same requests. Defaults are those of `thruway_gateway::UpstreamConfig`.
 #[derive(Deserialize, JsonSchema)]
@@ -195,21 +190,6 @@ pub(in super::super) struct RawEjection {
     pub(in super::super) percent_max: Option<Spanned<u32>>,
 }
 
-/// What may be written as a text if nothing else is to be said. Not what serde calls untagged: that would say of a mistake
-/// only that there is one.
-pub(in super::super) struct TextOrTable<T>(pub(in super::super) T);
-
-/// What [`TextOrTable`] reads.
-pub(in super::super) trait FromText: Sized {
-    /// What it is, for those who wrote something else.
-    const EXPECTED: &'static str;
-
-    /// The JSON Schema of text and table.
-    fn schema(generator: &mut SchemaGenerator) -> Schema;
-    fn from_text<E: Error>(text: &str) -> Result<Self, E>;
-    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error>;
-}
-
 impl FromText for RawServer {
     const EXPECTED: &'static str = "an address or a table with an `address`";
 
@@ -229,10 +209,6 @@ impl FromText for RawServer {
 impl FromText for RawResolver {
     const EXPECTED: &'static str = "`system`, `dns` or a table with `nameservers`";
 
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        generator.subschema_for::<Self>()
-    }
-
     fn from_text<E: Error>(text: &str) -> Result<Self, E> {
         RawResolverName::deserialize(text.into_deserializer()).map(Self::Named)
     }
@@ -245,69 +221,11 @@ impl FromText for RawResolver {
 impl FromText for RawBalance {
     const EXPECTED: &'static str = "a name or a table with `hash`";
 
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        generator.subschema_for::<Self>()
-    }
-
     fn from_text<E: Error>(text: &str) -> Result<Self, E> {
         RawBalanceName::deserialize(text.into_deserializer()).map(Self::Named)
     }
 
     fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
         RawHash::deserialize(MapAccessDeserializer::new(table)).map(Self::Hash)
-    }
-}
-
-impl FromText for RawCountBy {
-    const EXPECTED: &'static str = "`address`, `route` or a table with `header`";
-
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        generator.subschema_for::<Self>()
-    }
-
-    fn from_text<E: Error>(text: &str) -> Result<Self, E> {
-        RawCountByName::deserialize(text.into_deserializer()).map(Self::Named)
-    }
-
-    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
-        RawCountByHeader::deserialize(MapAccessDeserializer::new(table)).map(Self::Header)
-    }
-}
-
-impl<T: FromText + JsonSchema> JsonSchema for TextOrTable<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::schema(generator)
-    }
-}
-
-impl<'de, T: FromText> Deserialize<'de> for TextOrTable<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader<T>(PhantomData<T>);
-
-        impl<'de, T: FromText> Visitor<'de> for Reader<T> {
-            type Value = T;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(T::EXPECTED)
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-                T::from_text(text)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<T, A::Error> {
-                T::from_table(table)
-            }
-        }
-
-        deserializer.deserialize_any(Reader(PhantomData)).map(Self)
     }
 }

@@ -1,9 +1,7 @@
 //! Where to listen.
 
-use std::net::IpAddr;
-
 use thruway_gateway::{HashBy, TcpConfig, UpstreamConfig};
-use thruway_server::{InvalidListenAddr, IpNet, ListenAddr, ProxyProtocol};
+use thruway_server::{InvalidListenAddr, ListenAddr, ProxyProtocol};
 
 use super::super::raw::{Period, RawListener, RawProxies, RawProxyProtocol, RawTcp, TextOrTable};
 use super::super::spanned::Spanned;
@@ -70,19 +68,8 @@ impl Resolver<'_> {
 
     fn proxy_protocol(&mut self, raw: RawProxyProtocol) -> Option<ProxyProtocol> {
         let RawProxyProtocol::Yes(RawProxies { from }) = raw else { return None };
-        let Some(from) = from else { return Some(ProxyProtocol { from: Vec::new() }) };
+        let Some(from) = from else { return Some(ProxyProtocol::default()) };
         self.refuse_empty(&from, "`from` names at least one network", "leave it out to believe everybody");
-        Some(ProxyProtocol { from: from.get_ref().iter().filter_map(|text| self.network(text)).collect() })
-    }
-
-    /// A network, or one address.
-    fn network(&mut self, raw: &Spanned<String>) -> Option<IpNet> {
-        let text = raw.get_ref();
-        let network = text.parse().ok().or_else(|| text.parse::<IpAddr>().map(IpNet::from).ok());
-        if network.is_none() {
-            let message = format!("`{}` is not a network", text.escape_debug());
-            self.refuse_with(raw, message, "write `10.0.0.0/8`, `2001:db8::/32`, or one address");
-        }
-        network
+        Some(ProxyProtocol { from: self.networks(from.get_ref()) })
     }
 }

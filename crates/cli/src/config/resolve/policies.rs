@@ -7,11 +7,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use thruway_gateway::{
-    AddressRange, AddressesConfig, ApiKeysConfig, BasicAuthConfig, ConcurrencyConfig, CountBy, FieldRewrite,
-    InvalidAddressRange, InvalidLine, InvalidRewrite, JwtAlgorithm, JwtConfig, JwtKeys, KeyPlace,
-    PolicyConfig, RateLimitConfig, is_user_name, lines_of,
+    AddressesConfig, ApiKeysConfig, BasicAuthConfig, ConcurrencyConfig, CountBy, FieldRewrite, InvalidLine,
+    InvalidRewrite, JwtAlgorithm, JwtConfig, JwtKeys, KeyPlace, PolicyConfig, RateLimitConfig, is_user_name,
+    lines_of,
 };
-use thruway_server::{FieldName, FieldValue, StatusCode};
+use thruway_server::{FieldName, FieldValue, Networks, StatusCode};
 
 use super::super::Span;
 use super::super::raw::{
@@ -87,28 +87,16 @@ impl Resolver<'_> {
         allow: Option<Spanned<Vec<Spanned<String>>>>,
         deny: Option<Spanned<Vec<Spanned<String>>>>,
     ) -> AddressesConfig {
-        let allow = allow.map(|allow| self.address_ranges(&allow));
-        let deny = deny.map(|deny| self.address_ranges(&deny)).unwrap_or_default();
+        let allow = allow.map(|allow| self.some_networks(&allow));
+        let deny = deny.map(|deny| self.some_networks(&deny)).unwrap_or_default();
         AddressesConfig { allow, deny }
     }
 
-    fn address_ranges(&mut self, raw: &Spanned<Vec<Spanned<String>>>) -> Vec<AddressRange> {
+    fn some_networks(&mut self, raw: &Spanned<Vec<Spanned<String>>>) -> Networks {
         if raw.get_ref().is_empty() {
             self.refuse_with(raw, "a list of addresses has at least one", "leave it out");
         }
-        let mut ranges = Vec::new();
-        for text in raw.get_ref() {
-            match text.get_ref().parse() {
-                Ok(range) => ranges.push(range),
-                Err(error @ InvalidAddressRange::HostBits(_)) => self.refuse(text, error),
-                Err(error) => self.refuse_with(
-                    text,
-                    error,
-                    "write `10.0.0.0/8`, `2001:db8::/32`, `127.0.0.1` or `unix`",
-                ),
-            }
-        }
-        ranges
+        self.networks(raw.get_ref())
     }
 
     fn basic_auth(&mut self, raw: RawBasicAuth, span: &Span) -> Option<BasicAuthConfig> {
@@ -161,7 +149,7 @@ impl Resolver<'_> {
         let keys = match (&raw.keys_file, &raw.secret) {
             (Some(path), None) => {
                 let text = self.text_of_file(path)?;
-                JwtKeys::from_set(&text).map_err(|error| self.refuse(path, error)).ok()?
+                JwtKeys::from_file(&text).map_err(|error| self.refuse(path, error)).ok()?
             }
             (None, Some(secret)) => {
                 JwtKeys::from_secret(secret.get_ref()).map_err(|error| self.refuse(secret, error)).ok()?

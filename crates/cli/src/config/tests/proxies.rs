@@ -13,10 +13,10 @@ fn proxies(keys: &str) -> Result<String, String> {
 fn networks_are_shown_with_the_fields_that_are_believed() {
     assert_eq!(
         proxies("trusted_proxies = [\"10.0.0.0/8\", \"::1\", \"unix\"]").unwrap(),
-        "believes X-Forwarded-* of proxies at 10.0.0.0/8, ::1/128, unix"
+        "believes X-Forwarded-* of proxies at 10.0.0.0/8, ::1, unix"
     );
     let forwarded = "trusted_proxies = [\"192.0.2.1\"]\ntrusted_proxies_write = \"forwarded\"";
-    assert_eq!(proxies(forwarded).unwrap(), "believes Forwarded of proxies at 192.0.2.1/32");
+    assert_eq!(proxies(forwarded).unwrap(), "believes Forwarded of proxies at 192.0.2.1");
     assert_eq!(proxies("").unwrap(), "/ and below: the demo");
 }
 
@@ -24,7 +24,7 @@ fn networks_are_shown_with_the_fields_that_are_believed() {
 fn what_is_no_network_is_shown_where_it_is() {
     for (keys, message) in [
         ("trusted_proxies = [\"localhost\"]", "this is no network"),
-        ("trusted_proxies = [\"10.0.0.1/8\"]", "the address of a network ends with zeros behind its prefix"),
+        ("trusted_proxies = [\"10.0.0.1/8\"]", "the network of this address is `10.0.0.0/8`"),
         ("trusted_proxies = [\"10.0.0.0/40\"]", "a prefix has up to 32 bits, or up to 128 in IPv6"),
         ("trusted_proxies_write = \"x-real-ip\"", "unknown value `x-real-ip`"),
     ] {
@@ -32,6 +32,4 @@ fn what_is_no_network_is_shown_where_it_is() {
         assert!(failure.contains(message) && failure.contains("serve.toml:1"), "{failure}");
         assert!(failure.contains("hint: "), "{failure}");
     }
-    let many = vec!["\"192.0.2.1\""; 1001].join(",");
-    assert!(proxies(&format!("trusted_proxies = [{many}]")).unwrap_err().contains("more than 1000 networks"));
 }

@@ -28,7 +28,7 @@ pub enum InvalidJwtKeys {
     NoneOfUse,
     /// The secret is so short that it could be guessed (RFC 7518 §3.2).
     ShortSecret,
-    /// It is no JSON Web Key Set.
+    /// It is neither a JSON Web Key Set nor PEM.
     Syntax,
 }
 
@@ -41,6 +41,20 @@ impl JwtKeys {
     pub fn from_set(text: &str) -> Result<Self, InvalidJwtKeys> {
         let set: JwkSet = serde_json::from_str(text).map_err(|_| InvalidJwtKeys::Syntax)?;
         let keys: Arc<[Key]> = set.keys.iter().filter_map(public_key).collect();
+        if keys.is_empty() { Err(InvalidJwtKeys::NoneOfUse) } else { Ok(Self { keys, source: text.into() }) }
+    }
+
+    /// The public keys of a file: a JSON Web Key Set, or keys in PEM, one after the other (`PUBLIC KEY`, `RSA PUBLIC KEY`). What else is in
+    /// PEM there is passed over, private keys among it.
+    ///
+    /// # Errors
+    /// There are none.
+    pub fn from_file(text: &str) -> Result<Self, InvalidJwtKeys> {
+        if !text.contains(PEM_BEGIN) {
+            return Self::from_set(text);
+        }
+        let keys: Arc<[Key]> =
+            text.match_indices(PEM_BEGIN).filter_map(|(at, _)| pem_key(&text[at..])).collect();
         if keys.is_empty() { Err(InvalidJwtKeys::NoneOfUse) } else { Ok(Self { keys, source: text.into() }) }
     }
 
@@ -84,14 +98,7 @@ fn public_key(jwk: &Jwk) -> Option<Key> {
         return None;
     }
     let mut algorithms = match &jwk.algorithm {
-        AlgorithmParameters::RSA(parameters) if parameters.n.len() >= RSA_DIGITS_MIN => vec![
-            Algorithm::RS256,
-            Algorithm::RS384,
-            Algorithm::RS512,
-            Algorithm::PS256,
-            Algorithm::PS384,
-            Algorithm::PS512,
-        ],
+        AlgorithmParameters::RSA(parameters) if parameters.n.len() >= RSA_DIGITS_MIN => RSA.to_vec(),
         AlgorithmParameters::EllipticCurve(parameters) => match parameters.curve {
             EllipticCurve::P256 => vec![Algorithm::ES256],
             EllipticCurve::P384 => vec![Algorithm::ES384],
@@ -105,6 +112,45 @@ fn public_key(jwk: &Jwk) -> Option<Key> {
     }
     let decoding = DecodingKey::from_jwk(jwk).ok()?;
     (!algorithms.is_empty()).then(|| Key { id: jwk.common.key_id.clone(), algorithms, decoding })
+}
+
+/// The key that `text` begins with. It has no id, and says nothing of algorithms: it is for all that its kind can.
+fn pem_key(text: &str) -> Option<Key> {
+    let label = text.strip_prefix(PEM_BEGIN)?.split_once("-----")?.0;
+    if !["PUBLIC KEY", "RSA PUBLIC KEY"].contains(&label) {
+        return None;
+    }
+    let text = text.as_bytes();
+    let (algorithms, decoding) = if let Ok(key) = DecodingKey::from_rsa_pem(text) {
+        (rsa_algorithms(key.try_get_as_bytes().ok()?), key)
+    } else if let Ok(key) = DecodingKey::from_ec_pem(text) {
+        (ec_algorithms(key.try_get_as_bytes().ok()?), key)
+    } else {
+        (&[Algorithm::EdDSA][..], DecodingKey::from_ed_pem(text).ok()?)
+    };
+    (!algorithms.is_empty()).then(|| Key { id: None, algorithms: algorithms.to_vec(), decoding })
+}
+
+/// What a key of RSA is for, by its `RSAPublicKey` (RFC 8017 §A.1.1): a sequence that begins with the modulus.
+fn rsa_algorithms(der: &[u8]) -> &'static [Algorithm] {
+    match der {
+        // Both have lengths of two octets if the modulus has 256 or more.
+        [0x30, 0x82, _, _, 0x02, 0x82, high, low, ..]
+            if u16::from_be_bytes([*high, *low]) >= RSA_OCTETS_MIN =>
+        {
+            &RSA
+        }
+        _ => &[],
+    }
+}
+
+/// What a key on an elliptic curve is for, by its point (SEC 1 §2.3.3): how long it is tells the curve.
+const fn ec_algorithms(point: &[u8]) -> &'static [Algorithm] {
+    match point {
+        [0x04, rest @ ..] if rest.len() == 64 => &[Algorithm::ES256],
+        [0x04, rest @ ..] if rest.len() == 96 => &[Algorithm::ES384],
+        _ => &[],
+    }
 }
 
 impl PartialEq for JwtKeys {
@@ -128,14 +174,28 @@ impl fmt::Display for InvalidJwtKeys {
             Self::ShortSecret => {
                 "a secret has at least 32 octets, as many as the digest that is made with it"
             }
-            Self::Syntax => "this is no JSON Web Key Set",
+            Self::Syntax => "this is neither a JSON Web Key Set nor public keys in PEM",
         })
     }
 }
 
 impl std::error::Error for InvalidJwtKeys {}
 
+const PEM_BEGIN: &str = "-----BEGIN ";
+
+/// What keys of RSA are for.
+const RSA: [Algorithm; 6] = [
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+];
+
 /// 256 bits.
 const SECRET_BYTES_MIN: usize = 32;
 /// 2048 bits in base64.
 const RSA_DIGITS_MIN: usize = 342;
+/// The same in octets.
+const RSA_OCTETS_MIN: u16 = 256;

@@ -1,3 +1,5 @@
+use base64::Engine;
+use base64::prelude::{BASE64_STANDARD as STANDARD, BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD};
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
 use serde_json::{Value, json};
@@ -167,3 +169,68 @@ fn keys_that_cannot_be_trusted_are_none() {
     assert_eq!(JwtKeys::from_secret("too short").unwrap_err(), InvalidJwtKeys::ShortSecret);
     assert!(!format!("{:?}", JwtKeys::from_secret(SECRET)).contains("secret of"));
 }
+
+/// `SubjectPublicKeyInfo` of an Ed25519 key (RFC 8410 §4) in PEM.
+fn ed25519_pem(seed: u8) -> String {
+    let jwk = Jwk::from_encoding_key(&ed25519(seed), Algorithm::EdDSA).unwrap();
+    let point = serde_json::to_value(&jwk).unwrap()["x"].as_str().unwrap().to_owned();
+    let mut der = vec![0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+    der.extend(URL_SAFE_NO_PAD.decode(point).unwrap());
+    format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode(der))
+}
+
+#[test]
+fn tokens_are_verified_with_keys_in_pem() {
+    let text = format!("the first\n{}and the next\n{}", ed25519_pem(1), ed25519_pem(2));
+    let keys = JwtKeys::from_file(&text).unwrap();
+    let scene = scene(PolicyConfig::Jwt(config(keys)));
+    for (seed, status) in [(1, "200"), (2, "200"), (3, "401")] {
+        let token = encode(&Header::new(Algorithm::EdDSA), &claims(), &ed25519(seed)).unwrap();
+        let said = ask(&scene, &format!("Authorization: Bearer {token}\r\n"));
+        assert!(said.starts_with(&format!("HTTP/1.1 {status} ")), "{seed}: {said}");
+    }
+}
+
+#[test]
+fn a_key_in_pem_is_for_what_its_kind_can() {
+    let rsa = JwtKeys::from_file(RSA_2048).unwrap();
+    assert!([Algorithm::RS256, Algorithm::PS512].into_iter().all(|algorithm| rsa.are_for(algorithm)));
+    assert!(!rsa.are_for(Algorithm::EdDSA) && !rsa.are_for(Algorithm::HS256));
+    let curve = JwtKeys::from_file(P_384).unwrap();
+    assert!(curve.are_for(Algorithm::ES384) && !curve.are_for(Algorithm::ES256));
+    let private = ed25519_pem(1).replace("PUBLIC", "PRIVATE");
+    for none in [RSA_1024, &private, &ed25519_pem(1).replace("MCow", "MCoo"), "-----BEGIN PUBLIC KEY-----"] {
+        assert_eq!(JwtKeys::from_file(none), Err(InvalidJwtKeys::NoneOfUse), "{none}");
+    }
+    assert_eq!(JwtKeys::from_file("neither"), Err(InvalidJwtKeys::Syntax));
+    assert!(JwtKeys::from_file(&key_set()).is_ok());
+}
+
+const RSA_2048: &str = "\
+-----BEGIN PUBLIC KEY-----
+MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAvzchCCNoOxwcJL5r95oS
+3JCN5P2jzenpW3+lUJozlJ4G6USYn+gDAqEFD+j5+IPD2C93Mt+q5foHFIBoa53H
+wcV2dRVgQEeIpr13TK+dCSWQOlgbjrjUmWfAGpUZ7gmk4tc1iOza3a8WXNUUAoPm
+cftgbZcqoJWCKkf/VBrjBCUNB1WVP67buLceRorkGQF9wkhCPPSmYlEuqJIEiQAc
++NSvkCA8LEPMHvD3QKI2z8dUfurlukRYUyBfRGOLbXx7/fUWqh+ERUv3szVQE31n
+TOtUshmzDNfqbdkfayOtsNuL756Mn39AA2lJX2Z7KqA8TfUZ9s1TaozFlMj4wV+E
+swIDAQAB
+-----END PUBLIC KEY-----
+";
+
+const RSA_1024: &str = "\
+-----BEGIN PUBLIC KEY-----
+MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDYUbnKsM8FhqHG/8hqnd5L9dCQ
+qS2hMJfnpVK0csEnIIVwLUBow9bH63jDwrrojqUJJyi7/qyS5W33G1AfJhbMEc8O
+PhiN22MvTJ20hyeZoOpu9GbFtBsR9oe4ZFNTgusvpH0w4iToHUcXejkTkg/XPNlP
+1OZd5sV2/2xMKp1x7wIDAQAB
+-----END PUBLIC KEY-----
+";
+
+const P_384: &str = "\
+-----BEGIN PUBLIC KEY-----
+MHYwEAYHKoZIzj0CAQYFK4EEACIDYgAEKqyGcCjdQkwAJj+59LJk5dWRFD8ifEJ+
++Q/ozoFe0riVGIL7izD4cyX7hC4OpukWT3LJB2vROL4zWqYn2rl+RqrFjhUnPdTm
+sDxRyf8sjwQgZvi02+uwpwE8vSyrWJR3
+-----END PUBLIC KEY-----
+";

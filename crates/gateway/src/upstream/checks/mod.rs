@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use thruway_net::Clock;
 
-use super::server::{Server, milliseconds};
+use super::ejection::milliseconds;
+use super::server::Server;
 use super::statuses::StatusRange;
 use super::{Upstream, random, upkeep};
 

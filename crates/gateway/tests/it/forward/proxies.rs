@@ -1,7 +1,7 @@
 //! Behind proxies that are trusted: what they say is passed on, and added to.
 
 use thruway_gateway::{ForwardConfig, ForwardedFields};
-use thruway_server::{Config, ProxyFields, TrustedProxies};
+use thruway_server::{Config, Networks, ProxyFields, TrustedProxies};
 
 use super::{Client, Recorded, Recorder};
 use crate::gateway::Gateway;
@@ -10,6 +10,7 @@ use crate::gateway::Gateway;
 fn passed_on(believed: ProxyFields, forwarded: ForwardedFields, lines: &str) -> Recorded {
     let recorder = Recorder::start();
     let networks = ["127.0.0.1", "10.0.0.0/8"].map(|network| network.parse().unwrap());
+    let networks = Networks::from_iter(networks);
     let config = Config { trusted_proxies: TrustedProxies::new(networks, believed), ..Config::default() };
     let forward = ForwardConfig { forwarded, ..ForwardConfig::default() };
     let gateway = Gateway::with(recorder.address, forward, config);

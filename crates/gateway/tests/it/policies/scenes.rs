@@ -4,7 +4,7 @@ use thruway_gateway::{
     AddressesConfig, ApiKeysConfig, ConcurrencyConfig, CountBy, KeyPlace, PolicyConfig, RateLimitConfig,
 };
 use thruway_server::{
-    BoxError, Content, ContentWriter, Handler, IntoHandler, OwnedRequest, Request, Response,
+    BoxError, Content, ContentWriter, Handler, IntoHandler, Networks, OwnedRequest, Request, Response,
     with_whole_content,
 };
 use thruway_testkit::scene::{Client, Scene};
@@ -22,9 +22,9 @@ fn hello() -> impl Handler {
     with_whole_content(1 << 20, |request: &Request<'_>| format!("{} octets", request.content().len()))
 }
 
-fn denied(range: &str) -> PolicyConfig {
-    let ranges = vec![range.parse().unwrap()];
-    PolicyConfig::Addresses(AddressesConfig { allow: None, deny: ranges })
+fn denied(network: &str) -> PolicyConfig {
+    let deny = Networks::from_iter([network.parse().unwrap()]);
+    PolicyConfig::Addresses(AddressesConfig { allow: None, deny })
 }
 
 fn once(by: CountBy) -> PolicyConfig {

@@ -5,7 +5,7 @@
 //! its answers what it was asked. All three must be the same.
 
 use thruway_gateway::{ForwardConfig, ForwardedFields, HostRewrite, PathMatch, PathRewrite, Rewrite};
-use thruway_server::{Config, ProxyFields, TrustedProxies};
+use thruway_server::{Config, Networks, ProxyFields, TrustedProxies};
 use thruway_testkit::sight::{Seen, Sight, sight_of};
 use thruway_testkit::{Random, corpus};
 
@@ -67,6 +67,7 @@ impl Place {
         let forward =
             ForwardConfig { rewrite, forwarded: ForwardedFields::Both, host: HostRewrite::Server, via: true };
         let networks = ["127.0.0.0/8", "10.0.0.0/8"].map(|network| network.parse().unwrap());
+        let networks = Networks::from_iter(networks);
         let trusted_proxies = TrustedProxies::new(networks, ProxyFields::XForwarded);
         let config = Config { pipelined_requests: 1, trusted_proxies, ..Config::default() };
         let gateway = Gateway::with(recorder.address, forward, config);

@@ -6,6 +6,7 @@ use thruway_gateway::{Mirror, RefusalCount, RouteMeter, Upstream};
 
 use crate::config::{Config, Route};
 use crate::routes::Parts;
+use crate::streams::Streams;
 
 /// What runs at present. Clones are the same.
 #[derive(Clone)]
@@ -13,33 +14,34 @@ pub(crate) struct Present(Arc<Mutex<Arc<Running>>>);
 
 pub(crate) struct Running {
     /// In the order of the config.
-    pub(super) routes: Vec<RunningRoute>,
+    pub(crate) routes: Vec<RunningRoute>,
     /// How many requests none of them took.
-    pub(super) unrouted: Arc<RefusalCount>,
-    pub(super) upstreams: Vec<Arc<Upstream>>,
+    pub(crate) unrouted: Arc<RefusalCount>,
+    pub(crate) streams: Streams,
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
 }
 
-pub(super) struct RunningRoute {
+pub(crate) struct RunningRoute {
     /// Which requests it is for.
-    pub(super) requests: String,
+    pub(crate) requests: String,
     /// What happens to them.
-    pub(super) action: String,
-    pub(super) meter: Option<Arc<RouteMeter>>,
-    pub(super) mirror: Option<Arc<Mirror>>,
+    pub(crate) action: String,
+    pub(crate) meter: Option<Arc<RouteMeter>>,
+    pub(crate) mirror: Option<Arc<Mirror>>,
     /// Its policies in their order, and what each has refused.
-    pub(super) refusals: Vec<(String, Arc<RefusalCount>)>,
+    pub(crate) refusals: Vec<(String, Arc<RefusalCount>)>,
 }
 
 impl Present {
-    pub(crate) fn new(config: &Config, parts: &Parts) -> Self {
-        Self(Arc::new(Mutex::new(Running::of(config, parts))))
+    pub(crate) fn new(config: &Config, parts: &Parts, streams: &Streams) -> Self {
+        Self(Arc::new(Mutex::new(Running::of(config, parts, streams))))
     }
 
-    pub(crate) fn replace(&self, config: &Config, parts: &Parts) {
-        *self.lock() = Running::of(config, parts);
+    pub(crate) fn replace(&self, config: &Config, parts: &Parts, streams: &Streams) {
+        *self.lock() = Running::of(config, parts, streams);
     }
 
-    pub(super) fn load(&self) -> Arc<Running> {
+    pub(crate) fn load(&self) -> Arc<Running> {
         self.lock().clone()
     }
 
@@ -49,7 +51,7 @@ impl Present {
 }
 
 impl Running {
-    fn of(config: &Config, parts: &Parts) -> Arc<Self> {
+    fn of(config: &Config, parts: &Parts, streams: &Streams) -> Arc<Self> {
         let route = |route: &Route| RunningRoute {
             requests: route.matching.to_string(),
             action: route.action.to_string(),
@@ -60,11 +62,12 @@ impl Running {
         Arc::new(Self {
             routes: config.routes.iter().map(route).collect(),
             unrouted: parts.unrouted().clone(),
+            streams: streams.clone(),
             upstreams: parts.upstreams().cloned().collect(),
         })
     }
 
-    pub(super) fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
+    pub(crate) fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
         self.upstreams.iter().find(|upstream| upstream.name() == name)
     }
 }

@@ -1,0 +1,92 @@
+//! A config in words, as `check` and `/status` say it.
+
+use std::fmt;
+
+use thruway_server::{AccessLogFormat, AccessLogTarget, ProxyFields, ProxyProtocol};
+
+use super::{AccessLogConfig, Action, Config, ListenerConfig, Route};
+
+/// What the config does, a line for each thing.
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for listener in &self.listeners {
+            writeln!(f, "listens on {listener}")?;
+        }
+        let proxies = &self.server.trusted_proxies;
+        if !proxies.is_empty() {
+            let fields = match proxies.fields() {
+                ProxyFields::XForwarded => "X-Forwarded-*",
+                ProxyFields::Forwarded => "Forwarded",
+            };
+            writeln!(f, "believes {fields} of proxies at {}", proxies.networks())?;
+        }
+        for route in &self.routes {
+            writeln!(f, "{route}")?;
+        }
+        for upstream in self.upstreams.values() {
+            let servers: Vec<_> = upstream.servers.iter().map(|server| server.address.to_string()).collect();
+            writeln!(f, "upstream {}: {}", upstream.name, servers.join(", "))?;
+        }
+        for (name, policy) in &self.policies {
+            writeln!(f, "policy {name}: {policy}")?;
+        }
+        if let Some(admin) = &self.admin {
+            writeln!(f, "admin listener on {}", admin.address)?;
+        }
+        if let Some(log) = &self.access_log {
+            writeln!(f, "access log: {log}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ListenerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.address)?;
+        if let Some(tcp) = &self.tcp {
+            write!(f, ", TCP forwarded to {}", tcp.upstream)?;
+        }
+        match &self.proxy_protocol {
+            None => Ok(()),
+            Some(ProxyProtocol { from }) if from.is_empty() => f.write_str(", behind PROXY headers"),
+            Some(ProxyProtocol { from }) => write!(f, ", behind PROXY headers from {from}"),
+        }
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.matching, self.action)?;
+        match &self.policies[..] {
+            [] => Ok(()),
+            policies => write!(f, "; policies: {}", policies.join(", ")),
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answer(answer) => write!(f, "answers {}", answer.status),
+            Self::Demo => f.write_str("the demo"),
+            Self::Files(files) => write!(f, "files of {}", files.root.display()),
+            Self::Forward(action) => action.fmt(f),
+            Self::Mcp => f.write_str("the MCP endpoint of the demo"),
+            Self::Redirect(redirect) => write!(f, "redirects to {redirect}"),
+        }
+    }
+}
+
+impl fmt::Display for AccessLogConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let format = match self.format {
+            AccessLogFormat::Common => "common",
+            AccessLogFormat::Combined => "combined",
+            AccessLogFormat::Json => "json",
+        };
+        match &self.target {
+            AccessLogTarget::File(path) => write!(f, "{format}, to {}", path.display()),
+            AccessLogTarget::Stdout => write!(f, "{format}, to the standard output"),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Clients that may ask, or may not, by their addresses.
+//!
+//! Who is in `deny` is refused; then, if there is `allow`, who is not in it. More exact networks do not go before others.
+//! What is looked at is [`Request::client`].
+
+use std::fmt;
+
+use thruway_net::Networks;
+use thruway_server::Request;
+
+use super::{Refusal, Verdict};
+
+/// Which clients may ask.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct AddressesConfig {
+    /// Only these; all if `None`.
+    pub allow: Option<Networks>,
+    /// Not these, whatever `allow` says.
+    pub deny: Networks,
+}
+
+/// The policy.
+#[derive(Debug)]
+pub(super) struct Addresses {
+    config: AddressesConfig,
+}
+
+impl Addresses {
+    pub(super) const fn new(config: AddressesConfig) -> Self {
+        Self { config }
+    }
+
+    pub(super) fn decide(&self, request: &Request<'_>) -> Verdict<'static> {
+        let AddressesConfig { allow, deny } = &self.config;
+        let client = request.client();
+        if deny.contains(client) || allow.as_ref().is_some_and(|allow| !allow.contains(client)) {
+            return Verdict::Refuse(Refusal::Address);
+        }
+        Verdict::Continue
+    }
+}
+
+impl fmt::Display for AddressesConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { allow, deny } = self;
+        match allow {
+            None => write!(f, "all clients but {deny}"),
+            Some(allow) if deny.is_empty() => write!(f, "clients from {allow}"),
+            Some(allow) => write!(f, "clients from {allow}, but not from {deny}"),
+        }
+    }
+}

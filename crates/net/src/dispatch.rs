@@ -1,0 +1,91 @@
+//! From listening sockets to the worker that drives a connection.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::accept::accept;
+use crate::balance::{Assigned, Balance};
+use crate::listening::{Command, Listening};
+use crate::worker::spawn;
+use crate::{Accepted, ClientAddr, Stream, Worker};
+
+/// What each thread knows of the others.
+pub(crate) struct Share {
+    pub(crate) index: usize,
+    /// Whether sends are put together.
+    pub(crate) is_batching: bool,
+    pub(crate) balance: Balance,
+    pub(crate) commands: Vec<UnboundedSender<Command>>,
+}
+
+/// What one worker accepts.
+pub(crate) struct Dispatcher<T> {
+    worker: Rc<Worker>,
+    share: Rc<Share>,
+    /// What is done with a connection.
+    serve: Rc<T>,
+    /// What stops each listener.
+    stops: Vec<(usize, Rc<Notify>)>,
+}
+
+impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
+    pub(crate) fn new(worker: Rc<Worker>, share: Share, serve: T) -> Self {
+        Self { worker, share: Rc::new(share), serve: Rc::new(serve), stops: Vec::new() }
+    }
+
+    /// Accepts connections there from now on.
+    pub(crate) fn listen(&mut self, listening: Listening) {
+        let Listening { socket, address, listener } = listening;
+        let stop = Rc::new(Notify::new());
+        self.stops.push((listener, stop.clone()));
+        let (worker, share, serve) = (self.worker.clone(), self.share.clone(), self.serve.clone());
+        spawn(async move {
+            let take = |stream, client| dispatch(stream, client, listener, &worker, &share, &*serve);
+            accept(socket, &address, &stop, take).await;
+        });
+    }
+
+    /// Accepts no more connections of this listener than the kernel has completed already.
+    pub(crate) fn stop(&mut self, listener: usize) {
+        self.stops.extract_if(.., |(of, _)| *of == listener).for_each(|(_, stop)| stop.notify_one());
+    }
+
+    /// The same of all listeners.
+    pub(crate) fn stop_all(&mut self) {
+        self.stops.drain(..).for_each(|(_, stop)| stop.notify_one());
+    }
+
+    /// Serves a connection that another worker accepted.
+    pub(crate) fn take(&self, socket: OwnedFd, client: ClientAddr, listener: usize, is_over_limit: bool) {
+        let guard = self.worker.guard(listener, is_over_limit);
+        match Stream::watch(socket, client) {
+            Ok(stream) => (self.serve)(Accepted { stream, client, listener, guard }),
+            Err(error) => tracing::warn!(%error, "cannot watch a connection"),
+        }
+    }
+}
+
+/// Serves a connection that this worker accepted, or hands it over if another worker has fewer.
+fn dispatch(
+    stream: Stream,
+    client: ClientAddr,
+    listener: usize,
+    worker: &Rc<Worker>,
+    share: &Share,
+    serve: &impl Fn(Accepted),
+) {
+    let Some(Assigned { worker: chosen, is_over_limit }) = share.balance.assign(share.index) else { return };
+    if chosen == share.index {
+        return serve(Accepted { stream, client, listener, guard: worker.guard(listener, is_over_limit) });
+    }
+    let is_sent = stream.into_socket().is_ok_and(|socket| {
+        share.commands[chosen].send(Command::Take { socket, client, listener, is_over_limit }).is_ok()
+    });
+    if !is_sent {
+        // That worker has panicked; its connections are gone as well.
+        share.balance.release(chosen);
+    }
+}

@@ -1,0 +1,225 @@
+//! Clients told apart by where they come from.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use ipnet::IpNet;
+
+use crate::ClientAddr;
+
+/// Addresses with the same first bits: `10.0.0.0/8`, `2001:db8::/32`, `192.0.2.1`; or `unix`, all that come over Unix sockets,
+/// which have no address and so are in no other network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Network {
+    /// `None` for Unix sockets.
+    addresses: Option<IpNet>,
+}
+
+/// Some networks. However many there are, looking for an address takes a few comparisons.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Networks {
+    /// As they were given.
+    listed: Vec<Network>,
+    /// The first and the last address of each, in order; none is inside of another.
+    ranges: Vec<(IpAddr, IpAddr)>,
+    has_unix: bool,
+}
+
+/// Why a text is no network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum InvalidNetwork {
+    /// It is neither an address, with or without a prefix, nor `unix`.
+    Address,
+    /// Behind the prefix there are bits that are not zero; this was probably meant.
+    HostBits(Network),
+    /// An IPv4 address is written as one of IPv6; clients are known by the former.
+    Mapped,
+    /// There are not so many bits in an address.
+    PrefixBits,
+}
+
+impl Networks {
+    /// Whether there are none.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.listed.is_empty()
+    }
+
+    /// Whether `address` is in one of them.
+    #[inline]
+    pub fn contains(&self, address: ClientAddr) -> bool {
+        // A socket for both versions shows IPv4 addresses as IPv6 addresses.
+        let Some(address) = address.ip().map(|address| address.to_canonical()) else { return self.has_unix };
+        let after = self.ranges.partition_point(|(first, _)| *first <= address);
+        after.checked_sub(1).is_some_and(|place| address <= self.ranges[place].1)
+    }
+}
+
+impl FromIterator<Network> for Networks {
+    fn from_iter<I: IntoIterator<Item = Network>>(networks: I) -> Self {
+        let listed: Vec<_> = networks.into_iter().collect();
+        let has_unix = listed.iter().any(|network| network.addresses.is_none());
+        let mut ranges: Vec<_> = listed.iter().filter_map(Network::ends).collect();
+        // Of ranges with the same start the longest comes first, and takes in the others.
+        ranges.sort_by(|(first, last), (other_first, other_last)| {
+            (first, other_last).cmp(&(other_first, last))
+        });
+        let mut last_of_all = None;
+        ranges.retain(|(_, last)| {
+            let is_new = last_of_all.is_none_or(|last_of_all| *last > last_of_all);
+            last_of_all = last_of_all.max(Some(*last));
+            is_new
+        });
+        Self { listed, ranges, has_unix }
+    }
+}
+
+impl Network {
+    /// The first and the last address.
+    fn ends(&self) -> Option<(IpAddr, IpAddr)> {
+        self.addresses.map(|addresses| (addresses.network(), addresses.broadcast()))
+    }
+}
+
+impl FromStr for Network {
+    type Err = InvalidNetwork;
+
+    fn from_str(text: &str) -> Result<Self, InvalidNetwork> {
+        if text == "unix" {
+            return Ok(Self { addresses: None });
+        }
+        let (address, prefix_bits) =
+            text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+        let address: IpAddr = address.parse().map_err(|_| InvalidNetwork::Address)?;
+        if address != address.to_canonical() {
+            return Err(InvalidNetwork::Mapped);
+        }
+        let addresses = match prefix_bits {
+            None => IpNet::from(address),
+            // A sign is none of a prefix.
+            Some(bits) if bits.starts_with('+') => return Err(InvalidNetwork::PrefixBits),
+            Some(bits) => {
+                let bits = bits.parse().map_err(|_| InvalidNetwork::PrefixBits)?;
+                IpNet::new(address, bits).map_err(|_| InvalidNetwork::PrefixBits)?
+            }
+        };
+        let network = Self { addresses: Some(addresses.trunc()) };
+        if addresses.network() == address { Ok(network) } else { Err(InvalidNetwork::HostBits(network)) }
+    }
+}
+
+impl InvalidNetwork {
+    /// What to write instead.
+    pub const HINT: &str =
+        "a network is `10.0.0.0/8`, `2001:db8::/32`, one address, or `unix` for all Unix sockets";
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.addresses {
+            None => f.write_str("unix"),
+            Some(network) if network.prefix_len() == network.max_prefix_len() => network.addr().fmt(f),
+            Some(network) => network.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Networks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, network) in self.listed.iter().enumerate() {
+            write!(f, "{}{network}", if place == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for InvalidNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address => f.write_str("this is no network"),
+            Self::HostBits(meant) => write!(f, "the network of this address is `{meant}`"),
+            Self::Mapped => f.write_str("an IPv4 address is written as such, without `::ffff:`"),
+            Self::PrefixBits => f.write_str("a prefix has up to 32 bits, or up to 128 in IPv6"),
+        }
+    }
+}
+
+impl std::error::Error for InvalidNetwork {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn networks(texts: &[&str]) -> Networks {
+        texts.iter().map(|text| text.parse::<Network>().unwrap()).collect()
+    }
+
+    fn contains(networks: &Networks, address: &str) -> bool {
+        networks.contains(ClientAddr::Tcp((address.parse::<IpAddr>().unwrap(), 1).into()))
+    }
+
+    #[test]
+    fn networks_are_read_and_written_alike() {
+        for text in ["10.0.0.0/8", "0.0.0.0/0", "127.0.0.1", "2001:db8::/32", "::/0", "::1", "unix"] {
+            assert_eq!(text.parse::<Network>().unwrap().to_string(), text);
+        }
+        assert_eq!(
+            networks(&["10.0.0.1/32", "unix", "10.0.0.0/8"]).to_string(),
+            "10.0.0.1, unix, 10.0.0.0/8"
+        );
+    }
+
+    #[test]
+    fn what_is_no_network_is_refused() {
+        let [ipv4, ipv6] = ["10.0.0.0/8", "2001:db8::/64"].map(|meant| meant.parse().unwrap());
+        for (text, error) in [
+            ("", InvalidNetwork::Address),
+            ("localhost", InvalidNetwork::Address),
+            ("10.0.0.0:80", InvalidNetwork::Address),
+            ("10.0.0/8", InvalidNetwork::Address),
+            ("[::1]", InvalidNetwork::Address),
+            ("10.1.2.3/8", InvalidNetwork::HostBits(ipv4)),
+            ("2001:db8::1/64", InvalidNetwork::HostBits(ipv6)),
+            ("::ffff:10.0.0.0/104", InvalidNetwork::Mapped),
+            ("10.0.0.0/", InvalidNetwork::PrefixBits),
+            ("10.0.0.0/33", InvalidNetwork::PrefixBits),
+            ("10.0.0.0/+8", InvalidNetwork::PrefixBits),
+            ("::/129", InvalidNetwork::PrefixBits),
+            ("::/256", InvalidNetwork::PrefixBits),
+        ] {
+            assert_eq!(text.parse::<Network>(), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_found_in_networks_that_overlap() {
+        let networks = networks(&[
+            "10.1.0.0/16",
+            "10.0.0.0/8",
+            "10.0.0.0/24",
+            "192.0.2.1",
+            "2001:db8::/33",
+            "11.0.0.0/8",
+        ]);
+        for inside in ["10.0.0.0", "10.1.2.3", "10.255.255.255", "11.0.0.0", "192.0.2.1", "::ffff:10.0.0.1"] {
+            assert!(contains(&networks, inside), "{inside}");
+        }
+        assert!(contains(&networks, "2001:db8:7fff::1") && !contains(&networks, "2001:db8:8000::1"));
+        for outside in ["9.255.255.255", "12.0.0.0", "192.0.2.2", "2001:db9::", "::1", "::a00:1"] {
+            assert!(!contains(&networks, outside), "{outside}");
+        }
+        assert!(!networks.contains(ClientAddr::Unix));
+    }
+
+    #[test]
+    fn all_of_one_family_is_nothing_of_the_other() {
+        let [ipv4, ipv6, unix] = [["0.0.0.0/0"], ["::/0"], ["unix"]].map(|list| networks(&list));
+        assert!(contains(&ipv4, "255.255.255.255") && !contains(&ipv4, "::1"));
+        assert!(contains(&ipv6, "::1") && !contains(&ipv6, "127.0.0.1"));
+        assert!(unix.contains(ClientAddr::Unix) && !contains(&unix, "127.0.0.1"));
+        assert!(!networks(&["::/0", "0.0.0.0/0"]).contains(ClientAddr::Unix));
+        assert!(!contains(&networks(&[]), "127.0.0.1") && !networks(&[]).contains(ClientAddr::Unix));
+    }
+}
