@@ -108,6 +108,11 @@ impl ServerConnection {
         }
     }
 
+    /// Whether nothing is parsed until it is clear whether the last request makes a tunnel of the connection.
+    pub const fn awaits_verdict(&self) -> bool {
+        self.awaits_verdict
+    }
+
     /// Goes on after a request that wanted a tunnel and did not get it: with the next request, unless the
     /// connection ends with this one.
     pub fn decline_tunnel(&mut self) {

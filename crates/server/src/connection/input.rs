@@ -114,7 +114,8 @@ impl<T: Transport> Connection<T> {
         if let Some(incoming) = &mut self.incoming {
             return incoming.poll_room(config.content_window_bytes, now, cx).is_ready();
         }
-        if self.ending.is_due() || self.http1.is_finished() || !self.output.has_room(config.output_bytes) {
+        let is_closed = self.ending.is_due() || self.http1.is_finished() || self.http1.awaits_verdict();
+        if is_closed || !self.output.has_room(config.output_bytes) {
             return false;
         }
         if self.exchanges.is_empty() && self.streaming.is_none() {

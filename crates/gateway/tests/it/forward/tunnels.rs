@@ -168,3 +168,27 @@ fn an_upgrade_that_is_required_is_named_to_the_client() {
         assert_eq!(answer.field("connection"), expected.map(|_| "upgrade"));
     }
 }
+
+/// What stood behind such a request was thrown away with the end of what the client sends, while the answer was streamed.
+#[test]
+fn what_stands_behind_an_upgrade_that_is_declined_is_answered_though_its_client_has_finished() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send(format!("{ASKED}GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"));
+    client.finish();
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n");
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        head.push_str(&client.take(1));
+    }
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    accepted.send("no");
+    assert_eq!(client.take(2), "no");
+    let mut accepted = script.accept();
+    assert!(accepted.head().starts_with("GET /2 "));
+    accepted.send("HTTP/1.1 204 No Content\r\n\r\n");
+    assert_eq!(client.answer(false).status, 204);
+}
