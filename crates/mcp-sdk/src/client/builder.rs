@@ -9,13 +9,12 @@ use thruway_mcp::schema::{ClientCapabilities, InputRequest, InputResponse};
 use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 
+use super::McpClient;
 use super::binding::{Binding, Child, Ends, Http, OnStderr, Stream};
 use super::conversation::Conversation;
-use super::deadline::Patience;
 use super::error::McpClientError;
 use super::handlers::{Handlers, ServerNotification};
 use super::options::{EraChoice, McpClientOptions};
-use super::{CallOptions, McpClient};
 use crate::server::McpServer;
 use crate::stdio::{Input, Output, serve};
 
@@ -142,11 +141,7 @@ impl McpClientBuilder {
 
     fn client(self, binding: Binding) -> McpClient {
         let Self { options, handlers, .. } = self;
-        let patience = Patience { timeout: options.timeout, timeout_max: options.timeout_max };
-        McpClient {
-            conversation: Conversation::new(options, binding, handlers, Handle::current()),
-            options: CallOptions { patience, on_progress: None, meta: None },
-        }
+        McpClient::of(&Conversation::new(options, binding, handlers, Handle::current()))
     }
 }
 

@@ -9,7 +9,8 @@ use thruway_mcp::schema::{CancelledNotificationParams, LoggingLevel, RequestId, 
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, oneshot};
 
-use super::binding::{Binding, Outgoing, Received};
+use super::McpClient;
+use super::binding::{Binding, Field, Outgoing, Received};
 use super::deadline::{Patience, Progress};
 use super::eras::{Era, Spoken};
 use super::error::McpClientError;
@@ -96,6 +97,14 @@ impl Conversation {
         let current = self.spoken.load();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, spoken)) {
             self.spoken.compare_and_swap(&*current, None);
+        }
+    }
+
+    /// Begins another session, if the one whose messages have these fields has ended and nobody has noticed.
+    pub(super) fn renew(self: &Arc<Self>, fields: &[Field]) {
+        if let Some(current) = self.current().filter(|current| current.fields_of_message() == fields) {
+            self.forget(&current);
+            self.runtime.spawn(McpClient::of(self).resubscribe());
         }
     }
 

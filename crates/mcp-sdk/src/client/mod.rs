@@ -138,6 +138,14 @@ impl McpClient {
         self.conversation.binding.close().await;
     }
 
+    /// A client for what is done without being called.
+    fn of(conversation: &Arc<Conversation>) -> Self {
+        let McpClientOptions { timeout, timeout_max, .. } = conversation.options;
+        let patience = Patience { timeout, timeout_max };
+        let options = CallOptions { patience, on_progress: None, meta: None };
+        Self { conversation: conversation.clone(), options }
+    }
+
     /// A request without a name.
     fn call<P>(&self, method: &'static str, params: P) -> Call<'_, P> {
         Call {
@@ -170,6 +178,7 @@ impl McpClient {
         if matches!(outcome, Err(McpClientError::SessionEnded)) {
             self.conversation.forget(&spoken);
             let spoken = self.conversation.spoken().await?;
+            self.conversation.runtime.spawn(self.clone().resubscribe());
             outcome = spoken.perform(&self.conversation, call).await;
         }
         serde_json::from_str(outcome?.get()).map_err(|error| McpClientError::result_invalid(&error))

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -255,6 +256,23 @@ impl McpClient {
             _ => false,
         };
         is_broken && !self.conversation.binding.has_common_stream()
+    }
+
+    /// Lets the subscriptions of a session go on in the next one. What has changed in between nobody has told.
+    pub(super) fn resubscribe(self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            // Whether there is anything to subscribe to or not, there is to be a session again.
+            let _ = self.conversation.spoken().await;
+            for queue in self.conversation.incoming.queues() {
+                for uri in &queue.filter.resource_subscriptions {
+                    let params = SubscribeRequestParams { uri: uri.clone(), meta: None };
+                    // Whoever calls next is told that there is no server any more.
+                    let _ =
+                        self.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_SUBSCRIBE, params).await;
+                }
+                queue.push_all();
+            }
+        })
     }
 
     async fn unsubscribe(&self, uris: Vec<String>) {

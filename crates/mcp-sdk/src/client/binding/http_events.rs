@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thruway_client::{Events, Response};
 use thruway_mcp::json_rpc::{self, Id, Message};
+use thruway_message::StatusCode;
 use tokio::time::sleep;
 
 use super::super::conversation::Conversation;
@@ -65,11 +66,20 @@ impl Http {
     pub(super) async fn listen_on(self: Arc<Self>, weak: Weak<Conversation>, fields: Vec<Field>) {
         let mut last_event_id = String::new();
         let mut pause = PAUSE;
+        let mut was_open = false;
         loop {
             if let Ok(response) = self.get(&fields, &last_event_id).send().await {
+                // Who has never had such a stream may just have no other word for it.
+                if was_open
+                    && response.status() == StatusCode::NOT_FOUND
+                    && let Some(conversation) = weak.upgrade()
+                {
+                    return conversation.renew(&fields);
+                }
                 if kind_of(&response) != Kind::Events || !response.status().is_success() {
                     return;
                 }
+                was_open = true;
                 let Some(conversation) = weak.upgrade() else { return };
                 let mut events = events_of(&conversation, response);
                 drop(conversation);

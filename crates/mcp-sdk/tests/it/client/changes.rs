@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use thruway_mcp_sdk::schema::{SubscriptionFilter, Tool};
-use thruway_mcp_sdk::{EraChoice, McpClient, ServerNotification, Subscription};
+use thruway_mcp_sdk::{EraChoice, McpClient, McpServerOptions, ServerNotification, Subscription};
 
 use super::sites::{Site, clients};
-use crate::fixtures::server;
+use crate::fixtures::{server, server_with};
 
 fn filter() -> SubscriptionFilter {
     SubscriptionFilter {
@@ -56,4 +56,21 @@ async fn a_subscription_ends_with_its_stream() {
         assert_eq!(subscription.next().await, None, "{era:?}");
         assert!(subscription.end().is_some());
     }
+}
+
+#[tokio::test]
+async fn a_subscription_goes_on_in_the_next_session() {
+    let options = McpServerOptions { sessions_max: 1, ..McpServerOptions::default() };
+    let server = server_with(options);
+    let site = Site::new(&server);
+    let client = || McpClient::builder().era(EraChoice::Legacy).http(&site.url);
+    let one = client();
+    let mut subscription = one.listen(filter()).await.unwrap();
+    // Another session ends this one; the next call notices, and what may have been missed is told.
+    let other = client();
+    other.ping().await.unwrap();
+    one.ping().await.unwrap();
+    assert_eq!(next(&mut subscription, "told anew").await, ServerNotification::ToolsListChanged);
+    let updated = next(&mut subscription, "told anew").await;
+    assert!(matches!(updated, ServerNotification::ResourceUpdated(updated) if updated.uri == "test://text"));
 }
