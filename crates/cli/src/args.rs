@@ -1,8 +1,10 @@
 //! What can be typed after `thruway`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use thruway_mcp_sdk::{EraChoice, Revision};
 use thruway_server::Authority;
 
 use crate::bench::BenchCommand;
@@ -30,6 +32,86 @@ pub(crate) enum Command {
 #[derive(Subcommand)]
 pub(crate) enum McpCommand {
     Serve(McpServeArgs),
+    /// Say what a server is and can do
+    #[command(after_help = TARGETS)]
+    Discover(McpClientArgs),
+    /// Say nothing if there is a server, and an error otherwise
+    #[command(after_help = TARGETS)]
+    Ping(McpClientArgs),
+    /// List the tools of a server
+    #[command(after_help = TARGETS)]
+    Tools(McpClientArgs),
+    /// Call a tool: its name, and `key=value` for each argument, typed as its schema says
+    #[command(after_help = TARGETS)]
+    Call(McpClientArgs),
+    /// List the resources of a server, and their templates
+    #[command(after_help = TARGETS)]
+    Resources(McpClientArgs),
+    /// Read the resource with a URI
+    #[command(after_help = TARGETS)]
+    Read(McpClientArgs),
+    /// List the prompts of a server
+    #[command(after_help = TARGETS)]
+    Prompts(McpClientArgs),
+    /// Get a prompt: its name, and `key=value` for each argument
+    #[command(after_help = TARGETS)]
+    Get(McpClientArgs),
+}
+
+/// What is asked of a server.
+#[derive(Clone, Copy)]
+pub(crate) enum McpClientCommand {
+    Discover,
+    Ping,
+    Tools,
+    Call,
+    Resources,
+    Read,
+    Prompts,
+    Get,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct McpClientArgs {
+    /// The URL of the server, unless a command follows, and then what the command above is about
+    #[arg(value_name = "URL|WORD")]
+    pub(crate) words: Vec<String>,
+    /// The server to start, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+    /// How to speak: `auto`, `modern`, `legacy`, or a revision such as `2025-11-25`
+    #[arg(long, default_value = "auto", value_parser = parse_era)]
+    pub(crate) era: EraChoice,
+    /// How to print what the server answers
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) output: McpOutput,
+    /// How long to wait for an answer, or after the last report of its progress
+    #[arg(long, default_value = "60s", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Duration,
+    /// The arguments of a tool as a JSON object, instead of `key=value`
+    #[arg(long, value_name = "OBJECT")]
+    pub(crate) json: Option<String>,
+}
+
+/// How to print what a server answers.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum McpOutput {
+    /// For people
+    Text,
+    /// For programs: the result as the server has sent it
+    Json,
+}
+
+fn parse_era(text: &str) -> Result<EraChoice, String> {
+    match text {
+        "auto" => Ok(EraChoice::Auto),
+        "modern" => Ok(EraChoice::Modern),
+        "legacy" => Ok(EraChoice::Legacy),
+        revision => revision.parse().map(EraChoice::Revision).map_err(|_| {
+            let known = Revision::ALL.map(Revision::as_str).join(", ");
+            format!("an era is `auto`, `modern`, `legacy` or a revision: {known}")
+        }),
+    }
 }
 
 /// Serve a demo of MCP: tools, resources and a prompt
@@ -90,6 +172,16 @@ pub(crate) struct CheckArgs {
     #[arg(long, conflicts_with_all = ["config", "explain"])]
     pub(crate) schema: bool,
 }
+
+const TARGETS: &str = "\
+Servers:
+  thruway mcp call http://127.0.0.1:8080/mcp add a=1 b=2
+  thruway mcp call add a=1 b=2 -- thruway mcp serve --stdio
+
+Exit codes:
+  0  The server has answered
+  1  The server refuses, or the tool has failed
+  2  There is no such server, or the arguments cannot be used";
 
 const ENVIRONMENT: &str = "\
 Environment:

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command, McpCommand};
+use args::{Args, Command};
 use config::Failure;
 
 fn main() -> ExitCode {
@@ -42,7 +42,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
-        Command::Mcp(McpCommand::Serve(args)) => mcp::serve(&args),
+        Command::Mcp(command) => mcp::run(&command),
         Command::Bench(command) => bench::run(&command),
     }
 }

@@ -1,7 +1,7 @@
-//! MCP servers: tools, resources and prompts, over stdio and Streamable HTTP, in both eras of the protocol.
+//! MCP servers and clients: tools, resources and prompts, over stdio and Streamable HTTP, in both eras of the protocol.
 //!
 //! Nothing here knows what messages look like: that is `thruway-mcp`; nothing here parses HTTP or touches sockets: that
-//! is `thruway-server`.
+//! is `thruway-server`, and `thruway-client` on the other side.
 #![forbid(unsafe_code)]
 
 // what users write
@@ -24,6 +24,9 @@ mod connection;
 // who may
 mod authorization;
 
+// the other side
+mod client;
+
 // bindings
 mod http_response;
 mod streamable_http;
@@ -35,6 +38,10 @@ mod in_memory;
 mod testing;
 
 pub use authorization::{Authorization, Identity, InvalidKeys, InvalidToken, JwtVerifier, VerifyToken};
+pub use client::{
+    EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
+    Subscription,
+};
 pub use handlers::{
     BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, Layer, Next, NoInput, Outcome,
     ServerResult, Structured,

@@ -33,6 +33,7 @@ const EXEMPT: &[(&str, &str, &str)] = &[
     ),
     ("crates/cli/src/demo.rs", "keep_alive", "as in `Response::events`"),
     ("xtask/src/bench/", "keep_alive", "the workload that `ab` calls so"),
+    ("crates/mcp-sdk/src/client/", "get", "`get_prompt`: the method is called `prompts/get`"),
     ("bench/rmcp/", "get", "the name of a method of a trait of that peer"),
     ("xtask/src/interop/clients/mcp/rmcp/", "get", "the same, of that client"),
 ];

@@ -1,8 +1,32 @@
 //! `thruway mcp`.
 
+// a server
 mod demo;
 mod routes;
 mod serve;
 
+// the other side
+mod client;
+
+use std::process::ExitCode;
+
+use crate::args::{McpClientCommand, McpCommand};
+use crate::config::Failure;
+
 pub(crate) use routes::{endpoint, mount};
-pub(crate) use serve::run as serve;
+
+/// Does what was typed after `thruway mcp`.
+pub(crate) fn run(command: &McpCommand) -> Result<ExitCode, Failure> {
+    let (command, args) = match command {
+        McpCommand::Serve(args) => return serve::run(args),
+        McpCommand::Discover(args) => (McpClientCommand::Discover, args),
+        McpCommand::Ping(args) => (McpClientCommand::Ping, args),
+        McpCommand::Tools(args) => (McpClientCommand::Tools, args),
+        McpCommand::Call(args) => (McpClientCommand::Call, args),
+        McpCommand::Resources(args) => (McpClientCommand::Resources, args),
+        McpCommand::Read(args) => (McpClientCommand::Read, args),
+        McpCommand::Prompts(args) => (McpClientCommand::Prompts, args),
+        McpCommand::Get(args) => (McpClientCommand::Get, args),
+    };
+    client::run(command, args)
+}

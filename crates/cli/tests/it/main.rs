@@ -14,6 +14,7 @@ mod access_log;
 mod limits;
 mod exhaustion;
 mod mcp;
+mod mcp_client;
 mod gateway;
 mod policies;
 mod rewriting;

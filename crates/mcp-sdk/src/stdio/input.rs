@@ -47,7 +47,7 @@ impl Input {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub(super) async fn read(&mut self, octets: &mut Vec<u8>) -> io::Result<usize> {
+    pub(crate) async fn read(&mut self, octets: &mut Vec<u8>) -> io::Result<usize> {
         octets.reserve(READ_BYTES);
         match self {
             Self::Pipe(pipe) => pipe.read_buf(octets).await,

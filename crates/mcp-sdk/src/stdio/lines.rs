@@ -3,8 +3,10 @@
 use crate::dispatch::MESSAGE_BYTES_MAX;
 
 /// Collects octets until there is a whole line.
-#[derive(Debug, Default)]
-pub(super) struct Lines {
+#[derive(Debug)]
+pub(crate) struct Lines {
+    /// The longest line.
+    bytes_max: usize,
     octets: Vec<u8>,
     /// How many of the octets are in lines that were taken.
     taken: usize,
@@ -16,16 +18,27 @@ pub(super) struct Lines {
 
 /// What stands next in the input.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) enum Line<'a> {
+pub(crate) enum Line<'a> {
     /// A line, without its end.
     Whole(&'a [u8]),
-    /// A line was longer than [`LINE_BYTES_MAX`], and is thrown away.
+    /// A line was longer than allowed, and is thrown away.
     TooLong,
 }
 
+impl Default for Lines {
+    fn default() -> Self {
+        Self::with_bytes_max(LINE_BYTES_MAX)
+    }
+}
+
 impl Lines {
+    /// Lines of at most `bytes_max` octets.
+    pub(crate) const fn with_bytes_max(bytes_max: usize) -> Self {
+        Self { bytes_max, octets: Vec::new(), taken: 0, searched: 0, is_skipping: false }
+    }
+
     /// Where to put octets that arrive.
-    pub(super) fn room(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn room(&mut self) -> &mut Vec<u8> {
         if self.taken > 0 {
             self.octets.drain(..self.taken);
             self.taken = 0;
@@ -37,7 +50,7 @@ impl Lines {
     }
 
     /// The next line, if it is there.
-    pub(super) fn next(&mut self) -> Option<Line<'_>> {
+    pub(crate) fn next(&mut self) -> Option<Line<'_>> {
         let rest = &self.octets[self.taken..];
         let end = rest[self.searched..].iter().position(|octet| *octet == b'\n');
         let Some(end) = end.map(|end| self.searched + end) else {
@@ -60,7 +73,7 @@ impl Lines {
             self.searched = 0;
             return None;
         }
-        if self.searched <= LINE_BYTES_MAX {
+        if self.searched <= self.bytes_max {
             return None;
         }
         self.taken = self.octets.len();
@@ -70,7 +83,7 @@ impl Lines {
     }
 
     /// The last line, if the input ends in the middle of it.
-    pub(super) fn rest(&mut self) -> Option<&[u8]> {
+    pub(crate) fn rest(&mut self) -> Option<&[u8]> {
         let start = std::mem::replace(&mut self.taken, self.octets.len());
         let rest = &self.octets[start..];
         (!rest.is_empty() && !self.is_skipping).then_some(rest)

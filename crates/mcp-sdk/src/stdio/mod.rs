@@ -13,6 +13,7 @@ use tokio::net::UnixStream;
 use crate::server::McpServer;
 
 pub(crate) use input::Input;
+pub(crate) use lines::{Line, Lines};
 pub(crate) use output::Output;
 pub(crate) use serve::serve;
 

@@ -41,12 +41,22 @@ impl Output {
     }
 
     /// Writes all of `octets`.
-    pub(super) async fn write(&mut self, octets: &[u8]) -> io::Result<()> {
+    pub(crate) async fn write(&mut self, octets: &[u8]) -> io::Result<()> {
         match self {
             Self::Pipe(pipe) => pipe.write_all(octets).await,
             Self::Socket(socket) => socket.write_all(octets).await,
             Self::Memory(memory) => memory.write_all(octets).await,
             Self::File(file) => file.write_all(octets),
         }
+    }
+
+    /// Tells the other end that nothing more will come.
+    pub(crate) async fn finish(mut self) {
+        // It hears of it in any case once both directions are closed.
+        let _ = match &mut self {
+            Self::Socket(socket) => socket.shutdown().await,
+            Self::Memory(memory) => memory.shutdown().await,
+            Self::Pipe(_) | Self::File(_) => Ok(()),
+        };
     }
 }

@@ -13,7 +13,9 @@ use thruway_mcp_sdk::{LocalClient, McpServer, Revision};
 use thruway_testkit::scene::Scene;
 use tower_service::Service;
 
-use programs::{booking, calculator, guarded, layers, library, mcp_in_axum, notes, report, words};
+use programs::{
+    asking_a_server, booking, calculator, guarded, layers, library, mcp_in_axum, notes, report, words,
+};
 
 /// A client of each era, with a user who says yes to everything.
 async fn clients(server: &McpServer) -> [LocalClient; 2] {
@@ -29,6 +31,22 @@ async fn clients(server: &McpServer) -> [LocalClient; 2] {
 
 async fn call(client: &mut LocalClient, tool: &str, arguments: Value) -> Value {
     client.request("tools/call", json!({"name": tool, "arguments": arguments})).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_client_asks_and_is_asked() {
+    use thruway_mcp_sdk::schema::{ElicitRequestFormParams, Tool};
+    let server = McpServer::new("asking", "1").tool(
+        Tool::new("ask"),
+        |_: Value, context: thruway_mcp_sdk::Context| async move {
+            let form = ElicitRequestFormParams::new("Who are you?");
+            let answer = context.elicit("name", form).await?;
+            Ok::<_, thruway_mcp_sdk::HandlerError>(format!("Hello, {}!", answer.text("name")))
+        },
+    );
+    let client = asking_a_server::client().server(&server);
+    let (tools, answer) = asking_a_server::talk(&client).await.unwrap();
+    assert_eq!((tools, &*answer), (vec!["ask".to_owned()], "Hello, Ada!"));
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! The examples themselves.
 
+#[path = "../../examples/asking_a_server.rs"]
+pub(crate) mod asking_a_server;
 #[path = "../../examples/booking.rs"]
 pub(crate) mod booking;
 #[path = "../../examples/calculator.rs"]

@@ -37,6 +37,9 @@ mod tower;
 mod stdio;
 mod in_memory;
 
+// the other side
+mod client;
+
 // anything at all, and what it costs
 mod mutations;
 mod memory;

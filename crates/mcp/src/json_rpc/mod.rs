@@ -18,4 +18,5 @@ pub use id::{ID_BYTES_MAX, Id};
 pub use message::{
     BATCH_MESSAGES_MAX, Invalid, Message, Notification, Request, Response, parse, split_batch,
 };
+pub(crate) use write::write_request_start;
 pub use write::{write_error, write_notification, write_request, write_result};

@@ -50,13 +50,18 @@ pub fn write_notification(output: &mut Vec<u8>, method: &str, params: &impl Seri
 
 /// Appends a request.
 pub fn write_request(output: &mut Vec<u8>, id: &Id<'_>, method: &str, params: &impl Serialize) {
+    write_request_start(output, id, method);
+    write_json(output, params);
+    output.push(b'}');
+}
+
+/// Appends a request up to its parameters. What is appended next must be a JSON object, and then the last brace.
+pub(crate) fn write_request_start(output: &mut Vec<u8>, id: &Id<'_>, method: &str) {
     output.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     write_json(output, id);
     output.extend_from_slice(br#","method":"#);
     write_json(output, &method);
     output.extend_from_slice(br#","params":"#);
-    write_json(output, params);
-    output.push(b'}');
 }
 
 /// Appends `value` as JSON; `null` for what JSON cannot say, which our own types do not contain.

@@ -7,6 +7,7 @@ use alloc::string::String;
 use serde_json::Value;
 use thruway_message::{FieldLines, FieldValue};
 
+use crate::Revision;
 use crate::header_value;
 use crate::json_rpc::{Error, ErrorCode};
 use crate::param_headers::ParamHeader;
@@ -50,6 +51,18 @@ pub fn check_param_headers(
             None => Err(mismatch(format!("the header `{name}` is missing"))),
         }
     })
+}
+
+/// The headers of a POST that mirror its body, but for those of arguments. `name` is the tool, prompt, resource or task that
+/// the request names.
+pub fn headers<'a>(
+    revision: Revision,
+    method: &'a str,
+    name: Option<&'a str>,
+) -> impl Iterator<Item = (&'static str, Cow<'a, str>)> {
+    let name = name.map(|name| ("Mcp-Name", header_value::encode(name)));
+    let version = ("MCP-Protocol-Version", Cow::Borrowed(revision.as_str()));
+    [version, ("Mcp-Method", Cow::Borrowed(method))].into_iter().chain(name)
 }
 
 /// What `Mcp-Name` mirrors.

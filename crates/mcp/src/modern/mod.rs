@@ -7,9 +7,19 @@ mod request;
 // results out
 mod result;
 
+// requests out
+mod request_writer;
+
+// results in
+mod result_type;
+
 #[cfg(test)]
 mod tests;
 
-pub use headers::{check_headers, check_param_headers};
+pub use headers::{check_headers, check_param_headers, headers};
 pub use request::{check_meta, client_capabilities, missing_capability, unsupported_version};
+pub use request_writer::{RequestWriter, Round, SaidOfRequest};
 pub use result::{ResultType, ResultWriter};
+pub use result_type::{UnknownResultType, result_type};
+
+use result::append_members;

@@ -103,7 +103,7 @@ fn write_start(output: &mut Vec<u8>, kind: ResultType, cache: Option<CacheHint>)
 }
 
 /// Appends the members of an object to one that has some already.
-fn append_members(output: &mut Vec<u8>, object: &impl Serialize) -> Result<(), Error> {
+pub(super) fn append_members(output: &mut Vec<u8>, object: &impl Serialize) -> Result<(), Error> {
     let start = output.len();
     if serde_json::to_writer(&mut *output, object).is_err() || output.get(start) != Some(&b'{') {
         output.truncate(start);

@@ -267,3 +267,92 @@ fn what_is_no_object_is_no_result() {
         assert_eq!(error.code, ErrorCode::INTERNAL_ERROR);
     }
 }
+
+mod of_clients {
+    use super::super::{
+        RequestWriter, ResultType, Round, SaidOfRequest, UnknownResultType, headers, result_type,
+    };
+    use crate::Revision;
+    use crate::json_rpc::Id;
+    use crate::schema::{ClientCapabilities, Implementation, LoggingLevel};
+    use alloc::vec::Vec;
+    use serde_json::{Value, json};
+
+    fn written(params: &Value, said: SaidOfRequest<'_>, round: &Round) -> Value {
+        let capabilities = ClientCapabilities::default().with_roots();
+        let info = Implementation::new("c", "1");
+        let writer = RequestWriter::new(Revision::LATEST, &capabilities, &info).unwrap();
+        let mut output = Vec::new();
+        writer.write(&mut output, &Id::Integer(7), "tools/call", params, said, round).unwrap();
+        serde_json::from_slice(&output).unwrap()
+    }
+
+    #[test]
+    fn a_request_says_what_every_request_must_say() {
+        let message = written(&json!({}), SaidOfRequest::default(), &Round::default());
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {"roots": {}},
+            "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+        });
+        let params = json!({"_meta": meta});
+        assert_eq!(message, json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}));
+    }
+
+    #[test]
+    fn what_else_is_said_stands_beside_the_parameters() {
+        let own = json!({"traceparent": "00-1"});
+        let said = SaidOfRequest {
+            wants_progress: true,
+            log_level: Some(LoggingLevel::Info),
+            meta: own.as_object(),
+        };
+        let round = Round { request_state: Some("s".into()), ..Round::default() };
+        let message = written(&json!({"name": "n"}), said, &round);
+        let params = &message["params"];
+        assert_eq!((&params["name"], &params["requestState"]), (&json!("n"), &json!("s")));
+        assert_eq!(params["_meta"]["progressToken"], 7);
+        assert_eq!(params["_meta"]["io.modelcontextprotocol/logLevel"], "info");
+        assert_eq!(params["_meta"]["traceparent"], "00-1");
+    }
+
+    #[test]
+    fn parameters_that_are_no_object_are_refused() {
+        let writer =
+            RequestWriter::new(Revision::LATEST, &ClientCapabilities::default(), &Implementation::default());
+        let said = SaidOfRequest::default();
+        let refused = writer.unwrap().write(
+            &mut Vec::new(),
+            &Id::Integer(1),
+            "ping",
+            &json!([1]),
+            said,
+            &Round::default(),
+        );
+        assert!(refused.is_err());
+    }
+
+    #[test]
+    fn a_result_of_an_unknown_type_is_none() {
+        let said = |text: &str| {
+            let raw: &serde_json::value::RawValue = serde_json::from_str(text).unwrap();
+            result_type(raw)
+        };
+        assert_eq!(said("{}"), Ok(ResultType::Complete), "as servers of the legacy era");
+        assert_eq!(said(r#"{"resultType":"complete"}"#), Ok(ResultType::Complete));
+        assert_eq!(said(r#"{"resultType":"input_required"}"#), Ok(ResultType::InputRequired));
+        assert_eq!(said(r#"{"resultType":"task"}"#), Ok(ResultType::Task));
+        for text in [r#"{"resultType":"soon"}"#, r#"{"resultType":1}"#, "[]", "3", r#""complete""#, "null"] {
+            assert_eq!(said(text), Err(UnknownResultType), "{text}");
+        }
+    }
+
+    #[test]
+    fn headers_mirror_the_body_and_encode_names() {
+        let all: Vec<_> = headers(Revision::LATEST, "tools/call", Some("grün")).collect();
+        assert_eq!(all[0], ("MCP-Protocol-Version", "2026-07-28".into()));
+        assert_eq!(all[1], ("Mcp-Method", "tools/call".into()));
+        assert_eq!(all[2], ("Mcp-Name", "=?base64?Z3LDvG4=?=".into()));
+        assert_eq!(headers(Revision::LATEST, "tools/list", None).count(), 2);
+    }
+}

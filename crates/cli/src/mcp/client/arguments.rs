@@ -1,0 +1,101 @@
+//! Arguments as they are typed: `key=value`, and what a tool's schema makes of them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use thruway_mcp_sdk::schema::Tool;
+
+use crate::config::Failure;
+
+/// The arguments of a prompt are strings.
+pub(super) fn of_prompt(pairs: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    pairs.iter().map(|pair| split(pair).map(|(key, value)| (key.to_owned(), value.to_owned()))).collect()
+}
+
+/// Those of a tool are what its schema says.
+pub(super) fn of_tool(pairs: &[String], tool: Option<&Tool>) -> Result<Map<String, Value>, Failure> {
+    pairs
+        .iter()
+        .map(|pair| {
+            let (key, text) = split(pair)?;
+            let schema = tool.and_then(|tool| tool.input_schema.get("properties")?.get(key));
+            Ok((key.to_owned(), typed(key, text, schema)?))
+        })
+        .collect()
+}
+
+pub(super) fn of_json(text: &str) -> Result<Map<String, Value>, Failure> {
+    serde_json::from_str(text).map_err(|error| Failure::new(format!("`--json` is no JSON object: {error}")))
+}
+
+fn split(pair: &str) -> Result<(&str, &str), Failure> {
+    pair.split_once('=').ok_or_else(|| Failure::new(format!("`{pair}`: an argument is typed as `key=value`")))
+}
+
+/// Text where the schema allows text, otherwise what the text says as JSON; where nothing is said, whatever it looks like.
+fn typed(key: &str, text: &str, schema: Option<&Value>) -> Result<Value, Failure> {
+    let types = types(schema);
+    let parsed = serde_json::from_str::<Value>(text);
+    match (types.is_empty(), parsed) {
+        (_, Ok(value)) if types.iter().any(|name| is_of(&value, name)) => Ok(value),
+        (true, Ok(value)) => Ok(value),
+        (true, Err(_)) => Ok(text.into()),
+        (false, _) if types.contains(&"string") => Ok(text.into()),
+        (false, _) => {
+            Err(Failure::new(format!("`{key}={text}`: the tool wants {} there", types.join(" or "))))
+        }
+    }
+}
+
+/// The types that a schema names, with text last: `5` is a number where there may be both.
+fn types(schema: Option<&Value>) -> Vec<&str> {
+    match schema.and_then(|schema| schema.get("type")) {
+        Some(Value::String(name)) => vec![name],
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn is_of(value: &Value, name: &str) -> bool {
+    match name {
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        // `"5"` is typed with its quotes by nobody.
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn typed_as(text: &str, schema: &Value) -> Option<Value> {
+        typed("key", text, Some(schema)).ok()
+    }
+
+    #[test]
+    fn an_argument_is_what_the_schema_says() {
+        assert_eq!(typed_as("5", &json!({"type": "string"})), Some(json!("5")));
+        assert_eq!(typed_as("5", &json!({"type": "integer"})), Some(json!(5)));
+        assert_eq!(typed_as("5.5", &json!({"type": "number"})), Some(json!(5.5)));
+        assert_eq!(typed_as("5", &json!({"type": ["string", "integer"]})), Some(json!(5)));
+        assert_eq!(typed_as("five", &json!({"type": ["string", "integer"]})), Some(json!("five")));
+        assert_eq!(typed_as("true", &json!({"type": "boolean"})), Some(json!(true)));
+        assert_eq!(typed_as("[1]", &json!({"type": "array"})), Some(json!([1])));
+        assert_eq!(typed_as("five", &json!({"type": "integer"})), None);
+        assert_eq!(typed_as("5.5", &json!({"type": "integer"})), None);
+    }
+
+    #[test]
+    fn an_argument_of_which_nothing_is_said_is_what_it_looks_like() {
+        assert_eq!(typed_as("5", &json!({})), Some(json!(5)));
+        assert_eq!(typed_as("five", &json!({"anyOf": []})), Some(json!("five")));
+        assert_eq!(of_tool(&["a=b=c".into()], None).ok(), json!({"a": "b=c"}).as_object().cloned());
+        assert!(of_tool(&["a".into()], None).is_err() && of_json("[1]").is_err());
+    }
+}

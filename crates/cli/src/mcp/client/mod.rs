@@ -1,0 +1,126 @@
+//! `thruway mcp discover`, `ping`, `tools`, `call`, `resources`, `read`, `prompts` and `get`: a server, seen from a terminal.
+
+mod target;
+mod arguments;
+mod print;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use thruway_mcp_sdk::schema::ProgressNotificationParams;
+use thruway_mcp_sdk::{McpClient, McpClientError};
+
+use crate::args::{McpClientArgs, McpClientCommand};
+use crate::config::Failure;
+use print::Printer;
+use target::Target;
+
+/// Asks a server, and prints what it answers.
+pub(crate) fn run(command: McpClientCommand, args: &McpClientArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(format!("no reactor is to be had: {error}")))?;
+    runtime.block_on(async {
+        let Target { client, words } = Target::of(args)?;
+        let outcome = ask(command, &client, &words, args).await;
+        client.close().await;
+        outcome
+    })
+}
+
+/// What came of a command that was understood: its result, or why the server has none.
+type Asked = Result<ExitCode, McpClientError>;
+
+async fn ask(
+    command: McpClientCommand,
+    client: &McpClient,
+    words: &[String],
+    args: &McpClientArgs,
+) -> Result<ExitCode, Failure> {
+    let printer = Printer(args.output);
+    let asked = match (command, words) {
+        (McpClientCommand::Discover, []) => discover(client, printer).await,
+        (McpClientCommand::Ping, []) => client.ping().await.map(|()| ExitCode::SUCCESS),
+        (McpClientCommand::Tools, []) => client.list_tools().await.map(|tools| printer.tools(&tools)),
+        (McpClientCommand::Resources, []) => resources(client, printer).await,
+        (McpClientCommand::Prompts, []) => {
+            client.list_prompts().await.map(|prompts| printer.prompts(&prompts))
+        }
+        (McpClientCommand::Read, [uri]) => {
+            client.read_resource(uri).await.map(|read| printer.contents(&read))
+        }
+        (McpClientCommand::Call, [tool, pairs @ ..]) => {
+            return call(client, tool, pairs, args, printer).await;
+        }
+        (McpClientCommand::Get, [prompt, pairs @ ..]) => {
+            let arguments = arguments::of_prompt(pairs)?;
+            client.get_prompt(prompt, arguments).await.map(|result| printer.messages(&result))
+        }
+        _ => return Err(misunderstood(command)),
+    };
+    asked.or_else(|error| refused(&error))
+}
+
+async fn discover(client: &McpClient, printer: Printer) -> Asked {
+    let result = client.discover().await?;
+    Ok(printer.discovered(&result, client.revision().await?))
+}
+
+async fn resources(client: &McpClient, printer: Printer) -> Asked {
+    let resources = client.list_resources().await?;
+    Ok(printer.resources(&resources, &client.list_resource_templates().await?))
+}
+
+async fn call(
+    client: &McpClient,
+    tool: &str,
+    pairs: &[String],
+    args: &McpClientArgs,
+    printer: Printer,
+) -> Result<ExitCode, Failure> {
+    let arguments = match &args.json {
+        Some(json) => arguments::of_json(json)?,
+        // Without arguments, there is nothing that a schema could say about them.
+        None if pairs.is_empty() => serde_json::Map::new(),
+        None => match client.list_tools().await {
+            Ok(tools) => arguments::of_tool(pairs, tools.iter().find(|one| one.name == tool))?,
+            Err(error) => return refused(&error),
+        },
+    };
+    let client = if std::io::stderr().is_terminal() {
+        client.clone().with_progress(|progress| tell(&progress))
+    } else {
+        client.clone()
+    };
+    match client.call_tool(tool, arguments).await {
+        Ok(result) => Ok(printer.result(&result)),
+        Err(error) => refused(&error),
+    }
+}
+
+fn tell(progress: &ProgressNotificationParams) {
+    let total = progress.total.map_or_else(String::new, |total| format!(" of {total}"));
+    let message = progress.message.as_deref().unwrap_or_default();
+    print::to_stderr(&format!("{}{total} {message}", progress.progress));
+}
+
+/// A refusal of the server is an answer too, and not one to go on with; anything else means that there is no server.
+fn refused(error: &McpClientError) -> Result<ExitCode, Failure> {
+    match error {
+        McpClientError::Server(error) => {
+            print::to_stderr(&format!("error: the server refuses: {error}"));
+            Ok(ExitCode::FAILURE)
+        }
+        error => Err(Failure::new(error)),
+    }
+}
+
+fn misunderstood(command: McpClientCommand) -> Failure {
+    let words = match command {
+        McpClientCommand::Call => "a tool, and `key=value` for each argument",
+        McpClientCommand::Get => "a prompt, and `key=value` for each argument",
+        McpClientCommand::Read => "the URI of a resource",
+        _ => "nothing else",
+    };
+    Failure::new(format!("after the server, {words} is expected"))
+        .with_hint("a server is a URL, which comes first, or a command, which comes last and after `--`")
+}

@@ -1,0 +1,153 @@
+//! What a server has answered, for people or for programs.
+
+use std::io::{Write, stderr, stdout};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::Value;
+use thruway_mcp_sdk::Revision;
+use thruway_mcp_sdk::schema::{
+    CallToolResult, ContentBlock, DiscoverResult, GetPromptResult, Prompt, ReadResourceResult, Resource,
+    ResourceContents, ResourceTemplate, Tool,
+};
+
+use crate::args::McpOutput;
+
+/// Prints in one of the ways.
+#[derive(Clone, Copy)]
+pub(super) struct Printer(pub(super) McpOutput);
+
+impl Printer {
+    pub(super) fn discovered(self, result: &DiscoverResult, revision: Revision) -> ExitCode {
+        let info = result.meta.as_ref().and_then(|meta| meta.get("io.modelcontextprotocol/serverInfo"));
+        let said = |member: &str| info.and_then(|info| info[member].as_str()).unwrap_or("?").to_owned();
+        let offers = serde_json::to_value(&result.capabilities).unwrap_or_default();
+        let offers: Vec<_> = offers.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        self.print(result, || {
+            let mut rows = vec![
+                ["server".to_owned(), format!("{} {}", said("name"), said("version"))],
+                ["spoken".to_owned(), revision.to_string()],
+                ["speaks".to_owned(), result.supported_versions.join(", ")],
+                ["offers".to_owned(), offers.join(", ")],
+            ];
+            rows.extend(result.instructions.clone().map(|text| ["instructions".to_owned(), text]));
+            table(&rows)
+        })
+    }
+
+    pub(super) fn tools(self, tools: &[Tool]) -> ExitCode {
+        let row = |tool: &Tool| [tool.name.clone(), first_line(tool.description.as_deref())];
+        self.print(tools, || table(&tools.iter().map(row).collect::<Vec<_>>()))
+    }
+
+    pub(super) fn resources(self, resources: &[Resource], templates: &[ResourceTemplate]) -> ExitCode {
+        let all = serde_json::json!({"resources": resources, "resourceTemplates": templates});
+        let rows = resources.iter().map(|one| (&one.uri, &one.name, &one.description));
+        let rows = rows.chain(templates.iter().map(|one| (&one.uri_template, &one.name, &one.description)));
+        let row = |(uri, name, description): (&String, &String, &Option<String>)| {
+            [uri.clone(), name.clone(), first_line(description.as_deref())]
+        };
+        self.print(&all, || table(&rows.map(row).collect::<Vec<_>>()))
+    }
+
+    pub(super) fn prompts(self, prompts: &[Prompt]) -> ExitCode {
+        let row = |prompt: &Prompt| {
+            let arguments = prompt.arguments.iter().map(|argument| {
+                let is_required = argument.required == Some(true);
+                if is_required { argument.name.clone() } else { format!("[{}]", argument.name) }
+            });
+            let arguments = arguments.collect::<Vec<_>>().join(" ");
+            [prompt.name.clone(), arguments, first_line(prompt.description.as_deref())]
+        };
+        self.print(prompts, || table(&prompts.iter().map(row).collect::<Vec<_>>()))
+    }
+
+    pub(super) fn contents(self, read: &ReadResourceResult) -> ExitCode {
+        self.print(read, || lines(read.contents.iter().map(resource)))
+    }
+
+    pub(super) fn messages(self, result: &GetPromptResult) -> ExitCode {
+        self.print(result, || {
+            lines(result.messages.iter().map(|message| {
+                let role = serde_json::to_value(message.role).unwrap_or_default();
+                format!("{}: {}", role.as_str().unwrap_or("?"), block(&message.content))
+            }))
+        })
+    }
+
+    /// A result of a tool that failed is printed like any other, and the exit code says it.
+    pub(super) fn result(self, result: &CallToolResult) -> ExitCode {
+        let printed = self.print(result, || lines(result.content.iter().map(block)));
+        if result.is_error == Some(true) { ExitCode::FAILURE } else { printed }
+    }
+
+    fn print(self, json: &(impl Serialize + ?Sized), text: impl FnOnce() -> String) -> ExitCode {
+        let text = match self.0 {
+            McpOutput::Json => format!("{:#}\n", serde_json::to_value(json).unwrap_or(Value::Null)),
+            McpOutput::Text => text(),
+        };
+        // Where nobody reads it, nobody misses it; but a script should know.
+        let written = stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
+        if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// For people, beside the data.
+pub(super) fn to_stderr(line: &str) {
+    // Where nobody reads it, nobody misses it.
+    let _ = writeln!(stderr(), "{line}");
+}
+
+fn block(block: &ContentBlock) -> String {
+    match block {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(image) => named("image", &image.mime_type, image.data.0.len()),
+        ContentBlock::Audio(audio) => named("audio", &audio.mime_type, audio.data.0.len()),
+        ContentBlock::ResourceLink(link) => format!("[resource {}]", link.uri),
+        ContentBlock::Resource(embedded) => resource(&embedded.resource),
+    }
+}
+
+fn resource(contents: &ResourceContents) -> String {
+    match contents {
+        ResourceContents::Text(text) => text.text.clone(),
+        ResourceContents::Blob(blob) => {
+            named(&blob.uri, blob.mime_type.as_deref().unwrap_or("of no type"), blob.blob.0.len())
+        }
+    }
+}
+
+/// What cannot be shown is named: its size is that of Base64, which is a third more.
+fn named(kind: &str, mime_type: &str, base64_bytes: usize) -> String {
+    format!("[{kind}, {mime_type}, {} octets]", base64_bytes / 4 * 3)
+}
+
+fn lines(texts: impl Iterator<Item = String>) -> String {
+    texts.fold(String::new(), |all, text| all + text.trim_end_matches('\n') + "\n")
+}
+
+fn first_line(text: Option<&str>) -> String {
+    text.and_then(|text| text.lines().next()).unwrap_or_default().to_owned()
+}
+
+/// Rows whose columns stand below each other.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_stand_below_each_other() {
+        let rows = [["a".to_owned(), "one".to_owned()], ["grün".to_owned(), String::new()]];
+        assert_eq!(table(&rows), "a     one\ngrün\n");
+    }
+}

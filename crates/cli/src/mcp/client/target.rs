@@ -1,0 +1,43 @@
+//! Which server is meant: a URL before everything else, or a command after `--`.
+
+use std::process::Command;
+
+use thruway_mcp_sdk::schema::Implementation;
+use thruway_mcp_sdk::{McpClient, McpClientOptions};
+
+use crate::args::McpClientArgs;
+use crate::config::Failure;
+
+/// A client of the server that is meant, and what was typed besides.
+pub(super) struct Target {
+    pub(super) client: McpClient,
+    pub(super) words: Vec<String>,
+}
+
+impl Target {
+    pub(super) fn of(args: &McpClientArgs) -> Result<Self, Failure> {
+        let options = McpClientOptions {
+            client_info: Implementation::new("thruway", env!("CARGO_PKG_VERSION")),
+            era: args.era,
+            timeout: args.timeout,
+            ..McpClientOptions::default()
+        };
+        let builder = McpClient::builder().options(options);
+        match (&args.command[..], &args.words[..]) {
+            ([program, command_args @ ..], words) => {
+                let mut command = Command::new(program);
+                command.args(command_args);
+                let client = builder
+                    .command(command)
+                    .map_err(|error| Failure::new(format!("`{program}`: {error}")))?;
+                Ok(Self { client, words: words.to_vec() })
+            }
+            ([], [url, words @ ..]) if url.contains("://") => {
+                Ok(Self { client: builder.http(url), words: words.to_vec() })
+            }
+            ([], _) => Err(Failure::new("it is not said which server is meant").with_hint(
+                "a server is a URL, which comes first, or a command, which comes last and after `--`",
+            )),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! `thruway mcp tools`, `call` and the others: against the demo, over HTTP and as a child, in both eras.
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::process::Thruway;
+
+const ERAS: [&str; 4] = ["auto", "modern", "legacy", "2025-03-26"];
+
+fn thruway(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_thruway")).args(["mcp"]).args(args).output().unwrap()
+}
+
+/// What it prints, if it says that all is well.
+fn printed(args: &[&str]) -> String {
+    let output = thruway(args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The exit code, and what is said about it.
+fn refused(args: &[&str]) -> (Option<i32>, String) {
+    let output = thruway(args);
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+fn child<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [args, &["--", env!("CARGO_BIN_EXE_thruway"), "mcp", "serve", "--stdio"]].concat()
+}
+
+fn server() -> (Thruway, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Thruway::start_in(directory.path(), &["mcp", "serve", "--listen", "127.0.0.1:0"]);
+    let url = format!("{}/mcp", server.address());
+    (server, url)
+}
+
+#[test]
+fn a_server_is_asked_over_http_in_every_era() {
+    let (_server, url) = server();
+    for era in ERAS {
+        let ask =
+            |command: &str, words: &[&str]| printed(&[&[command, &url], words, &["--era", era]].concat());
+        assert!(ask("discover", &[]).contains("thruway-demo"), "{era}");
+        assert_eq!(ask("ping", &[]), "");
+        assert!(ask("tools", &[]).contains("add    Adds two numbers\n"), "{era}");
+        assert!(ask("call", &["add", "a=1", "b=2.5"]).contains("3.5"));
+        assert!(ask("call", &["echo", "message=5"]).contains("\"5\""), "a string, as the schema says");
+        assert!(ask("resources", &[]).contains("example://greeting/{name}"));
+        assert_eq!(ask("read", &["example://greeting/Ada"]), "Hello, Ada!\n");
+        assert!(ask("prompts", &[]).starts_with("greeting  [name]"));
+        assert_eq!(ask("get", &["greeting", "name=Ada"]), "user: Greet Ada warmly.\n");
+        let result = ask("call", &["add", "--json", r#"{"a":1,"b":1}"#, "--output", "json"]);
+        let result: Value = serde_json::from_str(&result).unwrap();
+        assert!(era == "2025-03-26" || result["structuredContent"] == json!({"sum": 2.0}), "{result}");
+    }
+}
+
+#[test]
+fn a_server_is_started_and_asked() {
+    for era in ERAS {
+        assert!(printed(&child(&["tools", "--era", era])).contains("echo "), "{era}");
+        assert!(printed(&child(&["call", "add", "a=1", "b=2", "--era", era])).contains('3'));
+    }
+}
+
+#[test]
+fn exit_codes_tell_refusals_from_mistakes() {
+    let (code, said) = refused(&child(&["call", "unknown"]));
+    assert!(code == Some(1) && said.contains("the server refuses"), "{code:?} {said}");
+    let (code, said) = refused(&child(&["call", "add", "a=one", "b=2"]));
+    assert!(code == Some(2) && said.contains("the tool wants number"), "{code:?} {said}");
+    for (args, expected) in [
+        (vec!["tools"], "which server"),
+        (vec!["tools", "nonsense"], "which server"),
+        (vec!["tools", "http://127.0.0.1:1/mcp"], "error: "),
+        (vec!["tools", "http://127.0.0.1:1/mcp", "more"], "nothing else is expected"),
+        (vec!["call", "http://127.0.0.1:1/mcp"], "a tool"),
+        (vec!["ping", "--", "/nowhere/to/be/found"], "cannot be started"),
+        (vec!["ping", "--", "false"], "the connection ended"),
+        (vec!["ping", "http://127.0.0.1:1/", "--era", "2020-01-01"], "2025-11-25"),
+    ] {
+        let (code, said) = refused(&args);
+        assert!(code == Some(2) && said.contains(expected), "{args:?}: {code:?} {said}");
+    }
+}

@@ -1,0 +1,48 @@
+//! A client: it lists the tools of a server, calls one of them, and answers what the server asks.
+
+use std::error::Error;
+
+use serde_json::json;
+use thruway_mcp_sdk::schema::{
+    ClientCapabilities, ContentBlock, ElicitAction, ElicitResult, InputRequest, InputResponse, JsonObject,
+};
+use thruway_mcp_sdk::{McpClient, McpClientBuilder, json_rpc};
+
+/// Answers every form in the same way; a real client would ask somebody.
+async fn answer(question: InputRequest) -> Result<InputResponse, json_rpc::Error> {
+    match question {
+        InputRequest::Elicit(_) => {
+            let mut content = JsonObject::new();
+            content.insert("name".into(), "Ada".into());
+            let action = ElicitAction::Accept;
+            Ok(InputResponse::Elicit(ElicitResult { action, content: Some(content), meta: None }))
+        }
+        _ => Err(json_rpc::Error::internal("only forms are answered")),
+    }
+}
+
+pub(crate) fn client() -> McpClientBuilder {
+    McpClient::builder().answers(ClientCapabilities::default().with_elicitation(), answer)
+}
+
+/// The names of the tools, and what `ask` answers.
+pub(crate) async fn talk(client: &McpClient) -> Result<(Vec<String>, String), Box<dyn Error>> {
+    let tools = client.list_tools().await?;
+    let reporting = client.clone().with_progress(|progress| println!("{} is done", progress.progress));
+    let result = reporting.call_tool("ask", json!({})).await?;
+    let text = result.content.iter().find_map(|block| match block {
+        ContentBlock::Text(text) => Some(text.text.clone()),
+        _ => None,
+    });
+    Ok((tools.into_iter().map(|tool| tool.name).collect(), text.unwrap_or_default()))
+}
+
+/// Run `thruway mcp serve` before.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let client = client().http("http://127.0.0.1:8080/mcp");
+    let (tools, answer) = talk(&client).await?;
+    println!("{} speaks {}\n{answer}", tools.join(", "), client.revision().await?);
+    client.close().await;
+    Ok(())
+}

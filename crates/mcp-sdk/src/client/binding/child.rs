@@ -1,0 +1,96 @@
+//! A server that the client starts itself, and ends as the specification says: its input is closed, then it is told to end,
+//! then it is killed.
+
+use std::fmt;
+use std::io;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::process::ChildStderr;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::Ends;
+use crate::stdio::{Input, Line, Lines, Output};
+
+/// Is told each line of what a child process writes to its standard error.
+pub(crate) type OnStderr = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A child process. It is killed if nobody has seen it out.
+pub(crate) struct Child {
+    process: tokio::process::Child,
+}
+
+impl Child {
+    /// Starts `command`, whose standard error goes where it says, or to `on_stderr`.
+    pub(crate) fn start(
+        mut command: Command,
+        on_stderr: Option<OnStderr>,
+        exit_wait: Duration,
+    ) -> io::Result<Ends> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        if on_stderr.is_some() {
+            command.stderr(Stdio::piped());
+        }
+        let mut process = tokio::process::Command::from(command).kill_on_drop(true).spawn()?;
+        if let (Some(stderr), Some(on_stderr)) = (process.stderr.take(), on_stderr) {
+            tokio::spawn(tell_lines(stderr, on_stderr));
+        }
+        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let input = process.stdout.take().ok_or_else(closed)?.into_owned_fd()?;
+        let output = process.stdin.take().ok_or_else(closed)?.into_owned_fd()?;
+        Ok(Ends {
+            input: Input::Pipe(pipe::Receiver::from_owned_fd(input)?),
+            output: Output::Pipe(pipe::Sender::from_owned_fd(output)?),
+            child: Some(Self { process }),
+            exit_wait,
+        })
+    }
+
+    /// Waits until it has ended; once its input is closed, which is when `writing` ends, for no longer than it may take.
+    pub(super) async fn see_out(mut self, writing: JoinHandle<()>, exit_wait: Duration) {
+        tokio::select! {
+            _ = self.process.wait() => return,
+            _ = writing => {}
+        }
+        if timeout(exit_wait, self.process.wait()).await.is_ok() {
+            return;
+        }
+        if let Some(pid) = self.process.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
+            // Its id is its own until it has been waited for.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        if timeout(exit_wait, self.process.wait()).await.is_err() {
+            let _ = self.process.kill().await;
+        }
+    }
+}
+
+/// Reads what comes, whether or not it is lines, so that the child never waits for it.
+async fn tell_lines(mut stderr: ChildStderr, on_stderr: OnStderr) {
+    let mut lines = Lines::with_bytes_max(STDERR_LINE_BYTES_MAX);
+    while stderr.read_buf(lines.room()).await.is_ok_and(|read| read > 0) {
+        while let Some(line) = lines.next() {
+            match line {
+                Line::Whole(line) => on_stderr(&String::from_utf8_lossy(line)),
+                Line::TooLong => on_stderr("(a line that is too long)"),
+            }
+        }
+    }
+    if let Some(line) = lines.rest() {
+        on_stderr(&String::from_utf8_lossy(line));
+    }
+}
+
+impl fmt::Debug for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Child").field("id", &self.process.id()).finish()
+    }
+}
+
+/// The longest line of the standard error that is told.
+const STDERR_LINE_BYTES_MAX: usize = 64 << 10;

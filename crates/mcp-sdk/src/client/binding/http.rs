@@ -1,0 +1,169 @@
+//! Streamable HTTP: each message is a request of its own, whose response is the answer, or a stream of events that ends with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_client::{Client, Request, Response, Timeouts};
+use thruway_mcp::json_rpc::{self, Id, Message};
+use thruway_message::{Method, StatusCode};
+use tokio::task::AbortHandle;
+
+use super::super::conversation::Conversation;
+use super::super::error::McpClientError;
+use super::super::incoming::{Answer, outcome};
+use super::{Field, Outgoing, Purpose, Received};
+
+/// An MCP endpoint.
+#[derive(Debug)]
+pub(crate) struct Http {
+    client: Client,
+    url: Box<str>,
+    /// What every request has besides.
+    fields: Vec<(String, String)>,
+}
+
+impl Http {
+    pub(crate) fn new(client: Client, url: &str, fields: Vec<(String, String)>) -> Self {
+        Self { client, url: url.into(), fields }
+    }
+
+    pub(super) async fn exchange(
+        &self,
+        conversation: &Arc<Conversation>,
+        id: i64,
+        mut outgoing: Outgoing,
+    ) -> Result<Received, McpClientError> {
+        let response = self.post(&mut outgoing).await?;
+        let session_id = response.field("mcp-session-id").and_then(|id| id.as_str()).map(str::to_owned);
+        let answer = match kind_of(&response) {
+            Kind::Json => answer(conversation, id, response, &outgoing).await?,
+            Kind::Events if response.status().is_success() => {
+                self.answer_in_events(conversation, id, response, &outgoing).await?
+            }
+            Kind::Events | Kind::Other => return Err(refusal(response.status(), &outgoing)),
+        };
+        Ok(Received { answer, session_id })
+    }
+
+    /// Sends a message that is not answered.
+    pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<(), McpClientError> {
+        let response = self.post(&mut outgoing).await?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(McpClientError::Status(status));
+        }
+        // Read, so that the connection can be used again.
+        let _ = response.collect(REFUSAL_BYTES_MAX).await;
+        Ok(())
+    }
+
+    pub(super) async fn end_session(&self, fields: Vec<Field>) -> Result<(), McpClientError> {
+        let timeouts = Timeouts { total: Some(FAREWELL), ..Timeouts::default() };
+        let request = self.request(Method::Delete, &fields).timeouts(timeouts);
+        // Servers may refuse it (405), and may have ended the session before (404).
+        request.send().await?;
+        Ok(())
+    }
+
+    /// Reads what the server says by itself in a session.
+    pub(super) fn listen(
+        self: &Arc<Self>,
+        conversation: &Arc<Conversation>,
+        fields: Vec<Field>,
+    ) -> AbortHandle {
+        let listening = self.clone().listen_on(Arc::downgrade(conversation), fields);
+        conversation.runtime.spawn(listening).abort_handle()
+    }
+
+    async fn post(&self, outgoing: &mut Outgoing) -> Result<Response, McpClientError> {
+        let idle = if outgoing.purpose == Purpose::Subscribe { SUBSCRIPTION_SILENCE } else { FOR_EVER };
+        let timeouts = Timeouts { head: FOR_EVER, content_idle: idle, ..Timeouts::default() };
+        let request = self
+            .request(Method::Post, &outgoing.fields)
+            .field("Content-Type", "application/json")
+            .field("Accept", "application/json, text/event-stream")
+            .content(std::mem::take(&mut outgoing.octets))
+            .idempotent(outgoing.purpose != Purpose::Act)
+            .timeouts(timeouts);
+        Ok(request.send().await?)
+    }
+
+    /// A request for a stream of events, from after the event `last_event_id` on.
+    pub(super) fn get(&self, fields: &[Field], last_event_id: &str) -> Request<'_> {
+        let timeouts = Timeouts { content_idle: SUBSCRIPTION_SILENCE, ..Timeouts::default() };
+        let request =
+            self.request(Method::Get, fields).field("Accept", "text/event-stream").timeouts(timeouts);
+        if last_event_id.is_empty() { request } else { request.field("Last-Event-ID", last_event_id) }
+    }
+
+    fn request(&self, method: Method<'static>, fields: &[Field]) -> Request<'_> {
+        let request = self.client.request(method, &self.url);
+        let request = self.fields.iter().fold(request, |request, (name, value)| request.field(name, value));
+        fields.iter().fold(request, |request, (name, value)| request.field(name, value))
+    }
+}
+
+/// What the content of a response is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Json,
+    Events,
+    Other,
+}
+
+pub(super) fn kind_of(response: &Response) -> Kind {
+    let value = response.field("content-type");
+    let value = value.and_then(|value| value.as_str()).unwrap_or_default();
+    let media_type = value.split(';').next().unwrap_or_default().trim();
+    if media_type.eq_ignore_ascii_case("application/json") {
+        Kind::Json
+    } else if media_type.eq_ignore_ascii_case("text/event-stream") {
+        Kind::Events
+    } else {
+        Kind::Other
+    }
+}
+
+/// The answer to request `id`, if the content of `response` is one.
+async fn answer(
+    conversation: &Arc<Conversation>,
+    id: i64,
+    response: Response,
+    outgoing: &Outgoing,
+) -> Result<Answer, McpClientError> {
+    let status = response.status();
+    let content = response.collect(conversation.options.message_bytes_max).await?;
+    match json_rpc::parse(&content) {
+        Ok(Message::Response(response)) if response.id == Some(Id::Integer(id)) => outcome(&response),
+        // The server could not, or would not, read whose answer it is.
+        Ok(Message::Response(response)) if response.id.is_none() && !is_end_of_session(status, outgoing) => {
+            outcome(&response)
+        }
+        _ if status.is_success() => Err(McpClientError::MessageInvalid),
+        _ => Err(refusal(status, outgoing)),
+    }
+}
+
+fn refusal(status: StatusCode, outgoing: &Outgoing) -> McpClientError {
+    if is_end_of_session(status, outgoing) {
+        McpClientError::SessionEnded
+    } else {
+        McpClientError::Status(status)
+    }
+}
+
+fn is_end_of_session(status: StatusCode, outgoing: &Outgoing) -> bool {
+    outgoing.has_session && status == StatusCode::NOT_FOUND
+}
+
+/// The call has a deadline of its own.
+const FOR_EVER: Duration = Duration::from_hours(24 * 365);
+
+/// A stream that brings nothing for so long, not even a comment, is asked for again: it may be dead.
+const SUBSCRIPTION_SILENCE: Duration = Duration::from_mins(5);
+
+/// How long a server may take to end a session.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How much is read of what nobody wants to know.
+const REFUSAL_BYTES_MAX: usize = 64 << 10;

@@ -1,0 +1,128 @@
+//! Streams of events: the one that ends with an answer, and the one on which a server of the legacy era speaks by itself. Both can
+//! be taken up again where they broke, if their events have ids.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use thruway_client::{Events, Response};
+use thruway_mcp::json_rpc::{self, Id, Message};
+use thruway_message::StatusCode;
+use tokio::time::sleep;
+
+use super::super::conversation::Conversation;
+use super::super::error::McpClientError;
+use super::super::incoming::{Answer, outcome};
+use super::http::{Http, Kind, kind_of};
+use super::{Field, Outgoing};
+
+impl Http {
+    /// The answer to request `id`, which comes as one of the events of `response`, or of the streams that go on with it.
+    pub(super) async fn answer_in_events(
+        &self,
+        conversation: &Arc<Conversation>,
+        id: i64,
+        response: Response,
+        outgoing: &Outgoing,
+    ) -> Result<Answer, McpClientError> {
+        let mut events = events_of(conversation, response);
+        let mut last_event_id = String::new();
+        loop {
+            let reason = match events.next().await {
+                Some(Ok(event)) if event.data.is_empty() => continue,
+                Some(Ok(event)) => match take(conversation, id, event.data.as_bytes())? {
+                    Some(answer) => return Ok(answer),
+                    None => continue,
+                },
+                Some(Err(error)) => error.into(),
+                None => McpClientError::Closed,
+            };
+            if !events.last_event_id().is_empty() {
+                events.last_event_id().clone_into(&mut last_event_id);
+            }
+            if !outgoing.is_resumable || last_event_id.is_empty() || reason == McpClientError::MessageTooLarge
+            {
+                return Err(reason);
+            }
+            sleep(pause(&events)).await;
+            events = self.resume(conversation, &outgoing.fields, &last_event_id).await?;
+        }
+    }
+
+    /// A stream from where another has broken.
+    async fn resume(
+        &self,
+        conversation: &Arc<Conversation>,
+        fields: &[Field],
+        last_event_id: &str,
+    ) -> Result<Events, McpClientError> {
+        let response = self.get(fields, last_event_id).send().await?;
+        if kind_of(&response) != Kind::Events || !response.status().is_success() {
+            return Err(McpClientError::Status(response.status()));
+        }
+        Ok(events_of(conversation, response))
+    }
+
+    /// Reads what the server says by itself, until it says that it has nothing to say in this way.
+    pub(super) async fn listen_on(self: Arc<Self>, weak: Weak<Conversation>, fields: Vec<Field>) {
+        let mut last_event_id = String::new();
+        let mut pause = PAUSE;
+        let mut was_open = false;
+        loop {
+            if let Ok(response) = self.get(&fields, &last_event_id).send().await {
+                // Who has never had such a stream may just have no other word for it.
+                if was_open
+                    && response.status() == StatusCode::NOT_FOUND
+                    && let Some(conversation) = weak.upgrade()
+                {
+                    return conversation.renew(&fields);
+                }
+                if kind_of(&response) != Kind::Events || !response.status().is_success() {
+                    return;
+                }
+                was_open = true;
+                let Some(conversation) = weak.upgrade() else { return };
+                let mut events = events_of(&conversation, response);
+                drop(conversation);
+                while let Some(Ok(event)) = events.next().await {
+                    let Some(conversation) = weak.upgrade() else { return };
+                    // What is no message is passed over: nobody waits for it.
+                    let _ = conversation.handle_octets(event.data.as_bytes());
+                }
+                if !events.last_event_id().is_empty() {
+                    events.last_event_id().clone_into(&mut last_event_id);
+                }
+                pause = self::pause(&events);
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+fn events_of(conversation: &Conversation, response: Response) -> Events {
+    response.events().event_bytes_max(conversation.options.message_bytes_max)
+}
+
+/// The answer to request `id`, if the event is it; anything else is handled.
+fn take(conversation: &Arc<Conversation>, id: i64, octets: &[u8]) -> Result<Option<Answer>, McpClientError> {
+    match json_rpc::parse(octets).map_err(|_| McpClientError::MessageInvalid)? {
+        Message::Response(response) => match response.id {
+            Some(Id::Integer(answered)) if answered == id => outcome(&response).map(Some),
+            None => outcome(&response).map(Some),
+            _ => Err(McpClientError::MessageInvalid),
+        },
+        message => {
+            conversation.handle_message(&message);
+            Ok(None)
+        }
+    }
+}
+
+/// How long to wait before a stream is asked for again: as it says itself, but neither in a hurry nor for ever.
+fn pause(events: &Events) -> Duration {
+    events.retry().unwrap_or(PAUSE).clamp(PAUSE_MIN, PAUSE_MAX)
+}
+
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(30);

@@ -1,0 +1,140 @@
+//! How messages get to the server and back. A binding frames and delivers, and knows no meanings.
+
+mod stream;
+mod child;
+mod http;
+mod http_events;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use thruway_mcp::schema::methods;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use super::conversation::Conversation;
+use super::error::McpClientError;
+use super::incoming::Answer;
+
+pub(super) use child::{Child, OnStderr};
+pub(super) use http::Http;
+pub(super) use stream::{Ends, Stream};
+
+/// Where messages go.
+#[derive(Debug)]
+pub(super) enum Binding {
+    /// Each by a request of HTTP.
+    Http(Arc<Http>),
+    /// All on one stream, one a line.
+    Stream(Stream),
+}
+
+/// A header of a message, where there are headers.
+pub(super) type Field = (Cow<'static, str>, String);
+
+/// A message on its way.
+#[derive(Default, Debug)]
+pub(super) struct Outgoing {
+    pub(super) octets: Vec<u8>,
+    pub(super) fields: Vec<Field>,
+    pub(super) purpose: Purpose,
+    /// Whether the answer can be had by a further request, if its stream breaks.
+    pub(super) is_resumable: bool,
+    /// Whether it belongs to a session, which may have ended.
+    pub(super) has_session: bool,
+}
+
+/// What a message is for.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Purpose {
+    /// It may change something, so that it is sent once.
+    #[default]
+    Act,
+    /// It changes nothing, so that it may be sent twice.
+    Read,
+    /// It changes nothing, and may take for ever until there is something to say.
+    Subscribe,
+}
+
+impl Purpose {
+    pub(super) fn of_method(method: &str) -> Self {
+        match method {
+            methods::TOOLS_CALL => Self::Act,
+            methods::SUBSCRIPTIONS_LISTEN => Self::Subscribe,
+            _ => Self::Read,
+        }
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) answer: Answer,
+    /// The session that it has begun.
+    pub(super) session_id: Option<String>,
+}
+
+impl Binding {
+    /// Whether answers to all requests come on one stream.
+    pub(super) const fn has_common_stream(&self) -> bool {
+        matches!(self, Self::Stream(_))
+    }
+
+    /// Sends a request and waits for its answer; on a common stream, it comes through `answer`.
+    pub(super) async fn exchange(
+        &self,
+        conversation: &Arc<Conversation>,
+        id: i64,
+        outgoing: Outgoing,
+        answer: oneshot::Receiver<Result<Answer, McpClientError>>,
+    ) -> Result<Received, McpClientError> {
+        match self {
+            Self::Http(http) => http.exchange(conversation, id, outgoing).await,
+            Self::Stream(stream) => {
+                stream.send(outgoing.octets).await?;
+                let answer = answer.await.map_err(|_| McpClientError::Closed)??;
+                Ok(Received { answer, session_id: None })
+            }
+        }
+    }
+
+    /// Sends a message that is not answered.
+    pub(super) async fn send(&self, outgoing: Outgoing) -> Result<(), McpClientError> {
+        match self {
+            Self::Http(http) => http.send(outgoing).await,
+            Self::Stream(stream) => stream.send(outgoing.octets).await,
+        }
+    }
+
+    /// Sends a message that the server can do without if it does not read.
+    pub(super) async fn try_send(&self, outgoing: Outgoing) {
+        match self {
+            // It can do without it in this case too.
+            Self::Http(http) => drop(http.send(outgoing).await),
+            Self::Stream(stream) => stream.try_send(outgoing.octets),
+        }
+    }
+
+    /// Reads what the server says by itself, if that comes on a stream of its own.
+    pub(super) fn listen(&self, conversation: &Arc<Conversation>, fields: Vec<Field>) -> Option<AbortHandle> {
+        match self {
+            Self::Http(http) => Some(http.listen(conversation, fields)),
+            Self::Stream(_) => None,
+        }
+    }
+
+    /// Ends a session.
+    pub(super) async fn end_session(&self, fields: Vec<Field>) -> Result<(), McpClientError> {
+        match self {
+            Self::Http(http) => http.end_session(fields).await,
+            Self::Stream(_) => Ok(()),
+        }
+    }
+
+    /// Sends nothing more, and waits until a child process has ended.
+    pub(super) async fn close(&self) {
+        if let Self::Stream(stream) = self {
+            stream.close().await;
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What all clones of a client have in common, and one request with its answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+
+use arc_swap::ArcSwapOption;
+use thruway_mcp::json_rpc::write_notification;
+use thruway_mcp::schema::{CancelledNotificationParams, LoggingLevel, RequestId, methods};
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, oneshot};
+
+use super::McpClient;
+use super::binding::{Binding, Field, Outgoing, Received};
+use super::deadline::{Patience, Progress};
+use super::eras::{Era, Spoken};
+use super::error::McpClientError;
+use super::handlers::Handlers;
+use super::incoming::{Incoming, Waiting};
+use super::mirrored::Mirrored;
+use super::options::McpClientOptions;
+use super::subscription::Queue;
+
+/// What all clones of a client have in common.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    pub(super) options: McpClientOptions,
+    pub(super) binding: Binding,
+    pub(super) incoming: Incoming,
+    pub(super) runtime: Handle,
+    /// The arguments of tools that are mirrored in headers.
+    pub(super) mirrored: Mirrored,
+    /// What was agreed upon with the server.
+    spoken: ArcSwapOption<Spoken>,
+    negotiation: Mutex<()>,
+    /// The era of the server, once it is known: it outlives a session.
+    pub(super) era: std::sync::OnceLock<Era>,
+    last_id: AtomicI64,
+    /// From which level on log messages are wanted, one more than its place among all; 0 for none.
+    log_level: AtomicU8,
+}
+
+/// Who waits for the answer of one request, and for how long.
+pub(super) struct Waiter {
+    pub(super) patience: Patience,
+    pub(super) progress: Option<Arc<Progress>>,
+    pub(super) queue: Option<Arc<Queue>>,
+    /// Whether the server is told when nobody waits any more.
+    pub(super) cancels: bool,
+}
+
+/// Lets a request be forgotten, and cancels it if nobody has waited to its end.
+struct InFlight<'c> {
+    conversation: &'c Arc<Conversation>,
+    id: i64,
+    cancels: bool,
+}
+
+impl Conversation {
+    pub(super) fn new(
+        options: McpClientOptions,
+        binding: Binding,
+        handlers: Handlers,
+        runtime: Handle,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            options,
+            binding,
+            incoming: Incoming::new(handlers),
+            runtime,
+            mirrored: Mirrored::default(),
+            spoken: ArcSwapOption::empty(),
+            negotiation: Mutex::const_new(()),
+            era: std::sync::OnceLock::new(),
+            last_id: AtomicI64::new(0),
+            log_level: AtomicU8::new(0),
+        })
+    }
+
+    /// What was agreed upon with the server. If nothing was, it is now.
+    pub(super) async fn spoken(self: &Arc<Self>) -> Result<Arc<Spoken>, McpClientError> {
+        if let Some(spoken) = self.spoken.load_full() {
+            return Ok(spoken);
+        }
+        let _turn = self.negotiation.lock().await;
+        if let Some(spoken) = self.spoken.load_full() {
+            return Ok(spoken);
+        }
+        let spoken = Arc::new(Spoken::negotiate(self).await?);
+        let _ = self.era.set(spoken.era());
+        self.spoken.store(Some(spoken.clone()));
+        spoken.begin(self);
+        Ok(spoken)
+    }
+
+    /// Nothing is agreed upon any more, if `spoken` was.
+    pub(super) fn forget(&self, spoken: &Arc<Spoken>) {
+        let current = self.spoken.load();
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, spoken)) {
+            self.spoken.compare_and_swap(&*current, None);
+        }
+    }
+
+    /// Begins another session, if the one whose messages have these fields has ended and nobody has noticed.
+    pub(super) fn renew(self: &Arc<Self>, fields: &[Field]) {
+        if let Some(current) = self.current().filter(|current| current.fields_of_message() == fields) {
+            self.forget(&current);
+            self.runtime.spawn(McpClient::of(self).resubscribe());
+        }
+    }
+
+    pub(super) fn current(&self) -> Option<Arc<Spoken>> {
+        self.spoken.load_full()
+    }
+
+    /// Whether the server may send requests.
+    pub(super) fn is_legacy(&self) -> bool {
+        self.era.get() != Some(&Era::Modern)
+    }
+
+    pub(super) fn next_id(&self) -> i64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn log_level(&self) -> Option<LoggingLevel> {
+        let place = usize::from(self.log_level.load(Ordering::Relaxed));
+        LoggingLevel::ALL.get(place.checked_sub(1)?).copied()
+    }
+
+    pub(super) fn set_log_level(&self, level: LoggingLevel) {
+        let place = LoggingLevel::ALL.iter().position(|one| *one == level);
+        let place = place.and_then(|place| u8::try_from(place + 1).ok()).unwrap_or(0);
+        self.log_level.store(place, Ordering::Relaxed);
+    }
+
+    /// Sends a request and waits for its answer.
+    ///
+    /// # Cancel safety
+    /// The request is given up if the future is dropped, and the server is told if `waiter` says so.
+    pub(super) async fn exchange(
+        self: &Arc<Self>,
+        id: i64,
+        outgoing: Outgoing,
+        waiter: Waiter,
+    ) -> Result<Received, McpClientError> {
+        let (sender, answer) = oneshot::channel();
+        let sender = self.binding.has_common_stream().then_some(sender);
+        let progress = waiter.progress.clone();
+        self.incoming
+            .expect(id, Waiting { answer: sender, progress: waiter.progress, queue: waiter.queue })?;
+        let mut in_flight = InFlight { conversation: self, id, cancels: waiter.cancels };
+        let outcome = waiter
+            .patience
+            .wait(
+                progress.as_deref(),
+                || self.incoming.is_questioned(),
+                self.binding.exchange(self, id, outgoing, answer),
+            )
+            .await;
+        in_flight.cancels &=
+            matches!(outcome, Err(McpClientError::TimedOut | McpClientError::MessageTooLarge));
+        outcome
+    }
+
+    /// Sends a message that is not answered, in whatever was agreed upon.
+    pub(super) async fn send(self: &Arc<Self>, octets: Vec<u8>) -> Result<(), McpClientError> {
+        let sending = self.binding.send(self.outgoing(octets));
+        tokio::time::timeout(self.options.timeout, sending).await.map_err(|_| McpClientError::TimedOut)?
+    }
+
+    fn outgoing(&self, octets: Vec<u8>) -> Outgoing {
+        let fields = self.current().map_or_else(Vec::new, |spoken| spoken.fields_of_message());
+        Outgoing { octets, fields, ..Outgoing::default() }
+    }
+
+    async fn cancel(self: Arc<Self>, id: i64) {
+        let params = CancelledNotificationParams {
+            request_id: RequestId::Integer(id),
+            reason: Some("nobody waits any more".to_owned()),
+            meta: None,
+        };
+        let mut octets = Vec::new();
+        write_notification(&mut octets, methods::NOTIFICATIONS_CANCELLED, &params);
+        let sending = self.binding.try_send(self.outgoing(octets));
+        // Who does not take it in time is not worth more of it.
+        let _ = tokio::time::timeout(self.options.timeout, sending).await;
+    }
+}
+
+/// Who drops the future of a call gives the call up, and the specification wants the server to hear of it: that is decided
+/// here because there is no other place that learns of it.
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.conversation.incoming.forget(self.id);
+        if self.cancels {
+            self.conversation.runtime.spawn(self.conversation.clone().cancel(self.id));
+        }
+    }
+}

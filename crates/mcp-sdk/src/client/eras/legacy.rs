@@ -1,0 +1,168 @@
+//! The legacy era: a handshake, then a session, in which the server may ask by requests of its own.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use serde_json::Value;
+use thruway_mcp::json_rpc::{Id, write_notification, write_request};
+use thruway_mcp::params::meta_keys;
+use thruway_mcp::schema::{
+    DiscoverResult, InitializeRequestParams, InitializeResult, MetaObject, NotificationParams, methods,
+};
+use thruway_mcp::{Era, Revision};
+use tokio::task::AbortHandle;
+
+use super::super::binding::{Field, Outgoing, Purpose};
+use super::super::conversation::{Conversation, Waiter};
+use super::super::deadline::Patience;
+use super::super::error::McpClientError;
+use super::super::incoming::Answer;
+use super::Call;
+
+/// A session with a server of the legacy era.
+#[derive(Debug)]
+pub(crate) struct Legacy {
+    pub(super) revision: Revision,
+    result: InitializeResult,
+    session_id: Option<String>,
+    /// The task that reads what the server says by itself, over HTTP.
+    listening: Mutex<Option<Listening>>,
+}
+
+/// Ends the task when it is dropped.
+#[derive(Debug)]
+struct Listening(AbortHandle);
+
+/// Parameters, and what is said about them.
+#[derive(Serialize)]
+struct WithMeta<'a, P> {
+    #[serde(rename = "_meta")]
+    meta: MetaObject,
+    #[serde(flatten)]
+    params: &'a P,
+}
+
+impl Legacy {
+    /// Begins a session: in `requested`, or in another revision of this era if the server wants that and `is_pinned` does not
+    /// forbid it.
+    pub(super) async fn initialize(
+        conversation: &Arc<Conversation>,
+        requested: Revision,
+        is_pinned: bool,
+    ) -> Result<Self, McpClientError> {
+        let options = &conversation.options;
+        let params = InitializeRequestParams {
+            protocol_version: requested.as_str().to_owned(),
+            capabilities: options.capabilities.clone(),
+            client_info: options.client_info.clone(),
+            meta: None,
+        };
+        let id = conversation.next_id();
+        let mut octets = Vec::new();
+        write_request(&mut octets, &Id::Integer(id), methods::INITIALIZE, &params);
+        let patience = Patience { timeout: options.timeout, timeout_max: options.timeout };
+        // The specification forbids that this one is cancelled.
+        let waiter = Waiter { patience, progress: None, queue: None, cancels: false };
+        let outgoing = Outgoing { octets, ..Outgoing::default() };
+        let received = conversation.exchange(id, outgoing, waiter).await?;
+        let result: InitializeResult = serde_json::from_str(received.answer.get())
+            .map_err(|error| McpClientError::result_invalid(&error))?;
+        let revision = result.protocol_version.parse().ok().filter(|revision: &Revision| {
+            if is_pinned { *revision == requested } else { revision.era() == Era::Legacy }
+        });
+        let revision = revision.ok_or(McpClientError::UnsupportedRevision)?;
+        let session_id = received.session_id;
+        let legacy = Self { revision, result, session_id, listening: Mutex::default() };
+        legacy.confirm(conversation).await?;
+        Ok(legacy)
+    }
+
+    async fn confirm(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
+        let mut octets = Vec::new();
+        write_notification(&mut octets, methods::NOTIFICATIONS_INITIALIZED, &NotificationParams::default());
+        let outgoing = Outgoing { octets, fields: self.fields(), ..Outgoing::default() };
+        conversation.binding.send(outgoing).await
+    }
+
+    /// Sends a request. What the server asks meanwhile is answered where it arrives.
+    pub(super) async fn perform<P: Serialize>(
+        &self,
+        conversation: &Arc<Conversation>,
+        call: &Call<'_, P>,
+    ) -> Result<Answer, McpClientError> {
+        let id = conversation.next_id();
+        let mut octets = Vec::new();
+        let meta = meta(id, call);
+        if meta.is_empty() {
+            write_request(&mut octets, &Id::Integer(id), call.method, &call.params);
+        } else {
+            let params = WithMeta { meta, params: &call.params };
+            write_request(&mut octets, &Id::Integer(id), call.method, &params);
+        }
+        let outgoing = Outgoing {
+            octets,
+            fields: self.fields(),
+            purpose: Purpose::of_method(call.method),
+            is_resumable: true,
+            has_session: self.session_id.is_some(),
+        };
+        let waiter =
+            Waiter { patience: call.patience, progress: call.progress.clone(), queue: None, cancels: true };
+        Ok(conversation.exchange(id, outgoing, waiter).await?.answer)
+    }
+
+    /// What the modern era would have said.
+    pub(super) fn discover(&self) -> DiscoverResult {
+        let mut meta = MetaObject::new();
+        if let Ok(info) = serde_json::to_value(&self.result.server_info) {
+            meta.insert(meta_keys::SERVER_INFO.to_owned(), info);
+        }
+        DiscoverResult {
+            supported_versions: vec![self.result.protocol_version.clone()],
+            capabilities: self.result.capabilities.clone(),
+            instructions: self.result.instructions.clone(),
+            meta: Some(meta),
+        }
+    }
+
+    /// The headers of any message of this session.
+    pub(super) fn fields(&self) -> Vec<Field> {
+        // Revisions that do not know the header do not mind it.
+        let version = ("MCP-Protocol-Version".into(), self.revision.as_str().to_owned());
+        let session = self.session_id.clone().map(|id| ("Mcp-Session-Id".into(), id));
+        [version].into_iter().chain(session).collect()
+    }
+
+    /// Reads what the server says by itself, where that comes on a stream of its own and somebody wants to hear it.
+    pub(super) fn begin(&self, conversation: &Arc<Conversation>) {
+        let handlers = &conversation.incoming.handlers;
+        let is_wanted = handlers.answer.is_some()
+            || handlers.notify.is_some()
+            || !conversation.incoming.queues().is_empty();
+        let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_wanted && listening.is_none() {
+            *listening = conversation.binding.listen(conversation, self.fields()).map(Listening);
+        }
+    }
+
+    pub(super) async fn end(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
+        match &self.session_id {
+            Some(_) => conversation.binding.end_session(self.fields()).await,
+            None => Ok(()),
+        }
+    }
+}
+
+fn meta<P>(id: i64, call: &Call<'_, P>) -> MetaObject {
+    let mut meta = call.meta.cloned().unwrap_or_default();
+    if call.progress.is_some() {
+        meta.insert(meta_keys::PROGRESS_TOKEN.to_owned(), Value::from(id));
+    }
+    meta
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

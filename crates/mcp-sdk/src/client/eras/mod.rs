@@ -1,0 +1,104 @@
+//! How a client speaks: what was agreed upon with the server.
+
+mod negotiation;
+mod modern;
+mod legacy;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use thruway_mcp::Revision;
+use thruway_mcp::schema::{DiscoverResult, MetaObject};
+
+use super::binding::Field;
+use super::conversation::Conversation;
+use super::deadline::{Patience, Progress};
+use super::error::McpClientError;
+use super::incoming::Answer;
+use super::subscription::Queue;
+use legacy::Legacy;
+use modern::Modern;
+
+pub(super) use thruway_mcp::Era;
+
+/// What was agreed upon with the server.
+#[derive(Debug)]
+pub(super) enum Spoken {
+    Modern(Modern),
+    Legacy(Legacy),
+}
+
+/// A request, whatever the era.
+pub(super) struct Call<'c, P> {
+    pub(super) method: &'static str,
+    /// What the method's type has besides `_meta`.
+    pub(super) params: P,
+    /// The tool, prompt or resource that it names.
+    pub(super) name: Option<&'c str>,
+    /// The headers that mirror its arguments.
+    pub(super) fields: Vec<Field>,
+    pub(super) meta: Option<&'c MetaObject>,
+    pub(super) patience: Patience,
+    pub(super) progress: Option<Arc<Progress>>,
+    pub(super) queue: Option<Arc<Queue>>,
+}
+
+impl Spoken {
+    pub(super) const fn era(&self) -> Era {
+        self.revision().era()
+    }
+
+    pub(super) const fn revision(&self) -> Revision {
+        match self {
+            Self::Modern(modern) => modern.revision,
+            Self::Legacy(legacy) => legacy.revision,
+        }
+    }
+
+    /// Sends a request, and answers what is asked before its result comes.
+    pub(super) async fn perform<P: Serialize>(
+        &self,
+        conversation: &Arc<Conversation>,
+        call: &Call<'_, P>,
+    ) -> Result<Answer, McpClientError> {
+        match self {
+            Self::Modern(modern) => modern.perform(conversation, call).await,
+            Self::Legacy(legacy) => legacy.perform(conversation, call).await,
+        }
+    }
+
+    /// What the server is and can do.
+    pub(super) async fn discover(
+        &self,
+        conversation: &Arc<Conversation>,
+        patience: Patience,
+    ) -> Result<DiscoverResult, McpClientError> {
+        match self {
+            Self::Modern(modern) => modern.discover(conversation, patience).await.cloned(),
+            Self::Legacy(legacy) => Ok(legacy.discover()),
+        }
+    }
+
+    /// The headers of a message that is no request.
+    pub(super) fn fields_of_message(&self) -> Vec<Field> {
+        match self {
+            Self::Modern(modern) => modern.fields_of_message(),
+            Self::Legacy(legacy) => legacy.fields(),
+        }
+    }
+
+    /// Begins to listen to what the server says by itself, where somebody wants to hear it.
+    pub(super) fn begin(&self, conversation: &Arc<Conversation>) {
+        if let Self::Legacy(legacy) = self {
+            legacy.begin(conversation);
+        }
+    }
+
+    /// Tells the server that this was all.
+    pub(super) async fn end(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
+        match self {
+            Self::Modern(_) => Ok(()),
+            Self::Legacy(legacy) => legacy.end(conversation).await,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The modern era: every request says all about itself, and the server asks by not answering yet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use thruway_mcp::Revision;
+use thruway_mcp::json_rpc::Id;
+use thruway_mcp::modern::{RequestWriter, ResultType, Round, SaidOfRequest, headers, result_type};
+use thruway_mcp::schema::{DiscoverResult, InputRequiredResult, RequestParams, methods};
+use tokio::sync::OnceCell;
+
+use super::super::binding::{Field, Outgoing, Purpose};
+use super::super::conversation::{Conversation, Waiter};
+use super::super::deadline::Patience;
+use super::super::error::McpClientError;
+use super::super::incoming::Answer;
+use super::Call;
+
+/// A server of the modern era.
+#[derive(Debug)]
+pub(crate) struct Modern {
+    pub(super) revision: Revision,
+    writer: RequestWriter,
+    discovered: OnceCell<DiscoverResult>,
+}
+
+impl Modern {
+    pub(super) fn new(conversation: &Conversation, revision: Revision) -> Result<Self, McpClientError> {
+        let options = &conversation.options;
+        let writer = RequestWriter::new(revision, &options.capabilities, &options.client_info)
+            .map_err(|_| McpClientError::ArgumentsInvalid)?;
+        Ok(Self { revision, writer, discovered: OnceCell::new() })
+    }
+
+    /// Sends a request as often as the server asks before it answers.
+    pub(super) async fn perform<P: Serialize>(
+        &self,
+        conversation: &Arc<Conversation>,
+        call: &Call<'_, P>,
+    ) -> Result<Answer, McpClientError> {
+        let mut round = Round::default();
+        for _ in 0..=conversation.options.rounds_max {
+            let answer = self.exchange(conversation, call, &round).await?;
+            match result_type(&answer) {
+                Ok(ResultType::Complete) => return Ok(answer),
+                Ok(ResultType::InputRequired) if may_ask(call.method) => {
+                    round = self::answer(conversation, &answer).await?;
+                }
+                _ => {
+                    return Err(McpClientError::result_invalid(
+                        &"its `resultType` is not one to be expected",
+                    ));
+                }
+            }
+        }
+        Err(McpClientError::TooManyRounds)
+    }
+
+    async fn exchange<P: Serialize>(
+        &self,
+        conversation: &Arc<Conversation>,
+        call: &Call<'_, P>,
+        round: &Round,
+    ) -> Result<Answer, McpClientError> {
+        let id = conversation.next_id();
+        let mut octets = Vec::with_capacity(REQUEST_BYTES);
+        let said = SaidOfRequest {
+            wants_progress: call.progress.is_some(),
+            log_level: conversation.log_level(),
+            meta: call.meta,
+        };
+        self.writer
+            .write(&mut octets, &Id::Integer(id), call.method, &call.params, said, round)
+            .map_err(|_| McpClientError::ArgumentsInvalid)?;
+        let outgoing = Outgoing {
+            octets,
+            fields: self.fields(call),
+            purpose: Purpose::of_method(call.method),
+            ..Outgoing::default()
+        };
+        let waiter = Waiter {
+            patience: call.patience,
+            progress: call.progress.clone(),
+            queue: call.queue.clone(),
+            // Over HTTP, to close the response says it; and a server that does not know the question is not told more.
+            cancels: conversation.binding.has_common_stream() && call.method != methods::SERVER_DISCOVER,
+        };
+        Ok(conversation.exchange(id, outgoing, waiter).await?.answer)
+    }
+
+    fn fields<P>(&self, call: &Call<'_, P>) -> Vec<Field> {
+        let mirrored = headers(self.revision, call.method, call.name);
+        let mirrored = mirrored.map(|(name, value)| (name.into(), value.into_owned()));
+        mirrored.chain(call.fields.iter().cloned()).collect()
+    }
+
+    pub(super) fn fields_of_message(&self) -> Vec<Field> {
+        vec![("MCP-Protocol-Version".into(), self.revision.as_str().to_owned())]
+    }
+
+    /// What the server is and can do; it is asked once.
+    pub(super) async fn discover(
+        &self,
+        conversation: &Arc<Conversation>,
+        patience: Patience,
+    ) -> Result<&DiscoverResult, McpClientError> {
+        let ask = || async {
+            let call = Call {
+                method: methods::SERVER_DISCOVER,
+                params: RequestParams::default(),
+                name: None,
+                fields: Vec::new(),
+                meta: None,
+                patience,
+                progress: None,
+                queue: None,
+            };
+            let answer = self.perform(conversation, &call).await?;
+            serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))
+        };
+        self.discovered.get_or_try_init(ask).await
+    }
+}
+
+/// Whether a request of this method may be answered by questions.
+fn may_ask(method: &str) -> bool {
+    matches!(method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ)
+}
+
+/// Answers what the server asks.
+async fn answer(conversation: &Conversation, questions: &Answer) -> Result<Round, McpClientError> {
+    let questions: InputRequiredResult =
+        serde_json::from_str(questions.get()).map_err(|error| McpClientError::result_invalid(&error))?;
+    if questions.input_requests.is_none() && questions.request_state.is_none() {
+        return Err(McpClientError::result_invalid(&"it asks for input, and does not say which"));
+    }
+    let input_responses = match questions.input_requests {
+        None => None,
+        Some(requests) => {
+            let mut responses = BTreeMap::new();
+            for (key, request) in requests {
+                let answered = conversation.incoming.handlers.answer(request).await;
+                responses.insert(key, answered.map_err(McpClientError::QuestionFailed)?);
+            }
+            Some(responses)
+        }
+    };
+    Ok(Round { input_responses, request_state: questions.request_state })
+}
+
+/// Room for an ordinary request.
+const REQUEST_BYTES: usize = 512;

@@ -1,0 +1,99 @@
+//! Why a call has no result.
+
+use std::fmt;
+use std::io;
+
+use thruway_client::ClientError;
+use thruway_mcp::Revision;
+use thruway_mcp::json_rpc;
+use thruway_message::StatusCode;
+
+/// Why a call has no result.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum McpClientError {
+    /// The arguments cannot be written as a JSON object.
+    ArgumentsInvalid,
+    /// The other end has closed the connection, or ended the stream before the answer. Whether the request was handled is not
+    /// known.
+    Closed,
+    /// There is no response of HTTP.
+    Http(ClientError),
+    /// The server has sent what is no message, or the answer to another request.
+    MessageInvalid,
+    /// A message is larger than [allowed](super::McpClientOptions::message_bytes_max).
+    MessageTooLarge,
+    /// What the server asked could not be answered.
+    QuestionFailed(json_rpc::Error),
+    /// The result is not what the method promises; and why.
+    ResultInvalid(Box<str>),
+    /// The server has answered with an error.
+    Server(json_rpc::Error),
+    /// The session of the legacy era has ended, and a second one too.
+    SessionEnded,
+    /// The child process could not be started.
+    Start(io::ErrorKind),
+    /// The server has answered with this status, and no message.
+    Status(StatusCode),
+    /// No answer came in time.
+    TimedOut,
+    /// The server has asked again and again.
+    TooManyRounds,
+    /// The server speaks no revision that this client may speak.
+    UnsupportedRevision,
+}
+
+impl McpClientError {
+    /// The result is not what it should be; `reason` may quote what the server sent.
+    pub(super) fn result_invalid(reason: &impl fmt::Display) -> Self {
+        let mut reason = reason.to_string();
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        Self::ResultInvalid(reason.into())
+    }
+
+    /// The server's error with its code, if it has answered with one.
+    pub const fn server_error(&self) -> Option<&json_rpc::Error> {
+        match self {
+            Self::Server(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// How much is said of what is wrong with a result.
+const REASON_BYTES_MAX: usize = 300;
+
+impl From<ClientError> for McpClientError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::ContentTooLarge | ClientError::EventTooLarge => Self::MessageTooLarge,
+            error => Self::Http(error),
+        }
+    }
+}
+
+impl fmt::Display for McpClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ArgumentsInvalid => f.write_str("the arguments are no JSON object"),
+            Self::Closed => f.write_str("the connection ended before the answer"),
+            Self::Http(error) => error.fmt(f),
+            Self::MessageInvalid => f.write_str("the server has sent what is no answer to the request"),
+            Self::MessageTooLarge => f.write_str("a message of the server is larger than allowed"),
+            Self::QuestionFailed(error) => write!(f, "a question of the server has no answer: {error}"),
+            Self::ResultInvalid(reason) => write!(f, "the result of the server is invalid: {reason}"),
+            Self::Server(error) => error.fmt(f),
+            Self::SessionEnded => f.write_str("the server ends the session again and again"),
+            Self::Start(kind) => write!(f, "the server cannot be started: {kind}"),
+            Self::Status(status) => write!(f, "the server has answered with the status {status}"),
+            Self::TimedOut => f.write_str("no answer came in time"),
+            Self::TooManyRounds => f.write_str("the server asks again and again"),
+            Self::UnsupportedRevision => {
+                let known = Revision::ALL.map(Revision::as_str).join(", ");
+                write!(f, "the server speaks none of the revisions that may be spoken, of {known}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for McpClientError {}

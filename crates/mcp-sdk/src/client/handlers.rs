@@ -1,0 +1,102 @@
+//! What the user of a client is asked and told by the server.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use thruway_mcp::json_rpc::{Error, ErrorCode, Notification, Request};
+use thruway_mcp::params;
+use thruway_mcp::schema::{
+    CreateMessageRequest, ElicitRequest, InputRequest, InputResponse, JsonObject, ListRootsRequest,
+    LoggingMessageNotificationParams, ResourceUpdatedNotificationParams, methods,
+};
+
+/// What a server tells by itself.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum ServerNotification {
+    /// A log message.
+    Message(LoggingMessageNotificationParams),
+    /// There are other tools now.
+    ToolsListChanged,
+    /// There are other prompts now.
+    PromptsListChanged,
+    /// There are other resources now.
+    ResourcesListChanged,
+    /// A resource has changed.
+    ResourceUpdated(ResourceUpdatedNotificationParams),
+    /// Anything else.
+    Other {
+        /// What it is about.
+        method: String,
+        /// What there is to say.
+        params: JsonObject,
+    },
+}
+
+/// An answer in the making.
+pub(super) type Answering = Pin<Box<dyn Future<Output = Result<InputResponse, Error>> + Send>>;
+
+/// What is called with questions and notifications of the server.
+#[derive(Clone, Default)]
+pub(super) struct Handlers {
+    pub(super) answer: Option<Arc<dyn Fn(InputRequest) -> Answering + Send + Sync>>,
+    pub(super) notify: Option<Arc<dyn Fn(ServerNotification) + Send + Sync>>,
+}
+
+impl Handlers {
+    /// Answers a question.
+    pub(super) async fn answer(&self, question: InputRequest) -> Result<InputResponse, Error> {
+        match &self.answer {
+            Some(answer) => answer(question).await,
+            None => Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot be asked")),
+        }
+    }
+
+    pub(super) fn notify(&self, notification: ServerNotification) {
+        if let Some(notify) = &self.notify {
+            notify(notification);
+        }
+    }
+}
+
+impl fmt::Debug for Handlers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handlers").finish_non_exhaustive()
+    }
+}
+
+/// The question that a request of the server is, in the legacy era.
+pub(super) fn question(request: &Request<'_>) -> Result<InputRequest, Error> {
+    match &*request.method {
+        methods::ELICITATION_CREATE => {
+            Ok(InputRequest::Elicit(ElicitRequest { params: params::parse(request.params)? }))
+        }
+        methods::SAMPLING_CREATE_MESSAGE => {
+            Ok(InputRequest::CreateMessage(CreateMessageRequest { params: params::parse(request.params)? }))
+        }
+        methods::ROOTS_LIST => {
+            Ok(InputRequest::ListRoots(ListRootsRequest { params: Some(params::parse(request.params)?) }))
+        }
+        _ => Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "no such method")),
+    }
+}
+
+/// What a notification says; `None` if it is malformed.
+pub(super) fn notification(notification: &Notification<'_>) -> Option<ServerNotification> {
+    Some(match &*notification.method {
+        methods::NOTIFICATIONS_MESSAGE => {
+            ServerNotification::Message(params::parse(notification.params).ok()?)
+        }
+        methods::NOTIFICATIONS_TOOLS_LIST_CHANGED => ServerNotification::ToolsListChanged,
+        methods::NOTIFICATIONS_PROMPTS_LIST_CHANGED => ServerNotification::PromptsListChanged,
+        methods::NOTIFICATIONS_RESOURCES_LIST_CHANGED => ServerNotification::ResourcesListChanged,
+        methods::NOTIFICATIONS_RESOURCES_UPDATED => {
+            ServerNotification::ResourceUpdated(params::parse(notification.params).ok()?)
+        }
+        method => ServerNotification::Other {
+            method: method.to_owned(),
+            params: params::parse(notification.params).ok()?,
+        },
+    })
+}

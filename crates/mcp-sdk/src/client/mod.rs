@@ -1,0 +1,213 @@
+//! MCP clients: what servers offer, seen from the other side.
+
+// what users see
+mod options;
+mod error;
+mod handlers;
+mod builder;
+mod calls;
+mod subscription;
+
+// a request and its answer
+mod conversation;
+mod deadline;
+mod incoming;
+mod mirrored;
+
+// how it is said
+mod eras;
+
+// how it gets there
+mod binding;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use thruway_mcp::Revision;
+use thruway_mcp::json_rpc::ErrorCode;
+use thruway_mcp::schema::{MetaObject, ProgressNotificationParams};
+
+use conversation::Conversation;
+use deadline::{OnProgress, Patience, Progress};
+use eras::{Call, Spoken};
+
+pub use builder::McpClientBuilder;
+pub use error::McpClientError;
+pub use handlers::ServerNotification;
+pub use options::{EraChoice, McpClientOptions};
+pub use subscription::Subscription;
+
+/// A client of an MCP server. Clones share the connection; any number of requests may be in flight, from any task of the runtime
+/// that it was made in.
+///
+/// ```
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Greet { name: String }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), thruway_mcp_sdk::McpClientError> {
+/// use serde_json::json;
+/// use thruway_mcp_sdk::{McpClient, McpServer, schema::Tool};
+///
+/// let server = McpServer::new("greeter", "1.0.0")
+///     .tool(Tool::new("greet"), |Greet { name }: Greet| format!("Hello, {name}!"));
+///
+/// let client = McpClient::builder().server(&server);
+/// assert_eq!(client.list_tools().await?[0].name, "greet");
+/// let result = client.call_tool("greet", json!({"name": "Ada"})).await?;
+/// # assert_eq!(serde_json::to_value(&result.content).unwrap()[0]["text"], "Hello, Ada!");
+/// # Ok(()) }
+/// ```
+///
+/// # Eras
+/// Unless [told otherwise](McpClientBuilder::era), it asks the server at the first call which era it speaks, and remembers the
+/// answer. What is called means the same in both; questions of the server go to one [handler](McpClientBuilder::answers).
+///
+/// # Cancel safety
+/// Who drops the future of a call gives it up, and the server is told. Calls that have taken longer than they
+/// [may](Self::with_timeout) end in the same way.
+#[derive(Clone)]
+pub struct McpClient {
+    conversation: Arc<Conversation>,
+    options: CallOptions,
+}
+
+/// What can be chosen for each call.
+#[derive(Clone)]
+struct CallOptions {
+    patience: Patience,
+    on_progress: Option<OnProgress>,
+    meta: Option<Arc<MetaObject>>,
+}
+
+impl McpClient {
+    /// A client in the making.
+    pub fn builder() -> McpClientBuilder {
+        McpClientBuilder::default()
+    }
+
+    /// A client of the MCP endpoint at `url`, with the defaults.
+    ///
+    /// # Panics
+    /// There is no tokio runtime around.
+    pub fn http(url: &str) -> Self {
+        Self::builder().http(url)
+    }
+
+    /// The same client, waiting so long for an answer, or after each report of its progress.
+    #[must_use]
+    pub const fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.options.patience.timeout = timeout;
+        self
+    }
+
+    /// The same client, asking for reports of progress; each of them lets a call take longer, up to
+    /// [`timeout_max`](McpClientOptions::timeout_max). `on_progress` must be quick: nothing is read meanwhile.
+    #[must_use]
+    pub fn with_progress(
+        mut self,
+        on_progress: impl Fn(ProgressNotificationParams) + Send + Sync + 'static,
+    ) -> Self {
+        self.options.on_progress = Some(Arc::new(on_progress));
+        self
+    }
+
+    /// The same client, saying more about its requests, such as the trace context.
+    #[must_use]
+    pub fn with_meta(mut self, meta: MetaObject) -> Self {
+        self.options.meta = Some(Arc::new(meta));
+        self
+    }
+
+    /// The revision that is spoken.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or speaks none that may be spoken.
+    pub async fn revision(&self) -> Result<Revision, McpClientError> {
+        Ok(self.conversation.spoken().await?.revision())
+    }
+
+    /// Ends a session, and sees a child process out: its input is closed, then it is told to end, then it is killed. Calls of
+    /// other clones fail. A client that is dropped does the same, if the runtime lives on, but for the session.
+    pub async fn close(self) {
+        if let Some(spoken) = self.conversation.current() {
+            // The server forgets the session by itself at some time.
+            let _ = spoken.end(&self.conversation).await;
+        }
+        self.conversation.binding.close().await;
+    }
+
+    /// A client for what is done without being called.
+    fn of(conversation: &Arc<Conversation>) -> Self {
+        let McpClientOptions { timeout, timeout_max, .. } = conversation.options;
+        let patience = Patience { timeout, timeout_max };
+        let options = CallOptions { patience, on_progress: None, meta: None };
+        Self { conversation: conversation.clone(), options }
+    }
+
+    /// A request without a name.
+    fn call<P>(&self, method: &'static str, params: P) -> Call<'_, P> {
+        Call {
+            method,
+            params,
+            name: None,
+            fields: Vec::new(),
+            meta: self.options.meta.as_deref(),
+            patience: self.options.patience,
+            progress: self.options.on_progress.clone().map(|told| Arc::new(Progress::new(told))),
+            queue: None,
+        }
+    }
+
+    async fn request<R: DeserializeOwned, P: Serialize>(
+        &self,
+        method: &'static str,
+        params: P,
+    ) -> Result<R, McpClientError> {
+        self.perform(&self.call(method, params)).await
+    }
+
+    /// Sends a request and reads its result. A session that has ended is begun anew, once: what was sent in it was not handled.
+    async fn perform<R: DeserializeOwned, P: Serialize>(
+        &self,
+        call: &Call<'_, P>,
+    ) -> Result<R, McpClientError> {
+        let spoken = self.conversation.spoken().await?;
+        let mut outcome = spoken.perform(&self.conversation, call).await;
+        if matches!(outcome, Err(McpClientError::SessionEnded)) {
+            self.conversation.forget(&spoken);
+            let spoken = self.conversation.spoken().await?;
+            self.conversation.runtime.spawn(self.clone().resubscribe());
+            outcome = spoken.perform(&self.conversation, call).await;
+        }
+        serde_json::from_str(outcome?.get()).map_err(|error| McpClientError::result_invalid(&error))
+    }
+
+    /// The headers that mirror arguments, where there are any.
+    async fn fields_of_arguments(
+        &self,
+        tool: &str,
+        arguments: &RawValue,
+    ) -> Result<Vec<binding::Field>, McpClientError> {
+        let spoken = self.conversation.spoken().await?;
+        let is_mirrored = self.mirrors(&spoken);
+        Ok(if is_mirrored { self.conversation.mirrored.fields(tool, arguments) } else { Vec::new() })
+    }
+
+    /// Whether arguments are mirrored in headers.
+    fn mirrors(&self, spoken: &Spoken) -> bool {
+        matches!(spoken, Spoken::Modern(_)) && !self.conversation.binding.has_common_stream()
+    }
+}
+
+/// Whether the server missed a header that mirrors an argument, or found another one than it had told of before.
+fn is_header_mismatch<T>(outcome: &Result<T, McpClientError>) -> bool {
+    matches!(outcome, Err(McpClientError::Server(error)) if error.code == ErrorCode::HEADER_MISMATCH)
+}
+
+impl fmt::Debug for McpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpClient").field("binding", &self.conversation.binding).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,298 @@
+//! Subscriptions: what the server tells when something changes, in both eras, for as long as it is wanted.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use thruway_mcp::Era;
+use thruway_mcp::schema::{
+    ResourceUpdatedNotificationParams, SubscribeRequestParams, SubscriptionFilter,
+    SubscriptionsListenRequestParams, methods,
+};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::McpClient;
+use super::deadline::Patience;
+use super::eras::Call;
+use super::error::McpClientError;
+use super::handlers::ServerNotification;
+
+/// Tells of changes, until it is dropped.
+///
+/// Where the stream breaks it is opened again, and whatever may have changed meanwhile is told as changed.
+pub struct Subscription {
+    queue: Arc<Queue>,
+    client: McpClient,
+    era: Era,
+    driving: Option<AbortHandle>,
+}
+
+/// What a subscription is to be told. The same is told once, however often it comes, so that it does not grow.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) filter: SubscriptionFilter,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default, Debug)]
+struct State {
+    told: VecDeque<ServerNotification>,
+    is_acknowledged: bool,
+    /// Why there will be no more.
+    end: Option<McpClientError>,
+}
+
+impl Queue {
+    fn new(filter: SubscriptionFilter) -> Self {
+        Self { filter, state: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// Takes what the server tells, if it was asked for.
+    pub(super) fn handle(&self, method: &str, told: &ServerNotification) {
+        if method == methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED {
+            return self.acknowledge();
+        }
+        if admits(&self.filter, told) {
+            self.push(told.clone());
+        }
+    }
+
+    fn acknowledge(&self) {
+        self.state().is_acknowledged = true;
+        self.changed.notify_waiters();
+    }
+
+    fn push(&self, told: ServerNotification) {
+        let mut state = self.state();
+        if !state.told.contains(&told) {
+            state.told.push_back(told);
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Whatever may have changed is told.
+    fn push_all(&self) {
+        let filter = &self.filter;
+        let lists = [
+            (filter.tools_list_changed, ServerNotification::ToolsListChanged),
+            (filter.prompts_list_changed, ServerNotification::PromptsListChanged),
+            (filter.resources_list_changed, ServerNotification::ResourcesListChanged),
+        ];
+        lists.into_iter().filter(|(wanted, _)| *wanted == Some(true)).for_each(|(_, told)| self.push(told));
+        for uri in &filter.resource_subscriptions {
+            let params = ResourceUpdatedNotificationParams { uri: uri.clone(), meta: None };
+            self.push(ServerNotification::ResourceUpdated(params));
+        }
+    }
+
+    /// Nothing will be told any more.
+    pub(super) fn end(&self, reason: McpClientError) {
+        self.state().end = Some(reason);
+        self.changed.notify_waiters();
+    }
+
+    /// Takes something out of the state, as soon as it is there.
+    async fn wait_for<T>(&self, take: impl Fn(&mut State) -> Option<T>) -> T {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(taken) = take(&mut self.state()) {
+                return taken;
+            }
+            changed.await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Whether the subscription stands, or why it does not.
+    fn standing(&self) -> Option<Result<(), McpClientError>> {
+        match &self.end {
+            _ if self.is_acknowledged => Some(Ok(())),
+            Some(reason) => Some(Err(reason.clone())),
+            None => None,
+        }
+    }
+}
+
+fn admits(filter: &SubscriptionFilter, told: &ServerNotification) -> bool {
+    match told {
+        ServerNotification::ToolsListChanged => filter.tools_list_changed == Some(true),
+        ServerNotification::PromptsListChanged => filter.prompts_list_changed == Some(true),
+        ServerNotification::ResourcesListChanged => filter.resources_list_changed == Some(true),
+        ServerNotification::ResourceUpdated(updated) => filter.resource_subscriptions.contains(&updated.uri),
+        ServerNotification::Message(_) | ServerNotification::Other { .. } => false,
+    }
+}
+
+impl McpClient {
+    /// Subscribes to changes: by `subscriptions/listen` in the modern era, by `resources/subscribe` in the legacy one, where
+    /// changes of lists are told anyway.
+    ///
+    /// # Errors
+    /// The server does not want it.
+    pub async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, McpClientError> {
+        let spoken = self.conversation.spoken().await?;
+        let queue = Arc::new(Queue::new(filter));
+        let era = spoken.era();
+        let mut subscription =
+            Subscription { queue: queue.clone(), client: self.clone(), era, driving: None };
+        match era {
+            Era::Modern => {
+                let driving = drive(self.clone(), queue.clone());
+                subscription.driving = Some(self.conversation.runtime.spawn(driving).abort_handle());
+                let standing = queue.wait_for(|state| state.standing());
+                timeout(self.options.patience.timeout, standing)
+                    .await
+                    .map_err(|_| McpClientError::TimedOut)??;
+            }
+            Era::Legacy => {
+                self.conversation.incoming.subscribe(&queue);
+                spoken.begin(&self.conversation);
+                for uri in &queue.filter.resource_subscriptions {
+                    let params = SubscribeRequestParams { uri: uri.clone(), meta: None };
+                    self.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_SUBSCRIBE, params).await?;
+                }
+            }
+        }
+        Ok(subscription)
+    }
+}
+
+/// Keeps a subscription open.
+async fn drive(client: McpClient, queue: Arc<Queue>) {
+    let mut pause = PAUSE;
+    let mut was_acknowledged = false;
+    loop {
+        let began = Instant::now();
+        let open = client.listen_once(&queue);
+        let resumed = queue.wait_for(|state| (was_acknowledged && state.is_acknowledged).then_some(()));
+        let mut open = std::pin::pin!(open);
+        let outcome = tokio::select! {
+            outcome = &mut open => outcome,
+            () = resumed => {
+                queue.push_all();
+                open.as_mut().await
+            }
+        };
+        was_acknowledged |= std::mem::take(&mut queue.state().is_acknowledged);
+        if began.elapsed() > PAUSE_MAX {
+            pause = PAUSE;
+        }
+        match outcome {
+            // It was refused, or there is no way to come back.
+            Err(error) if !was_acknowledged || !client.can_resume(&error) => {
+                return queue.end(error);
+            }
+            Ok(()) if !was_acknowledged => return queue.end(McpClientError::MessageInvalid),
+            Ok(()) | Err(_) => {}
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+impl Subscription {
+    /// What has changed; `None` once nothing can be told any more.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost if the future is dropped.
+    pub async fn next(&mut self) -> Option<ServerNotification> {
+        let next = self.queue.wait_for(|state| match state.told.pop_front() {
+            Some(told) => Some(Some(told)),
+            None => state.end.as_ref().map(|_| None),
+        });
+        next.await
+    }
+
+    /// Why nothing can be told any more.
+    pub fn end(&self) -> Option<McpClientError> {
+        self.queue.state().end.clone()
+    }
+}
+
+impl Drop for Subscription {
+    /// The server is told because there is no other place that learns that nobody listens.
+    fn drop(&mut self) {
+        if let Some(driving) = &self.driving {
+            driving.abort();
+        }
+        let conversation = &self.client.conversation;
+        conversation.incoming.unsubscribe(&self.queue);
+        let uris = &self.queue.filter.resource_subscriptions;
+        if self.era == Era::Legacy && !uris.is_empty() {
+            let (client, uris) = (self.client.clone(), uris.clone());
+            conversation.runtime.spawn(async move { client.unsubscribe(uris).await });
+        }
+    }
+}
+
+impl McpClient {
+    /// Opens a subscription, and waits until it ends.
+    async fn listen_once(&self, queue: &Arc<Queue>) -> Result<(), McpClientError> {
+        let spoken = self.conversation.spoken().await?;
+        let params = SubscriptionsListenRequestParams { notifications: queue.filter.clone(), meta: None };
+        let patience = Patience { timeout: FOR_EVER, timeout_max: FOR_EVER };
+        let call =
+            Call { queue: Some(queue.clone()), patience, ..self.call(methods::SUBSCRIPTIONS_LISTEN, params) };
+        spoken.perform(&self.conversation, &call).await.map(drop)
+    }
+
+    /// Whether a subscription that has ended in this way may be opened again.
+    fn can_resume(&self, error: &McpClientError) -> bool {
+        let is_broken = match error {
+            McpClientError::Closed | McpClientError::Http(_) => true,
+            McpClientError::Status(status) => status.as_u16() >= 500,
+            _ => false,
+        };
+        is_broken && !self.conversation.binding.has_common_stream()
+    }
+
+    /// Lets the subscriptions of a session go on in the next one. What has changed in between nobody has told.
+    pub(super) fn resubscribe(self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            // Whether there is anything to subscribe to or not, there is to be a session again.
+            let _ = self.conversation.spoken().await;
+            for queue in self.conversation.incoming.queues() {
+                for uri in &queue.filter.resource_subscriptions {
+                    let params = SubscribeRequestParams { uri: uri.clone(), meta: None };
+                    // Whoever calls next is told that there is no server any more.
+                    let _ =
+                        self.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_SUBSCRIBE, params).await;
+                }
+                queue.push_all();
+            }
+        })
+    }
+
+    async fn unsubscribe(&self, uris: Vec<String>) {
+        for uri in uris {
+            let params = SubscribeRequestParams { uri, meta: None };
+            // A server that is gone tells nothing either.
+            let _ = self.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_UNSUBSCRIBE, params).await;
+        }
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").field("filter", &self.queue.filter).finish_non_exhaustive()
+    }
+}
+
+/// How long to wait before a subscription is opened again.
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// A subscription ends when nobody listens any more.
+const FOR_EVER: Duration = Duration::from_hours(24 * 365);

@@ -1,0 +1,76 @@
+//! Subscriptions, in every way and era.
+
+use std::time::Duration;
+
+use thruway_mcp_sdk::schema::{SubscriptionFilter, Tool};
+use thruway_mcp_sdk::{EraChoice, McpClient, McpServerOptions, ServerNotification, Subscription};
+
+use super::sites::{Site, clients};
+use crate::fixtures::{server, server_with};
+
+fn filter() -> SubscriptionFilter {
+    SubscriptionFilter {
+        tools_list_changed: Some(true),
+        resource_subscriptions: vec!["test://text".into()],
+        ..SubscriptionFilter::default()
+    }
+}
+
+async fn next(subscription: &mut Subscription, way: &str) -> ServerNotification {
+    let next = tokio::time::timeout(Duration::from_secs(10), subscription.next());
+    next.await.unwrap_or_else(|_| panic!("{way}: nothing is told")).expect("the subscription should stand")
+}
+
+#[tokio::test]
+async fn changes_are_told_until_nobody_listens() {
+    let server = server();
+    let site = Site::new(&server);
+    for (n, (way, client)) in clients(&server, &site, |builder| builder).into_iter().enumerate() {
+        let mut subscription = client.listen(filter()).await.unwrap_or_else(|error| panic!("{way}: {error}"));
+        // Over HTTP, the stream of the legacy era may open after `listen` has returned: the change is told until it is heard.
+        let changing = async {
+            loop {
+                server.resource_updated("test://text");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let told = tokio::select! {
+            told = next(&mut subscription, &way) => told,
+            () = changing => unreachable!("it changes for ever"),
+        };
+        assert!(matches!(told, ServerNotification::ResourceUpdated(updated) if updated.uri == "test://text"));
+        let _changed = server.clone().tool(Tool::new(format!("new{n}")), |_: crate::fixtures::Nothing| "new");
+        while next(&mut subscription, &way).await != ServerNotification::ToolsListChanged {}
+        drop(subscription);
+        client.ping().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_ends_with_its_stream() {
+    let server = server();
+    for era in [EraChoice::Modern, EraChoice::Legacy] {
+        let client = McpClient::builder().era(era).server(&server);
+        let mut subscription = client.listen(filter()).await.unwrap();
+        client.close().await;
+        assert_eq!(subscription.next().await, None, "{era:?}");
+        assert!(subscription.end().is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_goes_on_in_the_next_session() {
+    let options = McpServerOptions { sessions_max: 1, ..McpServerOptions::default() };
+    let server = server_with(options);
+    let site = Site::new(&server);
+    let client = || McpClient::builder().era(EraChoice::Legacy).http(&site.url);
+    let one = client();
+    let mut subscription = one.listen(filter()).await.unwrap();
+    // Another session ends this one; the next call notices, and what may have been missed is told.
+    let other = client();
+    other.ping().await.unwrap();
+    one.ping().await.unwrap();
+    assert_eq!(next(&mut subscription, "told anew").await, ServerNotification::ToolsListChanged);
+    let updated = next(&mut subscription, "told anew").await;
+    assert!(matches!(updated, ServerNotification::ResourceUpdated(updated) if updated.uri == "test://text"));
+}

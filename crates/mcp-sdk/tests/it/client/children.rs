@@ -1,0 +1,126 @@
+//! Servers that a client starts itself: well behaved ones, and those that die, hang, flood or print rubbish.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, Revision};
+
+use super::sites::Told;
+
+/// Answers each request in turn, as the ids of one call after another are 1, 2, 3, …
+const PROPER: &str = r#"
+id=0
+while read -r line; do
+    id=$((id + 1))
+    echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"resultType\":\"complete\",\"content\":[]}}"
+done
+"#;
+
+fn builder() -> McpClientBuilder {
+    let options = McpClientOptions {
+        era: EraChoice::Modern,
+        timeout: Duration::from_secs(5),
+        exit_wait: Duration::from_millis(100),
+        ..McpClientOptions::default()
+    };
+    McpClient::builder().options(options)
+}
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
+async fn call(client: &McpClient) -> Result<(), McpClientError> {
+    client.call_tool("echo", json!({})).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_child_is_talked_to_and_seen_out() {
+    let client = builder().command(shell(PROPER)).unwrap();
+    for _ in 0..3 {
+        assert_eq!(call(&client).await, Ok(()));
+    }
+    let other = client.clone();
+    client.close().await;
+    assert_eq!(call(&other).await, Err(McpClientError::Closed));
+}
+
+#[tokio::test]
+async fn a_child_that_does_not_end_is_told_to_and_then_killed() {
+    for script in ["exec sleep 1000", "trap '' TERM; echo up >&2; while :; do sleep 0.02; done"] {
+        let began = tokio::time::Instant::now();
+        let up = Told::new();
+        let teller = up.teller();
+        let builder = builder().on_stderr(move |line| teller(line.to_owned()));
+        builder.command(shell(script)).unwrap().close().await;
+        assert!(began.elapsed() < Duration::from_secs(5), "{script}");
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_dies_is_told() {
+    for script in ["read -r line; exit 3", "exit 0", "read -r line; printf '{\"jsonrpc\":'; kill -9 $$"] {
+        let client = builder().command(shell(script)).unwrap();
+        assert_eq!(call(&client).await, Err(McpClientError::Closed), "{script}");
+        assert_eq!(call(&client).await, Err(McpClientError::Closed), "{script}: and stays so");
+    }
+    let none = builder().command(Command::new("/nowhere/to/be/found"));
+    assert!(matches!(none.unwrap_err(), McpClientError::Start(std::io::ErrorKind::NotFound)));
+}
+
+#[tokio::test]
+async fn a_child_that_hangs_is_given_up() {
+    let client = builder().command(shell("exec sleep 1000")).unwrap();
+    let hasty = client.clone().with_timeout(Duration::from_millis(50));
+    assert_eq!(call(&hasty).await, Err(McpClientError::TimedOut));
+    // It does not read either: what is sent fills the pipe, and callers do not wait for ever.
+    let message = "x".repeat(256 << 10);
+    for _ in 0..80 {
+        let hasty = client.clone().with_timeout(Duration::from_millis(2));
+        let outcome = hasty.call_tool("echo", json!({"message": message})).await;
+        assert_eq!(outcome.unwrap_err(), McpClientError::TimedOut);
+    }
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_child_may_flood_its_standard_error() {
+    let flood = "head -c 3000000 /dev/zero | tr '\\0' x >&2; echo >&2; yes line | head -n 20000 >&2;";
+    let told = Told::new();
+    let teller = told.teller();
+    let builder = builder().on_stderr(move |line| teller(line.len()));
+    let client = builder.command(shell(&format!("{flood} {PROPER}"))).unwrap();
+    assert_eq!(call(&client).await, Ok(()));
+    client.close().await;
+    let lines = told.take();
+    assert!(lines.len() <= 20_010 && lines.iter().all(|line| *line < 64 << 10), "{}", lines.len());
+}
+
+#[tokio::test]
+async fn a_child_may_print_a_greeting_but_not_rubbish_for_ever() {
+    let client = builder().command(shell(&format!("echo 'Listening on stdio'; echo; {PROPER}"))).unwrap();
+    assert_eq!(call(&client).await, Ok(()));
+    let client = builder().command(shell("exec yes rubbish")).unwrap();
+    assert_eq!(call(&client).await, Err(McpClientError::MessageInvalid));
+}
+
+#[tokio::test]
+async fn a_child_that_knows_no_probe_is_of_the_legacy_era() {
+    let initialized = json!({
+        "protocolVersion": "2025-03-26", "capabilities": {}, "serverInfo": {"name": "old", "version": "1"},
+    });
+    // It answers the probe with an error, or not at all.
+    let refusal = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "what?"}});
+    for answer in [format!("echo '{refusal}'"), ":".to_owned()] {
+        let response = json!({"jsonrpc": "2.0", "id": 2, "result": initialized});
+        let script = format!("read -r a; {answer}; read -r b; echo '{response}'; cat >/dev/null");
+        let options =
+            McpClientOptions { probe_timeout: Duration::from_millis(100), ..McpClientOptions::default() };
+        let client = McpClient::builder().options(options).command(shell(&script)).unwrap();
+        assert_eq!(client.revision().await, Ok(Revision::R20250326));
+        client.close().await;
+    }
+}

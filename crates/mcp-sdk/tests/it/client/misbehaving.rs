@@ -1,0 +1,273 @@
+//! Servers that misbehave: every call ends with an error that says what happened, in bounded time.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions};
+use thruway_testkit::upstream::{Then, Upstream};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, UnixStream};
+
+fn builder() -> McpClientBuilder {
+    let options = McpClientOptions {
+        era: EraChoice::Modern,
+        timeout: Duration::from_millis(300),
+        message_bytes_max: 64 << 10,
+        ..McpClientOptions::default()
+    };
+    McpClient::builder().options(options)
+}
+
+/// A server that sends what `answer` makes of each line. The client hears it until it has said all.
+fn on_stream(answer: impl Fn(Value) -> Vec<u8> + Send + 'static) -> McpClient {
+    let (near, far) = UnixStream::pair().unwrap();
+    tokio::spawn(async move {
+        let (input, mut output) = far.into_split();
+        let mut lines = BufReader::new(input).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            if output.write_all(&answer(serde_json::from_str(&line).unwrap())).await.is_err() {
+                return;
+            }
+        }
+    });
+    builder().unix_stream(near)
+}
+
+/// A server that answers a request of HTTP, head and content, as `answer` says, and closes the connection.
+async fn scripted(answer: impl Fn(&str, &Value) -> String + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut stream = BufReader::new(stream);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).await.unwrap() > 0 {}
+            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+            let mut content = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+            stream.read_exact(&mut content).await.unwrap();
+            let message = serde_json::from_slice(&content).unwrap_or_default();
+            stream.write_all(answer(&head, &message).as_bytes()).await.unwrap();
+        }
+    });
+    url
+}
+
+fn response(fields: &str, content: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{fields}\r\n{content}")
+}
+
+#[tokio::test]
+async fn a_stream_of_the_legacy_era_is_taken_up_where_it_broke() {
+    let url = scripted(|head, message| {
+        let id = &message["id"];
+        match message["method"].as_str() {
+            Some("initialize") => {
+                let result = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+                    "serverInfo": {"name": "breaking", "version": "1"}});
+                let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
+                response("Content-Type: application/json\r\nMcp-Session-Id: s\r\n", &answer.to_string())
+            }
+            Some("tools/call") => {
+                response("Content-Type: text/event-stream\r\n", "id: first\nretry: 10\ndata:\n\n")
+            }
+            Some(_) => "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into(),
+            None if head.contains("Last-Event-ID: first\r\n") && head.contains("Mcp-Session-Id: s\r\n") => {
+                // It breaks once more, and goes on.
+                response("Content-Type: text/event-stream\r\n", "id: second\nretry: 10\ndata:\n\n")
+            }
+            None if head.contains("Last-Event-ID: second\r\n") => {
+                let answer = format!("id: third\ndata: {}\n\n", result(&json!(2)));
+                response("Content-Type: text/event-stream\r\n", &answer)
+            }
+            None => "HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n".into(),
+        }
+    })
+    .await;
+    let client = McpClient::builder().era(EraChoice::Legacy).http(&url);
+    assert_eq!(call(&client).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_server_that_ends_every_session_is_told_of() {
+    let url = scripted(|_, message| match message["method"].as_str() {
+        Some("initialize") => {
+            let result = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+                "serverInfo": {"name": "forgetting", "version": "1"}});
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            response("Content-Type: application/json\r\nMcp-Session-Id: s\r\n", &answer.to_string())
+        }
+        Some("tools/call") => {
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into()
+        }
+        _ => "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into(),
+    })
+    .await;
+    let client = McpClient::builder().era(EraChoice::Legacy).http(&url);
+    assert_eq!(call(&client).await, Err(McpClientError::SessionEnded));
+}
+
+/// A server that answers every request of HTTP in the same way.
+async fn over_http(content_type: &str, content: impl AsRef<[u8]>, then: Then) -> McpClientError {
+    let content = content.as_ref();
+    let length = match then {
+        Then::GoOn => content.len(),
+        Then::Close => content.len() + 1,
+        _ => 10 << 20,
+    };
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n");
+    let upstream = Upstream { answer: [head.as_bytes(), content].concat(), then, proper_answers: 0 };
+    failure_of(upstream).await
+}
+
+async fn failure_of(upstream: Upstream) -> McpClientError {
+    let listening = upstream.listen();
+    let client = builder().http(&format!("http://{}/mcp", listening.address));
+    call(&client).await.unwrap_err()
+}
+
+async fn call(client: &McpClient) -> Result<(), McpClientError> {
+    let call = client.call_tool("echo", json!({"message": "m"}));
+    tokio::time::timeout(Duration::from_secs(20), call).await.expect("the call should end").map(drop)
+}
+
+fn result(id: &Value) -> String {
+    let result = json!({"resultType": "complete", "content": []});
+    json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
+}
+
+#[tokio::test]
+async fn a_server_that_answers_nothing_is_given_up() {
+    let client = on_stream(|_| Vec::new());
+    assert_eq!(call(&client).await, Err(McpClientError::TimedOut));
+    let silent = Upstream { answer: Vec::new(), then: Then::Hang, proper_answers: 0 };
+    assert_eq!(failure_of(silent).await, McpClientError::TimedOut);
+}
+
+#[tokio::test]
+async fn a_second_answer_is_passed_over() {
+    let client = on_stream(|request| format!("{0}\n{0}\n", result(&request["id"])).into_bytes());
+    for _ in 0..3 {
+        assert_eq!(call(&client).await, Ok(()));
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_another_request_is_none() {
+    let client = on_stream(|_| format!("{}\n", result(&json!(99))).into_bytes());
+    assert_eq!(call(&client).await, Err(McpClientError::TimedOut));
+    let other = result(&json!("1"));
+    assert_eq!(over_http("application/json", &other, Then::GoOn).await, McpClientError::MessageInvalid);
+    let event = format!("data: {other}\n\n");
+    assert_eq!(over_http("text/event-stream", event, Then::GoOn).await, McpClientError::MessageInvalid);
+}
+
+#[tokio::test]
+async fn an_invalid_result_is_told_with_its_reason() {
+    for invalid in [
+        json!([]),
+        json!(null),
+        json!({"resultType": "soon"}),
+        json!({"resultType": "task"}),
+        json!({"resultType": "input_required"}),
+        json!({"content": [{"type": "smell"}]}),
+        json!({"content": "x".repeat(10_000)}),
+    ] {
+        let answer = json!({"jsonrpc": "2.0", "id": 1, "result": invalid}).to_string();
+        let sent = answer.clone();
+        let client = on_stream(move |_| format!("{sent}\n").into_bytes());
+        assert!(matches!(call(&client).await, Err(McpClientError::ResultInvalid(_))), "{answer}");
+        let error = over_http("application/json", answer, Then::GoOn).await;
+        assert!(matches!(&error, McpClientError::ResultInvalid(reason) if reason.len() <= 300), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn who_asks_for_ever_is_not_answered_for_ever() {
+    let client = on_stream(|request| {
+        let result = json!({"resultType": "input_required", "requestState": "again"});
+        format!("{}\n", json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).into_bytes()
+    });
+    assert_eq!(call(&client).await, Err(McpClientError::TooManyRounds));
+}
+
+#[tokio::test]
+async fn a_list_that_leads_in_a_circle_ends() {
+    let client = on_stream(|request| {
+        let result = json!({"resultType": "complete", "tools": [], "nextCursor": "again"});
+        format!("{}\n", json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).into_bytes()
+    });
+    assert!(matches!(client.list_tools().await, Err(McpClientError::ResultInvalid(_))));
+}
+
+#[tokio::test]
+async fn a_giant_message_is_refused_and_the_next_is_read() {
+    let giant = "x".repeat(1 << 20);
+    let sent = giant.clone();
+    let client = on_stream(move |request| match request["params"]["name"].as_str() {
+        Some("echo") => format!("{sent}\n").into_bytes(),
+        _ => format!("{}\n", result(&request["id"])).into_bytes(),
+    });
+    assert_eq!(call(&client).await, Err(McpClientError::MessageTooLarge));
+    client.call_tool("other", json!({})).await.unwrap();
+    for content_type in ["application/json", "text/event-stream"] {
+        let error = over_http(content_type, format!("data: {giant}"), Then::Repeat).await;
+        assert_eq!(error, McpClientError::MessageTooLarge, "{content_type}");
+    }
+}
+
+#[tokio::test]
+async fn an_endless_stream_of_events_ends_with_the_time_of_the_call() {
+    let notification = json!({"jsonrpc": "2.0", "method": "notifications/message",
+        "params": {"level": "info", "data": "x"}});
+    let event = format!("data: {notification}\n\n");
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n".to_owned();
+    let answer = head + &event.repeat(1000);
+    let endless = Upstream { answer: answer.into_bytes(), then: Then::Hang, proper_answers: 0 };
+    assert_eq!(failure_of(endless).await, McpClientError::TimedOut);
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_is_told() {
+    let half = "{\"jsonrpc\":\"2.0\",";
+    for content_type in ["application/json", "text/event-stream"] {
+        let error = over_http(content_type, half, Then::Close).await;
+        assert!(matches!(error, McpClientError::Http(_)), "{content_type}: {error}");
+    }
+    let comment = ": nothing\n\n";
+    assert_eq!(over_http("text/event-stream", comment, Then::GoOn).await, McpClientError::Closed);
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_told() {
+    for content in ["", "rubbish", "{}", "[]", "{\"jsonrpc\":\"2.0\",\"id\":1}", "\u{0}"] {
+        let error = over_http("application/json", content, Then::GoOn).await;
+        assert_eq!(error, McpClientError::MessageInvalid, "{content:?}");
+    }
+    assert!(matches!(over_http("text/html", "<html>", Then::GoOn).await, McpClientError::Status(_)));
+    let client = on_stream(|_| b"rubbish\n".repeat(5000));
+    assert_eq!(call(&client).await, Err(McpClientError::MessageInvalid));
+    assert_eq!(call(&client).await, Err(McpClientError::MessageInvalid), "and stays so");
+}
+
+#[tokio::test]
+async fn who_is_not_there_is_told() {
+    let address = thruway_testkit::upstream::refuses();
+    let client = builder().http(&format!("http://{address}/mcp"));
+    assert!(matches!(call(&client).await, Err(McpClientError::Http(_))));
+    let client = builder().http("nonsense");
+    assert!(matches!(call(&client).await, Err(McpClientError::Http(_))));
+    let (near, far) = UnixStream::pair().unwrap();
+    drop(far);
+    let client = builder().unix_stream(near);
+    assert_eq!(call(&client).await, Err(McpClientError::Closed));
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let answer =
+        "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://other.example/\r\nContent-Length: 0\r\n\r\n";
+    let redirecting = Upstream { answer: answer.into(), then: Then::GoOn, proper_answers: 0 };
+    assert!(
+        matches!(failure_of(redirecting).await, McpClientError::Status(status) if status.as_u16() == 307)
+    );
+}

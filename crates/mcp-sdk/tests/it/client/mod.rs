@@ -1,0 +1,8 @@
+//! Clients: of our own servers, in memory and over HTTP, in both eras; and of servers that misbehave.
+
+mod sites;
+mod calls;
+mod questions;
+mod changes;
+mod misbehaving;
+mod children;

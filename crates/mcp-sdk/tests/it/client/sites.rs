@@ -1,0 +1,95 @@
+//! Every way in which a client can talk to one of our servers.
+
+use std::sync::Arc;
+
+use thruway_mcp_sdk::json_rpc::Error;
+use thruway_mcp_sdk::schema::{ClientCapabilities, InputRequest, InputResponse};
+use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpServer, Revision};
+use thruway_server::{Router, RunningServer, Server};
+
+use crate::fixtures::answer;
+
+/// A server on a port that the system chooses.
+pub(super) struct Site {
+    server: Option<RunningServer>,
+    pub(super) url: String,
+}
+
+impl Site {
+    pub(super) fn new(server: &McpServer) -> Self {
+        Self::of(Router::new().any("/mcp", server.endpoint()))
+    }
+
+    pub(super) fn of(router: Router) -> Self {
+        let server = Server::new(router).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+        let url = format!("http://{}/mcp", server.addresses()[0]);
+        Self { server: Some(server), url }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.drain();
+            server.join();
+        }
+    }
+}
+
+/// How clients are told to speak.
+pub(super) const CHOICES: [EraChoice; 6] = [
+    EraChoice::Auto,
+    EraChoice::Modern,
+    EraChoice::Legacy,
+    EraChoice::Revision(Revision::R20260728),
+    EraChoice::Revision(Revision::R20250618),
+    EraChoice::Revision(Revision::R20241105),
+];
+
+/// Clients of `server` in all the ways; `site` serves it.
+pub(super) fn clients(
+    server: &McpServer,
+    site: &Site,
+    prepare: impl Fn(McpClientBuilder) -> McpClientBuilder,
+) -> Vec<(String, McpClient)> {
+    let mut clients = Vec::new();
+    for choice in CHOICES {
+        let builder = || prepare(McpClient::builder().era(choice));
+        clients.push((format!("{choice:?} in memory"), builder().server(server)));
+        clients.push((format!("{choice:?} over HTTP"), builder().http(&site.url)));
+    }
+    clients
+}
+
+/// Lets a client be asked everything, and answer as [`answer`] says.
+pub(super) fn answering(builder: McpClientBuilder) -> McpClientBuilder {
+    let capabilities: ClientCapabilities = serde_json::from_value(crate::fixtures::capabilities()).unwrap();
+    builder.answers(capabilities, |question| async move { Ok::<_, Error>(response(&question)) })
+}
+
+pub(super) fn response(question: &InputRequest) -> InputResponse {
+    let method = match question {
+        InputRequest::Elicit(_) => "elicitation/create",
+        InputRequest::CreateMessage(_) => "sampling/createMessage",
+        InputRequest::ListRoots(_) => "roots/list",
+    };
+    serde_json::from_value(answer(method, &serde_json::Value::Null)).unwrap()
+}
+
+/// Collects what is told, from wherever it is told.
+pub(super) struct Told<T>(Arc<std::sync::Mutex<Vec<T>>>);
+
+impl<T: Send + 'static> Told<T> {
+    pub(super) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    pub(super) fn teller(&self) -> impl Fn(T) + Send + Sync + 'static {
+        let told = self.0.clone();
+        move |one| told.lock().unwrap().push(one)
+    }
+
+    pub(super) fn take(&self) -> Vec<T> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
