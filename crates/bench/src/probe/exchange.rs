@@ -37,14 +37,15 @@ struct Answer {
 }
 
 impl Channel<'_> {
-    /// Asks, and returns the result.
+    /// Asks the question `place`, and returns the result.
     pub(super) async fn ask(
         &mut self,
+        place: u64,
         method: &str,
         params: Value,
         revision: Revision,
     ) -> Result<Value, ProbeError> {
-        let message = SingleMessage::request(method, params, revision, self.endpoint())?;
+        let message = SingleMessage::request(place, method, params, revision, self.endpoint())?;
         let response = match self {
             Self::Pipes { pipes, unread } => {
                 write_all(pipes, &message.line()).await?;

@@ -55,7 +55,7 @@ pub(super) async fn ask(
         }
     }
     let revision = agreed?;
-    let tools = match channel.ask(methods::TOOLS_LIST, json!({}), revision).await {
+    let tools = match channel.ask(2, methods::TOOLS_LIST, json!({}), revision).await {
         Ok(result) => found_tools(&result),
         // A server without tools can be loaded with something else.
         Err(ProbeError::Refused(..)) => Vec::new(),
@@ -66,12 +66,12 @@ pub(super) async fn ask(
 
 async fn agree(channel: &mut Channel<'_>, revision: Revision) -> Result<Revision, ProbeError> {
     if revision.era() == Era::Modern {
-        channel.ask(methods::SERVER_DISCOVER, json!({}), revision).await?;
+        channel.ask(0, methods::SERVER_DISCOVER, json!({}), revision).await?;
         return Ok(revision);
     }
     let client = json!({"name": "thruway-bench", "version": env!("CARGO_PKG_VERSION")});
     let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": client});
-    let result = channel.ask(methods::INITIALIZE, params, revision).await?;
+    let result = channel.ask(1, methods::INITIALIZE, params, revision).await?;
     // The server may prefer another one.
     let spoken = result["protocolVersion"].as_str().and_then(|name| name.parse().ok());
     let spoken: Revision = spoken.ok_or(ProbeError::RevisionUnknown)?;

@@ -71,8 +71,8 @@ impl Worker {
 
 impl<T: Transport> Lines<'_, T> {
     fn deadline(&self) -> Option<Duration> {
-        let started = self.pending.iter().map(|pending| pending.ticket.started).min();
-        started.map(|started| started + self.worker.manner.timeout)
+        // Whatever is answered first, those that are left stand in the order in which they started.
+        self.pending.front().map(|oldest| oldest.ticket.started + self.worker.manner.timeout)
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {

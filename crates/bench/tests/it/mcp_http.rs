@@ -272,6 +272,8 @@ fn a_server_tells_what_it_speaks_and_which_tools_it_has() {
     let facts = probe_http(&endpoint(), &legacy.address.into(), &revisions, within).unwrap();
     assert_eq!((facts.revision, facts.tools.len()), (Revision::R20250618, 0));
     assert_eq!(methods(&legacy).last().unwrap(), "DELETE");
+    let ids: Vec<_> = legacy.seen().iter().filter_map(|seen| seen.message["id"].as_u64()).collect();
+    assert!(ids.len() == 3 && ids.windows(2).all(|two| two[0] > two[1]), "no id twice: {ids:?}");
 }
 
 #[test]

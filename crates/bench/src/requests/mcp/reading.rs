@@ -48,7 +48,8 @@ fn read_beginning(octets: &[u8]) -> Option<u64> {
             has_version = true;
         } else if eat(&mut rest, b"\"id\"").is_some() {
             eat(&mut rest, b":")?;
-            id = Some(eat_number(&mut rest)?);
+            let is_first = id.replace(eat_number(&mut rest)?).is_none();
+            is_first.then_some(())?;
         } else {
             eat(&mut rest, b"\"result\"")?;
             eat(&mut rest, b":")?;
@@ -70,7 +71,7 @@ fn eat_number(rest: &mut &[u8]) -> Option<u64> {
     let length = rest.iter().take_while(|octet| octet.is_ascii_digit()).count();
     let (digits, after) = rest.split_at(length);
     *rest = after;
-    // Nine of ten ids are short; a longer one than fits is none of ours.
+    // A number with more digits may not fit, and is no id of ours.
     (1..=19)
         .contains(&length)
         .then(|| digits.iter().fold(0, |number: u64, digit| number * 10 + u64::from(digit - b'0')))
@@ -175,6 +176,7 @@ mod tests {
             r#"{"jsonrpc":"1.0","id":1,"result":{}}"#,
             r#"{"id":1,"result":{}}"#,
             r#"{"jsonrpc":"2.0","id":1}"#,
+            r#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#,
             r#"[{"jsonrpc":"2.0","id":1,"result":{}}]"#,
         ] {
             assert_eq!(read(text.as_bytes()), Reading::Rubbish, "{text}");
