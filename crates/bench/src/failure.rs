@@ -64,6 +64,14 @@ kinds! {
     WrongLength "wrong length"
     /// Complete, with other content than was expected.
     WrongDigest "wrong content"
+    /// An answer to another request, by its id. Messages of MCP only, as the next three.
+    WrongId "wrong id"
+    /// Complete, and without a JSON-RPC response in it.
+    NotAResponse "no JSON-RPC response"
+    /// A JSON-RPC error.
+    RpcError "JSON-RPC error"
+    /// The result of a tool that says `isError`.
+    ToolError "tool error"
     /// Sent, and not answered when the load had ended and the time for the last answers was over.
     Unanswered "unanswered at the end"
     /// Meant to be sent, and never sent, because all connections were waiting. Open loop only.
@@ -112,6 +120,7 @@ pub(crate) enum Detail {
     Rule(thruway_http1::Error),
     Status(u16),
     Length(u64),
+    Code(i64),
 }
 
 impl Failure {
@@ -134,6 +143,7 @@ impl fmt::Display for Detail {
             Self::Rule(rule) => rule.fmt(f),
             Self::Status(status) => status.fmt(f),
             Self::Length(octets) => write!(f, "{octets} octets"),
+            Self::Code(code) => code.fmt(f),
         }
     }
 }

@@ -13,6 +13,8 @@ mod stop;
 
 // who sends it
 mod worker;
+mod stdio;
+mod probe;
 
 // what came of it
 mod failure;
@@ -29,6 +31,7 @@ mod report;
 
 pub use failure::FailureKind;
 pub use over_time::OverTime;
+pub use probe::{FoundTool, McpServerFacts, ProbeError, probe_child, probe_http};
 pub use process::{Usage, usage};
 pub use record::{Interval, Record, Times};
 pub use report::{
@@ -36,10 +39,13 @@ pub use report::{
     Status, TimesReport, octets, rate, time,
 };
 pub use requests::{
-    Expected, HttpRequest, HttpRequests, InvalidDigest, InvalidRequest, InvalidRequestsFile, InvalidUrl,
-    Origin, RequestLine, Requests, Url, read_lines,
+    Conversation, Endpoint, Expected, HttpRequest, HttpRequests, InvalidDigest, InvalidRequest,
+    InvalidRequestsFile, InvalidUrl, McpOperation, McpRequests, Origin, RequestLine, Requests, SessionUse,
+    Url, read_lines,
 };
 pub use run::{Load, Outcome, Progress, RunError, ServerUse};
 pub use schedule::{Pace, Schedule};
+pub use stdio::{ChildError, ChildServer};
 pub use stop::{Limit, StopFlag};
+pub use thruway_mcp::{Era, Revision};
 pub use worker::{Connect, Manner, Share, Worker};

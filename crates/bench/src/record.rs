@@ -21,6 +21,8 @@ pub struct Record {
     pub received_bytes: u64,
     /// Octets of the content of complete answers.
     pub content_bytes: u64,
+    /// Complete answers that came in an event stream. Messages of MCP only.
+    pub event_streams: u64,
     /// Connections that were opened, those before the start included.
     pub connections_opened: u64,
     /// Requests that were sent again on another connection: they stood behind one after which the server had announced
@@ -132,6 +134,7 @@ impl Record {
             sent_bytes: 0,
             received_bytes: 0,
             content_bytes: 0,
+            event_streams: 0,
             connections_opened: 0,
             sent_again: 0,
             cut_off: 0,
@@ -176,6 +179,7 @@ impl Record {
         self.sent_bytes += other.sent_bytes;
         self.received_bytes += other.received_bytes;
         self.content_bytes += other.content_bytes;
+        self.event_streams += other.event_streams;
         self.connections_opened += other.connections_opened;
         self.sent_again += other.sent_again;
         self.cut_off += other.cut_off;

@@ -14,6 +14,7 @@ use crate::process::{self, Usage};
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
 use crate::schedule::Pace;
+use crate::stdio::ChildServer;
 use crate::stop::{Limit, StopFlag, share};
 use crate::worker::{Manner, Share, ThreadPlan, WorkerThread};
 
@@ -132,16 +133,41 @@ impl Load {
             process::usage(id).ok_or(RunError::ServerMissing(id))?;
         }
         let (to, intervals) = channel();
-        let plans = (0..self.workers).map(|worker| self.thread_plan(worker, to.clone()));
-        let threads = plans.map(WorkerThread::start).collect::<io::Result<Vec<_>>>()?;
+        let plans: Vec<_> = (0..self.workers).map(|worker| self.thread_plan(worker, to.clone())).collect();
         drop(to);
+        self.run_threads(plans, &intervals, watch)
+    }
+
+    /// Makes the load on a child, in one thread: messages of MCP as lines. Addresses, connections and workers are of no concern;
+    /// `manner.pipeline` says how many requests are unanswered at a time, and the next is sent as soon as one is answered.
+    ///
+    /// # Errors
+    /// It could not begin. Whatever happens afterwards is part of the outcome.
+    pub fn run_child(
+        &self,
+        child: &ChildServer,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Result<Outcome, RunError> {
+        let load = Self { connections: 1, workers: 1, server: Some(child.id()), ..self.clone() };
+        let (to, intervals) = channel();
+        let plan = ThreadPlan { pipes: Some(Arc::new(child.descriptors()?)), ..load.thread_plan(0, to) };
+        load.run_threads(vec![plan], &intervals, watch)
+    }
+
+    fn run_threads(
+        &self,
+        plans: Vec<ThreadPlan>,
+        intervals: &Receiver<Interval>,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Result<Outcome, RunError> {
+        let threads = plans.into_iter().map(WorkerThread::start).collect::<io::Result<Vec<_>>>()?;
         let missing = self.wait_for_connections(&threads)?;
         let begin = Clock::system().now_exact() + HEAD_START;
         for thread in &threads {
             thread.begin_at(begin);
         }
         let mut watcher = Watcher::new(self, begin);
-        watcher.watch(&threads, &intervals, watch);
+        watcher.watch(&threads, intervals, watch);
         self.conclude(threads, watcher, missing)
     }
 
@@ -149,7 +175,7 @@ impl Load {
         let connections = share(self.connections as u64, worker, self.workers);
         // Each worker begins with another address.
         let mut addresses = self.addresses.clone();
-        addresses.rotate_left(worker % self.addresses.len());
+        addresses.rotate_left(worker % self.addresses.len().max(1));
         ThreadPlan {
             requests: self.requests.clone(),
             addresses: addresses.into(),
@@ -165,6 +191,7 @@ impl Load {
             },
             connections: usize::try_from(connections).unwrap_or(usize::MAX),
             intervals,
+            pipes: None,
         }
     }
 
@@ -207,7 +234,7 @@ impl Load {
         let ended = Clock::system().now_exact();
         let measured = record.last_answer.saturating_sub(watcher.measured_from);
         let elapsed = match self.limit {
-            Limit::Duration(duration) if !is_stopped => duration.max(measured),
+            Limit::Duration(duration) if !is_stopped && !record.is_given_up => duration.max(measured),
             Limit::Requests(_) if !measured.is_zero() && !is_stopped && !record.is_given_up => measured,
             _ => ended.saturating_sub(watcher.measured_from),
         };

@@ -4,14 +4,17 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fs::File;
 use std::future::Future;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Write};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use thruway_bench::{Connect, HttpRequest, HttpRequests, Limit, Manner, Pace, Share, StopFlag, Url, Worker};
+use thruway_bench::{
+    Connect, Endpoint, HttpRequest, HttpRequests, Limit, Manner, McpOperation, McpRequests, Pace, Requests,
+    Revision, SessionUse, Share, StopFlag, Url, Worker,
+};
 use thruway_client::ConnectError;
 use thruway_net::{Clock, ManualTime, Transport};
 
@@ -48,6 +51,25 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 struct Line {
     time: ManualTime,
     unanswered: Rc<Cell<usize>>,
+    /// Of messages: the id of the next, which are counted in their order.
+    next_id: Option<Rc<Cell<u64>>>,
+}
+
+impl Line {
+    /// Writes an answer; how long it is.
+    fn answer(&self, mut buffer: &mut [u8]) -> usize {
+        let room = buffer.len();
+        match &self.next_id {
+            None => buffer.write_all(ANSWER).unwrap(),
+            Some(id) => {
+                // White space makes all of them as long.
+                let id = id.replace(id.get() + 1);
+                let head = "HTTP/1.1 200 OK\r\nContent-Length: 47\r\n\r\n";
+                write!(buffer, "{head}{{\"jsonrpc\":\"2.0\",\"id\":{id:>12},\"result\":{{}}}}").unwrap();
+            }
+        }
+        room - buffer.len()
+    }
 }
 
 impl Transport for Line {
@@ -59,10 +81,11 @@ impl Transport for Line {
             return Poll::Pending;
         }
         self.time.advance(Duration::from_millis(1));
-        for answer in 0..answers {
-            buffer[answer * ANSWER.len()..][..ANSWER.len()].copy_from_slice(ANSWER);
+        let mut written = 0;
+        for _ in 0..answers {
+            written += self.answer(&mut buffer[written..]);
         }
-        Poll::Ready(Ok(answers * ANSWER.len()))
+        Poll::Ready(Ok(written))
     }
 
     fn poll_write(&mut self, _: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
@@ -92,10 +115,9 @@ impl Connect for Line {
 }
 
 /// What a load of so many requests allocates, all in all.
-fn cost(pace: Pace, pipeline: usize, requests: u64) -> u64 {
+fn cost(all: Arc<dyn Requests>, pace: Pace, pipeline: usize, requests: u64) -> u64 {
     let time = ManualTime::default();
     let clock = Clock::manual(time.clone());
-    let request = HttpRequest::get(Url::parse("http://a.example/").unwrap());
     let share = Share {
         pace,
         limit: Limit::Requests(requests),
@@ -111,8 +133,8 @@ fn cost(pace: Pace, pipeline: usize, requests: u64) -> u64 {
         timeout: Duration::from_mins(1),
         drain: Duration::from_secs(1),
     };
-    let server = Line { time: time.clone(), unanswered: Rc::default() };
-    let all = Arc::new(HttpRequests::new(&[request]).unwrap());
+    let next_id = all.conversation().map(|_| Rc::new(Cell::new(1)));
+    let server = Line { time: time.clone(), unanswered: Rc::default(), next_id };
     let before = ALLOCATIONS.get();
     let worker = Worker::new(clock, all, manner, share, Duration::ZERO, None);
     let mut lane = pin!(worker.clone().lane(0, server.clone(), Some(server)));
@@ -126,11 +148,26 @@ fn cost(pace: Pace, pipeline: usize, requests: u64) -> u64 {
     cost
 }
 
+fn gets() -> Arc<dyn Requests> {
+    let request = HttpRequest::get(Url::parse("http://a.example/").unwrap());
+    Arc::new(HttpRequests::new(&[request]).unwrap())
+}
+
+fn messages() -> Arc<dyn Requests> {
+    let url = Url::parse("http://a.example/mcp").unwrap();
+    let endpoint = Endpoint { url, headers: Vec::new(), is_persistent: true };
+    let params = serde_json::json!({"name": "echo", "arguments": {"message": "{n}"}});
+    let call = McpOperation { method: "tools/call".to_owned(), params, mirrored: Vec::new(), weight: 1 };
+    let all = McpRequests::new(Revision::LATEST, SessionUse::None, &[call], Some(&endpoint));
+    Arc::new(all.unwrap())
+}
+
 #[test]
 fn memory_does_not_depend_on_the_number_of_requests() {
     for pace in [Pace::Closed, Pace::Constant { rate: 500.0 }, Pace::Poisson { rate: 500.0, seed: 1 }] {
-        for pipeline in [1, 16] {
-            let more = cost(pace, pipeline, 20_000).abs_diff(cost(pace, pipeline, 1_000));
+        for (all, pipeline) in [(gets(), 1), (gets(), 16), (messages(), 1), (messages(), 16)] {
+            let few = cost(all.clone(), pace, pipeline, 1_000);
+            let more = cost(all, pace, pipeline, 20_000).abs_diff(few);
             // Buffers are as long as the longest batch so far.
             assert!(more <= 5, "{pace:?}, pipelines of {pipeline}: {more} allocations");
         }

@@ -64,7 +64,15 @@ const TABLE: &[Row] = &[
     row(
         "thruway-bench",
         // Servers are for its tests.
-        &["thruway-message", "thruway-http1", "thruway-server", "thruway-client", "thruway-net"],
+        &[
+            "thruway-message",
+            "thruway-http1",
+            "thruway-mcp",
+            "thruway-mcp-sdk",
+            "thruway-server",
+            "thruway-client",
+            "thruway-net",
+        ],
         Others::Any,
     ),
     row("thruway", ALL, Others::Any),

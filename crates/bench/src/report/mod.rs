@@ -100,6 +100,9 @@ pub struct RequestCounts {
     pub cut_off: u64,
     /// Sent again on another connection, because the server had announced to close the first; counted once elsewhere.
     pub sent_again: u64,
+    /// Answered in an event stream, of those that were answered; messages of MCP only.
+    #[serde(default)]
+    pub event_streams: u64,
 }
 
 /// How many answers had a status.
@@ -212,6 +215,7 @@ impl Report {
                 failed: record.failed(),
                 cut_off: record.cut_off,
                 sent_again: record.sent_again,
+                event_streams: record.event_streams,
             },
             statuses: record.statuses().into_iter().map(|(status, count)| Status { status, count }).collect(),
             errors: record
@@ -271,7 +275,7 @@ impl Report {
         let at_the_end = |error: &ErrorCount| {
             error.kind == FailureKind::Unsent && error.count <= self.settings.connections
         };
-        self.requests.answered > 0 && self.errors.iter().all(at_the_end)
+        self.requests.answered > 0 && !self.is_given_up && self.errors.iter().all(at_the_end)
     }
 }
 

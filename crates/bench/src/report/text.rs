@@ -76,6 +76,9 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
     if requests.sent_again > 0 {
         row("sent again", format!("{} behind an announced close", count(requests.sent_again)));
     }
+    if requests.event_streams > 0 {
+        row("event streams", format!("{} of the answers", count(requests.event_streams)));
+    }
     let generator = &report.generator;
     row(
         "generator",
@@ -137,7 +140,8 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
         );
     }
     if report.is_given_up {
-        warnings.push("given up early: the server could not be connected to any more".to_owned());
+        warnings
+            .push("given up early: the server has ended, or could not be connected to any more".to_owned());
     }
     if let Some(because) = &report.connections.missing_because {
         warnings.push(format!(

@@ -11,11 +11,14 @@ mod file;
 // what it becomes
 mod expected;
 mod http;
+mod mcp;
 
 pub(crate) use expected::Answer;
 pub use expected::{Expected, InvalidDigest};
 pub use file::{InvalidRequestsFile, RequestLine, read_lines};
 pub use http::{HttpRequest, HttpRequests, InvalidRequest};
+pub use mcp::{Conversation, Endpoint, McpOperation, McpRequests, SessionUse};
+pub(crate) use mcp::{Done, MESSAGE_BYTES_MAX, Reading, SingleMessage, read};
 pub use url::{InvalidUrl, Origin, Url};
 
 use thruway_http1::ResponseTo;
@@ -27,4 +30,10 @@ pub trait Requests: Send + Sync {
 
     /// What is expected of the answer to request `number`.
     fn expected(&self, number: u64) -> &Expected;
+
+    /// What a connection sends and reads where requests do not stand for themselves, which is asked for instead of the
+    /// others; `None` where they do.
+    fn conversation(&self) -> Option<Conversation> {
+        None
+    }
 }

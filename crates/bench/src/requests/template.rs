@@ -37,6 +37,16 @@ impl Template {
         !self.0.iter().any(|piece| matches!(piece, Piece::Number | Piece::Random))
     }
 
+    /// How long the text for request `number` is.
+    pub(super) fn length(&self, number: u64) -> u64 {
+        let lengths = self.0.iter().map(|piece| match piece {
+            Piece::Octets(octets) => octets.len() as u64,
+            Piece::Number => u64::from(number.checked_ilog10().unwrap_or(0)) + 1,
+            Piece::Random => 16,
+        });
+        lengths.sum()
+    }
+
     /// Appends the text for request `number`.
     pub(super) fn write(&self, number: u64, output: &mut Vec<u8>) {
         // The same for all placeholders of a request, so that head and content can agree.
@@ -56,7 +66,7 @@ fn placeholder(octets: &[u8]) -> Option<(Piece, usize)> {
     known.into_iter().find(|(text, _)| octets.starts_with(text)).map(|(text, piece)| (piece, text.len()))
 }
 
-fn write_number(output: &mut Vec<u8>, number: u64) {
+pub(super) fn write_number(output: &mut Vec<u8>, number: u64) {
     let start = output.len();
     let mut left = number;
     loop {
@@ -87,7 +97,9 @@ mod tests {
 
     fn written(text: &str, number: u64) -> String {
         let mut output = Vec::new();
-        Template::new(text.as_bytes()).write(number, &mut output);
+        let template = Template::new(text.as_bytes());
+        template.write(number, &mut output);
+        assert_eq!(template.length(number), output.len() as u64);
         String::from_utf8(output).unwrap()
     }
 

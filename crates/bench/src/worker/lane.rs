@@ -40,7 +40,7 @@ impl Worker {
         let mut lane = Lane { worker: self, number, deadline, again: VecDeque::new(), failed_attempts: 0 };
         let mut open = first.map(|transport| {
             lane.worker.record.borrow_mut().connections_opened += 1;
-            Wire::new(transport, lane.worker.manner.pipeline)
+            Wire::new(transport, &lane.worker)
         });
         loop {
             let Some(wire) = &mut open else {
@@ -101,7 +101,7 @@ impl Lane {
                 self.failed_attempts = 0;
                 self.worker.unconnected_since.set(None);
                 self.worker.record.borrow_mut().connections_opened += 1;
-                let mut wire = Wire::new(transport, self.worker.manner.pipeline);
+                let mut wire = Wire::new(transport, &self.worker);
                 wire.ask(&self.worker, ticket);
                 self.again.drain(..).for_each(|ticket| wire.ask(&self.worker, ticket));
                 Some(wire)

@@ -16,6 +16,7 @@ mod timer;
 // a connection
 mod lane;
 mod wire;
+mod lines;
 
 // a thread
 mod thread;
@@ -145,10 +146,12 @@ enum Taken {
 
 /// A complete answer.
 struct Answered {
-    status: u16,
+    /// None where there are none, over pipes.
+    status: Option<u16>,
     sent_bytes: u64,
     received_bytes: u64,
     content_bytes: u64,
+    is_event_stream: bool,
 }
 
 impl Worker {
@@ -326,6 +329,15 @@ impl Worker {
         Taken::Start(Ticket { number, intended, started: now })
     }
 
+    /// Nothing can be sent any more: the load ends here.
+    fn give_up_all(&self, now: Duration) {
+        if self.phase.get() == Phase::Running {
+            self.record.borrow_mut().is_given_up = true;
+            self.plan.borrow_mut().budget.end_at(now);
+            self.drain(now);
+        }
+    }
+
     /// No request is left for anybody.
     fn note_exhausted(&self, now: Duration) {
         if self.phase.get() == Phase::Running {
@@ -344,11 +356,14 @@ impl Worker {
             return;
         }
         let record = &mut *self.record.borrow_mut();
-        record.count_status(answered.status, 1);
+        if let Some(status) = answered.status {
+            record.count_status(status, 1);
+        }
         record.answered += 1;
         record.sent_bytes += answered.sent_bytes;
         record.received_bytes += answered.received_bytes;
         record.content_bytes += answered.content_bytes;
+        record.event_streams += u64::from(answered.is_event_stream);
         record.last_answer = now;
         record.service.record(now.saturating_sub(ticket.started));
         if self.is_open() {

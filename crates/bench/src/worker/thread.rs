@@ -1,6 +1,7 @@
 //! A worker on a thread of its own, with sockets and the system's clock.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,6 +19,7 @@ use super::timer::Timer;
 use super::{Connect, Manner, Share, Worker};
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
+use crate::stdio::Pipes;
 
 /// What a thread needs to know.
 #[derive(Clone)]
@@ -29,6 +31,8 @@ pub(crate) struct ThreadPlan {
     /// Of this worker.
     pub(crate) connections: usize,
     pub(crate) intervals: Sender<Interval>,
+    /// The input and the output of a child that is loaded instead of the addresses.
+    pub(crate) pipes: Option<Arc<(OwnedFd, OwnedFd)>>,
 }
 
 /// A thread that has its connections, and waits for the start.
@@ -116,7 +120,7 @@ fn run(plan: ThreadPlan, ready: &Sender<Ready>, start: &Receiver<Duration>) -> i
 /// The connections that are open before the start; without persistence there is no use for any.
 async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<Stream>>, Ready) {
     let mut ready = Ready { opened: 0, failure: None };
-    if !plan.manner.is_persistent {
+    if !plan.manner.is_persistent || plan.pipes.is_some() {
         return (std::iter::repeat_with(|| None).take(plan.connections).collect(), ready);
     }
     let connecting = (0..plan.connections).map(|lane| async move { connector(plan, lane).connect().await });
@@ -147,13 +151,7 @@ async fn drive(plan: ThreadPlan, first: Vec<Option<Stream>>, begin: Duration) ->
     let to = Some(plan.intervals.clone());
     let worker = Worker::new(clock.clone(), requests, plan.manner, plan.share.clone(), begin, to);
     tokio::time::sleep(begin.saturating_sub(clock.now_exact())).await;
-    let lanes: Vec<_> = first
-        .into_iter()
-        .enumerate()
-        .map(|(lane, first)| {
-            tokio::task::spawn_local(Rc::clone(&worker).lane(lane, connector(&plan, lane), first))
-        })
-        .collect();
+    let lanes = start_lanes(&plan, &worker, first)?;
     let cpu_before = std::cell::Cell::new(None);
     let wakes = std::future::poll_fn(|cx| {
         let outcome = worker.poll_timer(&mut timer, cx);
@@ -176,6 +174,21 @@ async fn drive(plan: ThreadPlan, first: Vec<Option<Stream>>, begin: Duration) ->
     worker.finish();
     let cpu = thread_cpu_time().saturating_sub(cpu_before.get().unwrap_or_default());
     Ok(ThreadOutcome { record: worker.record(), cpu })
+}
+
+fn start_lanes(
+    plan: &ThreadPlan,
+    worker: &Rc<Worker>,
+    first: Vec<Option<Stream>>,
+) -> io::Result<Vec<tokio::task::JoinHandle<()>>> {
+    if let (Some(pipes), Some(conversation)) = (&plan.pipes, plan.requests.conversation()) {
+        let pipes = Pipes::watch(pipes.0.try_clone()?, pipes.1.try_clone()?)?;
+        return Ok(vec![tokio::task::spawn_local(worker.clone().lane_of_lines(pipes, conversation))]);
+    }
+    let lanes = first.into_iter().enumerate().map(|(lane, first)| {
+        tokio::task::spawn_local(Rc::clone(worker).lane(lane, connector(plan, lane), first))
+    });
+    Ok(lanes.collect())
 }
 
 /// CPU time of this thread so far.

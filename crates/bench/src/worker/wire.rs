@@ -10,7 +10,7 @@ use thruway_net::Transport;
 
 use super::{Answered, Hot, Phase, Taken, Ticket, Worker};
 use crate::failure::{Detail, Failure, FailureKind};
-use crate::requests::Answer;
+use crate::requests::{Answer, Conversation, Done};
 
 /// A connection, and the requests on it.
 pub(super) struct Wire<T> {
@@ -26,6 +26,8 @@ pub(super) struct Wire<T> {
     answer: Option<Answer>,
     /// Octets that have come of it, or of its head.
     answer_bytes: u64,
+    /// What is around requests and in answers that are messages of a conversation.
+    conversation: Option<Conversation>,
     requests: u64,
     /// All is answered, and the server is to close: whoever closes first keeps the port for a minute.
     closes_until: Option<Duration>,
@@ -35,6 +37,8 @@ pub(super) struct Wire<T> {
 struct Pending {
     ticket: Ticket,
     request_bytes: u64,
+    /// Octets of answers before the last, where there are several.
+    received_bytes: u64,
 }
 
 /// What became of a connection.
@@ -48,16 +52,17 @@ pub(super) enum Ended {
 }
 
 impl<T: Transport> Wire<T> {
-    pub(super) fn new(transport: T, pipeline: usize) -> Self {
+    pub(super) fn new(transport: T, worker: &Worker) -> Self {
         Self {
             transport,
             http1: ClientConnection::new(LIMITS),
             output: Vec::new(),
             written: 0,
             kept: Vec::new(),
-            pending: VecDeque::with_capacity(pipeline),
+            pending: VecDeque::with_capacity(worker.manner.pipeline),
             answer: None,
             answer_bytes: 0,
+            conversation: worker.requests.conversation(),
             requests: 0,
             closes_until: None,
         }
@@ -73,10 +78,13 @@ impl<T: Transport> Wire<T> {
     #[inline]
     pub(super) fn ask(&mut self, worker: &Worker, ticket: Ticket) {
         let before = self.output.len();
-        let to = worker.requests.write(ticket.number, &mut self.output);
+        let to = match &self.conversation {
+            None => worker.requests.write(ticket.number, &mut self.output),
+            Some(conversation) => conversation.write(ticket.number, &mut self.output),
+        };
         self.http1.expect_response(to, false);
         let request_bytes = (self.output.len() - before) as u64;
-        self.pending.push_back(Pending { ticket, request_bytes });
+        self.pending.push_back(Pending { ticket, request_bytes, received_bytes: 0 });
         self.requests += 1;
     }
 
@@ -171,7 +179,7 @@ impl<T: Transport> Wire<T> {
                 let now = *now.get_or_insert_with(|| worker.clock.now_exact());
                 self.closes_until.get_or_insert(now + CLOSE_TIMEOUT);
             } else if !self.http1.is_persistent() && self.answer.is_none() {
-                return Poll::Ready(self.announced_end());
+                return Poll::Ready(self.announced_end(worker));
             }
         }
     }
@@ -201,8 +209,11 @@ impl<T: Transport> Wire<T> {
                 Some(ClientEvent::Interim) => {}
                 Some(ClientEvent::Tunnel) => return Err(http1::Error::UnexpectedMessage),
                 Some(ClientEvent::Response(length)) => {
-                    let status = hot.index.response_head(head).status.as_u16();
-                    self.begin_answer(worker, status);
+                    let head = hot.index.response_head(head);
+                    self.begin_answer(worker, head.status.as_u16());
+                    if let Some(conversation) = &mut self.conversation {
+                        conversation.begin_answer(head.status.as_u16(), head.field_lines);
+                    }
                     if length != http1::BodyLength::NONE {
                         continue;
                     }
@@ -212,6 +223,9 @@ impl<T: Transport> Wire<T> {
                 Some(ClientEvent::Content(content)) => {
                     if let Some(answer) = &mut self.answer {
                         answer.take_content(content);
+                    }
+                    if let Some(conversation) = &mut self.conversation {
+                        conversation.take_content(content);
                     }
                 }
                 Some(ClientEvent::EndOfContent) => {
@@ -239,24 +253,50 @@ impl<T: Transport> Wire<T> {
     /// An answer is complete. The time is read once for all that came with one read.
     #[inline]
     fn end_answer(&mut self, worker: &Worker, now: &mut Option<Duration>) {
-        let received_bytes = std::mem::take(&mut self.answer_bytes);
+        let answer_bytes = std::mem::take(&mut self.answer_bytes);
         let (Some(mut answer), Some(pending)) = (self.answer.take(), self.pending.pop_front()) else {
             return;
         };
+        let pending = Pending { received_bytes: pending.received_bytes + answer_bytes, ..pending };
+        let judged = match &mut self.conversation {
+            None => {
+                let outcome = worker.requests.expected(pending.ticket.number).judge(&mut answer);
+                Some(Done { status: answer.status, is_event_stream: false, outcome })
+            }
+            Some(conversation) => conversation.end_answer(pending.ticket.number),
+        };
+        let Some(done) = judged else { return self.go_on(pending) };
         let now = *now.get_or_insert_with(|| worker.clock.now_exact());
-        let Pending { ticket, request_bytes } = pending;
-        match worker.requests.expected(ticket.number).judge(&mut answer) {
+        let Done { status, is_event_stream, outcome } = done;
+        match outcome {
             Ok(()) => {
-                let Answer { status, content_bytes, .. } = answer;
-                let answered = Answered { status, sent_bytes: request_bytes, received_bytes, content_bytes };
+                let Pending { ticket, request_bytes: sent_bytes, received_bytes } = pending;
+                let content_bytes = answer.content_bytes;
+                let status = Some(status);
+                let answered =
+                    Answered { status, sent_bytes, received_bytes, content_bytes, is_event_stream };
                 worker.complete(ticket, now, &answered);
             }
-            Err(failure) => worker.complete_wrongly(ticket, now, answer.status, &failure),
+            Err(failure) => worker.complete_wrongly(pending.ticket, now, status, &failure),
         }
     }
 
+    /// Sends the next message for a request that takes several.
+    fn go_on(&mut self, mut pending: Pending) {
+        let Some(conversation) = &self.conversation else { return };
+        let before = self.output.len();
+        let to = conversation.write(pending.ticket.number, &mut self.output);
+        self.http1.expect_response(to, false);
+        pending.request_bytes += (self.output.len() - before) as u64;
+        self.pending.push_front(pending);
+    }
+
     /// The server has announced that it acts on no more requests of this connection.
-    fn announced_end(&mut self) -> Ended {
+    fn announced_end(&mut self, worker: &Worker) -> Ended {
+        if self.conversation.as_ref().is_some_and(Conversation::is_under_way) {
+            let now = worker.clock.now_exact();
+            return self.fail(worker, now, &Failure::of(FailureKind::Closed), FailureKind::Closed);
+        }
         let again: VecDeque<Ticket> = self.pending.drain(..).map(|pending| pending.ticket).collect();
         if again.is_empty() { Ended::Closed } else { Ended::Unhandled(again) }
     }
@@ -270,7 +310,7 @@ impl<T: Transport> Wire<T> {
         if self.http1.handle_end_of_input(&self.kept) == Ok(true) {
             // Content without a length ends with the connection (RFC 9112 §6.3 rule 8).
             self.end_answer(worker, &mut Some(now));
-            return self.announced_end();
+            return self.announced_end(worker);
         }
         let kind = if self.answer_bytes > 0 { FailureKind::Incomplete } else { FailureKind::Closed };
         self.fail(worker, now, &Failure::of(kind), FailureKind::Closed)

@@ -3,6 +3,7 @@
 
 // tools
 mod scene;
+mod mcp_scene;
 
 // in virtual time
 mod truth;
@@ -12,3 +13,7 @@ mod pipelines;
 // on sockets
 mod sockets;
 mod reports;
+
+// messages of MCP
+mod mcp_http;
+mod mcp_stdio;

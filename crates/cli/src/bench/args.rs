@@ -6,12 +6,15 @@ use std::time::Duration;
 use clap::{Subcommand, ValueEnum};
 use thruway_bench::Expected;
 
+use super::mcp::McpArgs;
+
 /// Load servers and measure what they do
 #[derive(Subcommand)]
 pub(crate) enum BenchCommand {
     Http(HttpArgs),
     Compare(CompareArgs),
     Ramp(RampArgs),
+    Mcp(Box<McpArgs>),
     Wrk(WrkArgs),
     Ab(AbArgs),
 }
@@ -250,7 +253,7 @@ impl LoadArgs {
 }
 
 /// More than nothing.
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(time) if time.is_zero() => Err("it must be more than 0".to_owned()),
         Ok(time) if time > TIME_MAX => Err("it must be less than a year".to_owned()),
@@ -259,7 +262,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn parse_rate(text: &str) -> Result<f64, &'static str> {
+pub(super) fn parse_rate(text: &str) -> Result<f64, &'static str> {
     let rate = text.parse().ok().filter(|rate| (1e-3..=1e9).contains(rate));
     rate.ok_or("a rate is a number of requests a second, between 0.001 and 1000000000")
 }

@@ -1,5 +1,6 @@
 //! `thruway bench http`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use thruway_bench::{Load, Report};
@@ -19,13 +20,18 @@ pub(super) fn run(args: &HttpArgs) -> Result<ExitCode, Failure> {
     let stop = interrupt::stop_flag()?;
     let load = Load { server: args.pid, ..load::build(&args.targets, &args.load, &stop)? };
     let report = measure(&args.targets.join(" "), &load, &ProgressLine::new(""))?;
-    output::print(&match args.output {
+    show(&report, args.output, args.html.as_deref())
+}
+
+/// Prints a report and writes its page; the exit code says what it says.
+pub(super) fn show(report: &Report, form: Form, html: Option<&Path>) -> Result<ExitCode, Failure> {
+    output::print(&match form {
         Form::Text => report.to_text(),
         Form::Json => report.to_json(),
         Form::Csv => report.to_csv(),
         Form::Markdown => report.to_markdown(),
     })?;
-    output::write(args.html.as_deref(), || report.to_html())?;
+    output::write(html, || report.to_html())?;
     Ok(match report {
         Report { is_interrupted: true, .. } => ExitCode::from(EXIT_INTERRUPTED),
         report if report.is_clean() => ExitCode::SUCCESS,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
-use thruway_bench::{Limit, Load, Manner, Origin, Pace, RunError, StopFlag};
+use thruway_bench::{Limit, Load, Manner, Origin, Pace, Requests, RunError, StopFlag};
 use thruway_client::{ConnectError, UpstreamAddr, resolve};
 use thruway_net::raise_descriptor_limit;
 
@@ -23,14 +23,24 @@ pub(super) fn build(targets: &[String], args: &LoadArgs, stop: &StopFlag) -> Res
 pub(super) fn build_unreached(targets: &[String], args: &LoadArgs, stop: &StopFlag) -> Result<Load, Failure> {
     check(args)?;
     let (requests, origin) = requests::resolve(targets, args)?;
+    Ok(assemble(Arc::new(requests), addresses(&origin)?, args, stop))
+}
+
+/// The load of these requests.
+pub(super) fn assemble(
+    requests: Arc<dyn Requests>,
+    addresses: Vec<UpstreamAddr>,
+    args: &LoadArgs,
+    stop: &StopFlag,
+) -> Load {
     let pace = match args.rate {
         None => Pace::Closed,
         Some(rate) if args.poisson => Pace::Poisson { rate, seed: SEED },
         Some(rate) => Pace::Constant { rate },
     };
-    Ok(Load {
-        requests: Arc::new(requests),
-        addresses: addresses(&origin)?,
+    Load {
+        requests,
+        addresses,
         connections: args.connections as usize,
         workers: args.workers.into(),
         pace,
@@ -44,11 +54,11 @@ pub(super) fn build_unreached(targets: &[String], args: &LoadArgs, stop: &StopFl
         },
         stop: stop.clone(),
         server: None,
-    })
+    }
 }
 
 /// What does not go together, and what this machine does not allow.
-fn check(args: &LoadArgs) -> Result<(), Failure> {
+pub(super) fn check(args: &LoadArgs) -> Result<(), Failure> {
     if u32::from(args.workers) > args.connections {
         let message = format!("{} workers cannot share {} connections", args.workers, args.connections);
         return Err(Failure::new(message)
@@ -67,7 +77,8 @@ fn check(args: &LoadArgs) -> Result<(), Failure> {
     }
 }
 
-fn addresses(origin: &Origin) -> Result<Vec<UpstreamAddr>, Failure> {
+/// Where `origin` is.
+pub(super) fn addresses(origin: &Origin) -> Result<Vec<UpstreamAddr>, Failure> {
     let (host, port) = match origin {
         Origin::Unix(path) => return Ok(vec![UpstreamAddr::unix(path)]),
         Origin::Tcp { host, port } => (host, *port),

@@ -11,6 +11,7 @@ mod presets;
 mod compare;
 mod started;
 mod ramp;
+mod mcp;
 
 // what is shown
 mod interrupt;
@@ -29,6 +30,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<ExitCode, Failure> {
         BenchCommand::Http(args) => http::run(args),
         BenchCommand::Compare(args) => compare::run(args),
         BenchCommand::Ramp(args) => ramp::run(args),
+        BenchCommand::Mcp(args) => mcp::run(args),
         BenchCommand::Wrk(args) => presets::run_wrk(args),
         BenchCommand::Ab(args) => presets::run_ab(args),
     }

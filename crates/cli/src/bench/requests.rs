@@ -51,7 +51,7 @@ fn request(url: Url, args: &LoadArgs, content: &[u8]) -> Result<HttpRequest, Fai
     })
 }
 
-fn header(line: &str) -> Result<(String, String), Failure> {
+pub(super) fn header(line: &str) -> Result<(String, String), Failure> {
     let parts = line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
     parts.ok_or_else(|| {
         Failure::new(format!("`{}` is no header field", line.escape_debug()))

@@ -23,6 +23,7 @@ mod admin;
 
 // what is measured
 mod bench;
+mod bench_mcp;
 
 // where, and how it ends
 mod listening;

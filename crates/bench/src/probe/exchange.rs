@@ -1,0 +1,230 @@
+//! One message there, its answer back: on a connection for each over HTTP, or over pipes.
+
+use std::future::poll_fn;
+use std::io::IoSlice;
+use std::time::Duration;
+
+use serde_json::Value;
+use thruway_client::{UpstreamAddr, connect};
+use thruway_http1::{BodyLength, ClientConnection, ClientEvent, HeadIndex, Limits, ResponseTo};
+use thruway_mcp::Revision;
+use thruway_net::Transport;
+
+use super::ProbeError;
+use crate::requests::{Endpoint, MESSAGE_BYTES_MAX, SingleMessage};
+use crate::stdio::Pipes;
+
+/// A way to a server.
+pub(super) enum Channel<'a> {
+    Http {
+        endpoint: &'a Endpoint,
+        address: &'a UpstreamAddr,
+        within: Duration,
+        /// The field line that names the session; empty where there is none.
+        session: Vec<u8>,
+    },
+    Pipes {
+        pipes: Pipes,
+        unread: Vec<u8>,
+    },
+}
+
+/// A complete answer.
+struct Answer {
+    status: u16,
+    session: Option<Vec<u8>>,
+    content: Vec<u8>,
+}
+
+impl Channel<'_> {
+    /// Asks the question `place`, and returns the result.
+    pub(super) async fn ask(
+        &mut self,
+        place: u64,
+        method: &str,
+        params: Value,
+        revision: Revision,
+    ) -> Result<Value, ProbeError> {
+        let message = SingleMessage::request(place, method, params, revision, self.endpoint())?;
+        let response = match self {
+            Self::Pipes { pipes, unread } => {
+                write_all(pipes, &message.line()).await?;
+                loop {
+                    // What is no message of ours, a log line for example, is passed over.
+                    if let Some(response) = response_in(&read_line(pipes, unread).await?) {
+                        break response;
+                    }
+                }
+            }
+            Self::Http { .. } => {
+                let answer = self.post(&message).await?;
+                let response = response_of(&answer.content);
+                if answer.status != 200 && response.is_none() {
+                    return Err(ProbeError::Status(answer.status));
+                }
+                self.keep_session(answer.session);
+                response.ok_or(ProbeError::NoResponse)?
+            }
+        };
+        outcome(response)
+    }
+
+    /// Says that the session has begun.
+    pub(super) async fn notify_initialized(&mut self, revision: Revision) -> Result<(), ProbeError> {
+        let message = SingleMessage::initialized(revision, self.endpoint())?;
+        match self {
+            Self::Pipes { pipes, .. } => write_all(pipes, &message.line()).await,
+            Self::Http { .. } => match self.post(&message).await?.status {
+                200..300 => Ok(()),
+                status => Err(ProbeError::Status(status)),
+            },
+        }
+    }
+
+    /// Ends the session that was begun for the questions. Whether the server allows that is its affair.
+    pub(super) async fn end_session(&mut self) -> Result<(), ProbeError> {
+        let Self::Http { endpoint, address, within, session } = self else { return Ok(()) };
+        if !session.is_empty() {
+            let octets = SingleMessage::delete(endpoint, session)?;
+            exchange(address, *within, &octets, ResponseTo::from(thruway_message::Method::Delete)).await?;
+        }
+        Ok(())
+    }
+
+    const fn endpoint(&self) -> Option<&Endpoint> {
+        match self {
+            Self::Http { endpoint, .. } => Some(*endpoint),
+            Self::Pipes { .. } => None,
+        }
+    }
+
+    async fn post(&self, message: &SingleMessage) -> Result<Answer, ProbeError> {
+        let Self::Http { address, within, session, .. } = self else { return Err(ProbeError::NoResponse) };
+        let mut octets = Vec::new();
+        let to = message.write(session, &mut octets);
+        exchange(address, *within, &octets, to).await
+    }
+
+    fn keep_session(&mut self, id: Option<Vec<u8>>) {
+        if let (Self::Http { session, .. }, Some(id)) = (self, id) {
+            *session = [b"Mcp-Session-Id: ", &id[..], b"\r\n"].concat();
+        }
+    }
+}
+
+async fn exchange(
+    address: &UpstreamAddr,
+    within: Duration,
+    octets: &[u8],
+    to: ResponseTo,
+) -> Result<Answer, ProbeError> {
+    let connecting = connect(address, within).await;
+    let mut stream = connecting.map_err(|error| ProbeError::Connect(address.clone(), error))?;
+    write_all(&mut stream, octets).await?;
+    let mut connection = ClientConnection::new(Limits::default());
+    connection.expect_response(to, false);
+    let mut answer = Answer { status: 0, session: None, content: Vec::new() };
+    let mut index = HeadIndex::with_capacity(64);
+    let mut unread = Vec::new();
+    loop {
+        if read_some(&mut stream, &mut unread).await? == 0 {
+            let is_complete = connection.handle_end_of_input(&unread) == Ok(true);
+            return if is_complete { Ok(answer) } else { Err(ProbeError::Closed) };
+        }
+        if take(&mut connection, &mut index, &mut unread, &mut answer)? {
+            return Ok(answer);
+        }
+    }
+}
+
+/// Takes what has come; whether the answer is complete.
+fn take(
+    connection: &mut ClientConnection,
+    index: &mut HeadIndex,
+    unread: &mut Vec<u8>,
+    answer: &mut Answer,
+) -> Result<bool, ProbeError> {
+    let mut taken = 0;
+    let is_complete = loop {
+        let input = &unread[taken..];
+        let (event, used) = connection.handle_input(input, index)?;
+        let head = &input[..used];
+        taken += used;
+        match event {
+            None => break false,
+            Some(ClientEvent::Interim | ClientEvent::Tunnel) => {}
+            Some(ClientEvent::Response(length)) => {
+                let head = index.response_head(head);
+                answer.status = head.status.as_u16();
+                answer.session = head.field("mcp-session-id").map(|id| id.as_bytes().to_vec());
+                if length == BodyLength::NONE {
+                    break true;
+                }
+            }
+            Some(ClientEvent::Content(content)) => answer.content.extend_from_slice(content),
+            Some(ClientEvent::EndOfContent) => break true,
+        }
+        if answer.content.len() > MESSAGE_BYTES_MAX {
+            return Err(ProbeError::NoResponse);
+        }
+    };
+    unread.drain(..taken);
+    Ok(is_complete)
+}
+
+/// The response, in an object or somewhere in an event stream.
+fn response_of(content: &[u8]) -> Option<Value> {
+    if content.trim_ascii_start().starts_with(b"{") {
+        return response_in(content);
+    }
+    let lines = content.split(|octet| *octet == b'\n');
+    lines.filter_map(|line| line.strip_prefix(b"data:")).find_map(response_in)
+}
+
+fn response_in(octets: &[u8]) -> Option<Value> {
+    let message: Value = serde_json::from_slice(octets).ok()?;
+    (message.get("result").is_some() || message.get("error").is_some()).then_some(message)
+}
+
+fn outcome(mut response: Value) -> Result<Value, ProbeError> {
+    let error = &response["error"];
+    if error.is_null() {
+        return Ok(response["result"].take());
+    }
+    let message = error["message"].as_str().unwrap_or_default();
+    let beginning = message.chars().take(ERROR_CHARACTERS).collect();
+    Err(ProbeError::Refused(error["code"].as_i64().unwrap_or_default(), beginning))
+}
+
+async fn read_line(pipes: &mut Pipes, unread: &mut Vec<u8>) -> Result<Vec<u8>, ProbeError> {
+    loop {
+        if let Some(end) = memchr::memchr(b'\n', unread) {
+            return Ok(unread.drain(..=end).collect());
+        }
+        if unread.len() > MESSAGE_BYTES_MAX {
+            return Err(ProbeError::NoResponse);
+        }
+        if read_some(pipes, unread).await? == 0 {
+            return Err(ProbeError::Closed);
+        }
+    }
+}
+
+async fn read_some<T: Transport>(transport: &mut T, unread: &mut Vec<u8>) -> Result<usize, ProbeError> {
+    let before = unread.len();
+    unread.resize(before + READ_BYTES, 0);
+    let read = poll_fn(|cx| transport.poll_read(cx, &mut unread[before..])).await;
+    unread.truncate(before + read.as_ref().copied().unwrap_or(0));
+    Ok(read?)
+}
+
+async fn write_all<T: Transport>(transport: &mut T, mut octets: &[u8]) -> Result<(), ProbeError> {
+    while !octets.is_empty() {
+        let written = poll_fn(|cx| transport.poll_write(cx, &[IoSlice::new(octets)])).await?;
+        octets = &octets[written..];
+    }
+    Ok(())
+}
+
+const READ_BYTES: usize = 64 << 10;
+const ERROR_CHARACTERS: usize = 200;

@@ -1,0 +1,128 @@
+//! What a server of MCP speaks and which tools it has, asked before it is loaded.
+//!
+//! Over pipes this is the beginning of the session that is loaded; over HTTP it has connections of its own.
+
+// what is asked
+mod questions;
+
+// how it gets there
+mod exchange;
+
+pub use questions::{FoundTool, McpServerFacts};
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use thruway_client::{ConnectError, UpstreamAddr};
+use thruway_http1 as http1;
+use thruway_mcp::Revision;
+
+use crate::requests::{Endpoint, InvalidRequest};
+use crate::stdio::{ChildServer, Pipes};
+use exchange::Channel;
+
+/// Why it is not known how to talk to a server.
+#[derive(Debug)]
+pub enum ProbeError {
+    /// It ended before it had answered.
+    Closed,
+    /// There is no connection.
+    Connect(UpstreamAddr, ConnectError),
+    /// What came breaks a rule of HTTP.
+    Malformed(http1::Error),
+    /// There is no JSON-RPC response in its answer.
+    NoResponse,
+    /// It answers with an error: its code, and the beginning of what it says.
+    Refused(i64, String),
+    /// The request cannot be sent.
+    Request(InvalidRequest),
+    /// It wants to speak a revision that is not known here.
+    RevisionUnknown,
+    /// Its answer has this status.
+    Status(u16),
+    /// The system refuses.
+    System(io::Error),
+    /// It did not answer in time.
+    TimedOut,
+}
+
+/// Asks a server over Streamable HTTP. The first of `revisions` that it speaks is taken.
+///
+/// # Errors
+/// It speaks none, or not so that it could be understood.
+pub fn probe_http(
+    endpoint: &Endpoint,
+    address: &UpstreamAddr,
+    revisions: &[Revision],
+    within: Duration,
+) -> Result<McpServerFacts, ProbeError> {
+    run(within, async || {
+        let mut channel = Channel::Http { endpoint, address, within, session: Vec::new() };
+        let facts = questions::ask(&mut channel, revisions).await;
+        channel.end_session().await?;
+        facts
+    })
+}
+
+/// Asks a child over its pipes. In the legacy era its session has begun then, in the revision that is returned.
+///
+/// # Errors
+/// It speaks none of `revisions`, or not so that it could be understood.
+pub fn probe_child(
+    child: &ChildServer,
+    revisions: &[Revision],
+    within: Duration,
+) -> Result<McpServerFacts, ProbeError> {
+    run(within, async || {
+        let (input, output) = child.descriptors()?;
+        let mut channel = Channel::Pipes { pipes: Pipes::watch(input, output)?, unread: Vec::new() };
+        questions::ask(&mut channel, revisions).await
+    })
+}
+
+fn run<T>(within: Duration, ask: impl AsyncFnOnce() -> Result<T, ProbeError>) -> Result<T, ProbeError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let asked = async { tokio::time::timeout(within, ask()).await };
+    runtime.block_on(asked).unwrap_or(Err(ProbeError::TimedOut))
+}
+
+impl fmt::Display for ProbeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("it ended before it had answered"),
+            Self::Connect(address, error) => write!(f, "cannot connect to `{address}`: {error}"),
+            Self::Malformed(error) => write!(f, "its answer is malformed: {error}"),
+            Self::NoResponse => f.write_str("there is no JSON-RPC response in its answer"),
+            Self::Refused(code, message) => write!(f, "it refuses: {} ({code})", message.escape_debug()),
+            Self::Request(error) => error.fmt(f),
+            Self::RevisionUnknown => f.write_str("it wants to speak a revision that is not known here"),
+            Self::Status(status) => write!(f, "it answers with the status {status}"),
+            Self::System(error) => write!(f, "the system refuses: {error}"),
+            Self::TimedOut => f.write_str("it did not answer in time"),
+        }
+    }
+}
+
+impl std::error::Error for ProbeError {}
+
+impl From<io::Error> for ProbeError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Self::Closed,
+            _ => Self::System(error),
+        }
+    }
+}
+
+impl From<InvalidRequest> for ProbeError {
+    fn from(error: InvalidRequest) -> Self {
+        Self::Request(error)
+    }
+}
+
+impl From<http1::Error> for ProbeError {
+    fn from(error: http1::Error) -> Self {
+        Self::Malformed(error)
+    }
+}

@@ -1,0 +1,158 @@
+//! The content of an answer: one message, or an event stream with the message somewhere in it.
+
+use super::reading::{Reading, read};
+
+/// Content that is being read.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    form: Form,
+    /// What was not read yet: the message, or a line of an event stream.
+    unread: Vec<u8>,
+    /// The data of the present event.
+    data: Vec<u8>,
+    /// The first answer in an event stream.
+    found: Option<Reading>,
+    is_too_long: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Form {
+    /// Nothing has come.
+    #[default]
+    Unknown,
+    /// It begins as an object does.
+    Object,
+    /// It begins otherwise. A line of an event stream never begins with a brace.
+    Events,
+}
+
+impl Content {
+    /// New content.
+    pub(super) fn begin(&mut self) {
+        self.form = Form::Unknown;
+        self.unread.clear();
+        self.data.clear();
+        self.found = None;
+        self.is_too_long = false;
+    }
+
+    /// More of it.
+    pub(super) fn take(&mut self, piece: &[u8]) {
+        if self.form == Form::Unknown {
+            let Some(first) = piece.trim_ascii_start().first() else { return };
+            self.form = if matches!(first, b'{' | b'[') { Form::Object } else { Form::Events };
+        }
+        match self.form {
+            Form::Events => self.take_lines(piece),
+            _ => self.keep(piece),
+        }
+    }
+
+    /// The answer, and whether it came in an event stream.
+    pub(super) fn end(&mut self) -> (Reading, bool) {
+        let is_stream = self.form == Form::Events && self.found.is_some();
+        let reading = match self.found.take() {
+            _ if self.is_too_long => Reading::Rubbish,
+            Some(found) => found,
+            None if self.form == Form::Object => read(&self.unread),
+            None => Reading::Rubbish,
+        };
+        (reading, is_stream)
+    }
+
+    fn keep(&mut self, piece: &[u8]) {
+        self.is_too_long |= self.unread.len() + self.data.len() + piece.len() > MESSAGE_BYTES_MAX;
+        if !self.is_too_long {
+            self.unread.extend_from_slice(piece);
+        }
+    }
+
+    fn take_lines(&mut self, mut piece: &[u8]) {
+        while let Some(end) = memchr::memchr(b'\n', piece) {
+            if self.unread.is_empty() {
+                self.take_line(&piece[..end]);
+            } else {
+                self.keep(&piece[..end]);
+                let line = std::mem::take(&mut self.unread);
+                self.take_line(&line);
+                self.unread = line;
+                self.unread.clear();
+            }
+            piece = &piece[end + 1..];
+        }
+        self.keep(piece);
+    }
+
+    /// A line of an event stream. What is neither data nor the end of an event says nothing about the answer.
+    fn take_line(&mut self, line: &[u8]) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let Some(data) = line.strip_prefix(b"data:") {
+            if self.data.len() + data.len() > MESSAGE_BYTES_MAX {
+                self.is_too_long = true;
+                return;
+            }
+            self.data.extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
+            self.data.push(b'\n');
+        } else if line.is_empty() && !self.data.is_empty() {
+            let reading = read(&self.data);
+            self.data.clear();
+            if self.found.is_none() && matches!(reading, Reading::Response { .. }) {
+                self.found = Some(reading);
+            }
+        }
+    }
+}
+
+/// The longest message that is read: no server sends such an answer on purpose.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+
+    fn read_in_pieces(text: &str, piece: usize) -> (Reading, bool) {
+        let mut content = Content::default();
+        content.begin();
+        text.as_bytes().chunks(piece).for_each(|piece| content.take(piece));
+        content.end()
+    }
+
+    #[test]
+    fn an_answer_is_found_however_it_is_sent_and_cut() {
+        let good = Reading::Response { id: Some(1), outcome: Ok(()) };
+        let told = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{}}"#;
+        for (text, is_stream) in [
+            (ANSWER.to_owned(), false),
+            (format!("event: message\ndata: {ANSWER}\n\n"), true),
+            (format!("id: 0\r\ndata:\r\n\r\n: hello\r\ndata:{ANSWER}\r\n\r\n"), true),
+            (format!("data: {told}\n\ndata: {ANSWER}\n\n"), true),
+            (format!("data: {}\ndata: {}\n\n", &ANSWER[..16], &ANSWER[16..]), true),
+        ] {
+            for piece in 1..=text.len() {
+                assert_eq!(read_in_pieces(&text, piece), (good.clone(), is_stream), "{text:?} by {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn content_without_an_answer_is_rubbish() {
+        for text in ["", " ", "<html>", "data: hello\n\n", ": only a comment\n\n", "[]"] {
+            assert_eq!(read_in_pieces(text, 3).0, Reading::Rubbish, "{text:?}");
+        }
+        let unfinished = format!("data: {ANSWER}\n");
+        assert_eq!(read_in_pieces(&unfinished, 8).0, Reading::Rubbish);
+    }
+
+    #[test]
+    fn an_endless_message_is_not_kept() {
+        let mut content = Content::default();
+        content.begin();
+        for _ in 0..48 {
+            content.take(&vec![b'{'; 1 << 20]);
+        }
+        assert!(content.unread.len() <= MESSAGE_BYTES_MAX);
+        assert_eq!(content.end().0, Reading::Rubbish);
+    }
+}

@@ -1,0 +1,181 @@
+//! What happens on a connection, in its order: the beginning of a session, operations, its end.
+//!
+//! ```text
+//! no sessions       Operation ─▶ done
+//! per connection    Initialize ─▶ Initialized ─▶ Operation ─▶ done; from then on Operation ─▶ done
+//! per call          Initialize ─▶ Initialized ─▶ Operation ─▶ Delete ─▶ done
+//! ```
+
+use std::sync::Arc;
+
+use thruway_http1::ResponseTo;
+use thruway_message::FieldLines;
+
+use super::SessionUse;
+use super::content::Content;
+use super::message::{INITIALIZE_ID, Messages, id_of};
+use super::reading::Reading;
+use crate::failure::{Detail, Failure, FailureKind};
+
+/// The messages of one connection. Without sessions, several may be unanswered at a time.
+#[derive(Debug)]
+pub struct Conversation {
+    messages: Arc<Messages>,
+    step: Step,
+    /// The field line that names the session; empty where there is none.
+    session: Vec<u8>,
+    content: Content,
+    status: u16,
+    is_under_way: bool,
+    /// What the operation has come to, while its session is ended.
+    operation: Option<Done>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Initialize,
+    Initialized,
+    Operation,
+    Delete,
+}
+
+/// What a request has come to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Done {
+    /// The status of the answer to the operation, or to what failed before it.
+    pub(crate) status: u16,
+    /// Whether the answer came in an event stream.
+    pub(crate) is_event_stream: bool,
+    pub(crate) outcome: Result<(), Failure>,
+}
+
+impl Conversation {
+    pub(super) fn new(messages: Arc<Messages>) -> Self {
+        let mut conversation = Self {
+            messages,
+            step: Step::Operation,
+            session: Vec::new(),
+            content: Content::default(),
+            status: 0,
+            is_under_way: false,
+            operation: None,
+        };
+        conversation.start_again();
+        conversation
+    }
+
+    /// Appends the next message for request `number`.
+    #[inline]
+    pub(crate) fn write(&self, number: u64, output: &mut Vec<u8>) -> ResponseTo {
+        match self.step {
+            Step::Initialize => self.messages.write_initialize(number, output),
+            Step::Initialized => self.messages.write_initialized(number, &self.session, output),
+            Step::Operation => self.messages.write_operation(number, &self.session, output),
+            Step::Delete => self.messages.write_delete(&self.session, output),
+        }
+    }
+
+    /// Appends request `number` as a line; its id is returned. Over pipes, the session begins before the load.
+    #[inline]
+    pub(crate) fn write_line(&self, number: u64, output: &mut Vec<u8>) -> u64 {
+        self.messages.write_line(number, output);
+        id_of(number)
+    }
+
+    /// An answer begins.
+    #[inline]
+    pub(crate) fn begin_answer(&mut self, status: u16, fields: FieldLines<'_>) {
+        self.content.begin();
+        self.status = status;
+        if self.step == Step::Initialize
+            && let Some(id) = fields.field("mcp-session-id")
+        {
+            self.session = [b"Mcp-Session-Id: ", id.as_bytes(), b"\r\n"].concat();
+        }
+    }
+
+    /// More of its content.
+    #[inline]
+    pub(crate) fn take_content(&mut self, piece: &[u8]) {
+        self.content.take(piece);
+    }
+
+    /// The answer is complete; `None` if there is more to send for request `number`.
+    pub(crate) fn end_answer(&mut self, number: u64) -> Option<Done> {
+        let done = self.judge(number);
+        let sessions = self.messages.sessions;
+        let next = match self.step {
+            Step::Initialize | Step::Initialized if done.outcome.is_err() => None,
+            Step::Initialize => Some(Step::Initialized),
+            Step::Initialized => Some(Step::Operation),
+            Step::Operation if sessions == SessionUse::PerCall && !self.session.is_empty() => {
+                self.operation = Some(done.clone());
+                Some(Step::Delete)
+            }
+            Step::Operation | Step::Delete => None,
+        };
+        self.is_under_way = next.is_some();
+        if let Some(next) = next {
+            self.step = next;
+            return None;
+        }
+        // A server that no longer knows the session says so (404): another one is begun.
+        let goes_on = sessions == SessionUse::PerConnection && self.step == Step::Operation;
+        if !goes_on || done.status == NOT_FOUND {
+            self.start_again();
+        }
+        // A good operation whose session cannot be ended is no good call.
+        Some(match self.operation.take() {
+            Some(operation) if operation.outcome.is_err() || done.outcome.is_ok() => operation,
+            _ => done,
+        })
+    }
+
+    /// Whether something of a request was answered, and something was not.
+    pub(crate) const fn is_under_way(&self) -> bool {
+        self.is_under_way
+    }
+
+    fn start_again(&mut self) {
+        self.session.clear();
+        self.step = match self.messages.sessions {
+            SessionUse::None => Step::Operation,
+            SessionUse::PerConnection | SessionUse::PerCall => Step::Initialize,
+        };
+    }
+
+    #[inline]
+    fn judge(&mut self, number: u64) -> Done {
+        let status = self.status;
+        let wrong_status = || Err(Failure { kind: FailureKind::WrongStatus, detail: Detail::Status(status) });
+        let (reading, is_event_stream) = self.content.end();
+        let outcome = match self.step {
+            Step::Initialize if status == OK => check(reading, INITIALIZE_ID),
+            Step::Operation if matches!(status, OK | ACCEPTED) => check(reading, id_of(number)),
+            Step::Initialized if (200..300).contains(&status) => Ok(()),
+            // A server need not let clients end sessions.
+            Step::Delete if (200..300).contains(&status) || status == METHOD_NOT_ALLOWED => Ok(()),
+            _ => wrong_status(),
+        };
+        Done { status, is_event_stream, outcome }
+    }
+}
+
+/// Whether `reading` is a good answer to the request `expected`.
+#[inline]
+fn check(reading: Reading, expected: u64) -> Result<(), Failure> {
+    let Reading::Response { id, outcome } = reading else {
+        return Err(Failure::of(FailureKind::NotAResponse));
+    };
+    match id {
+        Some(id) if id == expected => outcome,
+        // An error without an id is about what the server could not read.
+        None if outcome.is_err() => outcome,
+        _ => Err(Failure::of(FailureKind::WrongId)),
+    }
+}
+
+const OK: u16 = 200;
+const ACCEPTED: u16 = 202;
+const NOT_FOUND: u16 = 404;
+const METHOD_NOT_ALLOWED: u16 = 405;

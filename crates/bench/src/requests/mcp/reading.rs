@@ -1,0 +1,185 @@
+//! What a message says: whose answer it is, and whether it is a good one.
+//!
+//! Most answers begin with their id and `result`, which is seen at their beginning; the rest is only searched for what would make
+//! an answer of a tool a bad one. Whatever looks otherwise is parsed.
+
+use memchr::memmem;
+use serde::Deserialize;
+use thruway_mcp::json_rpc::{self, Id, Message};
+
+use crate::failure::{Detail, Failure, FailureKind};
+
+/// A message, as far as it is of interest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Reading {
+    /// The answer to a request.
+    Response {
+        /// Which; `None` for an id that no request has, and for an error without.
+        id: Option<u64>,
+        /// Whether it is a good one.
+        outcome: Result<(), Failure>,
+    },
+    /// A notification, or a request of the server.
+    Other,
+    /// No message.
+    Rubbish,
+}
+
+/// Reads a message.
+pub(crate) fn read(octets: &[u8]) -> Reading {
+    match read_beginning(octets) {
+        Some(id) if has_end(octets) && !may_be_tool_error(octets) => {
+            Reading::Response { id: Some(id), outcome: Ok(()) }
+        }
+        _ => parse(octets),
+    }
+}
+
+/// The id, if the version and the id stand before a result that is an object.
+fn read_beginning(octets: &[u8]) -> Option<u64> {
+    let mut rest = octets;
+    let mut id = None;
+    let mut has_version = false;
+    eat(&mut rest, b"{")?;
+    loop {
+        if eat(&mut rest, b"\"jsonrpc\"").is_some() {
+            eat(&mut rest, b":")?;
+            eat(&mut rest, b"\"2.0\"")?;
+            has_version = true;
+        } else if eat(&mut rest, b"\"id\"").is_some() {
+            eat(&mut rest, b":")?;
+            let is_first = id.replace(eat_number(&mut rest)?).is_none();
+            is_first.then_some(())?;
+        } else {
+            eat(&mut rest, b"\"result\"")?;
+            eat(&mut rest, b":")?;
+            eat(&mut rest, b"{")?;
+            return id.filter(|_| has_version);
+        }
+        eat(&mut rest, b",")?;
+    }
+}
+
+/// Takes `token` off, with white space before it.
+fn eat(rest: &mut &[u8], token: &[u8]) -> Option<()> {
+    *rest = rest.trim_ascii_start().strip_prefix(token)?;
+    Some(())
+}
+
+fn eat_number(rest: &mut &[u8]) -> Option<u64> {
+    *rest = rest.trim_ascii_start();
+    let length = rest.iter().take_while(|octet| octet.is_ascii_digit()).count();
+    let (digits, after) = rest.split_at(length);
+    *rest = after;
+    // A number with more digits may not fit, and is no id of ours.
+    (1..=19)
+        .contains(&length)
+        .then(|| digits.iter().fold(0, |number: u64, digit| number * 10 + u64::from(digit - b'0')))
+}
+
+fn has_end(octets: &[u8]) -> bool {
+    octets.trim_ascii_end().ends_with(b"}")
+}
+
+/// Whether `"isError": true` stands anywhere. In a text it would be written with escapes.
+fn may_be_tool_error(octets: &[u8]) -> bool {
+    memmem::find_iter(octets, IS_ERROR).any(|at| {
+        let mut rest = &octets[at + IS_ERROR.len()..];
+        eat(&mut rest, b":").and_then(|()| eat(&mut rest, b"t")).is_some()
+    })
+}
+
+#[cold]
+fn parse(octets: &[u8]) -> Reading {
+    let Ok(message) = json_rpc::parse(octets) else { return Reading::Rubbish };
+    let Message::Response(response) = message else { return Reading::Other };
+    let id = match response.id {
+        Some(Id::Integer(id)) => u64::try_from(id).ok(),
+        _ => None,
+    };
+    let outcome = match response.outcome {
+        Err(error) => Err(Failure { kind: FailureKind::RpcError, detail: Detail::Code(error.code.0) }),
+        Ok(result) if !result.get().starts_with('{') => return Reading::Rubbish,
+        Ok(result) => match serde_json::from_str(result.get()) {
+            Ok(ToolResult { is_error: true }) => Err(Failure::of(FailureKind::ToolError)),
+            _ => Ok(()),
+        },
+    };
+    Reading::Response { id, outcome }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolResult {
+    #[serde(default)]
+    is_error: bool,
+}
+
+const IS_ERROR: &[u8] = b"\"isError\"";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(text: &str) -> (Option<u64>, Option<FailureKind>) {
+        match read(text.as_bytes()) {
+            Reading::Response { id, outcome } => (id, outcome.err().map(|failure| failure.kind)),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn answers_are_read_in_any_order_and_with_any_white_space() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":17,"result":{}}"#,
+            r#" { "id" : 17 , "jsonrpc" : "2.0" , "result" : { "a": [] } } "#,
+            r#"{"result":{"content":[]},"jsonrpc":"2.0","id":17}"#,
+            r#"{"jsonrpc":"2.0","more":1,"id":17,"result":{"isError":false}}"#,
+            r#"{"jsonrpc":"2.0","id":17,"result":{"content":[{"text":"\"isError\": true"}]}}"#,
+            r#"{"jsonrpc":"2.0","id":17,"result":{"structuredContent":{"isError":true}}}"#,
+        ] {
+            assert_eq!(outcome(text), (Some(17), None), "{text}");
+        }
+    }
+
+    #[test]
+    fn bad_answers_are_what_they_are() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":3,"result":{"content":[],"isError":true}}"#,
+            r#"{"jsonrpc": "2.0", "id": 3, "result": {"isError" : true, "content": []}}"#,
+        ] {
+            assert_eq!(outcome(text), (Some(3), Some(FailureKind::ToolError)), "{text}");
+        }
+        let error = r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32601,"message":"no"}}"#;
+        assert_eq!(outcome(error), (Some(3), Some(FailureKind::RpcError)));
+        let anonymous = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#;
+        assert_eq!(outcome(anonymous), (None, Some(FailureKind::RpcError)));
+        assert_eq!(outcome(r#"{"jsonrpc":"2.0","id":"3","result":{}}"#), (None, None));
+        assert_eq!(outcome(r#"{"jsonrpc":"2.0","id":-3,"result":{}}"#), (None, None));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_none() {
+        for text in [
+            r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+        ] {
+            assert_eq!(read(text.as_bytes()), Reading::Other, "{text}");
+        }
+        for text in [
+            "",
+            "{",
+            "listening on port 80",
+            r#"{"jsonrpc":"2.0","id":1,"result":"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":null}"#,
+            r#"{"jsonrpc":"1.0","id":1,"result":{}}"#,
+            r#"{"id":1,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1}"#,
+            r#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#,
+            r#"[{"jsonrpc":"2.0","id":1,"result":{}}]"#,
+        ] {
+            assert_eq!(read(text.as_bytes()), Reading::Rubbish, "{text}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Two pipes: requests out, a line each, in one write for all that may start; answers in, in any order, told apart by their ids.
+//!
+//! There is one pair of pipes for a load. When it ends, the load ends.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use thruway_net::Transport;
+
+use super::{Answered, Phase, Taken, Ticket, Worker};
+use crate::failure::{Failure, FailureKind};
+use crate::requests::{Conversation, MESSAGE_BYTES_MAX, Reading, read};
+
+/// The pipes, and the requests in them.
+struct Lines<'w, T> {
+    worker: &'w Worker,
+    transport: T,
+    conversation: Conversation,
+    /// Requests that wait to be written, from `written` on.
+    output: Vec<u8>,
+    written: usize,
+    /// The beginning of a line whose end has not arrived.
+    kept: Vec<u8>,
+    pending: VecDeque<Pending>,
+    /// Ids of requests that have failed, whose answers may still come: they are nobody's.
+    late: VecDeque<u64>,
+    /// How often a request has timed out since anything was answered.
+    silences: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Pending {
+    id: u64,
+    ticket: Ticket,
+    request_bytes: u64,
+}
+
+impl Worker {
+    /// The future of a pair of pipes; it ends with the load, or the load with it.
+    pub(crate) async fn lane_of_lines<T: Transport>(
+        self: Rc<Self>,
+        transport: T,
+        conversation: Conversation,
+    ) {
+        let deadline = self.deadlines.register();
+        self.record.borrow_mut().connections_opened += 1;
+        let mut lines = Lines {
+            worker: &self,
+            transport,
+            conversation,
+            output: Vec::new(),
+            written: 0,
+            kept: Vec::new(),
+            pending: VecDeque::with_capacity(self.manner.pipeline),
+            late: VecDeque::new(),
+            silences: 0,
+        };
+        poll_fn(|cx| {
+            deadline.set_waker(cx.waker());
+            let ended = lines.poll(cx);
+            deadline.set(lines.deadline());
+            ended
+        })
+        .await;
+    }
+}
+
+impl<T: Transport> Lines<'_, T> {
+    fn deadline(&self) -> Option<Duration> {
+        // Whatever is answered first, those that are left stand in the order in which they started.
+        self.pending.front().map(|oldest| oldest.ticket.started + self.worker.manner.timeout)
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut now = None;
+        if self.written > 0
+            && let Err(error) = self.poll_flush(cx)
+        {
+            return self.end(kind_of(&error));
+        }
+        if let Poll::Ready(kind) = self.poll_answers(cx, &mut now) {
+            return self.end(kind);
+        }
+        let time = now.unwrap_or_else(|| self.worker.clock.now_exact());
+        if self.worker.phase.get() == Phase::Over {
+            self.pending.drain(..).for_each(|pending| self.worker.give_up(pending.ticket, time));
+            return Poll::Ready(());
+        }
+        self.give_up_overdue(time);
+        if self.silences >= SILENCES_MAX {
+            return self.end(FailureKind::Abandoned);
+        }
+        if self.refill(cx, time) {
+            return Poll::Ready(());
+        }
+        match self.poll_flush(cx) {
+            Ok(()) => Poll::Pending,
+            Err(error) => self.end(kind_of(&error)),
+        }
+    }
+
+    /// Takes requests that may start, until there are as many as allowed; whether all is over.
+    fn refill(&mut self, cx: &Context<'_>, now: Duration) -> bool {
+        while self.pending.len() < self.worker.manner.pipeline {
+            match self.worker.take(0, now, cx) {
+                Taken::Start(ticket) => self.ask(ticket),
+                Taken::Wait => return false,
+                Taken::Over => {
+                    self.worker.note_exhausted(now);
+                    return self.pending.is_empty();
+                }
+            }
+        }
+        false
+    }
+
+    #[inline]
+    fn ask(&mut self, ticket: Ticket) {
+        let before = self.output.len();
+        let id = self.conversation.write_line(ticket.number, &mut self.output);
+        let request_bytes = (self.output.len() - before) as u64;
+        self.pending.push_back(Pending { id, ticket, request_bytes });
+    }
+
+    /// Reads until there is no more for now; ready with what ends the load.
+    fn poll_answers(&mut self, cx: &mut Context<'_>, now: &mut Option<Duration>) -> Poll<FailureKind> {
+        let worker = self.worker;
+        let hot = &mut *worker.hot.borrow_mut();
+        loop {
+            let read = match self.transport.poll_read(cx, &mut hot.input) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(0)) if self.kept.is_empty() => return Poll::Ready(FailureKind::Closed),
+                Poll::Ready(Ok(0)) => return Poll::Ready(FailureKind::Incomplete),
+                Poll::Ready(Ok(read)) => read,
+                Poll::Ready(Err(error)) => return Poll::Ready(kind_of(&error)),
+            };
+            // The time is read once for all that came with one read.
+            let time = worker.clock.now_exact();
+            *now = Some(time);
+            self.take_lines(&hot.input[..read], time);
+            if self.kept.len() > MESSAGE_BYTES_MAX {
+                return Poll::Ready(FailureKind::Malformed);
+            }
+        }
+    }
+
+    #[inline]
+    fn take_lines(&mut self, mut input: &[u8], now: Duration) {
+        while let Some(end) = memchr::memchr(b'\n', input) {
+            let (line, rest) = input.split_at(end + 1);
+            if self.kept.is_empty() {
+                self.take_line(line, now);
+            } else {
+                self.kept.extend_from_slice(line);
+                let line = std::mem::take(&mut self.kept);
+                self.take_line(&line, now);
+                self.kept = line;
+                self.kept.clear();
+            }
+            input = rest;
+        }
+        self.kept.extend_from_slice(input);
+    }
+
+    #[inline]
+    fn take_line(&mut self, line: &[u8], now: Duration) {
+        match read(line) {
+            Reading::Response { id: Some(id), outcome } => self.take_response(id, outcome, line.len(), now),
+            // An error without an id is about what the server could not read: the oldest, as likely as any.
+            Reading::Response { id: None, outcome: Err(failure) } => self.fail_oldest(&failure, now),
+            Reading::Response { id: None, .. } => self.fail_oldest(&Failure::of(FailureKind::WrongId), now),
+            Reading::Other => {}
+            Reading::Rubbish if line.trim_ascii().is_empty() => {}
+            Reading::Rubbish => self.fail_oldest(&Failure::of(FailureKind::NotAResponse), now),
+        }
+    }
+
+    #[inline]
+    fn take_response(&mut self, id: u64, outcome: Result<(), Failure>, octets: usize, now: Duration) {
+        // Most servers answer in order.
+        let place = self.pending.iter().position(|pending| pending.id == id);
+        let Some(pending) = place.and_then(|place| self.pending.remove(place)) else {
+            if let Some(place) = self.late.iter().position(|late| *late == id) {
+                self.late.remove(place);
+            } else {
+                self.fail_oldest(&Failure::of(FailureKind::WrongId), now);
+            }
+            return;
+        };
+        self.silences = 0;
+        match outcome {
+            Ok(()) => {
+                let answered = Answered {
+                    status: None,
+                    sent_bytes: pending.request_bytes,
+                    received_bytes: octets as u64,
+                    content_bytes: octets as u64,
+                    is_event_stream: false,
+                };
+                self.worker.complete(pending.ticket, now, &answered);
+            }
+            Err(failure) => self.worker.fail(pending.ticket, now, &failure),
+        }
+    }
+
+    /// What came in place of an answer is charged to the request that has waited longest.
+    #[cold]
+    fn fail_oldest(&mut self, failure: &Failure, now: Duration) {
+        if let Some(oldest) = self.pending.pop_front() {
+            self.worker.fail(oldest.ticket, now, failure);
+            self.note_late(oldest.id);
+        }
+    }
+
+    fn note_late(&mut self, id: u64) {
+        if self.late.len() == LATE_MAX {
+            self.late.pop_front();
+        }
+        self.late.push_back(id);
+    }
+
+    /// Requests that have had their time fail, and the pipes go on: others may have been answered in the meantime.
+    fn give_up_overdue(&mut self, now: Duration) {
+        if self.deadline().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        self.silences += 1;
+        let started_after = now.saturating_sub(self.worker.manner.timeout);
+        let (overdue, others): (VecDeque<_>, VecDeque<_>) =
+            self.pending.drain(..).partition(|pending| pending.ticket.started <= started_after);
+        self.pending = others;
+        for pending in overdue {
+            self.worker.fail(pending.ticket, now, &Failure::of(FailureKind::TimedOut));
+            self.note_late(pending.id);
+        }
+    }
+
+    /// The pipes are of no more use: the requests in them have failed, and no other starts.
+    #[cold]
+    fn end(&mut self, kind: FailureKind) -> Poll<()> {
+        let now = self.worker.clock.now_exact();
+        if self.worker.phase.get() == Phase::Over {
+            self.pending.drain(..).for_each(|pending| self.worker.give_up(pending.ticket, now));
+            return Poll::Ready(());
+        }
+        // Only the first was being answered.
+        let mut kind = kind;
+        for pending in self.pending.drain(..) {
+            self.worker.fail(pending.ticket, now, &Failure::of(kind));
+            if kind == FailureKind::Incomplete {
+                kind = FailureKind::Closed;
+            }
+        }
+        self.worker.give_up_all(now);
+        Poll::Ready(())
+    }
+
+    /// Writes what waits; what the server does not take now, later.
+    #[inline]
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while self.written < self.output.len() {
+            match self.transport.poll_write(cx, &[IoSlice::new(&self.output[self.written..])]) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(written)) => self.written += written,
+                Poll::Ready(Err(error)) => return Err(error),
+            }
+        }
+        self.output.clear();
+        self.written = 0;
+        Ok(())
+    }
+}
+
+fn kind_of(error: &io::Error) -> FailureKind {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => FailureKind::Closed,
+        _ => FailureKind::Reset,
+    }
+}
+
+/// A server that lets requests time out so often, and answers none in between, is given up.
+const SILENCES_MAX: u32 = 3;
+
+/// How many late answers are known as such.
+const LATE_MAX: usize = 4096;

@@ -1,0 +1,294 @@
+//! Messages of MCP over Streamable HTTP.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::json;
+use thruway_bench::{
+    FailureKind, Limit, Load, Manner, McpRequests, ProbeError, Record, Revision, SessionUse, probe_http,
+};
+use thruway_mcp_sdk::schema::Tool;
+use thruway_mcp_sdk::{HandlerError, McpServer, Structured};
+use thruway_server::{ListenAddr, Router, RunningServer, Server};
+
+use crate::mcp_scene::{Odd, Seen, answer, assert_all, call_of_echo, endpoint, http, json_answer};
+use crate::mcp_scene::{load, operation, result};
+
+fn serve() -> (RunningServer, SocketAddr) {
+    let echo = |arguments: serde_json::Value| Structured(json!({"echo": arguments["message"]}));
+    let schema = json!({"type": "object", "required": ["message"], "properties": {"message": {
+        "type": "string", "x-mcp-header": "Text"
+    }}});
+    let mirrored = Tool::new("mirrored").with_input_schema(serde_json::from_value(schema).unwrap());
+    let server = McpServer::new("test", "1")
+        .tool(Tool::new("echo"), echo)
+        .tool(mirrored, echo)
+        .tool(Tool::new("fails"), || Err::<String, _>(HandlerError::from("no")));
+    let router = Router::new().any("/mcp", server.endpoint());
+    let running = Server::new(router).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let ListenAddr::Tcp(address) = running.addresses()[0].clone() else { panic!("no TCP address") };
+    (running, address)
+}
+
+fn run(load: &Load) -> Record {
+    load.run(&mut |_| {}).unwrap().record
+}
+
+fn assert_answered(record: &Record, requests: u64) {
+    let failures: Vec<_> = record.failures().collect();
+    assert_eq!((record.answered, record.failed()), (requests, 0), "{failures:?}");
+}
+
+#[test]
+fn every_era_and_use_of_sessions_is_answered() {
+    let (_server, address) = serve();
+    for (revision, sessions) in [
+        (Revision::R20260728, SessionUse::None),
+        (Revision::R20251125, SessionUse::PerConnection),
+        (Revision::R20250618, SessionUse::PerCall),
+        (Revision::R20250326, SessionUse::PerConnection),
+    ] {
+        let record = run(&http(revision, sessions, address));
+        assert_answered(&record, 40);
+        assert_eq!(record.statuses(), [(200, 40)]);
+        assert_eq!(record.connections_opened, 2);
+    }
+    let mut pipelined = http(Revision::R20260728, SessionUse::None, address);
+    pipelined.manner.pipeline = 8;
+    assert_answered(&run(&pipelined), 40);
+}
+
+#[test]
+fn operations_come_as_often_as_their_weights_say() {
+    let odd = Odd::listen(|seen| json_answer(&result(&seen.message["id"], &json!({}))));
+    let mix = [operation("tools/list", json!({}), 3), operation("ping", json!({}), 1)];
+    let requests = McpRequests::new(Revision::R20250618, SessionUse::None, &mix, Some(&endpoint())).unwrap();
+    let load = Load { limit: Limit::Requests(400), ..load(requests, vec![odd.address.into()]) };
+    assert_answered(&run(&load), 400);
+    let pings = odd.seen().iter().filter(|seen| seen.message["method"] == "ping").count();
+    assert!((60..140).contains(&pings), "{pings}");
+}
+
+#[test]
+fn requests_say_what_their_revision_asks_for() {
+    let odd = Odd::listen(|seen| json_answer(&result(&seen.message["id"], &json!({}))));
+    assert_answered(&run(&http(Revision::R20260728, SessionUse::None, odd.address)), 40);
+    let mut ids: Vec<_> = odd.seen().iter().map(|seen| seen.message["id"].as_u64().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (1..=40).collect::<Vec<_>>(), "each id once");
+    for seen in odd.seen() {
+        assert!(seen.head.starts_with("POST /mcp HTTP/1.1\r\n"), "{}", seen.head);
+        for line in ["MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: echo"] {
+            assert!(seen.has_field(line), "{line}: {}", seen.head);
+        }
+        let meta = &seen.message["params"]["_meta"];
+        assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+        let number = seen.message["id"].as_u64().unwrap() - 1;
+        assert_eq!(seen.message["params"]["arguments"]["message"], format!("message {number}"));
+    }
+}
+
+/// Answers as a server with sessions does, except where `differs` says something else.
+fn with_sessions(differs: impl Fn(&Seen) -> Option<Vec<u8>> + Send + Sync + 'static) -> Odd {
+    Odd::listen(move |seen| {
+        if let Some(other) = differs(seen) {
+            return other;
+        }
+        match seen.message["method"].as_str() {
+            Some("initialize") => {
+                let content = result(&seen.message["id"], &json!({"protocolVersion": "2025-06-18"}));
+                let content = content.to_string();
+                let length = content.len();
+                let head = "HTTP/1.1 200 OK\r\nMcp-Session-Id: a-b\r\nContent-Type: application/json\r\n";
+                format!("{head}Content-Length: {length}\r\n\r\n{content}").into()
+            }
+            Some("notifications/initialized") => answer("202 Accepted", "text/plain", ""),
+            Some(_) if seen.has_field("Mcp-Session-Id: a-b") => {
+                json_answer(&result(&seen.message["id"], &json!({})))
+            }
+            None if seen.has_field("Mcp-Session-Id: a-b") => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
+            _ => answer("404 Not Found", "text/plain", ""),
+        }
+    })
+}
+
+fn methods(odd: &Odd) -> Vec<String> {
+    let seen = odd.seen();
+    seen.iter().map(|seen| seen.message["method"].as_str().unwrap_or("DELETE").to_owned()).collect()
+}
+
+#[test]
+fn sessions_are_as_long_as_asked_for() {
+    let one = |sessions, address| Load {
+        connections: 1,
+        limit: Limit::Requests(3),
+        ..http(Revision::R20250618, sessions, address)
+    };
+    let begin = ["initialize", "notifications/initialized"];
+    let odd = with_sessions(|_| None);
+    assert_answered(&run(&one(SessionUse::PerConnection, odd.address)), 3);
+    assert_eq!(methods(&odd), [&begin[..], &["tools/call"; 3]].concat());
+    let odd = with_sessions(|_| None);
+    let record = run(&one(SessionUse::PerCall, odd.address));
+    assert_answered(&record, 3);
+    assert_eq!(record.statuses(), [(200, 3)]);
+    assert_eq!(methods(&odd), [&begin[..], &["tools/call", "DELETE"]].concat().repeat(3));
+}
+
+#[test]
+fn a_session_that_the_server_has_forgotten_is_begun_again() {
+    let odd = with_sessions(|seen| {
+        (seen.message["id"] == 5).then(|| answer("404 Not Found", "text/plain", "no such session"))
+    });
+    let load = Load { connections: 1, ..http(Revision::R20250618, SessionUse::PerConnection, odd.address) };
+    let record = run(&load);
+    assert_eq!((record.answered, record.failed_as(FailureKind::WrongStatus)), (39, 1));
+    assert_eq!(methods(&odd).iter().filter(|method| *method == "initialize").count(), 2);
+}
+
+#[test]
+fn a_session_ends_although_its_call_has_failed() {
+    let odd = with_sessions(|seen| {
+        let failed = json!({"content": [], "isError": true});
+        (seen.message["method"] == "tools/call").then(|| json_answer(&result(&seen.message["id"], &failed)))
+    });
+    assert_all(&run(&http(Revision::R20250618, SessionUse::PerCall, odd.address)), FailureKind::ToolError);
+    assert_eq!(methods(&odd).iter().filter(|method| *method == "DELETE").count(), 40);
+}
+
+#[test]
+fn a_server_that_closes_within_a_session_per_call_has_failed() {
+    let odd = with_sessions(|seen| {
+        let content = result(&seen.message["id"], &json!({"protocolVersion": "2025-06-18"})).to_string();
+        let length = content.len();
+        (seen.message["method"] == "initialize").then(|| {
+            format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{content}")
+                .into()
+        })
+    });
+    assert_all(&run(&http(Revision::R20250618, SessionUse::PerCall, odd.address)), FailureKind::Closed);
+}
+
+#[test]
+fn answers_in_event_streams_are_answers_and_counted() {
+    let odd = Odd::listen(|seen| {
+        let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}});
+        let content = result(&seen.message["id"], &json!({}));
+        let events = format!(": hello\n\ndata: {told}\n\nid: 1\ndata: {content}\n\n");
+        answer("200 OK", "text/event-stream", &events)
+    });
+    let record = run(&http(Revision::R20260728, SessionUse::None, odd.address));
+    assert_answered(&record, 40);
+    assert_eq!(record.event_streams, 40);
+}
+
+#[test]
+fn bad_answers_are_counted_as_what_they_are() {
+    type React = fn(&Seen) -> Vec<u8>;
+    let cases: [(React, FailureKind); 8] = [
+        (|_| json_answer(&result(&json!(777), &json!({}))), FailureKind::WrongId),
+        (
+            |seen| json_answer(&result(&json!(seen.message["id"].to_string()), &json!({}))),
+            FailureKind::WrongId,
+        ),
+        (
+            |seen| {
+                let error = json!({"code": -32000, "message": "no"});
+                json_answer(&json!({"jsonrpc": "2.0", "id": seen.message["id"], "error": error}))
+            },
+            FailureKind::RpcError,
+        ),
+        (|seen| json_answer(&result(&seen.message["id"], &json!({"isError": true}))), FailureKind::ToolError),
+        (|_| answer("500 No", "application/json", "{}"), FailureKind::WrongStatus),
+        (|_| answer("202 Accepted", "application/json", ""), FailureKind::NotAResponse),
+        (|_| answer("200 OK", "text/html", "<html>"), FailureKind::NotAResponse),
+        (|_| Vec::new(), FailureKind::Closed),
+    ];
+    for (react, kind) in cases {
+        let odd = Odd::listen(react);
+        assert_all(&run(&http(Revision::R20260728, SessionUse::None, odd.address)), kind);
+    }
+}
+
+#[test]
+fn an_error_tells_its_code_as_an_example() {
+    let (_server, address) = serve();
+    let unknown = operation("tools/call", json!({"name": "none", "arguments": {}}), 1);
+    let requests =
+        McpRequests::new(Revision::R20260728, SessionUse::None, &[unknown], Some(&endpoint())).unwrap();
+    let record = run(&load(requests, vec![address.into()]));
+    let failures: Vec<_> = record.failures().collect();
+    assert_eq!(failures, [(FailureKind::RpcError, 40, "-32602".to_owned())]);
+}
+
+#[test]
+fn an_event_stream_without_end_times_out() {
+    // The answer has come, but the connection cannot be used: that is not what a server should do with it.
+    let odd = Odd::listen(|seen| {
+        let event = format!("data: {}\n\n", result(&seen.message["id"], &json!({})));
+        let length = event.len();
+        format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n{event}\r\n").into()
+    });
+    let mut load = http(Revision::R20260728, SessionUse::None, odd.address);
+    load.manner = Manner { timeout: Duration::from_millis(50), ..load.manner };
+    load.limit = Limit::Requests(4);
+    assert_all(&run(&load), FailureKind::TimedOut);
+}
+
+#[test]
+fn content_without_end_does_not_hold_up_the_end() {
+    let odd = Odd::listen(|_| {
+        let filler = ": nothing\n\n".repeat(400_000);
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{filler}").into()
+    });
+    let mut load = http(Revision::R20260728, SessionUse::None, odd.address);
+    load.manner = Manner { timeout: Duration::from_millis(200), ..load.manner };
+    load.limit = Limit::Requests(2);
+    assert_all(&run(&load), FailureKind::TimedOut);
+}
+
+#[test]
+fn a_server_tells_what_it_speaks_and_which_tools_it_has() {
+    let (_server, address) = serve();
+    let within = Duration::from_secs(20);
+    let ask = |revisions: &[Revision]| probe_http(&endpoint(), &address.into(), revisions, within);
+    let modern = ask(&[Revision::LATEST, Revision::LATEST_LEGACY]).unwrap();
+    assert_eq!(modern.revision, Revision::LATEST);
+    let mirrored = modern.tools.iter().find(|tool| tool.name == "mirrored").unwrap();
+    assert_eq!(mirrored.required(), ["message"]);
+    let fields = mirrored.mirrored(&json!({"message": "é"}));
+    assert_eq!(fields, [("Mcp-Param-Text".to_owned(), "é".to_owned())]);
+    let mut call = call_of_echo();
+    call.params = json!({"name": "mirrored", "arguments": {"message": "é"}});
+    call.mirrored = fields;
+    let requests = McpRequests::new(modern.revision, SessionUse::None, &[call], Some(&endpoint())).unwrap();
+    assert_answered(&run(&load(requests, vec![address.into()])), 40);
+
+    assert_eq!(ask(&[Revision::R20250618]).unwrap().revision, Revision::R20250618);
+    let legacy = with_sessions(|seen| {
+        (seen.message["method"] == "server/discover").then(|| answer("400 Bad Request", "text/plain", ""))
+    });
+    let revisions = [Revision::LATEST, Revision::LATEST_LEGACY];
+    let facts = probe_http(&endpoint(), &legacy.address.into(), &revisions, within).unwrap();
+    assert_eq!((facts.revision, facts.tools.len()), (Revision::R20250618, 0));
+    assert_eq!(methods(&legacy).last().unwrap(), "DELETE");
+    let ids: Vec<_> = legacy.seen().iter().filter_map(|seen| seen.message["id"].as_u64()).collect();
+    assert!(ids.len() == 3 && ids.windows(2).all(|two| two[0] > two[1]), "no id twice: {ids:?}");
+}
+
+#[test]
+fn a_server_that_cannot_be_understood_is_refused_for_what_it_does() {
+    let within = Duration::from_millis(500);
+    let ask =
+        |odd: &Odd| probe_http(&endpoint(), &odd.address.into(), &[Revision::LATEST], within).unwrap_err();
+    let gone = ask(&Odd::listen(|_| answer("404 Not Found", "text/plain", "")));
+    assert!(matches!(gone, ProbeError::Status(404)), "{gone}");
+    let page = ask(&Odd::listen(|_| answer("200 OK", "text/html", "<html>")));
+    assert!(matches!(page, ProbeError::NoResponse), "{page}");
+    let closed = ask(&Odd::listen(|_| Vec::new()));
+    assert!(matches!(closed, ProbeError::Closed), "{closed}");
+    let silent = ask(&Odd::listen(|_| b"HTTP/1.1 100 Continue\r\n\r\n".to_vec()));
+    assert!(matches!(silent, ProbeError::TimedOut), "{silent}");
+    let rubbish = ask(&Odd::listen(|_| b"220 mail.example ready\r\n\r\n".to_vec()));
+    assert!(matches!(rubbish, ProbeError::Malformed(_)), "{rubbish}");
+}

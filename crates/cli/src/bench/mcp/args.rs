@@ -1,0 +1,204 @@
+//! What can be typed after `thruway bench mcp`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use thruway_bench::{Revision, SessionUse};
+
+use crate::bench::args::{Form, LoadArgs, parse_rate, parse_time};
+
+/// Load a server with messages of MCP, over Streamable HTTP or over the pipes of a child
+#[derive(clap::Args)]
+#[command(after_help = AFTER, override_usage = USAGE)]
+pub(crate) struct McpArgs {
+    /// The endpoint: `http://HOST:PORT/PATH`, or `http://unix:SOCKET:/PATH`
+    #[arg(value_name = "URL", required_unless_present_any = ["schema", "command"], conflicts_with = "command")]
+    pub(crate) target: Option<String>,
+    /// The command of a server that reads its standard input and writes its standard output
+    #[arg(value_name = "COMMAND", last = true)]
+    pub(crate) command: Vec<String>,
+
+    /// What is asked for
+    #[arg(short, long, value_name = "NAME", value_enum, default_value_t = OperationName::Call, conflicts_with = "mix")]
+    pub(crate) operation: OperationName,
+    /// Several operations with their weights, as `call=8,list=1,ping=1`; they are chosen at random
+    #[arg(long, value_name = "MIX", value_delimiter = ',', value_parser = parse_weighted)]
+    pub(crate) mix: Vec<(OperationName, u32)>,
+    /// The tool that is called [default: `echo`, or the first one that needs no arguments]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// Its arguments, an object
+    #[arg(long, value_name = "JSON", value_parser = parse_object)]
+    pub(crate) arguments: Option<serde_json::Value>,
+    /// The resource that is read
+    #[arg(long, value_name = "URI")]
+    pub(crate) uri: Option<String>,
+
+    /// `modern`, `legacy`, or the date of a revision [default: modern if the server speaks it, otherwise legacy]
+    #[arg(long, value_name = "ERA", value_parser = parse_era)]
+    pub(crate) era: Option<Revision>,
+    /// How long sessions of the legacy era are over HTTP [default: per-connection]
+    #[arg(long, value_name = "USE", value_enum)]
+    pub(crate) session: Option<SessionName>,
+    /// Requests that a child has not answered at the same time; the next is sent as soon as one is answered
+    #[arg(long, value_name = "N", requires = "command", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) window: Option<u16>,
+
+    /// Connections at the same time [default: 16]
+    #[arg(short, long, value_name = "N", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) connections: Option<u32>,
+    /// Threads of the load generator [default: 1]
+    #[arg(short, long, value_name = "N", conflicts_with = "command", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) workers: Option<u16>,
+    /// How long is measured, as `500ms`, `10s` or `2m`
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_time, conflicts_with = "requests")]
+    pub(crate) duration: Duration,
+    /// Measure so many requests instead
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) requests: Option<u64>,
+    /// Load so long before it is measured
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+    pub(crate) warm_up: Duration,
+    /// An open loop: start so many requests a second, whatever becomes of them; response times count from when they
+    /// were meant to start
+    #[arg(short, long, value_name = "N", value_parser = parse_rate)]
+    pub(crate) rate: Option<f64>,
+    /// Let the requests of an open loop come at random, as those of many clients do
+    #[arg(long, requires = "rate")]
+    pub(crate) poisson: bool,
+    /// Send so many requests on a connection without waiting for answers; without sessions only
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "command", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) pipeline: u16,
+    /// Open a connection for each request; without sessions only
+    #[arg(long = "no-keep-alive", conflicts_with_all = ["pipeline", "command"])]
+    pub(crate) is_not_persistent: bool,
+    /// How long a request may take, with the session around it if it has one of its own
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
+    pub(crate) timeout: Duration,
+    /// A header field, `Name: value`, as `Authorization`; may be given several times
+    #[arg(short = 'H', long, value_name = "HEADER", conflicts_with = "command")]
+    pub(crate) header: Vec<String>,
+
+    /// The server's process: its CPU time for each request and its memory are told, as those of a child always are
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pub(crate) pid: Option<u32>,
+    /// How the report is printed
+    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+    pub(crate) output: Form,
+    /// Write a page with plots too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Print the JSON Schema of `--output json` instead
+    #[arg(long, exclusive = true)]
+    pub(crate) schema: bool,
+}
+
+/// What can be asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum OperationName {
+    /// `tools/call`
+    Call,
+    /// `tools/list`
+    List,
+    /// `ping`; `server/discover` in the modern era, which has no ping
+    Ping,
+    /// `server/discover`, in the modern era
+    Discover,
+    /// `resources/list`
+    Resources,
+    /// `resources/read` of `--uri`
+    Read,
+    /// `prompts/list`
+    Prompts,
+}
+
+/// How sessions are used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum SessionName {
+    /// The first request of a connection begins one
+    PerConnection,
+    /// Each request has its own, from `initialize` to `DELETE`; all of that is its time
+    PerCall,
+    /// There is none: some servers do without
+    None,
+}
+
+impl From<SessionName> for SessionUse {
+    fn from(name: SessionName) -> Self {
+        match name {
+            SessionName::None => Self::None,
+            SessionName::PerConnection => Self::PerConnection,
+            SessionName::PerCall => Self::PerCall,
+        }
+    }
+}
+
+impl McpArgs {
+    /// The operations with their weights.
+    pub(super) fn operations(&self) -> Vec<(OperationName, u32)> {
+        if self.mix.is_empty() { vec![(self.operation, 1)] } else { self.mix.clone() }
+    }
+
+    /// What is asked for of every load.
+    pub(super) fn load(&self) -> LoadArgs {
+        let is_child = !self.command.is_empty();
+        LoadArgs {
+            connections: self.connections.unwrap_or(if is_child { 1 } else { 16 }),
+            workers: self.workers.unwrap_or(1),
+            duration: self.duration,
+            requests: self.requests,
+            warm_up: self.warm_up,
+            rate: self.rate,
+            poisson: self.poisson,
+            pipeline: self.window.unwrap_or(self.pipeline),
+            is_not_persistent: self.is_not_persistent,
+            timeout: self.timeout,
+            header: self.header.clone(),
+            ..LoadArgs::default()
+        }
+    }
+}
+
+fn parse_weighted(text: &str) -> Result<(OperationName, u32), String> {
+    let (name, weight) = text.split_once('=').unwrap_or((text, "1"));
+    let weight = weight.parse().ok().filter(|weight| (1..=1000).contains(weight));
+    let weight = weight.ok_or("a weight is a number from 1 to 1000")?;
+    Ok((OperationName::from_str(name, true)?, weight))
+}
+
+fn parse_object(text: &str) -> Result<serde_json::Value, String> {
+    match serde_json::from_str(text) {
+        Ok(value @ serde_json::Value::Object(_)) => Ok(value),
+        Ok(_) => Err("arguments are a JSON object, as `{\"message\": \"hello\"}`".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn parse_era(text: &str) -> Result<Revision, String> {
+    match text {
+        "modern" => Ok(Revision::LATEST),
+        "legacy" => Ok(Revision::LATEST_LEGACY),
+        _ => text.parse().map_err(|_| {
+            let known = Revision::ALL.map(Revision::as_str).join(", ");
+            format!("an era is `modern`, `legacy` or one of {known}")
+        }),
+    }
+}
+
+const USAGE: &str = "thruway bench mcp [OPTIONS] <URL>\n       thruway bench mcp [OPTIONS] -- <COMMAND>...";
+
+const AFTER: &str = r#"Texts in arguments may hold placeholders:
+  {n}       The number of the request, from 0
+  {random}  16 hexadecimal digits
+
+Examples:
+  thruway bench mcp http://127.0.0.1:8080/mcp --tool add --arguments '{"a": 1, "b": 2}'
+  thruway bench mcp http://127.0.0.1:8080/mcp --era legacy --session per-call --mix call=8,list=1,ping=1
+  thruway bench mcp --window 16 -d 3s -- thruway mcp serve --stdio
+
+Exit codes:
+  0    Every request was answered as expected
+  1    Some were not
+  2    The arguments cannot be used, or the server cannot be reached or does not speak MCP
+  130  It was interrupted; what was measured is reported. At a second signal it ends at once"#;

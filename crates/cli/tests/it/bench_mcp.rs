@@ -1,0 +1,199 @@
+//! `thruway bench mcp`: real loads of real servers, and what is refused.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::process::{Ended, Signal, Thruway};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_thruway");
+
+/// The demo server of MCP, and the URL of its endpoint.
+fn server() -> (Thruway, String) {
+    let mut server =
+        Thruway::start_in(Path::new("."), &["mcp", "serve", "--listen", "127.0.0.1:0", "--workers", "1"]);
+    let url = format!("{}/mcp", server.address());
+    (server, url)
+}
+
+fn bench(args: &[&str]) -> Ended {
+    Thruway::start_in(Path::new("."), &[&["bench", "mcp"], args].concat()).end()
+}
+
+fn stdio(args: &[&str]) -> Ended {
+    bench(&[args, &["--", PROGRAM, "mcp", "serve", "--stdio"]].concat())
+}
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr))
+}
+
+fn assert_answered(ended: &Ended, requests: u64) -> Value {
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let report = json(ended);
+    assert_eq!(
+        (&report["requests"]["answered"], &report["requests"]["failed"]),
+        (&requests.into(), &0.into())
+    );
+    report
+}
+
+#[test]
+fn a_server_over_http_is_loaded_in_both_eras() {
+    let (server, url) = server();
+    let pid = server.pid().as_raw_nonzero().to_string();
+    for (args, target) in [
+        (&[][..], "(MCP 2026-07-28: tools/call echo)"),
+        (&["--pipeline", "8"], "(MCP 2026-07-28: tools/call echo)"),
+        (&["--no-keep-alive"], "(MCP 2026-07-28: tools/call echo)"),
+        (&["--era", "legacy"], "(MCP 2025-11-25: tools/call echo, a session per connection)"),
+        (
+            &["--era", "2025-06-18", "--session", "per-call"],
+            "(MCP 2025-06-18: tools/call echo, a session per call)",
+        ),
+        (
+            &["--mix", "call=8,list=1,ping=1"],
+            "(MCP 2026-07-28: tools/call echo ×8, tools/list ×1, server/discover ×1)",
+        ),
+        (&["-o", "ping", "--era", "legacy"], "(MCP 2025-11-25: ping, a session per connection)"),
+        (&["-o", "read", "--uri", "example://hello"], "(MCP 2026-07-28: resources/read)"),
+        (
+            &["--tool", "add", "--arguments", r#"{"a": 1, "b": 2}"#, "--workers", "2"],
+            "(MCP 2026-07-28: tools/call add)",
+        ),
+    ] {
+        let load = [&url, "-n", "120", "-c", "4", "--output", "json", "--pid", &pid];
+        let report = assert_answered(&bench(&[&load[..], args].concat()), 120);
+        assert_eq!(report["target"], format!("{url} {target}"));
+        assert_eq!(report["statuses"][0]["status"], 200);
+        assert!(report["server"]["resident_max"].as_u64().unwrap() > 1 << 20);
+    }
+}
+
+#[test]
+fn a_child_is_loaded_in_both_eras() {
+    for (args, target) in [
+        (&[][..], "(MCP 2026-07-28: tools/call echo)"),
+        (&["--window", "16"], "(MCP 2026-07-28: tools/call echo)"),
+        (
+            &["--era", "legacy", "--mix", "call,ping", "--window", "4"],
+            "(MCP 2025-11-25: tools/call echo ×1, ping ×1)",
+        ),
+        (&["--rate", "400"], "(MCP 2026-07-28: tools/call echo)"),
+    ] {
+        let ended = stdio(&[&["-n", "200", "--output", "json"][..], args].concat());
+        let report = assert_answered(&ended, 200);
+        assert_eq!(report["target"], format!("{PROGRAM} mcp serve --stdio {target}"));
+        assert!(report["server"]["resident_max"].as_u64().unwrap() > 1 << 20);
+        assert!(report["statuses"].as_array().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_report_has_the_schema_and_the_page_of_every_load() {
+    let (_server, url) = server();
+    let directory = tempfile::tempdir().unwrap();
+    let args = ["bench", "mcp", &url, "-n", "500", "--html", "page.html", "--output", "json"];
+    let ended = Thruway::start_in(directory.path(), &args).end();
+    jsonschema::validate(&json(&bench(&["--schema"])), &assert_answered(&ended, 500)).unwrap();
+    let page = fs::read_to_string(directory.path().join("page.html")).unwrap();
+    assert_eq!(page.matches("<svg ").count(), 3);
+    let text = stdio(&["-n", "50", "--window", "4"]);
+    assert!(text.stdout.contains("50 answered, 0 failed"), "{}", text.stdout);
+}
+
+#[test]
+fn bad_answers_are_told_and_fail_the_load() {
+    let (_server, url) = server();
+    for (args, kind, example) in [
+        (["--tool", "none"], "rpc_error", "-32602"),
+        (["--tool", "add"], "tool_error", ""),
+        (["-o", "ping"], "wrong_status", "400"),
+    ] {
+        // Its pings are of the legacy era, where it wants sessions.
+        let era = if args[0] == "-o" { &["--era", "legacy", "--session", "none"][..] } else { &[] };
+        let ended = bench(&[&[&url, "-n", "20", "-c", "2", "--output", "json"], &args[..], era].concat());
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        let errors = &json(&ended)["errors"];
+        assert_eq!((&errors[0]["kind"], &errors[0]["count"]), (&kind.into(), &20.into()), "{errors}");
+        assert_eq!(errors[0]["example"], example);
+    }
+}
+
+#[test]
+fn a_child_that_dies_is_reported_with_what_was_measured() {
+    let script = r#"
+        answer() { printf '{"jsonrpc":"2.0","id":%s,"result":{}}\n' "$1"; }
+        read -r line; answer 0
+        read -r line; answer 0
+        read -r line; answer 1
+        exit 3"#;
+    let args = ["-o", "list", "-d", "1h", "--output", "json", "--", "sh", "-c", script];
+    let ended = bench(&args);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let report = json(&ended);
+    assert_eq!((&report["requests"]["answered"], &report["is_given_up"]), (&1.into(), &true.into()));
+}
+
+#[test]
+fn an_interrupt_ends_a_load_of_a_child_with_what_was_measured() {
+    let args = ["bench", "mcp", "-d", "1h", "--output", "json", "--", PROGRAM, "mcp", "serve", "--stdio"];
+    let bench = Thruway::start_in(Path::new("."), &args);
+    bench.until_it_has_a_thread("bench-0");
+    bench.signal(Signal::INT);
+    let ended = bench.end();
+    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
+    assert_eq!(json(&ended)["is_interrupted"], true);
+}
+
+#[test]
+fn what_cannot_be_loaded_is_refused_with_a_hint() {
+    let (_server, url) = server();
+    let elsewhere = url.replace("/mcp", "/none");
+    for (args, message, hint) in [
+        (vec!["http://127.0.0.1:1/mcp"], "connection refused", "is the server running"),
+        (vec!["127.0.0.1:80"], "the URL has no scheme", "put `http://` in front"),
+        (vec![&elsewhere], "the status 404", "Mostly its path is `/mcp`"),
+        (vec![&url, "--session", "per-call"], "2026-07-28 has no sessions", "`--era legacy`"),
+        (vec![&url, "--era", "legacy", "--pipeline", "2"], "one after the other", "`--session none`"),
+        (vec![&url, "--era", "legacy", "-o", "discover"], "no `server/discover`", "`--operation ping`"),
+        (vec![&url, "-o", "list", "--tool", "echo"], "no tool is called", "`--operation call`"),
+        (vec![&url, "-o", "read"], "no resource is named", "`--uri`"),
+        (vec![&url, "--uri", "a://b"], "no resource is read", "`--operation read`"),
+        (vec![&url, "-H", "Accept: text/html"], "is not for you to give", ""),
+        (vec![&url, "-H", "Broken"], "`Broken` is no header field", "`Name: value`"),
+        (vec!["--", "/none/such"], "it cannot be started", "spelled rightly"),
+        (vec!["--", "true"], "ended before it had answered", "does the command speak MCP"),
+        (vec!["--timeout", "100ms", "--", "sleep", "60"], "did not answer in time", "`--timeout`"),
+        (vec!["--session", "none", "--", "true"], "a child has one session", "over HTTP"),
+    ] {
+        let ended = bench(&args);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("error: ") && ended.stderr.contains(message), "{}", ended.stderr);
+        assert!(ended.stderr.contains("\nhint: ") && ended.stderr.contains(hint), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn nonsense_is_refused_before_anything_happens() {
+    for args in [
+        &[][..],
+        &["http://a/", "--", "true"],
+        &["http://a/", "--window", "4"],
+        &["http://a/", "--era", "ancient"],
+        &["http://a/", "--era", "2025-01-01"],
+        &["http://a/", "--operation", "dance"],
+        &["http://a/", "--mix", "call=0"],
+        &["http://a/", "--mix", "call=1,dance=1"],
+        &["http://a/", "--mix", "call=1", "--operation", "list"],
+        &["http://a/", "--arguments", "[]"],
+        &["http://a/", "--arguments", "{"],
+        &["--connections", "2", "--", "true"],
+        &["--pid", "1", "--", "true"],
+    ] {
+        let ended = bench(args);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");
+        assert!(ended.stderr.starts_with("error: "), "{args:?}: {}", ended.stderr);
+    }
+}
