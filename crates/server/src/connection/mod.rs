@@ -31,9 +31,11 @@ mod timers;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use thruway_http1::ServerConnection;
@@ -242,12 +244,43 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Drives a connection to its end, and what it is handed over to.
-async fn drive<T: Transport>(mut connection: Connection<T>) {
-    if let Some(tunnel) = poll_fn(|cx| connection.poll(cx)).await {
-        let Connection { transport, unparsed, guard, .. } = connection;
-        tunnel.run(Tunnel::new(Box::new(transport), unparsed)).await;
-        drop(guard);
+/// Drives a connection to its end, and what it is handed over to. Not `async`: that would keep room for the connection twice.
+fn drive<T: Transport>(connection: Connection<T>) -> impl Future<Output = ()> {
+    let mut driven = Driven::Connection(connection);
+    poll_fn(move |cx| driven.poll(cx))
+}
+
+/// A connection, or what it was handed over to.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are connections to their end; a box would be one more for each"
+)]
+enum Driven<T> {
+    Connection(Connection<T>),
+    Tunnel {
+        running: Pin<Box<dyn Future<Output = ()>>>,
+        /// Counts the connection as open.
+        _guard: ConnectionGuard,
+    },
+    Ended,
+}
+
+impl<T: Transport> Driven<T> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Self::Connection(connection) = self
+            && let Some(tunnel) = ready!(connection.poll(cx))
+            && let Self::Connection(connection) = mem::replace(self, Self::Ended)
+        {
+            let Connection { transport, unparsed, guard, .. } = connection;
+            *self = Self::Tunnel {
+                running: tunnel.run(Tunnel::new(Box::new(transport), unparsed)),
+                _guard: guard,
+            };
+        }
+        match self {
+            Self::Tunnel { running, .. } => running.as_mut().poll(cx),
+            Self::Connection(_) | Self::Ended => Poll::Ready(()),
+        }
     }
 }
 
