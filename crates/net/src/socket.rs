@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send, sockopt};
+use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -148,6 +148,8 @@ impl Socket {
                 Ok(Ok(is_all)) if is_all => return,
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return socket.fail(Errno::from_io_error(&error).unwrap_or(Errno::PIPE)),
+                // Whoever has the stream has deadlines.
+                Err(_) if Arc::strong_count(&socket) > 1 => {}
                 Err(_) => return socket.fail(Errno::TIMEDOUT),
             }
         }
@@ -160,6 +162,13 @@ impl Socket {
                 Ok(send(socket, octets, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
             })
         })
+    }
+
+    /// Nobody knows what became of what was in the batch: whoever reads is told too.
+    pub(crate) fn give_up(&self) {
+        self.fail(Errno::CANCELED);
+        // Fails if the connection has failed.
+        let _ = shutdown(self, Shutdown::Read);
     }
 
     /// Nothing that was given is sent any more.
@@ -201,5 +210,5 @@ impl AsRawFd for Socket {
     }
 }
 
-/// For a peer that takes nothing of what is unsent; then that is given up.
+/// For a peer that takes nothing of what is unsent, when nobody has the stream any more; then that is given up.
 const STALL: Duration = Duration::from_secs(30);

@@ -194,8 +194,8 @@ fn run_thread<T: Fn(Accepted) + 'static>(
         let worker = Worker::new(share.index, share.balance.clone(), Clock::system());
         let serve = start(&worker);
         drive(&worker, Dispatcher::new(worker.clone(), share, serve), commands).await;
+        sends::end();
     });
-    sends::end();
 }
 
 /// Accepts, takes what others accepted, and keeps the time, until the drain has come to its end.

@@ -39,7 +39,7 @@ impl Drivers {
             self.renew(Arc::clone(&now));
         }
         // What comes from a listener that was removed long ago has nobody to serve it.
-        if let Some(Some(listener)) = now.listeners.get(accepted.listener) {
+        if let Some(listener) = now.listeners.get(accepted.listener) {
             serve(accepted, listener, self);
         }
     }
@@ -68,7 +68,7 @@ impl Drivers {
 
 /// What takes the records of streams, if there are any.
 fn stream_records(serving: &Serving) -> Option<StreamRecords> {
-    let has_streams = serving.listeners.iter().flatten().any(Listener::has_streams);
+    let has_streams = serving.listeners.iter().any(Listener::has_streams);
     let recorder = serving.recorder.as_ref().filter(|_| has_streams)?;
     Some(Rc::new(RefCell::new(recorder.start_streams())))
 }

@@ -31,8 +31,8 @@ pub(crate) type LiveServing = Arc<ArcSwap<Serving>>;
 pub(crate) struct Serving {
     pub(crate) config: Arc<Config>,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
-    /// By their numbers; `None` for those that were removed long ago.
-    pub(crate) listeners: Vec<Option<Listener>>,
+    /// By their numbers.
+    pub(crate) listeners: Vec<Listener>,
 }
 
 /// One of the listeners, in the order in which they were given.
@@ -90,15 +90,11 @@ impl LiveServer {
     pub fn replace(&self, config: Config, listeners: BoundListeners) {
         let mut places = self.places();
         let before = self.serving.load_full();
-        let is_present = |number: usize| places.iter().any(|place| place.listener == number);
         let mut serving = Serving {
             config: if *before.config == config { before.config.clone() } else { Arc::new(config) },
             recorder: before.recorder.clone(),
-            // What was removed the last time is needed no longer: all that was on its way has been accepted.
-            listeners: (0..)
-                .zip(before.listeners.clone())
-                .map(|(n, l)| l.filter(|_| is_present(n)))
-                .collect(),
+            // Those that were removed stay: workers may still be about to serve what they accepted.
+            listeners: before.listeners.clone(),
         };
         let (mut wanted, mut new) = (Vec::new(), Vec::new());
         for (listener, socket) in listeners.0 {
@@ -139,13 +135,13 @@ impl Serving {
     fn place(&mut self, listener: Listener, socket: Socket, new: &mut Vec<(usize, Bound)>) -> Place {
         match socket {
             Socket::Kept(place) => {
-                self.listeners[place.listener] = Some(listener.at(&place.address));
+                self.listeners[place.listener] = listener.at(&place.address);
                 place
             }
             Socket::New(bound) => {
                 let number = self.listeners.len();
                 let place = Place::new(number, &listener, &bound);
-                self.listeners.push(Some(listener.at(&place.address)));
+                self.listeners.push(listener.at(&place.address));
                 new.push((number, bound));
                 place
             }

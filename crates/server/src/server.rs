@@ -117,7 +117,7 @@ impl Server {
         let places = self.listeners.iter().zip(&bound).enumerate();
         let places = places.map(|(number, (listener, bound))| Place::new(number, listener, bound)).collect();
         let listeners = self.listeners.into_iter().zip(&addresses);
-        let listeners = listeners.map(|(listener, address)| Some(listener.at(address))).collect();
+        let listeners = listeners.map(|(listener, address)| listener.at(address)).collect();
         let serving = Serving { config: Arc::new(self.config), recorder: self.recorder, listeners };
         let serving = LiveServing::new(ArcSwap::from_pointee(serving));
         let (handler, of_workers) = (self.handler, serving.clone());

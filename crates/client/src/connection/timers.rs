@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{Phase, State};
+use super::{Phase, Sending, State};
 use crate::Error;
 
 /// Since when, or until when, an exchange waits for what.
@@ -43,7 +43,9 @@ impl<T> State<T> {
     #[inline]
     pub(super) fn wait_to_read(&mut self, now: Duration) -> Result<(), Error> {
         if self.timers.owed_since.is_none()
-            && (matches!(self.phase, Phase::ExpectContent { .. }) || self.is_request_sent())
+            && (matches!(self.phase, Phase::ExpectContent { .. })
+                || self.is_request_sent()
+                || self.sending == Sending::Stopped)
         {
             self.timers.owed_since = Some(now);
         }

@@ -103,8 +103,8 @@ pub(crate) fn end() {
     BATCH.set(None);
 }
 
-/// Runs `sending`, which a worker that drains waits for.
-pub(crate) async fn unsent(sending: impl Future<Output = ()>) {
+/// Runs `sending`, which a worker that drains waits for from now on.
+pub(crate) fn unsent(sending: impl Future<Output = ()>) -> impl Future<Output = ()> {
     struct Counted;
     impl Drop for Counted {
         fn drop(&mut self) {
@@ -113,10 +113,12 @@ pub(crate) async fn unsent(sending: impl Future<Output = ()>) {
     }
     UNSENT.set(UNSENT.get() + 1);
     let counted = Counted;
-    sending.await;
-    drop(counted);
-    if let Some(worker) = Worker::current() {
-        worker.wake_if_waiting();
+    async move {
+        sending.await;
+        drop(counted);
+        if let Some(worker) = Worker::current() {
+            worker.wake_if_waiting();
+        }
     }
 }
 
@@ -148,7 +150,11 @@ impl Batch {
             queued.iter().map(|queued| Send { socket: &*queued.socket, octets: queued.octets.clone() });
         let works = ring.send(sends, outcomes);
         for (Queued { socket, octets }, outcome) in queued.drain(..).zip(outcomes.drain(..)) {
-            Socket::handle_sent(&socket, ring.kept(octets), outcome);
+            match outcome {
+                Ok(taken) if taken == octets.len() => Socket::handle_sent(&socket, &[], Ok(0)),
+                _ if works.is_err() => socket.give_up(),
+                outcome => Socket::handle_sent(&socket, ring.kept(octets), outcome),
+            }
         }
         ring.clear();
         works

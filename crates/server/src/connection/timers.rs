@@ -84,11 +84,9 @@ impl<T: Transport> Connection<T> {
             }
             Some((ReadTimer::Content, _)) => self.fail_incoming(ContentError::TimedOut),
             Some((_, _)) => {
-                if self.transport.poll_flush(cx).is_pending() {
-                    // The client is not idle, it does not read.
-                    self.transport.discard_unsent();
-                }
-                self.ending = Ending::Abort;
+                // A client that still takes what was written before has the time that it is given for that.
+                let is_sent = self.transport.poll_flush(cx).is_ready();
+                self.ending = if is_sent { Ending::Abort } else { Ending::Close };
             }
             None => {}
         }

@@ -46,6 +46,8 @@ struct State {
     queued_bytes: usize,
     /// How much the handler may still take, if that is limited.
     allowed: Option<u64>,
+    /// Nobody is given the trailer section.
+    drops_trailers: bool,
     end: Option<Result<FieldLinesBuf, ContentError>>,
     /// The handler's task, if it waits for content.
     reader: Option<Waker>,
@@ -81,6 +83,13 @@ impl RequestContent {
         if let Source::Arriving(reader) = &self.0 {
             let mut state = reader.0.lock();
             state.allowed = Some(state.allowed.map_or(octets, |allowed| allowed.min(octets)));
+        }
+    }
+
+    /// Gives nobody the trailer section.
+    pub(super) fn drop_trailers(&mut self) {
+        if let Source::Arriving(reader) = &self.0 {
+            reader.0.lock().drops_trailers = true;
         }
     }
 
@@ -124,11 +133,12 @@ impl RequestContent {
     /// Takes the trailer section, once the content has been read to its end; `None` if there is none.
     pub fn take_trailers(&mut self) -> Option<FieldLinesBuf> {
         let Source::Arriving(reader) = &self.0 else { return None };
-        let trailers = match &mut reader.0.lock().end {
+        let mut state = reader.0.lock();
+        let trailers = match &mut state.end {
             Some(Ok(trailers)) => std::mem::take(trailers),
             Some(Err(_)) | None => return None,
         };
-        (!trailers.octets().is_empty()).then_some(trailers)
+        (!trailers.octets().is_empty() && !state.drops_trailers).then_some(trailers)
     }
 
     /// As [`next`](Self::next), for those who write futures by hand.

@@ -266,6 +266,13 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Gives nobody the trailer section of content that arrives: for layers that own fields which must not come in there.
+    pub fn drop_trailers(&mut self) {
+        if let Incoming::Arriving(content) = &mut self.content {
+            content.drop_trailers();
+        }
+    }
+
     /// Takes the content over, as far as it has arrived and as it arrives; none is left here.
     pub fn take_content(&mut self) -> RequestContent {
         match std::mem::replace(&mut self.content, Incoming::Whole(&[])) {
