@@ -206,7 +206,7 @@ fn refusal(source: &Source, error: &toml::de::Error) -> Failure {
     if let Some(unknown) = Unknown::from_message(error.message()) {
         return source.failure(span, unknown.message()).with_hint(unknown.hint());
     }
-    let failure = source.failure(span, without_types(error.message()));
+    let failure = source.failure(span, without_types(&without_value(error.message())));
     match hint_about_type(error.message()) {
         Some(hint) => failure.with_hint(hint),
         None => failure,
@@ -225,6 +225,18 @@ fn hint_about_type(message: &str) -> Option<&'static str> {
             Some("numbers stand without quotes and without a unit")
         }
         _ => None,
+    }
+}
+
+/// A text that stands where something else belongs may be a secret: the excerpt shows what may be shown.
+fn without_value(message: &str) -> Cow<'_, str> {
+    let found = ["invalid type: string ", "invalid value: string "]
+        .iter()
+        .find(|start| message.starts_with(*start))
+        .zip(message.rfind(", expected "));
+    match found {
+        Some((start, end)) if start.len() <= end => format!("{}{}", start.trim_end(), &message[end..]).into(),
+        _ => message.into(),
     }
 }
 

@@ -114,7 +114,7 @@ fn values_of_the_wrong_kind_are_refused() {
     assert_eq!(
         refusal(&with("workers = \"two\"")),
         "\
-error: invalid type: string \"two\", expected a whole number from 0 on
+error: invalid type: string, expected a whole number from 0 on
  --> a.toml:1:11
   |
 1 | workers = \"two\"

@@ -51,7 +51,13 @@ pub(super) fn reply(octets: &[u8], id: u16, name: &str, kind: Kind) -> Option<Re
     let packet = Packet::parse(octets).ok()?;
     let asked = Name::new(name).ok()?;
     let is_answer = packet.id() == id && packet.has_flags(PacketFlag::RESPONSE);
-    if !is_answer || packet.questions.iter().any(|question| !is_same(&question.qname, &asked)) {
+    let repeats_question = match &packet.questions[..] {
+        [question] => is_same(&question.qname, &asked),
+        // Servers that do not understand a question may not repeat it.
+        [] => !matches!(packet.rcode(), RCODE::NoError | RCODE::NameError),
+        _ => false,
+    };
+    if !is_answer || !repeats_question {
         return None;
     }
     Some(match packet.rcode() {

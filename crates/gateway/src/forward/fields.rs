@@ -42,7 +42,7 @@ fn is_connection_field(name: FieldName<'_>) -> bool {
         2 => is(b"te"),
         7 => is(b"upgrade"),
         10 => is(b"connection") || is(b"keep-alive"),
-        14 => is(b"content-length"),
+        14 => is(b"content-length") || is(b"http2-settings"),
         16 => is(b"proxy-connection"),
         17 => is(b"transfer-encoding"),
         _ => false,
@@ -56,6 +56,12 @@ pub(crate) fn reads_as(name: &[u8], known: &[u8]) -> bool {
     let is_same =
         |(octet, known): (&u8, &u8)| octet.to_ascii_lowercase() == *known || (*octet, *known) == (b'_', b'-');
     name.len() == known.len() && name.iter().zip(known).all(is_same)
+}
+
+/// Whether a server may read both names as one.
+pub(super) fn read_alike(name: &[u8], other: &[u8]) -> bool {
+    let folded = |octet: &u8| if *octet == b'_' { b'-' } else { octet.to_ascii_lowercase() };
+    name.len() == other.len() && name.iter().map(folded).eq(other.iter().map(folded))
 }
 
 /// A connection option must not take away what the recipient decides by: with `Connection: Host`, or the name of a field
@@ -79,6 +85,12 @@ pub(super) fn trailers<'a>(lines: impl Iterator<Item = FieldLine<'a>>) -> FieldL
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hyphen_and_an_underscore_read_alike() {
+        assert!(read_alike(b"X_Remote-user", b"x-remote_USER") && reads_as(b"X_A", b"x-a"));
+        assert!(!read_alike(b"X-A", b"X-B") && !read_alike(b"X-A", b"X-AB"));
+    }
     use thruway_http1::{HeadIndex, Limits, ServerConnection};
 
     /// The names of a request's fields that are passed on.

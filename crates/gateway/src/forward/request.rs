@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thruway_client::RequestToSend;
 use thruway_http1::{BodyLength, RequestToWrite, write_request_head};
-use thruway_message::{AbsoluteForm, FieldLine, FieldLinesBuf, Method, RequestTarget, Version};
+use thruway_message::{AbsoluteForm, FieldLine, FieldLinesBuf, Method, RequestTarget, Version, list};
 use thruway_net::PooledBuffer;
 use thruway_server::{Request, RequestContent};
 
@@ -219,9 +219,19 @@ pub(super) fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
 }
 
 /// Whether the upstream is asked for another protocol. Not together with content: a server may ignore `Upgrade` (RFC 9110 §7.8),
-/// and some take a request with it for complete at the end of its head, and its content for the next one.
+/// and some take a request with it for complete at the end of its head, and its content for the next one. Nor for HTTP/2: in a tunnel,
+/// its requests would pass by all that is asked of requests here.
 fn asks_for_upgrade(request: &Request<'_>) -> bool {
-    request.wants_tunnel() && request.has_whole_content() && request.content().is_empty()
+    request.wants_tunnel()
+        && request.has_whole_content()
+        && request.content().is_empty()
+        && !request.field_lines().all("upgrade").any(|value| list::members(value.as_bytes()).any(is_http))
+}
+
+/// Whether a protocol, of any version, is HTTP (RFC 9110 §7.8).
+fn is_http(protocol: &[u8]) -> bool {
+    let name = protocol.split(|octet| *octet == b'/').next().unwrap_or_default();
+    [b"h2c".as_slice(), b"h2", b"http"].iter().any(|http| name.eq_ignore_ascii_case(http))
 }
 
 /// The protocols that the client asks for (RFC 9110 §7.8).

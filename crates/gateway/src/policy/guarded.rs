@@ -49,6 +49,8 @@ impl Guarded {
 
     /// Passes the request on with the fields that the policy owns.
     fn tell<'a>(&'a self, request: &mut Request<'a>, told: &Told<'_>) -> Answer {
+        // A recipient may merge trailers into the header section (RFC 9110 §6.5.2), where the policy has the word.
+        request.drop_trailers();
         let head = *request.head();
         match EditedFields::of(head.field_lines, told) {
             None => self.handler.handle(request),

@@ -58,8 +58,10 @@ pub(super) async fn tunnel(
     .await;
     if end != StreamEnd::Completed {
         // Nobody must take for complete what is not.
-        client.stream.discard_unsent();
         server.discard_unsent();
+        if !tunnel.response.is_ended() {
+            client.stream.discard_unsent();
+        }
     }
     tunnel.count();
     [course.received_bytes, course.sent_bytes] = tunnel.moved();
@@ -73,8 +75,10 @@ impl Tunnel<'_> {
         client: &mut Stream,
         server: &mut Stream,
     ) -> Poll<io::Result<()>> {
-        let request = self.request.poll(cx, client, server)?;
-        let response = self.response.poll(cx, server, client)?;
+        let request = self.request.poll(cx, client, server);
+        let response = self.response.poll(cx, server, client);
+        // Only now: a server that takes no more may have said why.
+        let (request, response) = (request?, response?);
         let uncounted = self.moved().iter().sum::<u64>() - self.counted.iter().sum::<u64>();
         if uncounted >= COUNTED_BYTES {
             self.count();

@@ -8,7 +8,7 @@ use thruway_server::Request;
 use super::InvalidRewrite;
 use super::template::{Place, Template};
 use crate::PathMatch;
-use crate::forward::fields::reads_as;
+use crate::forward::fields::read_alike;
 
 /// Which fields of a message are removed, set and added, in this order. Values may have places: `{client}`, `{host}`, `{path}`,
 /// `{query}`, `{scheme}`, `{rest}` and the parameters of the route's pattern, all of them the request's; `{{` and `}}` are braces.
@@ -64,7 +64,7 @@ impl FieldRewrite {
 
     /// Whether lines of this name are not passed on, also if only some servers read it so.
     pub(crate) fn drops(&self, name: FieldName<'_>) -> bool {
-        self.dropped.iter().any(|dropped| reads_as(name.as_bytes(), dropped.as_bytes()))
+        self.dropped.iter().any(|dropped| read_alike(name.as_bytes(), dropped.as_bytes()))
     }
 
     /// Appends the lines that are set and added. A value that a client has made unfit for a field is left out.
@@ -93,7 +93,7 @@ fn check_name(name: &str) -> Result<(), InvalidRewrite> {
     if FieldName::new(name.as_bytes()).is_err() {
         return Err(InvalidRewrite::FieldName);
     }
-    let is_own = OWN_FIELDS.iter().any(|own| reads_as(name.as_bytes(), own.as_bytes()));
+    let is_own = OWN_FIELDS.iter().any(|own| read_alike(name.as_bytes(), own.as_bytes()));
     if is_own { Err(InvalidRewrite::FieldOfGateway) } else { Ok(()) }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use thruway_server::{Request, Response};
 
 use super::super::ForwardConfig;
+use crate::routes::normalized_path;
 
 /// What is changed in the response to one request: values have been filled from the request, which is gone when the response comes.
 #[derive(Debug)]
@@ -32,10 +33,9 @@ impl ResponseRewrite {
             return None;
         }
         let values = rewrite.response.lines.iter().map(|(_, value)| value.fill(request)).collect();
-        let place = rewrite.reverses_location().then(|| PlaceOfRoute {
-            prefix: request.path().get(..request.mount_prefix()).unwrap_or_default().to_owned(),
-            host: request.host().to_owned(),
-        });
+        let place = rewrite
+            .reverses_location()
+            .then(|| PlaceOfRoute { prefix: prefix_of(request), host: request.host().to_owned() });
         Some(Box::new(Self { config: config.clone(), values, place }))
     }
 
@@ -60,6 +60,13 @@ impl ResponseRewrite {
             let _ = response.set_field("Location", location);
         }
     }
+}
+
+/// What the path of `request` begins with until its route ends, in the spelling of routes: as it was sent it may lead elsewhere when it
+/// stands in a response (`//a.example/../api`).
+fn prefix_of(request: &Request<'_>) -> String {
+    let sent = request.path().get(..request.mount_prefix()).unwrap_or_default();
+    normalized_path(sent).unwrap_or_default()
 }
 
 impl PlaceOfRoute {

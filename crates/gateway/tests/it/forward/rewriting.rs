@@ -175,6 +175,22 @@ fn a_location_is_where_the_client_finds_it() {
     }
 }
 
+/// As it was sent, the path leads elsewhere when it stands in a response.
+#[test]
+fn a_location_leads_to_no_host_that_the_client_has_put_into_its_path() {
+    let script = Script::start();
+    let gateway = Gateway::routed(script.address, prefix(), path("/v2{rest}", &prefix()));
+    let mut client = Client::new(gateway.address);
+    let mut accepted = None;
+    for sent in ["//api/a", "//evil.example/../api/a", "/./api/a", "/%61pi/a"] {
+        client.send(format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let accepted = accepted.get_or_insert_with(|| script.accept());
+        assert!(accepted.head().starts_with("GET /v2/a HTTP/1.1\r\n"), "{sent}");
+        accepted.send("HTTP/1.1 302 Found\r\nLocation: /v2/b\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(client.answer(false).field("location"), Some("/api/b"), "{sent}");
+    }
+}
+
 #[test]
 fn the_host_may_be_what_the_server_is_called() {
     let recorder = Recorder::start();

@@ -151,6 +151,24 @@ fn when_one_side_breaks_off_the_other_is_closed() {
 }
 
 /// The field was dropped with those of the connection, and the client could not know what to ask for.
+/// In a tunnel of HTTP/2, requests would pass by routes and policies.
+#[test]
+fn an_upgrade_to_another_version_of_http_is_not_passed_on() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    let mut accepted = None;
+    for protocols in ["h2c", "H2C", "websocket, h2c", "h2c\r\nUpgrade: websocket", "HTTP/3.0"] {
+        client.send("GET / HTTP/1.1\r\nHost: a\r\nHTTP2-Settings: AAMAAABk\r\nConnection: Upgrade\r\n");
+        client.send(format!("Upgrade: {protocols}\r\n\r\n"));
+        let accepted = accepted.get_or_insert_with(|| script.accept());
+        let head = accepted.head().to_ascii_lowercase();
+        assert!(!head.contains("upgrade") && !head.contains("http2-settings"), "{head}");
+        accepted.send("HTTP/1.1 204 No Content\r\n\r\n");
+        assert_eq!(client.answer(false).status, 204);
+    }
+}
+
 #[test]
 fn an_upgrade_that_is_required_is_named_to_the_client() {
     let script = Script::start();

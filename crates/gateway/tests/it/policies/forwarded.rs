@@ -37,6 +37,19 @@ fn the_upstream_is_told_the_user_whatever_the_client_says() {
 }
 
 #[test]
+fn nor_do_trailers_tell_the_upstream_another_user() {
+    let recorder = Recorder::start();
+    let gateway = Gateway::guarded(recorder.address, |handler| guarded([users()], handler));
+    for _ in 0..2 {
+        let mut client = Client::new(gateway.address);
+        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{LOGIN}Transfer-Encoding: chunked\r\n\r\n2\r\n"));
+        client.send("ab\r\n0\r\nX-User: root\r\n\r\n");
+        assert_eq!(client.answer(false).status, 200);
+        assert_eq!(recorder.take_one().trailers, []);
+    }
+}
+
+#[test]
 fn content_waits_for_the_password_and_arrives_whole() {
     let recorder = Recorder::start();
     let gateway = Gateway::guarded(recorder.address, |handler| guarded([users()], handler));
