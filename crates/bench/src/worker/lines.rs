@@ -4,13 +4,14 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use thruway_net::Transport;
 
+use super::flush::poll_flush;
 use super::{Answered, Phase, Taken, Ticket, Worker};
 use crate::failure::{Failure, FailureKind};
 use crate::requests::{Conversation, MESSAGE_BYTES_MAX, Reading, read};
@@ -78,7 +79,7 @@ impl<T: Transport> Lines<'_, T> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut now = None;
         if self.written > 0
-            && let Err(error) = self.poll_flush(cx)
+            && let Err(error) = poll_flush(&mut self.transport, &mut self.output, &mut self.written, cx)
         {
             return self.end(kind_of(&error));
         }
@@ -97,7 +98,7 @@ impl<T: Transport> Lines<'_, T> {
         if self.refill(cx, time) {
             return Poll::Ready(());
         }
-        match self.poll_flush(cx) {
+        match poll_flush(&mut self.transport, &mut self.output, &mut self.written, cx) {
             Ok(()) => Poll::Pending,
             Err(error) => self.end(kind_of(&error)),
         }
@@ -257,22 +258,6 @@ impl<T: Transport> Lines<'_, T> {
         }
         self.worker.give_up_all(now);
         Poll::Ready(())
-    }
-
-    /// Writes what waits; what the server does not take now, later.
-    #[inline]
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        while self.written < self.output.len() {
-            match self.transport.poll_write(cx, &[IoSlice::new(&self.output[self.written..])]) {
-                Poll::Pending => return Ok(()),
-                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(written)) => self.written += written,
-                Poll::Ready(Err(error)) => return Err(error),
-            }
-        }
-        self.output.clear();
-        self.written = 0;
-        Ok(())
     }
 }
 

@@ -14,6 +14,7 @@ mod parking;
 mod timer;
 
 // a connection
+mod flush;
 mod lane;
 mod wire;
 mod lines;

@@ -1,13 +1,14 @@
 //! One connection: requests out, in one write for all that may start; answers in, parsed where they were read.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use thruway_http1::{self as http1, ClientConnection, ClientEvent, Limits};
 use thruway_net::Transport;
 
+use super::flush::poll_flush;
 use super::{Answered, Hot, Phase, Taken, Ticket, Worker};
 use crate::failure::{Detail, Failure, FailureKind};
 use crate::requests::{Answer, Conversation, Done};
@@ -93,7 +94,7 @@ impl<T: Transport> Wire<T> {
         let mut now = None;
         // What the server did not take at once.
         if self.written > 0
-            && let Err(error) = self.poll_flush(cx)
+            && let Err(error) = poll_flush(&mut self.transport, &mut self.output, &mut self.written, cx)
         {
             return Poll::Ready(self.break_off(worker, &error));
         }
@@ -107,7 +108,7 @@ impl<T: Transport> Wire<T> {
         if let Some(ended) = self.refill(cx, worker, lane, time) {
             return Poll::Ready(ended);
         }
-        match self.poll_flush(cx) {
+        match poll_flush(&mut self.transport, &mut self.output, &mut self.written, cx) {
             Ok(()) => Poll::Pending,
             Err(error) => Poll::Ready(self.break_off(worker, &error)),
         }
@@ -335,22 +336,6 @@ impl<T: Transport> Wire<T> {
         }
         self.pending.drain(..).for_each(|pending| worker.fail(pending.ticket, now, &Failure::of(behind)));
         Ended::Closed
-    }
-
-    /// Writes what waits; what the server does not take now, later.
-    #[inline]
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        while self.written < self.output.len() {
-            match self.transport.poll_write(cx, &[IoSlice::new(&self.output[self.written..])]) {
-                Poll::Pending => return Ok(()),
-                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(written)) => self.written += written,
-                Poll::Ready(Err(error)) => return Err(error),
-            }
-        }
-        self.output.clear();
-        self.written = 0;
-        Ok(())
     }
 }
 
