@@ -13,23 +13,28 @@ use super::request::{OutgoingRequest, RequestBody};
 use crate::Failure;
 use crate::upstream::{Lease, RequestKey, Server, Upstream, acquire, connect};
 
-/// Forwards a request, and tells of it with the response if it `is_recorded`.
-pub(super) async fn forward(
-    upstream: Arc<Upstream>,
-    key: RequestKey,
-    request: OutgoingRequest,
-    mut body: Option<RequestBody>,
-    is_recorded: bool,
-) -> Response {
+/// A request on its way. It is lent to the futures that forward it: each that took it along would have room for it twice.
+pub(super) struct Forwarding {
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) key: RequestKey,
+    pub(super) request: OutgoingRequest,
+    /// What of the content was not there when the request came.
+    pub(super) body: Option<RequestBody>,
+    /// Whether the response tells how it was forwarded.
+    pub(super) is_recorded: bool,
+}
+
+/// Forwards a request; its response, whatever comes of it.
+pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
     let clock = Worker::current().map_or_else(Clock::system, |worker| worker.clock().clone());
-    upstream.count_request(&clock);
-    let mut course = Course::new(&upstream, is_recorded, &clock);
-    let mut response = match attempts(&upstream, key, &request, &mut body, &mut course).await {
+    forwarding.upstream.count_request(&clock);
+    let mut course = Course::new(&forwarding.upstream, forwarding.is_recorded, &clock);
+    let mut response = match attempts(forwarding, &mut course).await {
         Ok(response) => response,
         Err(failure) => {
             course.failed(failure);
             let mut response = failure.to_response();
-            rewrite(&request, &mut response);
+            rewrite(&forwarding.request, &mut response);
             response
         }
     };
@@ -48,13 +53,7 @@ fn rewrite(request: &OutgoingRequest, response: &mut Response) {
 
 /// Sends a request, and again where that is safe: to another server, or to the same on a fresh connection if that had
 /// closed one that waited to be used again, which says nothing against it.
-async fn attempts(
-    upstream: &Arc<Upstream>,
-    key: RequestKey,
-    request: &OutgoingRequest,
-    body: &mut Option<RequestBody>,
-    course: &mut Course<'_>,
-) -> Result<Response, Failure> {
+async fn attempts(forwarding: &mut Forwarding, course: &mut Course<'_>) -> Result<Response, Failure> {
     let clock = course.clock();
     let mut tried = Vec::new();
     let mut again = None;
@@ -62,21 +61,16 @@ async fn attempts(
         let is_fresh = again.is_some();
         let lease = match again.take() {
             Some(lease) => lease,
-            None => upstream
-                .lease(key, &tried, clock)
-                .await
-                .inspect_err(|failure| upstream.count_failure(*failure))?,
+            None => forwarding.lease(&tried, clock).await?,
         };
         course.leased(&lease.server);
-        let attempt = Attempt { lease, key, is_fresh, clock };
-        let Failed { failure, is_reused, server } = match attempt.run(request, body, course).await {
+        let Failed { failure, is_reused, server } = match forwarding.attempt(lease, is_fresh, course).await {
             Ok(response) => return Ok(response),
             Err(failed) => failed,
         };
+        let Forwarding { upstream, key, .. } = &*forwarding;
         tracing::debug!(upstream = upstream.name(), server = %server.address, %failure, "a request could not be forwarded");
-        // What of the content has been taken is not kept.
-        let is_whole = body.as_ref().is_none_or(|body| body.is_untouched);
-        if !is_whole || !failure.retry().allows(request.is_idempotent) {
+        if !forwarding.may_try_again(failure) {
             return Err(failure);
         }
         if failure.retry().blames_nobody(is_reused) {
@@ -91,15 +85,6 @@ async fn attempts(
     }
 }
 
-/// One try at one server.
-struct Attempt<'c> {
-    lease: Lease,
-    key: RequestKey,
-    /// Whether the connection must be one that was not used before.
-    is_fresh: bool,
-    clock: &'c Clock,
-}
-
 /// What went wrong, whether the connection had been used before, and where that was.
 struct Failed {
     failure: Failure,
@@ -107,14 +92,27 @@ struct Failed {
     server: Arc<Server>,
 }
 
-impl Attempt<'_> {
-    async fn run(
-        self,
-        request: &OutgoingRequest,
-        body: &mut Option<RequestBody>,
+impl Forwarding {
+    /// A server for the next attempt, none of those `tried` if there is another.
+    async fn lease(&self, tried: &[usize], clock: &Clock) -> Result<Lease, Failure> {
+        let lease = self.upstream.lease(&self.key, tried, clock).await;
+        lease.inspect_err(|failure| self.upstream.count_failure(*failure))
+    }
+
+    /// Whether it may be sent again after `failure`. What of the content has been taken is not kept.
+    fn may_try_again(&self, failure: Failure) -> bool {
+        self.body.as_ref().is_none_or(|body| body.is_untouched)
+            && failure.retry().allows(self.request.is_idempotent)
+    }
+
+    /// One try at one server, on a connection that was not used before if it `is_fresh`.
+    async fn attempt(
+        &mut self,
+        lease: Lease,
+        is_fresh: bool,
         course: &mut Course<'_>,
     ) -> Result<Response, Failed> {
-        let Self { lease, key, is_fresh, clock } = self;
+        let clock = course.clock();
         let waiting = if is_fresh { None } else { acquire(&lease, clock.now()) };
         let is_reused = waiting.is_some();
         let failed = |lease: &Lease, failure: Failure| {
@@ -126,22 +124,23 @@ impl Attempt<'_> {
         };
         let connection = match waiting {
             Some(connection) => connection,
-            None => open(&lease).await.map_err(|failure| failed(&lease, failure))?,
+            // Boxed, so that requests on connections that are there have no room for it.
+            None => Box::pin(open(&lease)).await.map_err(|failure| failed(&lease, failure))?,
         };
         course.connected(is_reused);
         lease.server.count_connection(is_reused);
-        let exchange = connection.start(request.to_send(), clock.now(), |output| {
-            request.write(output, || lease.upstream.host_of(&lease.server));
+        let exchange = connection.start(self.request.to_send(), clock.now(), |output| {
+            self.request.write(output, || lease.upstream.host_of(&lease.server));
         });
         let mut relay = Relay::new(exchange, lease, clock.clone());
-        let begun = poll_fn(|cx| relay.poll_response(cx, body)).await;
+        let begun = poll_fn(|cx| relay.poll_response(cx, &mut self.body)).await;
         let mut begun = begun.map_err(|failure| failed(&relay.lease, failure))?;
         course.responded();
         // Before the gateway adds fields of its own.
-        rewrite(request, &mut begun.response);
+        rewrite(&self.request, &mut begun.response);
         let is_complete = begun.is_complete();
-        relay.lease.responded(&mut begun.response, is_complete, key, clock);
-        Ok(begun.into_response(relay, body.take()))
+        relay.lease.responded(&mut begun.response, is_complete, &self.key, clock);
+        Ok(begun.into_response(relay, self.body.take()))
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use thruway_net::spawn;
 use thruway_server::Request;
 
+use super::attempts::Forwarding;
 use super::request::OutgoingRequest;
 use super::{ForwardConfig, attempts};
 use crate::upstream::{RequestKey, Upstream, random};
@@ -102,9 +103,10 @@ impl Mirror {
         let Ok(outgoing) = OutgoingRequest::new(request, &self.forward) else { return };
         self.counts.mirrored.fetch_add(1, Ordering::Relaxed);
         let upstream = self.upstream.clone();
+        let mut forwarding = Forwarding { upstream, key, request: outgoing, body: None, is_recorded: false };
         spawn(async move {
             // Content that did not come with the head is not waited for: its connection ends here.
-            drop(attempts::forward(upstream, key, outgoing, None, false).await);
+            drop(attempts::forward(&mut forwarding).await);
             drop(copy);
         });
     }

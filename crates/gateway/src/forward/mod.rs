@@ -33,6 +33,7 @@ pub(crate) use fields::reads_as;
 pub use mirror::{Mirror, MirrorConfig, MirrorCounts};
 pub use rewrite::{FieldRewrite, InvalidRewrite, PathRewrite, Rewrite};
 
+use attempts::Forwarding;
 use request::{OutgoingRequest, RequestBody};
 
 /// Forwards every request to an upstream.
@@ -180,12 +181,15 @@ impl Handler for Forward {
             is_untouched: true,
             config: self.config.clone(),
         });
-        let response = attempts::forward(self.upstream.clone(), key, outgoing, body, self.is_recorded);
-        let Some(meter) = self.meter.clone() else { return Answer::later(response) };
-        let awaited = Awaited::new(meter);
+        let upstream = self.upstream.clone();
+        let mut forwarding =
+            Forwarding { upstream, key, request: outgoing, body, is_recorded: self.is_recorded };
+        let awaited = self.meter.clone().map(Awaited::new);
         Answer::later(async move {
-            let response = response.await;
-            awaited.answered(response.status());
+            let response = attempts::forward(&mut forwarding).await;
+            if let Some(awaited) = awaited {
+                awaited.answered(response.status());
+            }
             response
         })
     }

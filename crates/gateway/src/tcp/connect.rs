@@ -17,7 +17,7 @@ pub(super) struct Connected {
 /// Connects to a server; and to another if that fails, as nothing of the stream was sent.
 pub(super) async fn connect(
     upstream: &Arc<Upstream>,
-    key: RequestKey,
+    key: &RequestKey,
     clock: &Clock,
     course: &mut Course,
 ) -> Result<Connected, Failure> {

@@ -147,7 +147,7 @@ async fn drive(
         return StreamEnd::TooManyConnections;
     }
     let key = RequestKey::of_connection(upstream, &client.info);
-    let Connected { lease, stream } = match connect(upstream, key, clock, course).await {
+    let Connected { lease, stream } = match connect(upstream, &key, clock, course).await {
         Ok(connected) => connected,
         Err(failure) => return StreamEnd::NotConnected(failure),
     };

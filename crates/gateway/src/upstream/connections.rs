@@ -31,9 +31,9 @@ thread_local! {
 pub(crate) fn acquire(lease: &Lease, now: Duration) -> Option<Connection> {
     POOLS.with_borrow_mut(|pools| {
         let pool = pools.iter_mut().find(|pool| pool.upstream == lease.upstream.id)?;
-        match lease.proxied {
+        match &lease.proxied {
             None => pool.pool.acquire(&lease.server.number, now),
-            Some(header) => pool.proxied.acquire(&(lease.server.number, header), now),
+            Some(header) => pool.proxied.acquire(&(lease.server.number, **header), now),
         }
     })
 }
@@ -47,9 +47,9 @@ pub(crate) fn release(lease: &Lease, connection: Connection, now: Duration) {
             pools.push(UpstreamPool::new(upstream, now));
             pools.len() - 1
         });
-        match lease.proxied {
+        match &lease.proxied {
             None => pools[index].pool.release(&server.number, connection, now),
-            Some(header) => pools[index].proxied.release(&(server.number, header), connection, now),
+            Some(header) => pools[index].proxied.release(&(server.number, **header), connection, now),
         }
         if pools[index].is_to_be_swept(now) {
             sweep(pools, now);
@@ -60,9 +60,9 @@ pub(crate) fn release(lease: &Lease, connection: Connection, now: Duration) {
 /// A new connection to the leased server, which is told about the client if that is wanted.
 pub(crate) async fn connect(lease: &Lease) -> Result<Stream, ConnectError> {
     let (address, config) = (&lease.server.address, &lease.upstream.config);
-    match lease.proxied.zip(config.proxy_protocol) {
+    match lease.proxied.as_deref().zip(config.proxy_protocol) {
         None => thruway_client::connect(address, config.connect_timeout).await,
-        Some((header, version)) => connect_and_tell(address, header, version, config.connect_timeout).await,
+        Some((header, version)) => connect_and_tell(address, *header, version, config.connect_timeout).await,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What of a request decides which server it goes to.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use thruway_net::{ClientAddr, ProxyHeader};
 use thruway_server::{ConnectionInfo, Request};
@@ -21,14 +22,14 @@ pub enum HashBy {
 }
 
 /// What decides which server a request goes to, besides how the servers are doing.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RequestKey {
     /// Requests with the same hash go to the same server; `None` if the request does not have what is looked at.
     pub(super) hash: Option<u64>,
     /// The server that a sticky cookie names.
     pub(super) sticky: Option<u64>,
     /// What the server is told about the client; `None` if it is told nothing.
-    pub(super) proxied: Option<ProxyHeader>,
+    pub(super) proxied: Option<Arc<ProxyHeader>>,
 }
 
 impl RequestKey {
@@ -38,7 +39,7 @@ impl RequestKey {
         Self {
             hash: config.balance.hash_by().and_then(|by| by.hash(request)),
             sticky: config.sticky.as_ref().and_then(|sticky| sticky.token_in(request)),
-            proxied: config.proxy_protocol.map(|_| proxied(request.connection())),
+            proxied: config.proxy_protocol.map(|_| Arc::new(proxied(request.connection()))),
         }
     }
 }
@@ -62,7 +63,7 @@ impl RequestKey {
         Self {
             hash: is_hashed.then(|| hash_of_client(connection.client)),
             sticky: None,
-            proxied: config.proxy_protocol.map(|_| proxied(connection)),
+            proxied: config.proxy_protocol.map(|_| Arc::new(proxied(connection))),
         }
     }
 }

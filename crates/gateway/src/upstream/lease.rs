@@ -18,7 +18,7 @@ pub(crate) struct Lease {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) server: Arc<Server>,
     /// What the server is told about the client when a connection is made.
-    pub(super) proxied: Option<ProxyHeader>,
+    pub(super) proxied: Option<Arc<ProxyHeader>>,
     admission: Admission,
     since: Duration,
     /// The head was that of a success, and the content is still coming.
@@ -31,11 +31,11 @@ impl Lease {
         upstream: Arc<Upstream>,
         server: Arc<Server>,
         admission: Admission,
-        key: RequestKey,
+        key: &RequestKey,
         clock: &Clock,
     ) -> Self {
         let since = upstream.now(clock);
-        Self { upstream, server, proxied: key.proxied, admission, since, is_succeeding: false }
+        Self { upstream, server, proxied: key.proxied.clone(), admission, since, is_succeeding: false }
     }
 
     /// Notes that `response` came, with all of its content or not, and has the client bring its cookie along if it does not
@@ -44,7 +44,7 @@ impl Lease {
         &mut self,
         response: &mut Response,
         is_complete: bool,
-        key: RequestKey,
+        key: &RequestKey,
         clock: &Clock,
     ) {
         if self.upstream.config.ejection.is_failure(response.status()) {

@@ -149,7 +149,7 @@ impl Upstream {
 
     fn try_lease(
         self: &Arc<Self>,
-        key: RequestKey,
+        key: &RequestKey,
         tried: &[usize],
         clock: &Clock,
     ) -> Result<Lease, Unavailable> {
@@ -167,7 +167,7 @@ impl Upstream {
     /// The same server once more, if it may get the request.
     pub(crate) fn lease_again(
         self: &Arc<Self>,
-        key: RequestKey,
+        key: &RequestKey,
         server: Arc<Server>,
         clock: &Clock,
     ) -> Option<Lease> {

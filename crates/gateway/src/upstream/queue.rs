@@ -81,7 +81,7 @@ impl Upstream {
     /// If the future is dropped, its place in the queue is another's.
     pub(crate) async fn lease(
         self: &Arc<Self>,
-        key: RequestKey,
+        key: &RequestKey,
         tried: &[usize],
         clock: &Clock,
     ) -> Result<Lease, Failure> {
@@ -93,14 +93,15 @@ impl Upstream {
         match attempt {
             Ok(lease) => Ok(lease),
             Err(Unavailable::Nobody) => Err(Failure::NoServer),
-            Err(Unavailable::Busy) => self.wait_for_lease(key, tried, clock).await,
+            // Boxed, so that those who need not wait have no room for it.
+            Err(Unavailable::Busy) => Box::pin(self.wait_for_lease(key, tried, clock)).await,
         }
     }
 
     #[cold]
     async fn wait_for_lease(
         self: &Arc<Self>,
-        key: RequestKey,
+        key: &RequestKey,
         tried: &[usize],
         clock: &Clock,
     ) -> Result<Lease, Failure> {

@@ -45,7 +45,7 @@ impl Scene {
 
     pub(super) fn lease_for(&self, key: RequestKey, tried: &[usize]) -> Option<Lease> {
         let tried: Vec<_> = tried.iter().map(|&place| self.server(place).number).collect();
-        self.upstream.try_lease(key, &tried, &self.clock).ok()
+        self.upstream.try_lease(&key, &tried, &self.clock).ok()
     }
 
     pub(super) fn lease(&self) -> Lease {
@@ -90,7 +90,7 @@ impl Scene {
         let server = self.server(place);
         let admission = server.begin(self.now());
         assert_ne!(admission, Admission::Refused);
-        Lease::new(self.upstream.clone(), server, admission, RequestKey::default(), &self.clock)
+        Lease::new(self.upstream.clone(), server, admission, &RequestKey::default(), &self.clock)
     }
 
     pub(super) fn now(&self) -> u64 {

@@ -67,7 +67,7 @@ impl Servers {
         &'s self,
         balance: &Balance,
         turn: &AtomicUsize,
-        key: RequestKey,
+        key: &RequestKey,
         tried: &[usize],
         now: u64,
     ) -> Selected<'s> {
