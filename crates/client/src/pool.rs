@@ -5,7 +5,7 @@
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::Duration;
 
 use thruway_net::{Stream, Transport};
@@ -15,8 +15,8 @@ use crate::{Connection, UpstreamAddr};
 /// Idle connections, by what a request must agree in to use them: the address, or whatever else tells them apart, such as
 /// a server's number, or address and name once there is TLS.
 #[derive(Debug)]
-pub struct Pool<K = UpstreamAddr, T = Stream> {
-    idle: HashMap<K, Vec<Idle<T>>>,
+pub struct Pool<K = UpstreamAddr, T = Stream, S = RandomState> {
+    idle: HashMap<K, Vec<Idle<T>>, S>,
     count: usize,
     config: PoolConfig,
 }
@@ -54,7 +54,14 @@ impl<T: Transport> Idle<T> {
 impl<K: Eq + Hash, T: Transport> Pool<K, T> {
     /// An empty pool.
     pub fn new(config: PoolConfig) -> Self {
-        Self { idle: HashMap::new(), count: 0, config }
+        Self::with_hasher(config, RandomState::new())
+    }
+}
+
+impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
+    /// An empty pool that finds its keys by `hasher`: where no peer chooses them, a simpler one does.
+    pub fn with_hasher(config: PoolConfig, hasher: S) -> Self {
+        Self { idle: HashMap::with_hasher(hasher), count: 0, config }
     }
 
     /// Takes the connection to `key` that was used last, so that those that are not needed grow old. Connections that

@@ -6,6 +6,7 @@
 //! Connections belong to the thread whose reactor watches them, so each worker has pools of its own, and no lock.
 
 use std::cell::RefCell;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 use thruway_client::{ConnectError, Connection, Pool, PoolConfig, UpstreamAddr, connect_and_write};
@@ -18,9 +19,28 @@ struct UpstreamPool {
     upstream: u64,
     idle: Duration,
     swept: Duration,
-    pool: Pool<usize>,
+    pool: Pool<usize, Stream, BuildHasherDefault<ByNumber>>,
     /// Those whose servers were told about clients.
     proxied: Pool<(usize, ProxyHeader)>,
+}
+
+/// Finds servers by their numbers, which nobody else chooses.
+#[derive(Default)]
+struct ByNumber(u64);
+
+impl Hasher for ByNumber {
+    fn write_usize(&mut self, number: usize) {
+        // Spread over all bits, of which a table looks at the highest and at the lowest.
+        self.0 = (number as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write(&mut self, octets: &[u8]) {
+        octets.iter().for_each(|octet| self.write_usize(usize::from(*octet)));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 thread_local! {
@@ -110,7 +130,7 @@ impl UpstreamPool {
             upstream: upstream.id,
             idle: if is_proxied { proxied.idle } else { config.idle },
             swept: now,
-            pool: Pool::new(config),
+            pool: Pool::with_hasher(config, BuildHasherDefault::new()),
             proxied: Pool::new(proxied),
         }
     }
@@ -122,8 +142,20 @@ impl UpstreamPool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::hash::BuildHasher;
+
     use super::*;
     use crate::UpstreamConfig;
+
+    #[test]
+    fn servers_are_told_apart_by_the_bits_that_a_table_looks_at() {
+        let hasher = BuildHasherDefault::<ByNumber>::new();
+        let hashes = (0..128_usize).map(|number| hasher.hash_one(number));
+        let (low, high): (HashSet<_>, HashSet<_>) = hashes.map(|hash| (hash % 128, hash >> 57)).unzip();
+        assert_eq!(low.len(), 128);
+        assert!(high.len() > 100);
+    }
 
     /// Once clients that came and went left thousands of connections to a server behind, for half a minute.
     #[test]

@@ -83,7 +83,7 @@ mod tests {
         };
         let scene = Scene::with(config);
         let key = RequestKey { sticky: Some(scene.server(0).token), ..RequestKey::default() };
-        let place = |scene: &Scene| scene.place_of(&scene.lease_for(key, &[]).unwrap());
+        let place = |scene: &Scene| scene.place_of(&scene.lease_for(key.clone(), &[]).unwrap());
         scene.server(0).standing.set(Standing::Draining);
         assert_eq!([place(&scene), place(&scene)], [0, 0]);
         scene.server(0).standing.set(Standing::Disabled);

@@ -23,8 +23,8 @@ impl<T: Transport> Connection<T> {
     #[inline]
     pub(super) fn poll_answers(&mut self, cx: &mut Context<'_>, now: Duration) -> Step {
         let mut step = Step::Waits;
-        for exchange in &mut self.exchanges {
-            exchange.poll(cx);
+        if std::mem::take(&mut self.is_news_to_handlers) {
+            self.exchanges.iter_mut().for_each(|exchange| exchange.poll(cx));
         }
         while self.poll_answer(cx, now) == Step::Moved {
             step = Step::Moved;
@@ -139,16 +139,9 @@ impl<T: Transport> Connection<T> {
         is_persistent: bool,
     ) {
         let origin_fields = self.service.origin_fields.borrow();
-        let own_lines;
-        let origin_lines = if response.marks().has_origin_fields {
-            own_lines = origin_fields.lines_beside(response.field_lines());
-            &own_lines
-        } else {
-            origin_fields.lines()
-        };
         let head = ResponseToWrite {
             status: response.status(),
-            field_lines: [origin_lines, response.field_lines().octets()],
+            field_lines: [origin_fields.lines_beside(response.marks()), response.field_lines().octets()],
             body,
             is_persistent,
             client_version: facts.version,

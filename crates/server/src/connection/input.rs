@@ -20,6 +20,7 @@ impl<T: Transport> Connection<T> {
     #[inline]
     pub(super) fn take_buffers(&mut self, buffers: &mut Buffers) {
         buffers.parsed = 0;
+        buffers.is_dry = false;
         buffers.filled = self.unparsed.len();
         buffers.input[..buffers.filled].copy_from_slice(&self.unparsed);
         self.output.take_buffer(&mut buffers.output);
@@ -62,10 +63,16 @@ impl<T: Transport> Connection<T> {
             return Ok(Step::Moved);
         }
         let Some(room) = self.room_to_read(buffers, parsed) else { return Ok(Step::Waits) };
+        if buffers.is_dry {
+            return Ok(Step::Waits);
+        }
         buffers.make_room();
         let end = buffers.input.len().min(buffers.filled.saturating_add(room));
         match self.transport.poll_read(cx, &mut buffers.input[buffers.filled..end])? {
-            Poll::Pending => return Ok(Step::Waits),
+            Poll::Pending => {
+                buffers.is_dry = true;
+                return Ok(Step::Waits);
+            }
             Poll::Ready(0) => self.is_input_ended = true,
             Poll::Ready(read) => {
                 buffers.filled += read;
@@ -149,6 +156,7 @@ impl<T: Transport> Connection<T> {
             }
             Some(ServerEvent::Content(content)) => self.handle_content(content),
             Some(ServerEvent::EndOfContent) => {
+                self.is_news_to_handlers = true;
                 if let Some(sender) = self.incoming.take().as_ref().and_then(IncomingContent::sender) {
                     sender.finish(index.field_lines(octets));
                 }
@@ -241,6 +249,7 @@ impl<T: Transport> Connection<T> {
     }
 
     fn handle_content(&mut self, content: &[u8]) {
+        self.is_news_to_handlers = true;
         let received = self.incoming.as_mut().map_or(Ok(()), |incoming| incoming.receive(content));
         if let Err(TooMuchToDiscard) = received {
             self.incoming = None;
@@ -274,6 +283,7 @@ impl<T: Transport> Connection<T> {
     pub(super) fn fail_incoming(&mut self, error: ContentError) {
         if let Some(incoming) = self.incoming.take() {
             incoming.fail(error);
+            self.is_news_to_handlers = true;
         }
         self.abandon();
         if self.exchanges.is_empty() && self.streaming.is_none() {

@@ -123,6 +123,8 @@ struct Connection<T> {
     // answers out
     /// Requests that are not answered yet, in their order.
     exchanges: VecDeque<Exchange>,
+    /// Something has happened since they were asked that their handlers may have waited for.
+    is_news_to_handlers: bool,
     /// The answer whose content is being written.
     streaming: Option<Box<Streaming>>,
     output: Output,
@@ -159,6 +161,7 @@ impl<T: Transport> Connection<T> {
             is_abandoned: false,
             incoming: None,
             exchanges: VecDeque::new(),
+            is_news_to_handlers: false,
             streaming: None,
             output: Output::default(),
             tail_record: None,
@@ -178,6 +181,8 @@ impl<T: Transport> Connection<T> {
         buffers: &mut Buffers,
         now: Duration,
     ) -> Poll<io::Result<Option<TunnelHandler>>> {
+        // Whatever woke this task may have been meant for them.
+        self.is_news_to_handlers = true;
         for _ in 0..TURNS_MAX {
             let answered = self.poll_answers(cx, now);
             let read = self.poll_input(cx, buffers, now)?;

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use httpdate::HttpDate;
-use thruway_message::FieldLinesBuf;
 use thruway_net::Clock;
+
+use crate::response::Marks;
 
 /// The two lines as they are written, renewed once a second.
 #[derive(Debug)]
@@ -28,22 +29,16 @@ impl OriginFields {
         }
     }
 
-    /// Both lines.
+    /// Those of the lines that a response with `marks` does not have.
     #[inline]
-    pub(crate) fn lines(&self) -> &[u8] {
-        &self.lines
-    }
-
-    /// Those of the lines that `field_lines` does not have.
-    pub(crate) fn lines_beside(&self, field_lines: &FieldLinesBuf) -> Vec<u8> {
-        let (server, date) = self.lines.split_at(SERVER_LINE.len());
-        let mut lines = Vec::new();
-        for (name, line) in [("server", server), ("date", date)] {
-            if field_lines.field(name).is_none() {
-                lines.extend_from_slice(line);
-            }
+    pub(crate) fn lines_beside(&self, marks: Marks) -> &[u8] {
+        let (server, date) = self.lines.split_at(SERVER_LINE.len().min(self.lines.len()));
+        match (marks.has_server, marks.has_date) {
+            (false, false) => &self.lines,
+            (false, true) => server,
+            (true, false) => date,
+            (true, true) => &[],
         }
-        lines
     }
 
     #[cold]

@@ -31,6 +31,8 @@ pub(super) struct Buffers {
     pub(super) input: Box<[u8]>,
     pub(super) parsed: usize,
     pub(super) filled: usize,
+    /// The client has sent nothing more: there is no need to read again before the task is woken.
+    pub(super) is_dry: bool,
     /// Where the field lines of the request at hand stand.
     pub(super) index: HeadIndex,
     /// Octets to be written.
@@ -119,6 +121,7 @@ impl Buffers {
             input: vec![0; input_bytes].into_boxed_slice(),
             parsed: 0,
             filled: 0,
+            is_dry: false,
             index: HeadIndex::with_capacity(limits.field_lines as usize),
             output: PooledBuffer::default(),
         }

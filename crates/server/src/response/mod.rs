@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
-use thruway_message::{FieldLine, FieldLinesBuf, FieldValue, InvalidFieldLine, StatusCode};
+use thruway_message::{FieldLine, FieldLinesBuf, FieldName, FieldValue, InvalidFieldLine, StatusCode};
 use thruway_net::PooledBuffer;
 
 use crate::Forwarded;
@@ -46,8 +46,10 @@ pub struct Response {
 pub(crate) struct Marks {
     /// The connection must end after this response.
     pub(crate) is_last: bool,
-    /// The response has a `Date` or a `Server` field of its own.
-    pub(crate) has_origin_fields: bool,
+    /// The response has a `Server` field of its own.
+    pub(crate) has_server: bool,
+    /// The response has a `Date` field of its own.
+    pub(crate) has_date: bool,
 }
 
 impl Response {
@@ -58,7 +60,7 @@ impl Response {
             status,
             field_lines: FieldLinesBuf::new(),
             content: Content::empty(),
-            marks: Marks { is_last: false, has_origin_fields: false },
+            marks: Marks { is_last: false, has_server: false, has_date: false },
             forwarded: None,
         }
     }
@@ -199,35 +201,25 @@ impl Response {
     /// # Errors
     /// The line is invalid; nothing was added.
     pub fn append_field(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
-        let value = value.as_ref();
-        match OwnField::named(name) {
-            None => self.field_lines.append(name, value)?,
-            Some(OwnField::Framing) => {}
-            Some(OwnField::Connection) => {
-                self.marks.is_last |= thruway_message::list::contains_token(value, "close");
-            }
-            Some(OwnField::Origin) => {
-                self.field_lines.append(name, value)?;
-                self.marks.has_origin_fields = true;
-            }
-        }
+        let line =
+            FieldLine { name: FieldName::new(name.as_bytes())?, value: FieldValue::new(value.as_ref())? };
+        self.append_line(line);
         Ok(())
     }
 
     /// Adds a field line that a parser has checked; some are passed over, as by [`append_field`](Self::append_field).
     pub fn append_line(&mut self, line: FieldLine<'_>) {
-        let name = str::from_utf8(line.name.as_bytes()).unwrap_or_default();
-        match OwnField::named(name) {
-            None => self.field_lines.append_line(line),
-            Some(OwnField::Framing) => {}
+        match OwnField::named(line.name.as_bytes()) {
+            Some(OwnField::Framing) => return,
             Some(OwnField::Connection) => {
                 self.marks.is_last |= thruway_message::list::contains_token(line.value.as_bytes(), "close");
+                return;
             }
-            Some(OwnField::Origin) => {
-                self.field_lines.append_line(line);
-                self.marks.has_origin_fields = true;
-            }
+            Some(OwnField::Server) => self.marks.has_server = true,
+            Some(OwnField::Date) => self.marks.has_date = true,
+            None => {}
         }
+        self.field_lines.append_line(line);
     }
 
     /// Makes room for field lines of so many octets.
@@ -241,12 +233,17 @@ impl Response {
     /// The line is invalid; nothing was changed.
     pub fn set_field(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
         FieldValue::new(value.as_ref())?;
-        self.field_lines.remove(name);
+        self.remove_field(name);
         self.append_field(name, value)
     }
 
     /// Removes all field lines of this name.
     pub fn remove_field(&mut self, name: &str) {
+        match OwnField::named(name.as_bytes()) {
+            Some(OwnField::Server) => self.marks.has_server = false,
+            Some(OwnField::Date) => self.marks.has_date = false,
+            _ => {}
+        }
         self.field_lines.remove(name);
     }
 
@@ -329,15 +326,16 @@ impl Response {
 enum OwnField {
     Connection,
     Framing,
-    Origin,
+    Server,
+    Date,
 }
 
 impl OwnField {
-    fn named(name: &str) -> Option<Self> {
-        let is = |other| name.eq_ignore_ascii_case(other);
+    fn named(name: &[u8]) -> Option<Self> {
+        let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
         match name.len() {
-            4 if is("date") => Some(Self::Origin),
-            6 if is("server") => Some(Self::Origin),
+            4 if is("date") => Some(Self::Date),
+            6 if is("server") => Some(Self::Server),
             10 if is("connection") => Some(Self::Connection),
             10 if is("keep-alive") => Some(Self::Framing),
             14 if is("content-length") => Some(Self::Framing),
