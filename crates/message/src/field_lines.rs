@@ -3,6 +3,8 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use memchr::memchr;
+
 use crate::{FieldLine, FieldName, FieldValue, InvalidFieldLine};
 
 /// Where one field line stands in the octets of its message.
@@ -170,7 +172,11 @@ impl FieldLinesBuf {
 
     /// The value of the first line named `name`, in any case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
-        self.iter().find(|line| line.name.is(name)).map(|line| line.value)
+        let mut lines = self.iter();
+        while !lines.is_at(name) {
+            lines.skip_line()?;
+        }
+        lines.next().map(|line| line.value)
     }
 
     /// All lines as they are sent, each ended by CRLF.
@@ -221,18 +227,34 @@ pub struct FieldLinesIter<'a> {
     rest: &'a [u8],
 }
 
+impl FieldLinesIter<'_> {
+    /// Whether the next line is one of the field `name`.
+    fn is_at(&self, name: &str) -> bool {
+        match self.rest.get(..=name.len()) {
+            Some([start @ .., b':']) => start.eq_ignore_ascii_case(name.as_bytes()),
+            _ => false,
+        }
+    }
+
+    fn skip_line(&mut self) -> Option<()> {
+        self.rest = &self.rest[memchr(b'\n', self.rest)? + 1..];
+        Some(())
+    }
+}
+
 impl<'a> Iterator for FieldLinesIter<'a> {
     type Item = FieldLine<'a>;
 
     fn next(&mut self) -> Option<FieldLine<'a>> {
-        let (line, rest) = split_line(self.rest)?;
-        let (name, value) = split_name(line)?;
-        self.rest = rest;
+        let (line, rest) = self.rest.split_at_checked(memchr(b'\r', self.rest)?)?;
+        let (name, value) = line.split_at_checked(memchr(b':', line)?)?;
+        let value = value.strip_prefix(b": ").unwrap_or(&value[1..]);
+        self.rest = rest.get(2..)?;
         Some(FieldLine { name: FieldName::from_parsed(name), value: FieldValue::from_parsed(value) })
     }
 }
 
-/// Splits at the first CRLF. Values hold no CR, so the first one ends the line.
+/// Splits at the first CRLF, in constants. Values hold no CR, so the first one ends the line.
 const fn split_line(octets: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut i = 0;
     while i + 1 < octets.len() {

@@ -10,6 +10,7 @@ mod deadlines;
 
 // connections in
 mod address;
+mod ip_text;
 mod networks;
 mod bind;
 mod accept;
@@ -38,6 +39,7 @@ pub use buffers::{LargeBuffer, PooledBuffer};
 pub use clock::{Clock, ManualTime};
 pub use deadlines::{Deadline, Deadlines};
 pub use descriptors::raise_descriptor_limit;
+pub use ip_text::IpText;
 pub use listening::LiveWorkers;
 pub use networks::{InvalidNetwork, Network, Networks};
 pub use proxy_protocol::{InvalidProxyHeader, ProxyHeader, ProxyVersion, ReceiveError, receive_proxy_header};

@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use thruway_message::RequestHead;
-use thruway_net::ClientAddr;
+use thruway_message::{RequestHead, RequestTarget};
+use thruway_net::{ClientAddr, IpText};
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::format_description::well_known::Rfc3339;
@@ -79,16 +79,19 @@ fn client_text(client: ClientAddr) -> String {
 }
 
 fn write_client(line: &mut Vec<u8>, client: ClientAddr) {
-    let _ = match client {
-        ClientAddr::Tcp(address) => write!(line, "{}", address.ip()),
-        ClientAddr::Unix => line.write_all(b"unix:"),
-    };
+    match client {
+        ClientAddr::Tcp(address) => line.extend_from_slice(IpText::from(address.ip()).as_bytes()),
+        ClientAddr::Unix => line.extend_from_slice(b"unix:"),
+    }
 }
 
 fn write_request_line(line: &mut Vec<u8>, head: &RequestHead<'_>) {
     write_escaped(line, head.method.as_str().as_bytes());
     line.push(b' ');
-    write_escaped(line, head.target.to_string().as_bytes());
+    match head.target {
+        RequestTarget::Origin(target) => write_escaped(line, target.as_str().as_bytes()),
+        target => write_escaped(line, target.to_string().as_bytes()),
+    }
     line.push(b' ');
     line.extend_from_slice(head.version.as_str().as_bytes());
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use thruway_net::IpText;
 use thruway_server::{ClientAddr, Request};
 
 use super::InvalidRewrite;
@@ -110,7 +111,7 @@ impl Place {
     fn fill(self, request: &Request<'_>, text: &mut String) {
         match self {
             Self::Client => match request.client() {
-                ClientAddr::Tcp(address) => text.push_str(&address.ip().to_string()),
+                ClientAddr::Tcp(address) => text.push_str(IpText::from(address.ip()).as_str()),
                 ClientAddr::Unix => text.push_str("unix:"),
             },
             Self::Host => text.push_str(host_without_port(request.host())),
