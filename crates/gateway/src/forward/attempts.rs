@@ -10,20 +10,21 @@ use thruway_server::Response;
 use super::course::Course;
 use super::relay::Relay;
 use super::request::{OutgoingRequest, RequestBody};
+use super::request_id::RequestId;
 use crate::Failure;
 use crate::upstream::{Lease, RequestKey, Server, Upstream, acquire, connect};
 
-/// Forwards a request, and tells of it with the response if it `is_recorded`.
+/// Forwards a request, and tells of it with the response if it is `recorded`, and what it is called if somebody was told.
 pub(super) async fn forward(
     upstream: Arc<Upstream>,
     key: RequestKey,
     request: OutgoingRequest,
     mut body: Option<RequestBody>,
-    is_recorded: bool,
+    recorded: Option<RequestId>,
 ) -> Response {
     let clock = Worker::current().map_or_else(Clock::system, |worker| worker.clock().clone());
     upstream.count_request(&clock);
-    let mut course = Course::new(&upstream, is_recorded, &clock);
+    let mut course = Course::new(&upstream, recorded, &clock);
     let mut response = match attempts(&upstream, key, &request, &mut body, &mut course).await {
         Ok(response) => response,
         Err(failure) => {

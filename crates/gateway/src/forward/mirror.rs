@@ -9,6 +9,7 @@ use thruway_net::spawn;
 use thruway_server::Request;
 
 use super::request::OutgoingRequest;
+use super::request_id::RequestId;
 use super::{ForwardConfig, attempts};
 use crate::upstream::{RequestKey, Upstream, random};
 
@@ -84,8 +85,8 @@ impl Mirror {
         }
     }
 
-    /// Sends a copy of `request` if it is one of those. To be called on a worker.
-    pub(super) fn copy(self: &Arc<Self>, request: &Request<'_>) {
+    /// Sends a copy of `request` if it is one of those, under the same name. To be called on a worker.
+    pub(super) fn copy(self: &Arc<Self>, request: &Request<'_>, id: &RequestId) {
         if request.wants_tunnel() || random::below(MILLION.into()) >= self.config.share_millionths.into() {
             return;
         }
@@ -99,12 +100,12 @@ impl Mirror {
         };
         let key = RequestKey::new(&self.upstream, request);
         // One that cannot be sent is refused where it is forwarded.
-        let Ok(outgoing) = OutgoingRequest::new(request, &self.forward) else { return };
+        let Ok(outgoing) = OutgoingRequest::new(request, &self.forward, id) else { return };
         self.counts.mirrored.fetch_add(1, Ordering::Relaxed);
         let upstream = self.upstream.clone();
         spawn(async move {
             // Content that did not come with the head is not waited for: its connection ends here.
-            drop(attempts::forward(upstream, key, outgoing, None, false).await);
+            drop(attempts::forward(upstream, key, outgoing, None, None).await);
             drop(copy);
         });
     }
