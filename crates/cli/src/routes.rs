@@ -65,7 +65,7 @@ impl Parts {
         }
         for (name, config) in &config.policies {
             let kept = before.policies.get(name).filter(|(other, _)| config == other);
-            let fresh = || Arc::new(Policy::new(name, config.clone()));
+            let fresh = || Arc::new(Policy::new(name.as_str(), config.clone()));
             let policy = kept.map_or_else(fresh, |(_, kept)| kept.clone());
             parts.policies.insert(name.clone(), (config.clone(), policy));
         }

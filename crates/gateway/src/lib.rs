@@ -21,6 +21,7 @@ mod forward;
 
 // streams that are no requests
 mod tcp;
+mod tunnel;
 
 // what became of it
 mod failure;

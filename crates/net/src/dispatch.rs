@@ -42,9 +42,11 @@ impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
         let stop = Rc::new(Notify::new());
         self.stops.push((listener, stop.clone()));
         let (worker, share, serve) = (self.worker.clone(), self.share.clone(), self.serve.clone());
+        let accepting = worker.accepting();
         spawn(async move {
             let take = |stream, client| dispatch(stream, client, listener, &worker, &share, &*serve);
             accept(socket, &address, &stop, take).await;
+            drop(accepting);
         });
     }
 

@@ -211,4 +211,5 @@ impl AsRawFd for Socket {
 }
 
 /// For a peer that takes nothing of what is unsent, when nobody has the stream any more; then that is given up.
-const STALL: Duration = Duration::from_secs(30);
+pub(crate) const STALL: Duration =
+    if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(30) };

@@ -57,6 +57,15 @@ pub trait Transport: 'static {
         pipe.poll_copy_to(cx, self)
     }
 
+    /// Moves what comes next into `pipe`, which is empty: at most `length` octets, and as many as the pipe has room for.
+    /// How many is returned; 0 is the end of what the peer sends.
+    ///
+    /// # Errors
+    /// The connection failed.
+    fn poll_fill(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, length: usize) -> Poll<io::Result<usize>> {
+        pipe.poll_copy_from(cx, self, length)
+    }
+
     /// Ready when all that was written is in the hands of the system. Transports that keep nothing back say nothing.
     ///
     /// # Errors
@@ -187,6 +196,10 @@ impl Transport for Stream {
 
     fn poll_splice(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
         self.poll_empty(cx, pipe)
+    }
+
+    fn poll_fill(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, length: usize) -> Poll<io::Result<usize>> {
+        self.poll_splice_from(cx, pipe, length)
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

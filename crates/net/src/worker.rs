@@ -18,6 +18,8 @@ pub struct Worker {
     balance: Balance,
     /// Whether each listener was removed, by its number.
     removed: RefCell<Vec<Rc<Cell<bool>>>>,
+    /// Tasks that accept, and may still find what the kernel has completed.
+    accepting: Cell<usize>,
     /// The worker's own task, which waits for the last connection to end.
     waits_for_last: RefCell<Option<Waker>>,
 }
@@ -31,6 +33,7 @@ impl Worker {
             is_draining: Cell::new(false),
             balance,
             removed: RefCell::default(),
+            accepting: Cell::new(0),
             waits_for_last: RefCell::new(None),
         });
         CURRENT.set(Rc::downgrade(&worker));
@@ -96,6 +99,12 @@ impl Worker {
         ConnectionGuard { worker: self.clone(), is_over_limit, is_removed: self.is_removed(listener) }
     }
 
+    /// Has the drain wait for a task that accepts, until the guard is dropped.
+    pub(crate) fn accepting(self: &Rc<Self>) -> Accepting {
+        self.accepting.set(self.accepting.get() + 1);
+        Accepting(self.clone())
+    }
+
     /// A guard for a connection that no listener accepted, for tests.
     #[doc(hidden)]
     pub fn guard_for_test(self: &Rc<Self>) -> ConnectionGuard {
@@ -109,9 +118,10 @@ impl Worker {
         self.balance.fill(self.index);
     }
 
-    /// Ready when the drain has begun and no connection is left.
+    /// Ready when the drain has begun, all that the kernel had completed was accepted, and no connection is left.
     pub(crate) fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.is_draining() && sends::is_all_sent() && self.balance.finish(self.index) {
+        let is_accepting = self.accepting.get() > 0;
+        if self.is_draining() && !is_accepting && sends::is_all_sent() && self.balance.finish(self.index) {
             return Poll::Ready(());
         }
         self.waits_for_last.replace(Some(cx.waker().clone()));
@@ -182,6 +192,17 @@ impl Drop for ConnectionGuard {
         if self.worker.is_draining() {
             self.worker.wake_if_waiting();
         }
+    }
+}
+
+/// Counts a task that accepts until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Accepting(Rc<Worker>);
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        self.0.accepting.set(self.0.accepting.get() - 1);
+        self.0.wake_if_waiting();
     }
 }
 

@@ -1,5 +1,8 @@
 //! The threads of the engine.
 
+#[cfg(test)]
+mod tests;
+
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;

@@ -102,7 +102,7 @@ fn serve_behind_proxy(
     let (http, records) = (drivers.http.clone(), drivers.stream_records.clone());
     let streams = listener.streams.clone();
     spawn(async move {
-        let within = http.timeouts().header_section;
+        let within = http.header_patience(&guard);
         let early = match receive_proxy_header(&mut stream, &guard, within).await {
             Ok((header, early)) => {
                 info.be_told(header);

@@ -44,7 +44,7 @@ pub use files::Files;
 pub use handler::{Answer, Handler, IntoHandler, Later, WithState, with_state, with_whole_content};
 pub use listener::{Listener, ProxyProtocol};
 pub use live::{BoundListeners, LiveServer};
-pub use record::{Forwarded, Record, Recorder, TakeRecord};
+pub use record::{Forwarded, Record, Recorder, Refused, TakeRecord};
 pub use request::{
     ConnectionInfo, ContentError, OwnedRequest, Parameters, Rejection, Request, RequestContent,
 };

@@ -21,12 +21,16 @@ pub struct Record<'a> {
     pub time: SystemTime,
     /// The status of the answer.
     pub status: StatusCode,
-    /// Octets of content sent, or handed to the kernel's care to send.
+    /// Octets of content sent, or handed to the kernel's care to send; of a tunnel, all that went to the client.
     pub content_bytes: u64,
-    /// From the arrival of the whole head to the end of the answer.
+    /// Octets that came from the client through the tunnel that its request has made; `None` without one.
+    pub received_bytes: Option<u64>,
+    /// From the arrival of the whole head to the end of the answer, or of the tunnel.
     pub duration: Duration,
     /// How it was forwarded, if it was and its handler has told.
     pub forwarded: Option<&'a Forwarded>,
+    /// What refused it, if it went no further than that and its handler has told.
+    pub refused: Option<&'a Refused>,
     /// Whether the whole answer was written; otherwise the client went or the content failed.
     pub is_complete: bool,
 }
@@ -49,6 +53,34 @@ pub struct Forwarded {
     pub head: Option<Duration>,
     /// Why there is no response of a server.
     pub failure: Option<&'static str>,
+    /// What it is called in logs here and there, if somebody was told.
+    pub request_id: Option<Box<str>>,
+}
+
+/// What has refused a request: a handler gives it to its response, with [`set_refused`](crate::Response::set_refused).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// The name of what refused it.
+    pub policy: Arc<str>,
+    /// Why, in a word.
+    pub reason: &'static str,
+}
+
+/// What a handler tells of a request, for the record of it.
+#[derive(Debug)]
+pub(crate) enum Told {
+    Forwarded(Box<Forwarded>),
+    Refused(Box<Refused>),
+}
+
+impl Told {
+    pub(crate) fn forwarded(&self) -> Option<&Forwarded> {
+        if let Self::Forwarded(forwarded) = self { Some(forwarded) } else { None }
+    }
+
+    pub(crate) fn refused(&self) -> Option<&Refused> {
+        if let Self::Refused(refused) = self { Some(refused) } else { None }
+    }
 }
 
 impl Forwarded {
@@ -62,6 +94,7 @@ impl Forwarded {
             connect: None,
             head: None,
             failure: None,
+            request_id: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 
@@ -15,8 +16,8 @@ pub(crate) struct Failure(String);
 pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) text: String,
-    /// The same with stars in place of what is secret.
-    shown: String,
+    /// The same with stars in place of what is secret; made when something is shown.
+    shown: OnceLock<String>,
 }
 
 impl Failure {
@@ -42,8 +43,7 @@ impl Failure {
 
 impl Source {
     pub(super) fn new(path: PathBuf, text: String) -> Self {
-        let shown = secrets::hidden(&text);
-        Self { path, text, shown }
+        Self { path, text, shown: OnceLock::new() }
     }
 
     /// A failure with file, line and excerpt.
@@ -71,7 +71,8 @@ impl Source {
 
     fn report<'a, const N: usize>(&'a self, message: &str, annotations: [Annotation<'a>; N]) -> Failure {
         let path = self.path.to_string_lossy();
-        let snippet = Snippet::source(&self.shown).path(&*path).annotations(annotations);
+        let shown = self.shown.get_or_init(|| secrets::hidden(&self.text));
+        let snippet = Snippet::source(shown).path(&*path).annotations(annotations);
         let report = [Level::ERROR.primary_title(message).element(snippet)];
         Failure(format!("{}\n", Renderer::plain().render(&report)))
     }

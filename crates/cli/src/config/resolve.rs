@@ -8,6 +8,7 @@ mod shares;
 mod answer;
 mod policies;
 mod upstreams;
+mod usage;
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -23,6 +24,7 @@ use super::failure::Source;
 use super::raw::{Period, Raw, RawAccessLog, RawAdmin, RawFormat, RawLimits, RawTimeouts};
 use super::spanned::Spanned;
 use super::{AccessLogConfig, AdminConfig, Config, Failure, ListenerConfig, Span, is_listed};
+use usage::AboutRequests;
 
 /// Resolves `raw`, which `source` says.
 ///
@@ -33,6 +35,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let workers = resolver.count(raw.workers, 1..=1024);
     let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
     let forwards = resolver.forwards(&raw.upstreams);
+    let about_requests = AboutRequests::of(&raw.upstreams);
     let upstreams = resolver.upstreams(raw.upstreams);
     let listeners = resolver.listeners(raw.listeners, &upstreams);
     let admin = raw.admin.and_then(|admin| resolver.admin(&admin, &listeners));
@@ -43,6 +46,9 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let access_log = raw.access_log.map(|log| resolver.access_log(log));
     let trusted_proxies = resolver.trusted_proxies(&raw.trusted_proxies, raw.trusted_proxies_write);
     let server = resolver.server(raw.limits, raw.timeouts, trusted_proxies);
+    if resolver.failures.is_empty() {
+        resolver.check_usage(about_requests, &listeners, &routes);
+    }
     match Failure::all(resolver.failures) {
         Some(failure) => Err(failure),
         None => Ok(Config {
@@ -184,6 +190,13 @@ impl Resolver<'_> {
 
     fn count(&mut self, raw: Option<Spanned<u64>>, range: RangeInclusive<u64>) -> Option<usize> {
         raw.and_then(|value| usize::try_from(self.or(Some(value), 0, range)).ok())
+    }
+
+    /// What has no name cannot be spoken of: in logs, metrics and towards those who operate it.
+    fn check_name(&mut self, name: &str, span: &Span, what: &str) {
+        if name.trim().is_empty() {
+            self.refuse_at(span, format!("{what} has a name"));
+        }
     }
 
     /// A list that says nothing is not what leaving it out is.

@@ -1,25 +1,21 @@
 //! What of a config is not shown to anybody: excerpts of it stand in errors, and errors in logs.
+//!
+//! The schema says what is secret (`writeOnly`). What it does not know may be: a misspelt key of a secret is still followed by one.
 
+use serde_json::Value as Schema;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Span;
 
-/// `text` with stars in place of values that are secret, or would be if somebody had written a password where its hash
-/// belongs. All octets stay where they are. What is no TOML has no values, and is returned as it is.
+/// `text` with stars in place of values that are secret, or may be, since nobody knows their keys. All octets stay where they are.
 pub(super) fn hidden(text: &str) -> String {
+    let schema = super::schema();
+    let root = Place { root: schema.as_value(), schema: schema.as_value() };
     let mut spans = Vec::new();
-    if let Ok(table) = DeTable::parse(text) {
-        for (_, policy) in entries(table.get_ref(), "policies") {
-            let kind = |name| policy.get_ref().as_table().and_then(|policy| policy.get(name));
-            hide(kind("basic_auth"), "users", &mut spans);
-            hide(kind("api_keys"), "keys", &mut spans);
-            hide(kind("jwt"), "secret", &mut spans);
-        }
-        for (_, upstream) in entries(table.get_ref(), "upstreams") {
-            let sticky = upstream.get_ref().as_table().and_then(|upstream| upstream.get("sticky"));
-            hide(sticky, "secret", &mut spans);
-        }
+    match DeTable::parse(text) {
+        Ok(table) => hide_in_table(table.get_ref(), root, &mut spans),
+        Err(_) => hide_in_lines(text, root, &mut spans),
     }
     let mut shown = text.to_owned();
     for span in spans {
@@ -37,20 +33,141 @@ fn stars_for(c: char) -> impl Iterator<Item = char> {
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
-fn entries<'t, 'a>(table: &'t DeTable<'a>, name: &str) -> impl Iterator<Item = (&'t str, &'t Value<'a>)> {
-    let table = table.get(name).and_then(|value| value.get_ref().as_table());
-    table.into_iter().flat_map(|table| table.iter().map(|(name, value)| (&**name.get_ref(), value)))
+fn hide_in_table(table: &DeTable<'_>, place: Place<'_>, spans: &mut Vec<Span>) {
+    for (key, value) in table {
+        let key = &**key.get_ref();
+        match place.of_key(key) {
+            Some(known) if place.has_property(key) || !names_a_secret(key) => hide(value, known, spans),
+            None if !value.get_ref().is_str() && is_leaf(value) && !place.holds_secrets() => {}
+            _ => hide_all(value, spans),
+        }
+    }
 }
 
-/// Adds the texts of `key` in `table`: one, or those of a table.
-fn hide(table: Option<&Value<'_>>, key: &str, spans: &mut Vec<Span>) {
-    let Some(value) = table.and_then(|table| table.get_ref().as_table()).and_then(|table| table.get(key))
-    else {
-        return;
-    };
+fn hide(value: &Value<'_>, place: Place<'_>, spans: &mut Vec<Span>) {
+    match (value.get_ref(), place.of_items()) {
+        _ if place.is_secret() => hide_all(value, spans),
+        (DeValue::Table(table), _) => hide_in_table(table, place, spans),
+        (DeValue::Array(values), Some(items)) => values.iter().for_each(|value| hide(value, items, spans)),
+        (DeValue::Array(_), None) => hide_all(value, spans),
+        (DeValue::String(_), _) if place.takes_tables() && !place.takes_texts() => hide_all(value, spans),
+        _ => {}
+    }
+}
+
+fn hide_all(value: &Value<'_>, spans: &mut Vec<Span>) {
     match value.get_ref() {
-        DeValue::Table(table) => spans.extend(table.iter().map(|(_, value)| value.span())),
+        DeValue::Table(table) => table.iter().for_each(|(_, value)| hide_all(value, spans)),
+        DeValue::Array(values) => values.iter().for_each(|value| hide_all(value, spans)),
         _ => spans.push(value.span()),
+    }
+}
+
+fn is_leaf(value: &Value<'_>) -> bool {
+    !matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_))
+}
+
+/// In what is no TOML: all but the names of sections, and lines of which it is known that they hold no secret.
+fn hide_in_lines(text: &str, root: Place<'_>, spans: &mut Vec<Span>) {
+    let (mut section, mut start) = (Some(root), 0);
+    for line in text.split_inclusive('\n') {
+        let end = start + line.trim_end().len();
+        if let Some(header) = line.trim().strip_prefix('[') {
+            section = root.of_path(header.split(']').find(|part| !part.is_empty()).unwrap_or_default());
+            if section.is_none() {
+                spans.push(start..end);
+            }
+        } else {
+            let key =
+                line.split([' ', '\t', '=']).find(|part| !part.is_empty()).unwrap_or_default().trim_end();
+            match section.and_then(|section| section.of_path(key)) {
+                Some(place) if place.is_harmless() => {}
+                Some(_) => spans.push(start + line.find(key).unwrap_or(0) + key.len()..end),
+                None => spans.push(start..end),
+            }
+        }
+        start += line.len();
+    }
+}
+
+/// Names that people choose, and what they most likely stand before.
+fn names_a_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    ["authorization", "cookie", "key", "password", "secret", "token"].iter().any(|name| key.contains(name))
+}
+
+/// What the schema says of a value.
+#[derive(Clone, Copy)]
+struct Place<'s> {
+    root: &'s Schema,
+    schema: &'s Schema,
+}
+
+impl<'s> Place<'s> {
+    /// All that a value may be here.
+    fn alternatives(self) -> Vec<Self> {
+        let at = |schema| Self { schema, ..self };
+        let referred =
+            self.schema["$ref"].as_str().and_then(|place| self.root.pointer(place.strip_prefix('#')?));
+        let lists = ["anyOf", "oneOf", "allOf"].iter().filter_map(|list| self.schema[list].as_array());
+        let more = referred.into_iter().chain(lists.flatten()).flat_map(|schema| at(schema).alternatives());
+        std::iter::once(self).chain(more).collect()
+    }
+
+    fn any(self, is_so: impl Fn(&Schema) -> bool) -> bool {
+        self.alternatives().iter().any(|place| is_so(place.schema))
+    }
+
+    fn find(self, find: impl Fn(&'s Schema) -> Option<&'s Schema>) -> Option<Self> {
+        let schema = self.alternatives().into_iter().find_map(|place| find(place.schema))?;
+        Some(Self { schema, ..self })
+    }
+
+    fn is_secret(self) -> bool {
+        self.any(|schema| schema["writeOnly"] == true)
+    }
+
+    fn takes_texts(self) -> bool {
+        self.any(|schema| schema["type"] == "string")
+    }
+
+    fn takes_tables(self) -> bool {
+        self.any(|schema| schema["type"] == "object")
+    }
+
+    fn is_harmless(self) -> bool {
+        !self.is_secret() && !self.takes_tables() && self.of_items().is_none_or(Self::is_harmless)
+    }
+
+    /// Whether there are secrets beside what is not known here.
+    fn holds_secrets(self) -> bool {
+        let is_secret = |schema| Self { schema, ..self }.is_secret();
+        let properties = |place: &Self| {
+            place.schema["properties"].as_object().is_some_and(|all| all.values().any(is_secret))
+        };
+        self.alternatives().iter().any(properties)
+    }
+
+    fn has_property(self, key: &str) -> bool {
+        self.any(|schema| schema["properties"].get(key).is_some())
+    }
+
+    fn of_key(self, key: &str) -> Option<Self> {
+        let free = |schema: &'s Schema| schema.get("additionalProperties").filter(|free| free.is_object());
+        self.find(|schema| schema["properties"].get(key)).or_else(|| self.find(free))
+    }
+
+    fn of_items(self) -> Option<Self> {
+        self.find(|schema| schema.get("items"))
+    }
+
+    /// Of `a.b`, where a list is what its items are. All below a secret is one.
+    fn of_path(self, path: &str) -> Option<Self> {
+        path.trim().split('.').try_fold(self, |place, key| {
+            let key = key.trim().trim_matches(['"', '\'']);
+            let below = || place.of_key(key).or_else(|| place.of_items()?.of_key(key));
+            if place.is_secret() { Some(place) } else { below() }
+        })
     }
 }
 
@@ -72,5 +189,55 @@ mod tests {
         );
         assert_eq!(shown.len(), text.len());
         assert_eq!(hidden("workers ="), "workers =");
+    }
+
+    /// Once only keys that were written as they should be had their values hidden.
+    #[test]
+    fn what_follows_a_key_that_is_not_known_may_be_a_secret() {
+        for text in [
+            "policies.a.jwt.secert = \"sesame\"",
+            "policies.a.jwt.secert = 731",
+            "policies.a.jtw = { secret = \"sesame\" }",
+            "policies.a.jtw.leeway = 731",
+            "polices.a.jwt = { secret = \"sesame\" }",
+            "policies.a.basic_auth = \"bob:sesame\"",
+            "policies.a.basic_auth = [\"bob:sesame\"]",
+            "policies.a.basic_auth.user = { bob = \"sesame\" }",
+            "policies.a.api_keys.kyes.bob = \"sesame\"",
+            "upstreams.a.stiky = { cookie = \"sesame\" }",
+            "[[upstreams.a.sticky]]\nsecert = 731",
+            "[[routes]]\nrewrite.request.set.Authorization = \"Bearer sesame\"",
+            "[[routes]]\npasword = \"sesame\"",
+        ] {
+            let shown = hidden(text);
+            assert!(!shown.contains("sesame") && !shown.contains("731") && shown.contains("***"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn what_is_known_to_be_none_is_shown() {
+        for text in [
+            "wrokers = 2",
+            "workers = \"two\"",
+            "access_log.format = \"jsn\"",
+            "[policies.a.jwt]\nissuer = \"i\"\nalgorithms = [\"none\"]\nleeway = \"2h\"",
+            "[policies.a]\nallow = [\"::1\"]\ncontent_bytes = 5",
+            "[[routes]]\nheaders = { X-User = \"bob\" }\nrewrite.request.set = { X-User = \"bob\" }",
+            "[upstreams.a]\nservers = [\"a:1\", { address = \"b:1\" }]\nsticky.cookie = \"c\"",
+        ] {
+            assert_eq!(hidden(text), text);
+        }
+    }
+
+    /// Once a quote too few showed what stood before it.
+    #[test]
+    fn what_is_no_toml_may_hold_secrets_as_well() {
+        let text = "workers = 2\n[policies.a.jwt]\nleeway = \"1s\nsecret = \"sesame\n[policies.b.basic_auth.users]\n\
+                    bob = sesame\n[polices.c]\nx = sesame\n[upstreams.a]\nsticky = { secret = sesame }\nsesame==\n";
+        let shown = hidden(text);
+        assert_eq!(shown.len(), text.len());
+        assert!(!shown.contains("sesame"), "{shown}");
+        assert!(shown.starts_with("workers = 2\n[policies.a.jwt]\nleeway = \"1s\nsecret**"), "{shown}");
+        assert!(shown.contains("\nbob****"), "{shown}");
     }
 }

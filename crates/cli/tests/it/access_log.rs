@@ -187,6 +187,32 @@ fn json_says_how_requests_were_forwarded() {
 }
 
 #[test]
+fn json_says_which_policy_refused_a_request_and_what_the_upstream_was_told_it_is_called() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Thruway::demo(&[]);
+    let address = server.authority();
+    let config = format!(
+        "access_log = {{ path = \"access.log\", format = \"json\" }}\nlisteners = [{{ address = \"127.0.0.1:0\" }}]\n\
+         [[routes]]\npath = \"/\"\nupstream = \"good\"\nrewrite.request.set = {{ X-Called = \"{{request_id}}\" }}\n\
+         [[routes]]\npath = \"/closed\"\npolicies = [\"nobody\"]\nanswer.status = 204\n\
+         [upstreams.good]\nservers = [\"{address}\"]\n[policies.nobody]\ndeny = [\"127.0.0.0/8\"]\n"
+    );
+    let mut thruway = Thruway::serve(directory.path(), &config);
+    let mut client = Client::connect(&thruway.address());
+    let heard = client.get("/headers").text().to_owned();
+    client.get("/closed");
+    assert_eq!(thruway.terminate().code, Some(0));
+    let text = fs::read_to_string(directory.path().join("access.log")).unwrap();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let id = lines[0]["request_id"].as_str().unwrap();
+    assert!(heard.contains(&format!("[\"X-Called\",\"{id}\"]")), "{heard}");
+    assert!(lines[0].get("policy").is_none() && lines[1].get("request_id").is_none(), "{text}");
+    assert_eq!((&lines[1]["policy"], &lines[1]["reason"]), (&"nobody".into(), &"address".into()));
+    assert_eq!(lines[1]["status"], 403);
+}
+
+#[test]
 fn the_client_is_the_one_that_a_trusted_proxy_says() {
     let log = |keys: &str| {
         let directory = tempfile::tempdir().unwrap();

@@ -56,6 +56,26 @@ fn requests_are_answered_while_the_config_is_reloaded_again_and_again() {
     assert!(ended.stderr.contains("connections_total=5"), "all connections were kept: {}", ended.stderr);
 }
 
+/// A signal that comes while the config is read may mean a config that was not there yet.
+#[test]
+fn of_two_reloads_close_together_the_last_config_is_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("thruway.toml");
+    let mut thruway = Thruway::serve(directory.path(), &config("0", ""));
+    let mut client = Client::connect(&thruway.address());
+    for turn in 1..=20 {
+        std::fs::write(&path, config("in between", "")).unwrap();
+        thruway.signal(Signal::HUP);
+        std::fs::write(directory.path().join("next"), config(&turn.to_string(), "")).unwrap();
+        std::fs::rename(directory.path().join("next"), &path).unwrap();
+        thruway.signal(Signal::HUP);
+        let expected = turn.to_string();
+        let is_served = (0..100_000).any(|_| client.get("/").text() == expected);
+        assert!(is_served, "the config of turn {turn} is not served");
+    }
+    assert_eq!(thruway.terminate().code, Some(0));
+}
+
 #[test]
 fn a_config_that_cannot_be_used_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();

@@ -10,6 +10,7 @@ use thruway_server::Response;
 use super::course::Course;
 use super::relay::Relay;
 use super::request::{OutgoingRequest, RequestBody};
+use super::request_id::RequestId;
 use crate::Failure;
 use crate::upstream::{Lease, RequestKey, Server, Upstream, acquire, connect};
 
@@ -20,15 +21,15 @@ pub(super) struct Forwarding {
     pub(super) request: OutgoingRequest,
     /// What of the content was not there when the request came.
     pub(super) body: Option<RequestBody>,
-    /// Whether the response tells how it was forwarded.
-    pub(super) is_recorded: bool,
+    /// What it is called, if the response is to tell how it was forwarded.
+    pub(super) recorded: Option<RequestId>,
 }
 
 /// Forwards a request; its response, whatever comes of it.
 pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
     let clock = Worker::current().map_or_else(Clock::system, |worker| worker.clock().clone());
     forwarding.upstream.count_request(&clock);
-    let mut course = Course::new(&forwarding.upstream, forwarding.is_recorded, &clock);
+    let mut course = Course::new(&forwarding.upstream, forwarding.recorded.take(), &clock);
     let mut response = match attempts(forwarding, &mut course).await {
         Ok(response) => response,
         Err(failure) => {

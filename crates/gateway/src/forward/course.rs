@@ -6,6 +6,7 @@ use std::time::Duration;
 use thruway_net::Clock;
 use thruway_server::Forwarded;
 
+use super::request_id::RequestId;
 use crate::Failure;
 use crate::upstream::{Server, Upstream};
 
@@ -17,8 +18,11 @@ pub(super) struct Course<'c> {
 }
 
 impl<'c> Course<'c> {
-    pub(super) fn new(upstream: &Upstream, is_recorded: bool, clock: &'c Clock) -> Self {
-        let noted = is_recorded.then(|| (Box::new(Forwarded::to(upstream.label.clone())), clock.now_exact()));
+    pub(super) fn new(upstream: &Upstream, recorded: Option<RequestId>, clock: &'c Clock) -> Self {
+        let noted = recorded.map(|id| {
+            let forwarded = Forwarded { request_id: id.into_told(), ..Forwarded::to(upstream.label.clone()) };
+            (Box::new(forwarded), clock.now_exact())
+        });
         Self { clock, noted }
     }
 

@@ -59,7 +59,7 @@ pub(crate) fn reads_as(name: &[u8], known: &[u8]) -> bool {
 }
 
 /// Whether a server may read both names as one.
-pub(super) fn read_alike(name: &[u8], other: &[u8]) -> bool {
+pub(crate) fn read_alike(name: &[u8], other: &[u8]) -> bool {
     let folded = |octet: &u8| if *octet == b'_' { b'-' } else { octet.to_ascii_lowercase() };
     name.len() == other.len() && name.iter().map(folded).eq(other.iter().map(folded))
 }

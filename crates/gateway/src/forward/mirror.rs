@@ -10,6 +10,7 @@ use thruway_server::Request;
 
 use super::attempts::Forwarding;
 use super::request::OutgoingRequest;
+use super::request_id::RequestId;
 use super::{ForwardConfig, attempts};
 use crate::upstream::{RequestKey, Upstream, random};
 
@@ -85,8 +86,8 @@ impl Mirror {
         }
     }
 
-    /// Sends a copy of `request` if it is one of those. To be called on a worker.
-    pub(super) fn copy(self: &Arc<Self>, request: &Request<'_>) {
+    /// Sends a copy of `request` if it is one of those, under the same name. To be called on a worker.
+    pub(super) fn copy(self: &Arc<Self>, request: &Request<'_>, id: &RequestId) {
         if request.wants_tunnel() || random::below(MILLION.into()) >= self.config.share_millionths.into() {
             return;
         }
@@ -100,10 +101,10 @@ impl Mirror {
         };
         let key = RequestKey::new(&self.upstream, request);
         // One that cannot be sent is refused where it is forwarded.
-        let Ok(outgoing) = OutgoingRequest::new(request, &self.forward) else { return };
+        let Ok(outgoing) = OutgoingRequest::new(request, &self.forward, id) else { return };
         self.counts.mirrored.fetch_add(1, Ordering::Relaxed);
         let upstream = self.upstream.clone();
-        let mut forwarding = Forwarding { upstream, key, request: outgoing, body: None, is_recorded: false };
+        let mut forwarding = Forwarding { upstream, key, request: outgoing, body: None, recorded: None };
         spawn(async move {
             // Content that did not come with the head is not waited for: its connection ends here.
             drop(attempts::forward(&mut forwarding).await);

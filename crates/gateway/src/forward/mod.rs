@@ -10,6 +10,7 @@ mod fields;
 mod forwarded;
 mod request;
 mod course;
+mod request_id;
 mod attempts;
 mod relay;
 mod response;
@@ -29,12 +30,14 @@ use crate::meter::Awaited;
 use crate::upstream::{RequestKey, Upstream};
 use crate::{Failure, RouteMeter};
 
-pub(crate) use fields::reads_as;
+pub(crate) use fields::{read_alike, reads_as};
 pub use mirror::{Mirror, MirrorConfig, MirrorCounts};
 pub use rewrite::{FieldRewrite, InvalidRewrite, PathRewrite, Rewrite};
 
 use attempts::Forwarding;
 use request::{OutgoingRequest, RequestBody};
+use request_id::RequestId;
+use rewrite::ResponseRewrite;
 
 /// Forwards every request to an upstream.
 #[derive(Clone, Debug)]
@@ -135,9 +138,12 @@ impl Forward {
 }
 
 impl Forward {
-    /// The answer to a request that goes nowhere.
+    /// The answer to a request that goes nowhere, changed as the config says of all.
     #[cold]
-    fn refused(&self, response: Response) -> Answer {
+    fn refused(&self, request: &Request<'_>, mut response: Response) -> Answer {
+        if let Some(rewrite) = ResponseRewrite::of(&self.config, request, &RequestId::default()) {
+            rewrite.apply(&mut response);
+        }
         if let Some(meter) = &self.meter {
             meter.record(response.status(), Duration::ZERO);
         }
@@ -164,17 +170,18 @@ fn answer_of_the_last(method: Method<'_>) -> Response {
 impl Handler for Forward {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         if request.method() == Method::Connect {
-            return self.refused(Failure::ConnectRefused.to_response());
+            return self.refused(request, Failure::ConnectRefused.to_response());
         }
         if request::max_forwards(request) == Some(0) {
-            return self.refused(answer_of_the_last(request.method()));
+            return self.refused(request, answer_of_the_last(request.method()));
         }
         let key = RequestKey::new(&self.upstream, request);
-        let Ok(outgoing) = OutgoingRequest::new(request, &self.config) else {
-            return self.refused(answer_of_no_path());
+        let id = RequestId::default();
+        let Ok(outgoing) = OutgoingRequest::new(request, &self.config, &id) else {
+            return self.refused(request, answer_of_no_path());
         };
         if let Some(mirror) = &self.mirror {
-            mirror.copy(request);
+            mirror.copy(request, &id);
         }
         let body = (!request.has_whole_content()).then(|| RequestBody {
             content: request.take_content(),
@@ -182,8 +189,8 @@ impl Handler for Forward {
             config: self.config.clone(),
         });
         let upstream = self.upstream.clone();
-        let mut forwarding =
-            Forwarding { upstream, key, request: outgoing, body, is_recorded: self.is_recorded };
+        let recorded = self.is_recorded.then_some(id);
+        let mut forwarding = Forwarding { upstream, key, request: outgoing, body, recorded };
         let awaited = self.meter.clone().map(Awaited::new);
         Answer::later(async move {
             let response = attempts::forward(&mut forwarding).await;

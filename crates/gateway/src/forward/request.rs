@@ -11,6 +11,7 @@ use thruway_net::PooledBuffer;
 use thruway_server::{Request, RequestContent};
 
 use super::fields::{ConnectionOptions, reads_as};
+use super::request_id::RequestId;
 use super::rewrite::ResponseRewrite;
 use super::{ForwardConfig, ForwardedFields, HostRewrite, fields, forwarded};
 
@@ -52,7 +53,11 @@ impl OutgoingRequest {
     ///
     /// # Errors
     /// Its path cannot be rewritten.
-    pub(super) fn new(request: &Request<'_>, config: &Arc<ForwardConfig>) -> Result<Self, Unsendable> {
+    pub(super) fn new(
+        request: &Request<'_>,
+        config: &Arc<ForwardConfig>,
+        id: &RequestId,
+    ) -> Result<Self, Unsendable> {
         let content = request.content();
         let body_length = match (request.has_whole_content(), request.content_length()) {
             (true, _) => BodyLength::Octets(content.len() as u64),
@@ -61,7 +66,7 @@ impl OutgoingRequest {
         };
         let asks_for_upgrade = asks_for_upgrade(request);
         let mut lines = PooledBuffer::take();
-        write_field_lines(&mut lines, request, config);
+        write_field_lines(&mut lines, request, config, id);
         let mut octets = PooledBuffer::take();
         write_head(&mut octets, request, config, &lines, body_length)?;
         let host_at = (config.host == HostRewrite::Server).then(|| end_of_request_line(&octets));
@@ -74,7 +79,7 @@ impl OutgoingRequest {
             to_send,
             is_idempotent: request.method().is_idempotent(),
             host_at,
-            response_rewrite: ResponseRewrite::of(config, request),
+            response_rewrite: ResponseRewrite::of(config, request, id),
         })
     }
 
@@ -128,7 +133,7 @@ fn target_of<'a>(request: &Request<'a>) -> Cow<'a, str> {
 }
 
 /// Appends the field lines that go to the upstream, `Host` first; those that frame the message are left out.
-fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &ForwardConfig) {
+fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &ForwardConfig, id: &RequestId) {
     write_host(lines, request, &config.host);
     let field_lines = request.field_lines();
     let options = ConnectionOptions::of(field_lines);
@@ -158,7 +163,7 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
         write_via(lines, request.version());
     }
     if is_rewritten {
-        rewrite.write(lines, request);
+        rewrite.write(lines, request, id);
     }
 }
 

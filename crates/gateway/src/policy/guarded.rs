@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use thruway_server::{Answer, Handler, Request, Response};
+use thruway_server::{Answer, Handler, Refused, Request, Response};
 
 use super::fields::{EditedFields, Told};
 use super::refusal::Refusal;
@@ -61,7 +61,9 @@ impl Guarded {
     fn refuse(&self, refusal: &Refusal) -> Response {
         self.refusals.note();
         tracing::debug!(policy = self.policy.name(), reason = refusal.reason(), "a request is refused");
-        refusal.to_response(self.policy.name())
+        let mut response = refusal.to_response(self.policy.name());
+        response.set_refused(Refused { policy: self.policy.name.clone(), reason: refusal.reason() });
+        response
     }
 }
 

@@ -33,8 +33,11 @@ mod scene;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use thruway_server::Request;
+
+use crate::forward::read_alike;
 
 pub use addresses::AddressesConfig;
 pub use api_keys::{ApiKeysConfig, InvalidKeyDigest, KeyDigest, KeyPlace};
@@ -74,10 +77,25 @@ pub enum PolicyConfig {
     RateLimit(RateLimitConfig),
 }
 
+impl PolicyConfig {
+    /// Whether it writes the field `name`, or one that a server may read as that: nobody else is to have a say in it.
+    pub fn owns_field(&self, name: &str) -> bool {
+        let is_it = |own: &str| read_alike(own.as_bytes(), name.as_bytes());
+        match self {
+            Self::ApiKeys(config) => config.user_field.as_deref().is_some_and(is_it),
+            Self::BasicAuth(config) => config.user_field.as_deref().is_some_and(is_it),
+            Self::Jwt(config) => config.fields.iter().any(|(own, _)| is_it(own)),
+            Self::Addresses(_) | Self::Concurrency(_) | Self::ContentBytesMax(_) | Self::RateLimit(_) => {
+                false
+            }
+        }
+    }
+}
+
 /// A policy, and what it remembers: counts, and who was verified.
 #[derive(Debug)]
 pub struct Policy {
-    name: String,
+    name: Arc<str>,
     kind: Kind,
 }
 
@@ -110,7 +128,7 @@ enum Verdict<'p> {
 
 impl Policy {
     /// A policy that remembers nothing yet.
-    pub fn new(name: impl Into<String>, config: PolicyConfig) -> Self {
+    pub fn new(name: impl Into<Arc<str>>, config: PolicyConfig) -> Self {
         let name = name.into();
         let kind = match config {
             PolicyConfig::Addresses(config) => Kind::Addresses(Addresses::new(config)),

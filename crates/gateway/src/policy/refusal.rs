@@ -49,7 +49,8 @@ impl Refusal {
     pub(super) fn to_response(&self, policy: &str) -> Response {
         let status = self.status();
         let text = format!("{} {}\n", status.as_u16(), status.reason());
-        let response = Response::text(text).with_status(status);
+        // Which policy that was is for the log: clients need not know what there is (RFC 9209 §2.3.26).
+        let response = Response::text(text).with_status(status).with_field("Proxy-Status", PROXY_STATUS);
         match self {
             Self::Address | Self::ContentTooLarge => response,
             Self::Busy | Self::Concurrency(_) => response.with_field("Retry-After", "1"),
@@ -68,6 +69,8 @@ impl Refusal {
         }
     }
 }
+
+const PROXY_STATUS: &str = "thruway; error=http_request_denied";
 
 /// As a quoted string (RFC 9110 §5.6.4).
 fn quoted(text: &str) -> String {

@@ -4,12 +4,15 @@ use std::fmt;
 
 use thruway_message::{Method, RequestHead};
 
+use crate::forward::read_alike;
+
 /// What a request must fulfil, all of it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Conditions {
     /// One of these methods; none for any. GET includes HEAD.
     pub methods: Vec<String>,
-    /// These fields. Each name in any case, each value as it is.
+    /// These fields. Each name in any case, and with `_` in place of `-`, since there are upstreams that read both as one; each value
+    /// as it is.
     pub headers: Vec<Expected>,
     /// These parameters of the query, both names and values decoded.
     pub query: Vec<Expected>,
@@ -62,7 +65,7 @@ impl Conditions {
             (_, []) => false,
             (own, others) => others.iter().all(|other| own.iter().any(|name| includes(name, other))),
         };
-        let is_same_field = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+        let is_same_field = |a: &str, b: &str| read_alike(a.as_bytes(), b.as_bytes());
         includes_methods
             && include_all(&self.headers, &others.headers, is_same_field)
             && include_all(&self.query, &others.query, |a, b| a == b)
@@ -84,9 +87,13 @@ fn include_all(own: &[Expected], others: &[Expected], is_same: impl Fn(&str, &st
     })
 }
 
+/// A client that writes the name so that only its upstream reads it as this one neither gets nor evades a route by that.
 fn has_field(head: &RequestHead<'_>, expected: &Expected) -> bool {
-    let mut values = head.field_lines.all(&expected.name);
-    values.any(|value| expected.value.as_ref().is_none_or(|text| value.as_bytes() == text.as_bytes()))
+    let name = expected.name.as_bytes();
+    head.field_lines.iter().any(|line| {
+        read_alike(line.name.as_bytes(), name)
+            && expected.value.as_ref().is_none_or(|text| line.value.as_bytes() == text.as_bytes())
+    })
 }
 
 fn has_parameter(head: &RequestHead<'_>, expected: &Expected) -> bool {
@@ -186,5 +193,6 @@ mod tests {
         assert!(!header("A", Some("1")).include(&header("a", None)));
         assert!(!header("A", Some("1")).include(&header("a", Some("2"))));
         assert!(!header("A", None).include(&methods(&["GET"])));
+        assert!(header("X-A", None).include(&header("x_a", Some("1"))));
     }
 }

@@ -123,6 +123,27 @@ fn an_exact_path_comes_before_a_pattern_and_that_before_the_longest_prefix() {
     }
 }
 
+/// Programs that get fields as variables, as by CGI, read both as one: such a client passed by the route of those that have the field.
+#[test]
+fn a_field_that_an_upstream_may_read_as_the_one_that_is_asked_for_is_that_one() {
+    let routes =
+        routes(&[at("/"), at("/").header("X-Role", Some("admin")), at("/").header("Tenant_Id", None)]);
+    for (line, route) in [
+        ("X-Role: admin", 1),
+        ("X_Role: admin", 1),
+        ("x_ROLE: admin", 1),
+        ("X_Role: user\r\nX-Role: admin", 1),
+        ("X_Role: user", 0),
+        ("XRole: admin", 0),
+        ("Tenant-Id: 5", 2),
+        ("TENANT_ID: 5", 2),
+    ] {
+        assert_eq!(find(&routes, "GET /", &format!("Host: h\r\n{line}\r\n")), Some(route), "{line}");
+    }
+    let alike = [at("/").header("X-Role", None), at("/").header("x_role", None)];
+    assert!(try_routes(&alike).is_err(), "no request tells them apart");
+}
+
 #[test]
 fn more_conditions_come_first_and_then_the_order() {
     let routes = routes(&[

@@ -7,7 +7,6 @@
 
 mod connect;
 mod meter;
-mod tunnel;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,12 +17,12 @@ use arc_swap::ArcSwap;
 use thruway_net::{Clock, PooledBuffer};
 use thruway_server::{ClientStream, ServeStream, StreamRecord};
 
+use crate::tunnel::{TunnelConfig, tunnel};
 use crate::upstream::{RequestKey, Upstream};
 
 use connect::{Connected, connect};
 use meter::StreamMeter;
 pub use meter::{StreamCounts, StreamEnd};
-use tunnel::tunnel;
 
 /// Forwards the streams of one listener to an upstream. All of them by the same one yet: which it is, is decided here, once for
 /// each stream, and `early` octets are at hand where that will take a look at them.
@@ -151,8 +150,12 @@ async fn drive(
         Ok(connected) => connected,
         Err(failure) => return StreamEnd::NotConnected(failure),
     };
-    let end = tunnel(client, stream, early, idle, course, meter).await;
+    let worker = client.worker().clone();
+    let count = |received, sent| meter.moved(received, sent);
+    let config = TunnelConfig { client_early: early, server_early: PooledBuffer::default(), idle, count };
+    let tunneled = tunnel(&mut client.stream, stream, worker, config).await;
+    (course.received_bytes, course.sent_bytes) = (tunneled.received_bytes, tunneled.sent_bytes);
     // The server has had to do with it until now.
     drop(lease);
-    end
+    tunneled.end
 }

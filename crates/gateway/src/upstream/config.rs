@@ -37,6 +37,9 @@ pub struct UpstreamConfig {
     pub proxy_protocol: Option<ProxyVersion>,
     /// How long a server may take to accept a connection. Default 5 s.
     pub connect_timeout: Duration,
+    /// How long a connection that has become a tunnel may be without an octet in either direction. Default an hour: what speaks rarely
+    /// says more often that it is still there.
+    pub tunnel_idle: Duration,
     /// Limits and timeouts of exchanges.
     pub exchange: Config,
     /// How many connections wait to be used again, for each worker. Default 1024 to one server and 4096 in all: with fewer
@@ -99,6 +102,7 @@ impl UpstreamConfig {
             slow_start: Duration::ZERO,
             proxy_protocol: None,
             connect_timeout: Duration::from_secs(5),
+            tunnel_idle: Duration::from_hours(1),
             exchange: Config::default(),
             pool: PoolConfig { idle_per_address_max: 1024, idle_max: 4096, ..PoolConfig::default() },
             queue: QueueConfig::default(),

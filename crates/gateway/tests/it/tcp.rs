@@ -230,6 +230,31 @@ fn what_is_broken_off_is_not_taken_for_complete() {
     assert_eq!(streams.end().end, "broken_off");
 }
 
+/// What was said arrives, and not as if it were all.
+#[test]
+fn a_server_that_answers_and_resets_is_heard_and_then_broken_off() {
+    let backend = Backend::start();
+    let streams = Streams::start(to(&[backend.address()]));
+    for (length, has_asked) in [(6, true), (6, false), (60_000, true)] {
+        let mut client = streams.connect();
+        let mut server = backend.accept();
+        if has_asked {
+            client.write_all(b"question").unwrap();
+            assert_eq!(read_some(&mut server, 8), b"question");
+        }
+        let answer: Vec<u8> = (0..length).map(|n| u8::try_from(n % 251).unwrap()).collect();
+        server.write_all(&answer).unwrap();
+        // What has arrived is in the client's hands before the reset takes the rest from the gateway.
+        assert!(read_some(&mut client, answer.len()) == answer);
+        client.write_all(b"more").unwrap();
+        // Octets that were not read make the kernel send a reset.
+        assert_eq!(server.peek(&mut [0; 4]).map(|length| length > 0).ok(), Some(true));
+        drop(server);
+        assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        assert_eq!(streams.end().end, "broken_off");
+    }
+}
+
 #[test]
 fn a_stream_without_octets_is_closed_in_time() {
     let backend = Backend::start();

@@ -97,6 +97,12 @@ pub(crate) fn flush() {
     });
 }
 
+/// Has the next batch of this thread fail.
+#[cfg(test)]
+fn break_down() {
+    BATCH.with_borrow(|batch| batch.as_ref().unwrap().ring.break_down());
+}
+
 /// Sends what is in the batch of this thread, and puts nothing together any more.
 pub(crate) fn end() {
     flush();

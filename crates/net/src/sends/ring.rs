@@ -84,6 +84,18 @@ impl Ring {
         })
     }
 
+    /// Has the kernel refuse what is submitted from now on: behind the descriptor of the ring there is none any more.
+    #[cfg(test)]
+    pub(super) fn break_down(&self) {
+        use std::mem::ManuallyDrop;
+        use std::os::fd::{FromRawFd, OwnedFd};
+
+        let null = std::fs::File::open("/dev/null").unwrap();
+        // SAFETY: the descriptor is open as long as the queue, which closes it: here it is only replaced, and never dropped.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(self.queue.as_raw_fd()) };
+        rustix::io::dup2(null, &mut ManuallyDrop::new(descriptor)).unwrap();
+    }
+
     /// Submits what was pushed, and waits for the end of all of it.
     fn wait(&mut self, outcomes: &mut [Result<usize, Errno>]) -> io::Result<()> {
         let mut left = outcomes.len();

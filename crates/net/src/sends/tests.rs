@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::task::Poll;
 
+use rustix::io::Errno;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::yield_now;
 
@@ -197,6 +198,58 @@ fn what_is_discarded_does_not_keep_the_socket() {
                 Err(error) => break assert_eq!(error.kind(), ErrorKind::ConnectionReset),
             }
         }
+    });
+}
+
+/// Nobody knows what became of what was in it: connections whose octets may be lost end, and others go on without a batch.
+#[test]
+fn when_the_ring_fails_what_was_in_it_is_lost_and_said_to_be() {
+    run(true, || async {
+        let ((mut lost, far_lost), (mut other, far_other)) = (pair(), pair());
+        super::break_down();
+        assert_eq!(write(&mut lost, b"lost").await.unwrap(), 4);
+        yield_now().await;
+        assert!(super::BATCH.with_borrow(Option::is_none), "it is not tried again");
+        assert_eq!(
+            write(&mut lost, b"more").await.unwrap_err().raw_os_error(),
+            Some(Errno::CANCELED.raw_os_error())
+        );
+        assert_eq!(poll_fn(|cx| lost.poll_read(cx, &mut [0])).await.unwrap(), 0, "whoever waits is told");
+        assert_eq!(arrived(&far_lost), (vec![], false));
+        write(&mut other, b"sent").await.unwrap();
+        assert_eq!(arrived(&far_other).0, b"sent");
+    });
+}
+
+/// Otherwise whoever does not read would keep its socket for ever, and a drain with it.
+#[test]
+fn what_nobody_takes_is_given_up_when_nobody_has_the_stream() {
+    run(true, || async {
+        let (mut near, mut far) = tcp_pair();
+        fill(&mut near).await;
+        yield_now().await;
+        drop(near);
+        assert_eq!((super::UNSENT.get(), super::is_all_sent()), (1, false), "a drain waits for it");
+        while super::UNSENT.get() > 0 {
+            yield_now().await;
+        }
+        assert_eq!(far.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    });
+}
+
+/// Whoever has the stream has deadlines of its own.
+#[test]
+fn what_nobody_takes_is_kept_as_long_as_somebody_has_the_stream() {
+    run(true, || async {
+        let (mut near, far) = tcp_pair();
+        let written = fill(&mut near).await;
+        tokio::time::sleep(crate::socket::STALL * 3).await;
+        assert_eq!(super::UNSENT.get(), 1);
+        far.set_nonblocking(false).unwrap();
+        let reader = std::thread::spawn(move || io::copy(&mut &far, &mut io::sink()).unwrap());
+        poll_fn(|cx| near.poll_flush(cx)).await.unwrap();
+        drop(near);
+        assert_eq!(reader.join().unwrap(), written.len() as u64);
     });
 }
 

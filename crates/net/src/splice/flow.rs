@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use super::pipe::Pipe;
 use super::pool::PIPE_BYTES;
-use crate::{PooledBuffer, Stream, Transport};
+use crate::{PooledBuffer, Transport};
 
 /// Octets on their way from one stream to another, as fast as that takes them. A tunnel has two, one for each direction,
 /// and polls both in one task.
@@ -15,6 +15,8 @@ use crate::{PooledBuffer, Stream, Transport};
 pub struct Flow {
     carrier: Carrier,
     moved_bytes: u64,
+    /// Whether what was read last was as much as a buffer holds: then there is more, and pipes are worth their system calls.
+    is_bulk: bool,
     state: State,
 }
 
@@ -63,7 +65,12 @@ impl Flow {
     ///
     /// # Errors
     /// One of the connections failed.
-    pub fn poll(&mut self, cx: &mut Context<'_>, from: &mut Stream, to: &mut Stream) -> Poll<io::Result<()>> {
+    pub fn poll<F: Transport, T: Transport>(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut F,
+        to: &mut T,
+    ) -> Poll<io::Result<()>> {
         let fair_end = self.moved_bytes + FAIR_BYTES;
         loop {
             while !matches!(self.carrier, Carrier::None) {
@@ -75,7 +82,7 @@ impl Flow {
                 }
             }
             match self.state {
-                State::Moves => ready!(self.poll_read(cx, from))?,
+                State::Moves => ready!(self.poll_read(cx, from, to.splices()))?,
                 State::Ending => {
                     ready!(to.poll_shutdown(cx))?;
                     self.state = State::Ended;
@@ -85,20 +92,27 @@ impl Flow {
         }
     }
 
-    /// Reads into a pipe or else a buffer, which is kept only if something came.
-    fn poll_read(&mut self, cx: &mut Context<'_>, from: &mut Stream) -> Poll<io::Result<()>> {
-        let read = if let Some(mut pipe) = Pipe::take() {
+    /// Reads into a buffer, or into a pipe where there is much and both sides splice. It is kept only if something came.
+    fn poll_read<F: Transport>(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut F,
+        to_splices: bool,
+    ) -> Poll<io::Result<()>> {
+        let pipe = (self.is_bulk && to_splices && from.splices()).then(Pipe::take).flatten();
+        let read = if let Some(mut pipe) = pipe {
             let read = ready!(from.poll_fill(cx, &mut pipe, PIPE_BYTES))?;
             self.carrier = Carrier::Pipe(pipe);
             read
         } else {
             let mut buffer = PooledBuffer::take();
-            buffer.resize(BUFFER_BYTES, 0);
+            buffer.resize(if self.is_bulk { BULK_BYTES } else { BUFFER_BYTES }, 0);
             let read = ready!(from.poll_read(cx, &mut buffer))?;
             buffer.truncate(read);
             self.carrier = Carrier::Buffer(buffer, 0);
             read
         };
+        self.is_bulk = read >= BUFFER_BYTES;
         if read == 0 {
             self.carrier = Carrier::None;
             self.state = State::Ending;
@@ -107,7 +121,7 @@ impl Flow {
     }
 
     /// Writes some of what was read, and lets go of what held it when all of it is written.
-    fn poll_write(&mut self, cx: &mut Context<'_>, to: &mut Stream) -> Poll<io::Result<()>> {
+    fn poll_write<T: Transport>(&mut self, cx: &mut Context<'_>, to: &mut T) -> Poll<io::Result<()>> {
         let (written, is_all) = match &mut self.carrier {
             Carrier::None => return Poll::Ready(Ok(())),
             Carrier::Pipe(pipe) => (ready!(to.poll_splice(cx, pipe))?, pipe.is_empty()),
@@ -131,5 +145,8 @@ impl Flow {
 /// How much one poll moves: there are other connections.
 const FAIR_BYTES: u64 = 1 << 20;
 
-/// What is read at a time where there is no pipe.
-const BUFFER_BYTES: usize = 64 << 10;
+/// What is read at a time. Messages that are smaller are put together with others and sent in one system call for all.
+pub(super) const BUFFER_BYTES: usize = 16 << 10;
+
+/// What is read at a time where there is more, and no pipe.
+const BULK_BYTES: usize = 64 << 10;

@@ -66,8 +66,11 @@ impl Pipe {
         !self.copied_left().is_empty()
     }
 
-    /// Fills the pipe without splicing.
-    pub(crate) fn poll_copy_from<T: Transport>(
+    /// Fills the pipe, which is empty, without splicing: at most `length` octets of `transport`. How many is returned.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn poll_copy_from<T: Transport + ?Sized>(
         &mut self,
         cx: &mut Context<'_>,
         transport: &mut T,
@@ -132,12 +135,8 @@ impl Pipe {
 }
 
 impl Stream {
-    /// Moves what comes next into `pipe`, which is empty: at most `length` octets, and as many as the pipe has room for.
-    /// How many is returned; 0 is the end of what the peer sends.
-    ///
-    /// # Errors
-    /// The connection failed.
-    pub fn poll_fill(
+    /// What [`Transport::poll_fill`] is for sockets.
+    pub(crate) fn poll_splice_from(
         &mut self,
         cx: &mut Context<'_>,
         pipe: &mut Pipe,

@@ -10,7 +10,7 @@ use std::thread;
 
 use tokio::runtime::Builder;
 
-use super::flow::{Carrier, Flow};
+use super::flow::{BUFFER_BYTES, Carrier, Flow};
 use super::pipe::Pipe;
 use super::pool::{PIPES_KEPT, PIPES_MAX, faults};
 use crate::{ClientAddr, PooledBuffer, Stream, Transport};
@@ -190,16 +190,17 @@ fn a_tunnel_without_pipes_copies() {
     with_reactor(async || {
         let ((client, mut asks), (upstream, mut answers)) = (tcp_pair(), pair());
         let taken: Vec<_> = std::iter::from_fn(Pipe::take).collect();
-        asks.write_all(b"question").unwrap();
+        let question = numbered(100_000);
+        asks.write_all(&question).unwrap();
         asks.shutdown(Shutdown::Write).unwrap();
         answers.write_all(b"answer").unwrap();
         answers.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(tunnel(client, upstream, Flow::default(), Flow::default()).await, [8, 6]);
+        assert_eq!(tunnel(client, upstream, Flow::default(), Flow::default()).await, [100_000, 6]);
         drop(taken);
         let (mut asked, mut answered) = (Vec::new(), Vec::new());
         answers.read_to_end(&mut asked).unwrap();
         asks.read_to_end(&mut answered).unwrap();
-        assert_eq!((&asked[..], &answered[..]), (&b"question"[..], &b"answer"[..]));
+        assert!(asked == question && answered == b"answer");
     });
 }
 
@@ -230,6 +231,27 @@ fn a_flow_holds_a_pipe_only_while_something_waits_in_it_and_reads_no_further() {
         poll_fn(|cx| flow.poll(cx, &mut from, &mut to)).await.unwrap();
         assert_eq!((flow.moved_bytes(), reader.join().unwrap()), (sent as u64, sent as u64));
         assert!(matches!(flow.carrier(), Carrier::None));
+    });
+}
+
+/// Pipes take two system calls for each message, and pass by what puts small sends together.
+#[test]
+fn messages_go_through_buffers_and_what_is_more_through_pipes() {
+    with_reactor(async || {
+        let ((mut from, mut source), (mut to, mut sink)) = (pair(), pair());
+        let mut flow = Flow::default();
+        let mut moved = 0;
+        for (length, took_a_pipe) in [(100, false), (100, false), (BUFFER_BYTES, true)] {
+            source.write_all(&numbered(length)).unwrap();
+            moved += length;
+            poll_fn(|cx| match flow.poll(cx, &mut from, &mut to) {
+                _ if flow.moved_bytes() == moved as u64 => Poll::Ready(()),
+                outcome => outcome.map(Result::unwrap),
+            })
+            .await;
+            assert!(read(&mut sink, length) == numbered(length));
+            assert_eq!(faults::kept() > 0, took_a_pipe, "after {moved} octets");
+        }
     });
 }
 

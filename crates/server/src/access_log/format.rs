@@ -13,7 +13,7 @@ use time::format_description::BorrowedFormatItem;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
-use crate::{Forwarded, Record};
+use crate::{Forwarded, Record, Refused};
 
 /// The form of the lines. Times are UTC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,12 +135,29 @@ struct JsonLine<'a> {
     host: Option<String>,
     status: u16,
     content_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    received_bytes: Option<u64>,
     duration_us: u64,
     complete: bool,
     referer: Option<String>,
     user_agent: Option<String>,
     #[serde(flatten)]
     forwarded: Option<JsonForwarded<'a>>,
+    #[serde(flatten)]
+    refused: Option<JsonRefused<'a>>,
+}
+
+/// What is said of requests that went no further than a policy.
+#[derive(Serialize)]
+struct JsonRefused<'a> {
+    policy: &'a str,
+    reason: &'a str,
+}
+
+impl<'a> From<&'a Refused> for JsonRefused<'a> {
+    fn from(Refused { policy, reason }: &'a Refused) -> Self {
+        Self { policy, reason }
+    }
 }
 
 /// What is said of requests that were forwarded.
@@ -153,6 +170,8 @@ struct JsonForwarded<'a> {
     connect_us: Option<u64>,
     head_us: Option<u64>,
     failure: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<&'a str>,
 }
 
 impl<'a> From<&'a Forwarded> for JsonForwarded<'a> {
@@ -165,6 +184,7 @@ impl<'a> From<&'a Forwarded> for JsonForwarded<'a> {
             connect_us: forwarded.connect.map(microseconds),
             head_us: forwarded.head.map(microseconds),
             failure: forwarded.failure,
+            request_id: forwarded.request_id.as_deref(),
         }
     }
 }
@@ -185,11 +205,13 @@ fn write_json(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) 
         host: head.and_then(RequestHead::authority).map(|authority| shown(authority.as_str().as_bytes())),
         status: record.status.as_u16(),
         content_bytes: record.content_bytes,
+        received_bytes: record.received_bytes,
         duration_us: microseconds(record.duration),
         complete: record.is_complete,
         referer: field("referer"),
         user_agent: field("user-agent"),
         forwarded: record.forwarded.map(JsonForwarded::from),
+        refused: record.refused.map(JsonRefused::from),
     };
     let start = line.len();
     match serde_json::to_writer(&mut *line, &json) {
@@ -248,8 +270,10 @@ mod tests {
             time: SystemTime::UNIX_EPOCH + Duration::from_millis(951_786_061_500),
             status: StatusCode::NOT_FOUND,
             content_bytes: 12,
+            received_bytes: None,
             duration: Duration::from_micros(345),
             forwarded: None,
+            refused: None,
             is_complete: true,
         };
         let mut line = Vec::new();

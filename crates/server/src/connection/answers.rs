@@ -10,6 +10,7 @@ use thruway_net::Transport;
 
 use super::ending::{AfterAnswer, Ending};
 use super::exchange::{Exchange, Logged, TailRecord};
+use super::handed_over::HandOver;
 use super::output::{COPY_BYTES_MAX, Tail};
 use super::service::Outcome;
 use super::streaming::{StreamRecord, Streaming};
@@ -102,25 +103,31 @@ impl<T: Transport> Connection<T> {
             && self.can_content_be_finished();
         self.write_head(response, facts, body, is_persistent);
         // One of too many connections has no right to linger.
-        let may_be_followed =
-            !self.guard.is_over_limit() && (facts.is_persistent || self.is_request_limit_reached());
+        let may_be_followed = !self.guard.is_over_limit() && !self.is_input_ended;
         let mut after = AfterAnswer { is_persistent, may_be_followed, tunnel: None };
         match response.take_content() {
             Source::Stream(content) if body.has_content() => {
                 let log = logged.map(Logged::keep);
-                let record = StreamRecord { log, forwarded: response.take_forwarded() };
+                let record = StreamRecord { log, told: response.take_told() };
                 self.streaming =
                     Some(Box::new(Streaming::new(content, body, response.status(), after, record)));
                 return;
             }
-            Source::Tunnel(tunnel) => after.tunnel = Some(tunnel),
+            Source::Tunnel(handler) => {
+                // What it carries is known when it has ended.
+                let record = logged.map(|logged| {
+                    let outcome = Outcome::of(response, 0);
+                    Box::new(TailRecord { log: logged.keep(), outcome })
+                });
+                after.tunnel = Some(Box::new(HandOver { handler, record }));
+                return self.finish_answer(after);
+            }
             content if body.has_content() => self.put_content(content),
             _ => {}
         }
         if let Some(logged) = logged {
             let content_bytes = if let ResponseBody::Octets(octets) = body { octets } else { 0 };
-            let forwarded = response.take_forwarded();
-            let outcome = Outcome { status: response.status(), content_bytes, is_complete: true, forwarded };
+            let outcome = Outcome::of(response, content_bytes);
             if self.output.has_tail() {
                 self.tail_record = Some(Box::new(TailRecord { log: logged.keep(), outcome }));
             } else {
@@ -186,11 +193,6 @@ impl<T: Transport> Connection<T> {
                 incoming.discard(self.service.config.discard_bytes);
             }
         }
-    }
-
-    fn is_request_limit_reached(&self) -> bool {
-        let limit = self.service.config.limits.requests_per_connection;
-        limit != 0 && self.http1.request_count() == limit
     }
 
     /// Whether nothing will be answered after this, because nothing more can be parsed, or may be while the server

@@ -8,9 +8,9 @@ use thruway_message::StatusCode;
 use thruway_net::Transport;
 
 use super::exchange::{Logged, TailRecord};
+use super::handed_over::HandOver;
 use super::service::Outcome;
 use super::{Buffers, Connection};
-use crate::response::TunnelHandler;
 
 /// What becomes of a connection when its last answer is written.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(super) enum Ending {
     /// It is closed; if the client sends more than was read, it is given time to read the answer first.
     Close,
     /// It is handed over.
-    HandOver(TunnelHandler),
+    HandOver(Box<HandOver>),
     /// It is closed when the client has had time to read the answer: to close a socket with octets unread makes the
     /// kernel send a reset, which takes the answer from the client's hands (RFC 9112 §9.6).
     Linger,
@@ -37,10 +37,10 @@ pub(super) enum Ending {
 pub(super) struct AfterAnswer {
     /// The connection goes on.
     pub(super) is_persistent: bool,
-    /// The client may have sent more: it did not ask for the end.
+    /// The client may be sending more. Also one that has asked for the end: not all keep to what they have said.
     pub(super) may_be_followed: bool,
     /// The connection becomes a tunnel.
-    pub(super) tunnel: Option<TunnelHandler>,
+    pub(super) tunnel: Option<Box<HandOver>>,
 }
 
 impl Ending {
@@ -64,7 +64,7 @@ impl<T: Transport> Connection<T> {
         cx: &mut Context<'_>,
         buffers: &mut Buffers,
         now: Duration,
-    ) -> Poll<io::Result<Option<TunnelHandler>>> {
+    ) -> Poll<io::Result<Option<Box<HandOver>>>> {
         loop {
             match &mut self.ending {
                 Ending::No | Ending::Abort => return Poll::Ready(Ok(None)),
@@ -118,13 +118,21 @@ impl<T: Transport> Connection<T> {
     pub(super) fn record_unanswered(&mut self) {
         self.record_tail();
         self.record_streaming(false);
+        if let Ending::HandOver(over) = &mut self.ending
+            && let Some(record) = over.record.take()
+        {
+            let TailRecord { log, outcome } = *record;
+            let outcome = Outcome { is_complete: false, ..outcome };
+            self.service.record(&self.info, &Logged::Kept(log), outcome);
+        }
         for exchange in self.exchanges.drain(..) {
             if let Some(log) = exchange.log {
                 let outcome = Outcome {
                     status: CLIENT_CLOSED_REQUEST,
                     content_bytes: 0,
+                    received_bytes: None,
                     is_complete: false,
-                    forwarded: None,
+                    told: None,
                 };
                 self.service.record(&self.info, &Logged::Kept(log), outcome);
             }

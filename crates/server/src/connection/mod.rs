@@ -27,12 +27,12 @@ mod output;
 // how it ends
 mod ending;
 mod timers;
+mod handed_over;
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::mem;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -41,10 +41,10 @@ use std::time::Duration;
 use thruway_http1::ServerConnection;
 use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport, Worker};
 
-use crate::response::TunnelHandler;
-use crate::{Config, ConnectionInfo, Handler, TakeRecord, Timeouts, Tunnel};
+use crate::{Config, ConnectionInfo, Handler, TakeRecord};
 use ending::Ending;
 use exchange::{Exchange, TailRecord};
+use handed_over::{HandOver, HandedOver};
 use incoming::IncomingContent;
 use output::Output;
 use streaming::Streaming;
@@ -98,9 +98,9 @@ impl ConnectionDriver {
         drive(connection)
     }
 
-    /// How long connections wait for their clients.
-    pub(crate) fn timeouts(&self) -> Timeouts {
-        self.service.config.timeouts
+    /// How long the client of a connection may take to say who it is.
+    pub(crate) fn header_patience(&self, guard: &ConnectionGuard) -> Duration {
+        timers::patience(guard, self.service.config.timeouts.header_section)
     }
 }
 
@@ -180,7 +180,7 @@ impl<T: Transport> Connection<T> {
         cx: &mut Context<'_>,
         buffers: &mut Buffers,
         now: Duration,
-    ) -> Poll<io::Result<Option<TunnelHandler>>> {
+    ) -> Poll<io::Result<Option<Box<HandOver>>>> {
         // Whatever woke this task may have been meant for them.
         self.is_news_to_handlers = true;
         for _ in 0..TURNS_MAX {
@@ -226,7 +226,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Drives the connection. Ready at its end, with what it is handed over to.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<TunnelHandler>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Box<HandOver>>> {
         self.deadline.set_waker(cx.waker());
         let service = self.service.clone();
         let now = service.begin_turn();
@@ -262,28 +262,22 @@ fn drive<T: Transport>(connection: Connection<T>) -> impl Future<Output = ()> {
 )]
 enum Driven<T> {
     Connection(Connection<T>),
-    Tunnel {
-        running: Pin<Box<dyn Future<Output = ()>>>,
-        /// Counts the connection as open.
-        _guard: ConnectionGuard,
-    },
+    HandedOver(Box<HandedOver>),
     Ended,
 }
 
 impl<T: Transport> Driven<T> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Self::Connection(connection) = self
-            && let Some(tunnel) = ready!(connection.poll(cx))
+            && let Some(over) = ready!(connection.poll(cx))
             && let Self::Connection(connection) = mem::replace(self, Self::Ended)
         {
-            let Connection { transport, unparsed, guard, .. } = connection;
-            *self = Self::Tunnel {
-                running: tunnel.run(Tunnel::new(Box::new(transport), unparsed)),
-                _guard: guard,
-            };
+            let Connection { transport, unparsed, guard, service, info, .. } = connection;
+            let over = HandedOver::new(*over, transport, unparsed, service, info, guard);
+            *self = Self::HandedOver(Box::new(over));
         }
         match self {
-            Self::Tunnel { running, .. } => running.as_mut().poll(cx),
+            Self::HandedOver(over) => over.poll(cx),
             Self::Connection(_) | Self::Ended => Poll::Ready(()),
         }
     }

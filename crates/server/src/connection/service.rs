@@ -11,8 +11,8 @@ use thruway_net::{PooledBuffer, Worker};
 
 use super::exchange::Logged;
 use super::origin_fields::OriginFields;
-use crate::record::TakeRecord;
-use crate::{Config, ConnectionInfo, Forwarded, Handler, Record};
+use crate::record::{TakeRecord, Told};
+use crate::{Config, ConnectionInfo, Handler, Record, Response};
 
 /// The handler, its settings, and the buffers of one worker.
 pub(super) struct Service {
@@ -76,8 +76,7 @@ impl Service {
     /// Records how a request was answered.
     pub(super) fn record(&self, connection: &ConnectionInfo, logged: &Logged<'_>, outcome: Outcome) {
         let Some(record) = &self.record else { return };
-        let Outcome { status, content_bytes, is_complete, forwarded } = outcome;
-        let forwarded = forwarded.as_deref();
+        let Outcome { status, content_bytes, received_bytes, is_complete, told } = outcome;
         let (head, started) = match logged {
             Logged::Parsed { head, started } => (Some(**head), *started),
             Logged::Kept(log) => (log.head.as_ref().map(OwnedRequestHead::as_head), log.started),
@@ -95,8 +94,10 @@ impl Service {
             time,
             status,
             content_bytes,
+            received_bytes,
             duration,
-            forwarded,
+            forwarded: told.as_ref().and_then(Told::forwarded),
+            refused: told.as_ref().and_then(Told::refused),
             is_complete,
         });
     }
@@ -106,8 +107,17 @@ impl Service {
 pub(super) struct Outcome {
     pub(super) status: StatusCode,
     pub(super) content_bytes: u64,
+    pub(super) received_bytes: Option<u64>,
     pub(super) is_complete: bool,
-    pub(super) forwarded: Option<Box<Forwarded>>,
+    pub(super) told: Option<Told>,
+}
+
+impl Outcome {
+    /// That of a response with so much content, all of which is there.
+    pub(super) fn of(response: &mut Response, content_bytes: u64) -> Self {
+        let (status, told) = (response.status(), response.take_told());
+        Self { status, content_bytes, received_bytes: None, is_complete: true, told }
+    }
 }
 
 impl Buffers {

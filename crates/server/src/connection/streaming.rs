@@ -15,8 +15,9 @@ use super::exchange::{Log, Logged};
 use super::output::{COPY_BYTES_MAX, Output, Tail};
 use super::service::Outcome;
 use super::{Connection, Step};
+use crate::ContentError;
+use crate::record::Told;
 use crate::response::{AtDrain, BoxError, ContentStream, Piece};
-use crate::{ContentError, Forwarded};
 
 /// The answer that is being written.
 pub(super) struct Streaming {
@@ -35,7 +36,7 @@ pub(super) struct Streaming {
 /// What will be recorded of the answer.
 pub(super) struct StreamRecord {
     pub(super) log: Option<Box<Log>>,
-    pub(super) forwarded: Option<Box<Forwarded>>,
+    pub(super) told: Option<Told>,
 }
 
 enum Framing {
@@ -230,10 +231,10 @@ impl<T: Transport> Connection<T> {
     pub(super) fn record_streaming(&mut self, is_complete: bool) -> Option<Box<Streaming>> {
         let mut streaming = self.streaming.take()?;
         if let Some(log) = streaming.record.log.take() {
-            let forwarded = streaming.record.forwarded.take();
+            let told = streaming.record.told.take();
             let content_bytes = streaming.sent_bytes.saturating_sub(self.output.tail_bytes());
             let status = streaming.status;
-            let outcome = Outcome { status, content_bytes, is_complete, forwarded };
+            let outcome = Outcome { status, content_bytes, received_bytes: None, is_complete, told };
             self.service.record(&self.info, &Logged::Kept(log), outcome);
         }
         Some(streaming)

@@ -7,7 +7,7 @@ use std::task::Context;
 use std::time::Duration;
 
 use thruway_message::StatusCode;
-use thruway_net::Transport;
+use thruway_net::{ConnectionGuard, Transport};
 
 use super::Connection;
 use super::ending::Ending;
@@ -132,7 +132,7 @@ impl<T: Transport> Connection<T> {
             return None;
         }
         if let Some(since) = self.timers.head_since {
-            return Some((ReadTimer::HeaderSection, since + timeouts.header_section));
+            return Some((ReadTimer::HeaderSection, since + patience(&self.guard, timeouts.header_section)));
         }
         if !self.output.is_empty() {
             // It is not idle: the client is to take what is written.
@@ -141,14 +141,17 @@ impl<T: Transport> Connection<T> {
         if self.guard.is_draining() {
             return Some((ReadTimer::DrainIdle, self.timers.moved_at.max(now) + DRAIN_IDLE));
         }
-        let idle =
-            if self.guard.is_over_limit() { OVER_LIMIT_IDLE.min(timeouts.idle) } else { timeouts.idle };
-        Some((ReadTimer::Idle, self.timers.moved_at + idle))
+        Some((ReadTimer::Idle, self.timers.moved_at + patience(&self.guard, timeouts.idle)))
     }
 }
 
+/// How long to wait for a client to say something, which is `timeout` unless it is one too many.
+pub(super) fn patience(guard: &ConnectionGuard, timeout: Duration) -> Duration {
+    if guard.is_over_limit() { OVER_LIMIT_PATIENCE.min(timeout) } else { timeout }
+}
+
 /// How long one connection too many may take to ask for something, to be told so.
-const OVER_LIMIT_IDLE: Duration = Duration::from_secs(2);
+const OVER_LIMIT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Long enough for the reactor to report what has arrived.
 const DRAIN_IDLE: Duration = Duration::from_millis(150);

@@ -16,7 +16,8 @@ use serde::Serialize;
 use thruway_message::{FieldLine, FieldLinesBuf, FieldName, FieldValue, InvalidFieldLine, StatusCode};
 use thruway_net::PooledBuffer;
 
-use crate::Forwarded;
+use crate::record::Told;
+use crate::{Forwarded, Refused};
 
 pub use content::{AtDrain, BoxError, Content, ContentStream, Piece};
 pub use events::{Event, EventSender};
@@ -27,7 +28,7 @@ pub use writer::ContentWriter;
 
 pub(crate) use content::{FileRange, Source};
 pub(crate) use interim::collecting_interim;
-pub(crate) use tunnel::TunnelHandler;
+pub(crate) use tunnel::{TunnelHandler, TunnelTrace};
 
 /// A response. The fields that frame it are the server's: `Content-Length`, `Transfer-Encoding` and `Connection`,
 /// and `Date` and `Server` unless they are set here.
@@ -39,7 +40,7 @@ pub struct Response {
     /// What the fields set so far mean for the server.
     marks: Marks,
     /// For the record of it.
-    forwarded: Option<Box<Forwarded>>,
+    told: Option<Told>,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -61,7 +62,7 @@ impl Response {
             field_lines: FieldLinesBuf::new(),
             content: Content::empty(),
             marks: Marks { is_last: false, has_server: false, has_date: false },
-            forwarded: None,
+            told: None,
         }
     }
 
@@ -307,12 +308,17 @@ impl Response {
 
     /// Tells how the request was forwarded, for the record of it.
     pub fn set_forwarded(&mut self, forwarded: Box<Forwarded>) {
-        self.forwarded = Some(forwarded);
+        self.told = Some(Told::Forwarded(forwarded));
+    }
+
+    /// Tells what has refused the request, for the record of it.
+    pub fn set_refused(&mut self, refused: Refused) {
+        self.told = Some(Told::Refused(Box::new(refused)));
     }
 
     #[inline]
-    pub(crate) const fn take_forwarded(&mut self) -> Option<Box<Forwarded>> {
-        self.forwarded.take()
+    pub(crate) const fn take_told(&mut self) -> Option<Told> {
+        self.told.take()
     }
 
     /// Takes the content out.

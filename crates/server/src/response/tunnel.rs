@@ -1,26 +1,148 @@
 //! A connection that is no longer HTTP: after `101 (Switching Protocols)`, or a successful CONNECT.
 
+use std::cell::Cell;
 use std::fmt;
+use std::fs::File;
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use thruway_net::{PooledBuffer, Transport};
+use thruway_net::{Pipe, PooledBuffer, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The octets of a connection, both ways. Implements tokio's traits, so that crates for other protocols run on it.
+///
+/// What was written and not taken by the peer when it is dropped is still sent.
 pub struct Tunnel {
     /// What came together with the head.
     early: PooledBuffer,
     early_used: usize,
-    transport: Box<dyn Transport>,
+    /// There until it is dropped.
+    transport: Option<Box<dyn Transport>>,
+    trace: Rc<TunnelTrace>,
+}
+
+/// What is known of a tunnel from outside, and what is left of it.
+#[derive(Default)]
+pub(crate) struct TunnelTrace {
+    received_bytes: Cell<u64>,
+    sent_bytes: Cell<u64>,
+    /// The connection, when the tunnel is there no longer.
+    left: Cell<Option<Box<dyn Transport>>>,
 }
 
 impl Tunnel {
     /// The octets of `transport`, behind those that came `early`, together with a head.
     pub fn new(transport: Box<dyn Transport>, early: PooledBuffer) -> Self {
-        Self { early, early_used: 0, transport }
+        Self::traced(transport, early, Rc::default())
+    }
+
+    /// The same, of which `trace` tells.
+    pub(crate) fn traced(transport: Box<dyn Transport>, early: PooledBuffer, trace: Rc<TunnelTrace>) -> Self {
+        Self { early, early_used: 0, transport: Some(transport), trace }
+    }
+
+    fn transport(&mut self) -> io::Result<&mut Box<dyn Transport>> {
+        self.transport.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Puts what came early into `buffer`. How much that was.
+    fn take_early(&mut self, buffer: &mut [u8]) -> usize {
+        let early = &self.early[self.early_used..];
+        let length = early.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&early[..length]);
+        self.early_used += length;
+        if self.early_used == self.early.len() {
+            self.early = PooledBuffer::default();
+            self.early_used = 0;
+        }
+        length
+    }
+
+    fn note_received(&self, octets: usize) -> usize {
+        self.trace.received_bytes.set(self.trace.received_bytes.get() + octets as u64);
+        octets
+    }
+
+    fn note_sent(&self, octets: usize) -> usize {
+        self.trace.sent_bytes.set(self.trace.sent_bytes.get() + octets as u64);
+        octets
+    }
+}
+
+impl TunnelTrace {
+    /// Octets that came from the peer and were taken.
+    pub(crate) const fn received_bytes(&self) -> u64 {
+        self.received_bytes.get()
+    }
+
+    /// Octets that were written to the peer.
+    pub(crate) const fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.get()
+    }
+
+    /// The connection, if nobody has the tunnel any more.
+    pub(crate) fn take_left(&self) -> Option<Box<dyn Transport>> {
+        self.left.take()
+    }
+}
+
+impl Transport for Tunnel {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let read = match self.take_early(buffer) {
+            0 => ready!(self.transport()?.poll_read(cx, buffer))?,
+            early => early,
+        };
+        Poll::Ready(Ok(self.note_received(read)))
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let written = ready!(self.transport()?.poll_write(cx, slices))?;
+        Poll::Ready(Ok(self.note_sent(written)))
+    }
+
+    fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        length: usize,
+    ) -> Poll<io::Result<usize>> {
+        let sent = ready!(self.transport()?.poll_send_file(cx, file, offset, length))?;
+        Poll::Ready(Ok(self.note_sent(sent)))
+    }
+
+    fn splices(&self) -> bool {
+        self.transport.as_ref().is_some_and(|transport| transport.splices())
+    }
+
+    fn poll_splice(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
+        let sent = ready!(self.transport()?.poll_splice(cx, pipe))?;
+        Poll::Ready(Ok(self.note_sent(sent)))
+    }
+
+    fn poll_fill(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, length: usize) -> Poll<io::Result<usize>> {
+        if !self.early.is_empty() {
+            return pipe.poll_copy_from(cx, self, length);
+        }
+        let received = ready!(self.transport()?.poll_fill(cx, pipe, length))?;
+        Poll::Ready(Ok(self.note_received(received)))
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.transport()?.poll_flush(cx)
+    }
+
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.transport()?.poll_shutdown(cx)
+    }
+
+    fn discard_unsent(&mut self) {
+        if let Some(transport) = &mut self.transport {
+            transport.discard_unsent();
+        }
     }
 }
 
@@ -30,19 +152,7 @@ impl AsyncRead for Tunnel {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        let early = &this.early[this.early_used..];
-        if !early.is_empty() {
-            let length = early.len().min(buffer.remaining());
-            buffer.put_slice(&early[..length]);
-            this.early_used += length;
-            if this.early_used == this.early.len() {
-                this.early = PooledBuffer::default();
-                this.early_used = 0;
-            }
-            return Poll::Ready(Ok(()));
-        }
-        let length = ready!(this.transport.poll_read(cx, buffer.initialize_unfilled()))?;
+        let length = ready!(Transport::poll_read(&mut *self, cx, buffer.initialize_unfilled()))?;
         buffer.advance(length);
         Poll::Ready(Ok(()))
     }
@@ -50,7 +160,7 @@ impl AsyncRead for Tunnel {
 
 impl AsyncWrite for Tunnel {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
-        self.transport.poll_write(cx, &[IoSlice::new(octets)])
+        Transport::poll_write(&mut *self, cx, &[IoSlice::new(octets)])
     }
 
     fn poll_write_vectored(
@@ -58,7 +168,7 @@ impl AsyncWrite for Tunnel {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.transport.poll_write(cx, slices)
+        Transport::poll_write(&mut *self, cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -66,11 +176,18 @@ impl AsyncWrite for Tunnel {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.transport.poll_flush(cx)
+        Transport::poll_flush(&mut *self, cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.transport.poll_shutdown(cx)
+        Transport::poll_shutdown(&mut *self, cx)
+    }
+}
+
+/// Gives the connection back to who has handed it over, and still counts it.
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        self.trace.left.set(self.transport.take());
     }
 }
 

@@ -29,8 +29,30 @@ fn persistence_is_what_the_version_and_the_options_say() {
             said,
             "{request}"
         );
-        assert_eq!(client.is_closed(), !persists, "{request}");
+        assert_eq!(client.is_finished(), !persists, "{request}");
     }
+}
+
+/// A connection that its client had asked to end was closed at once: what the client sent all the same made the kernel send a reset, which
+/// takes the answer from its hands.
+#[test]
+fn a_client_that_asks_for_the_end_and_goes_on_to_send_reads_its_answer() {
+    let scene = Scene::new(|| "ok");
+    let last = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let mut client = scene.connect();
+    client.send(last).send("what nobody waits for");
+    assert!(client.received().ends_with("\r\n\r\nok") && client.is_finished());
+    assert_eq!((client.unread(), client.is_closed()), (0, false));
+    client.finish();
+    assert!(client.is_closed());
+
+    let mut client = scene.connect();
+    client.send(last);
+    scene.pass(Duration::from_secs(1));
+    client.send("more");
+    assert!(!client.is_closed());
+    scene.pass(Duration::from_millis(1_500));
+    assert!(client.is_closed(), "it has had its time");
 }
 
 #[test]
@@ -191,6 +213,16 @@ fn too_many_connections_are_answered_503() {
     let answer = client.received();
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("Retry-After: "), "{answer}");
     assert!(client.is_closed());
+}
+
+/// It had as long for its head as those who may ask.
+#[test]
+fn one_connection_too_many_has_less_time_for_its_head() {
+    let scene = Scene::new(|_: &Request| "ok");
+    let mut client = scene.connect_over_limit();
+    client.send("GET / HT");
+    scene.pass(Duration::from_millis(2_500));
+    assert!(client.received().starts_with("HTTP/1.1 408 "));
 }
 
 /// What was written and not taken yet did not count as something to do: the timers of idle connections cut it off.

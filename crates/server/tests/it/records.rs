@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use thruway_server::{Config, Request, Router};
+use thruway_server::{Config, Request, Response, Router};
 use thruway_testkit::scene::Scene;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 type Records = Rc<RefCell<Vec<(Option<String>, u16, u64, bool)>>>;
 
@@ -52,6 +53,39 @@ fn large_content_is_recorded_when_it_is_written() {
     let expected =
         [(Some("/large".to_owned()), 200, 1 << 20, true), (Some("/small".to_owned()), 200, 5, true)];
     assert_eq!(*records.borrow(), expected);
+}
+
+/// It was recorded as soon as it began, without what it carried.
+#[test]
+fn a_tunnel_is_recorded_when_it_has_ended_with_what_it_has_carried() {
+    let taken = Rc::<RefCell<Vec<_>>>::default();
+    let records = taken.clone();
+    let take = Box::new(move |record: &thruway_server::Record<'_>| {
+        let status = record.status.as_u16();
+        records.borrow_mut().push((status, record.content_bytes, record.received_bytes, record.is_complete));
+    });
+    let echo = || {
+        Response::upgrade("echo", async |mut tunnel| {
+            let mut buffer = [0; 64];
+            while let Ok(length @ 1..) = tunnel.read(&mut buffer).await {
+                tunnel.write_all(&[b"ab", &buffer[..length]].concat()).await.unwrap();
+            }
+        })
+    };
+    let scene = Scene::with(echo, Config::default(), Some(take));
+    let mut client = scene.connect();
+    client
+        .send("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nearly")
+        .send("late");
+    assert!(client.received().ends_with("\r\n\r\nabearlyablate"));
+    assert_eq!(*taken.borrow(), []);
+    client.finish();
+    assert_eq!(*taken.borrow(), [(101, 13, Some(9), true)]);
+
+    let mut client = scene.connect();
+    client.take_only(10).send("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n");
+    client.reset();
+    assert_eq!(taken.borrow()[1..], [(101, 0, None, false)], "nothing was handed over");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use thruway_server::{Config, Listener, Networks, ProxyProtocol, Request, Timeouts};
+use thruway_server::{Config, Listener, Networks, ProxyProtocol, Request, Server, Timeouts};
 
 use crate::site::{GET, Site, rest};
 
@@ -95,6 +95,19 @@ fn a_connection_that_waits_for_its_header_is_counted_and_closed_in_time() {
     stream.write_all(b"PROXY TCP4 ").unwrap();
     site.until_open(1);
     until_closed(stream);
+    site.until_open(0);
+}
+
+/// Those that say nothing took the places of those that could have been told that there are too many, for ten seconds each.
+#[test]
+fn one_connection_too_many_has_less_time_to_say_who_it_is() {
+    let timeouts = Timeouts { header_section: Duration::from_hours(1), ..Timeouts::default() };
+    let config = Config { timeouts, ..Config::default() };
+    let listener = Listener::new("127.0.0.1:0".parse().unwrap()).proxy_protocol(ProxyProtocol::default());
+    let server = Server::new(|_: &Request| "ok").config(config).connections_max(0).workers(1);
+    let site = Site::of(server.listen_on(listener));
+    let silent = site.connect();
+    until_closed(silent);
     site.until_open(0);
 }
 

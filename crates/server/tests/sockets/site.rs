@@ -24,7 +24,12 @@ impl Site {
         app: impl IntoHandler<M>,
         config: Config,
     ) -> Self {
-        let server = Server::new(app).config(config).workers(2).listen_on(listener).start().unwrap();
+        Self::of(Server::new(app).config(config).workers(2).listen_on(listener))
+    }
+
+    /// One that was set up already.
+    pub(crate) fn of(server: Server) -> Self {
+        let server = server.start().unwrap();
         let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
         Self { server, address }
     }

@@ -40,6 +40,7 @@ pub(in super::super) struct RawBasicAuth {
     pub(in super::super) realm: Option<Spanned<String>>,
     /// Names, and hashes of passwords by bcrypt or Argon2.
     #[serde(default)]
+    #[schemars(extend("writeOnly" = true))]
     pub(in super::super) users: BTreeMap<Spanned<String>, Spanned<String>>,
     /// A file of lines `NAME:HASH`, as `htpasswd -B` writes it. Relative to the directory of the config.
     pub(in super::super) users_file: Option<Spanned<PathBuf>>,
@@ -59,6 +60,7 @@ pub(in super::super) struct RawApiKeys {
     pub(in super::super) bearer: bool,
     /// Names, and digests of keys: `sha256:` and 64 hexadecimal digits.
     #[serde(default)]
+    #[schemars(extend("writeOnly" = true))]
     pub(in super::super) keys: BTreeMap<Spanned<String>, Spanned<String>>,
     /// A file of lines `NAME:sha256:DIGEST`. Relative to the directory of the config.
     pub(in super::super) keys_file: Option<Spanned<PathBuf>>,
@@ -72,14 +74,14 @@ pub(in super::super) struct RawJwt {
     /// A file with the issuer's public keys: a JSON Web Key Set, or PEM. Relative to the directory of the config.
     pub(in super::super) keys_file: Option<Spanned<PathBuf>>,
     /// A secret that is shared with the issuer, of at least 32 octets.
+    #[schemars(extend("writeOnly" = true))]
     pub(in super::super) secret: Option<Spanned<String>>,
     /// Who must have issued the token. Default anybody who has such a key.
     pub(in super::super) issuer: Option<String>,
     /// For whom the token must be, one of these. Default anybody.
     pub(in super::super) audience: Option<Spanned<Vec<String>>>,
     /// `RS256`, `PS256`, `ES256`, `EdDSA`, `HS256`, …. Default those that the keys are for.
-    #[serde(default)]
-    pub(in super::super) algorithms: Vec<Spanned<String>>,
+    pub(in super::super) algorithms: Option<Spanned<Vec<Spanned<String>>>>,
     /// How far the clocks of issuer and server may be apart. Default 30s.
     pub(in super::super) leeway: Option<Spanned<Period>>,
     /// Claims that must be there, besides `exp`. Default none.

@@ -41,6 +41,8 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) proxy_protocol: Option<RawProxyVersion>,
     /// For a server to accept a connection.
     pub(in super::super) connect_timeout: Option<Spanned<Period>>,
+    /// For an octet in either direction of a connection that has become a tunnel, as those of web sockets; then it is closed.
+    pub(in super::super) tunnel_idle_timeout: Option<Spanned<Period>>,
     /// What `Host` says: `preserve` (what the client said), `server` (what `servers` calls it), or `{ fixed = "…" }`. Default `preserve`.
     pub(in super::super) host: Option<Spanned<TextOrTable<RawHost>>>,
     /// Which fields tell of the client: `x-forwarded`, `forwarded`, `both` or `none`. Default `x-forwarded`.
@@ -129,7 +131,8 @@ pub(in super::super) struct RawSticky {
     /// The name of the cookie.
     pub(in super::super) cookie: Spanned<String>,
     /// What its values are made with. Default made at the start.
-    pub(in super::super) secret: Option<String>,
+    #[schemars(extend("writeOnly" = true))]
+    pub(in super::super) secret: Option<Spanned<String>>,
 }
 
 /// What requests do for which no server has room. Defaults are those of `thruway_gateway::QueueConfig`.

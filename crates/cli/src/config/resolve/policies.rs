@@ -26,7 +26,11 @@ pub(super) type ResolvedPolicies = BTreeMap<String, Option<PolicyConfig>>;
 
 impl Resolver<'_> {
     pub(super) fn policies(&mut self, raw: BTreeMap<String, Spanned<RawPolicy>>) -> ResolvedPolicies {
-        raw.into_iter().map(|(name, policy)| (name, self.policy(policy))).collect()
+        let policy = |(name, policy): (String, Spanned<RawPolicy>)| {
+            self.check_name(&name, &policy.span(), "a policy");
+            (name, self.policy(policy))
+        };
+        raw.into_iter().map(policy).collect()
     }
 
     /// The names of a route's policies, all of which there must be.
@@ -119,6 +123,10 @@ impl Resolver<'_> {
         let RawApiKeys { header, query, bearer, keys, keys_file, user_field } = raw.into_inner();
         let place = match (header, query, bearer) {
             (None, None, true) => KeyPlace::Bearer,
+            (None, Some(name), false) if name.is_empty() => {
+                self.refuse_at(&span, "the parameter of the `query` that keys are in has a name");
+                return None;
+            }
             (None, Some(name), false) => KeyPlace::Query(name),
             (None, None, false) => KeyPlace::Header("X-Api-Key".to_owned()),
             (Some(name), None, false) => KeyPlace::Header(self.own_field(Some(name))?),
@@ -167,7 +175,7 @@ impl Resolver<'_> {
         Some(JwtConfig {
             issuer: raw.issuer,
             audience: raw.audience.map(Spanned::into_inner).unwrap_or_default(),
-            algorithms: self.algorithms(&raw.algorithms, &default.keys),
+            algorithms: raw.algorithms.map_or_else(Vec::new, |raw| self.algorithms(&raw, &default.keys)),
             leeway: self.or(raw.leeway, Period(default.leeway), Period(Duration::ZERO)..=LEEWAY_MAX).0,
             required_claims: raw.required_claims,
             fields: fields.filter_map(|(name, claim)| Some((self.told_field(Some(name))?, claim))).collect(),
@@ -176,9 +184,14 @@ impl Resolver<'_> {
         })
     }
 
-    fn algorithms(&mut self, raw: &[Spanned<String>], keys: &JwtKeys) -> Vec<JwtAlgorithm> {
+    fn algorithms(&mut self, raw: &Spanned<Vec<Spanned<String>>>, keys: &JwtKeys) -> Vec<JwtAlgorithm> {
         let mut algorithms = Vec::new();
-        for name in raw {
+        self.refuse_empty(
+            raw,
+            "tokens are signed by at least one algorithm",
+            "leave it out for those that the keys are for",
+        );
+        for name in raw.get_ref() {
             match JwtAlgorithm::from_str(name.get_ref()) {
                 Ok(algorithm) if keys.are_for(algorithm) => algorithms.push(algorithm),
                 Ok(_) => self.refuse(name, "there is no key for this algorithm"),

@@ -45,6 +45,7 @@ impl Resolver<'_> {
         let host = raw.host.take().map_or(HostMatch::Any, |host| self.host(&host));
         let path = self.path_match(&mut raw, &span);
         let conditions = self.conditions(&mut raw);
+        self.check_told_fields(&raw, policies);
         let policies = self.route_policies(std::mem::take(&mut raw.policies), policies);
         let action = self.action(raw, &span, path.as_ref(), upstreams);
         Some(Route {
@@ -53,6 +54,25 @@ impl Resolver<'_> {
             action: action?,
             span,
         })
+    }
+
+    /// What policies tell an upstream of its client is not for the same route to change: it would be told something else in silence.
+    fn check_told_fields(&mut self, raw: &RawRoute, policies: &ResolvedPolicies) {
+        let Some(rewrite) = &raw.rewrite else { return };
+        let fields = &rewrite.get_ref().request;
+        for name in fields.remove.iter().chain(fields.set.keys()).chain(fields.add.keys()) {
+            let owns = |policy: &&Spanned<String>| {
+                let config = policies.get(policy.get_ref()).and_then(Option::as_ref);
+                config.is_some_and(|config| config.owns_field(name.get_ref()))
+            };
+            if let Some(owner) = raw.policies.iter().find(owns) {
+                let message = format!(
+                    "the policy `{}` of this route says in this field who asks",
+                    owner.get_ref().escape_debug()
+                );
+                self.refuse_with(name, message, "take another name, or let the policy tell nothing");
+            }
+        }
     }
 
     fn host(&mut self, raw: &Spanned<String>) -> HostMatch {

@@ -31,10 +31,11 @@ impl Resolver<'_> {
         if raw.servers.is_empty() {
             self.refuse_at(&span, "an upstream has at least one server");
         }
+        self.check_name(&name, &span, "an upstream");
         let default = UpstreamConfig::new(name, []);
         let requests_max = raw.server_requests_max.unwrap_or_default();
         UpstreamConfig {
-            servers: self.upstream_servers(raw.servers, requests_max),
+            servers: self.upstream_servers(raw.servers, requests_max, &span),
             resolver: raw.resolver.map_or(default.resolver, |resolver| self.resolver(resolver.0)),
             resolve_interval: self.or(raw.resolve_interval, Period(default.resolve_interval), SOME_PERIOD).0,
             balance: raw.balance.map_or(default.balance, |balance| self.balance(balance)),
@@ -44,6 +45,7 @@ impl Resolver<'_> {
             slow_start: self.or(raw.slow_start, Period(default.slow_start), ANY_PERIOD).0,
             proxy_protocol: raw.proxy_protocol.map(proxy_version),
             connect_timeout: self.or(raw.connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
+            tunnel_idle: self.or(raw.tunnel_idle_timeout, Period(default.tunnel_idle), SOME_PERIOD).0,
             queue: self.queue(raw.queue),
             retries_max: self.or(raw.retries_max, default.retries_max, 0..=100),
             retry_budget: self.retry_budget(raw.retry_budget),
@@ -79,8 +81,15 @@ impl Resolver<'_> {
         &mut self,
         raw: Vec<Spanned<TextOrTable<RawServer>>>,
         requests_max: usize,
+        upstream: &Span,
     ) -> Vec<ServerConfig> {
         let mut servers: Vec<ServerConfig> = Vec::new();
+        if !raw.is_empty() && raw.iter().all(has_no_weight) {
+            let failure = self.source.failure(upstream.clone(), "all servers have the weight 0");
+            self.failures.push(
+                failure.with_hint("no client without a sticky cookie would get one: give one a weight"),
+            );
+        }
         for raw in raw {
             let span = raw.span();
             let Some(server) = self.upstream_server(raw, requests_max) else { continue };
@@ -112,6 +121,11 @@ impl Resolver<'_> {
             Ok(ServerAddr::Address(address)) if address.unix_path().is_some() => {
                 let path = address.unix_path()?;
                 Some(UpstreamAddr::unix(self.beside_config(path)).into())
+            }
+            Ok(ServerAddr::Address(address)) if address.tcp().is_some_and(|address| address.port() == 0) => {
+                let failure = self.source.failure(span.clone(), "nobody can be reached at port 0");
+                self.failures.push(failure.with_hint("write the port on which the server listens"));
+                None
             }
             Ok(address) => Some(address),
             Err(error) => {
@@ -153,7 +167,11 @@ impl Resolver<'_> {
             let message = format!("`{}` is not the name of a cookie", cookie.get_ref().escape_debug());
             self.refuse(&cookie, message);
         }
-        Sticky { cookie: cookie.into_inner(), secret }
+        if let Some(secret) = secret.as_ref().filter(|secret| secret.get_ref().is_empty()) {
+            let hint = "leave it out for one that is made at the start";
+            self.refuse_with(secret, "an empty secret is known to everybody", hint);
+        }
+        Sticky { cookie: cookie.into_inner(), secret: secret.map(Spanned::into_inner) }
     }
 
     fn queue(&mut self, raw: RawQueue) -> QueueConfig {
@@ -186,6 +204,9 @@ impl Resolver<'_> {
         let statuses = raw
             .statuses
             .map_or_else(|| vec![CheckKind::STATUSES], |statuses| self.statuses(statuses.get_ref()));
+        if raw.content.as_deref() == Some("") {
+            self.refuse_at(&span, "every answer has the empty `content` that this check asks for");
+        }
         let host = raw.host.map(|host| self.check_host(host));
         let kind = raw.path.map_or(CheckKind::Tcp, |path| {
             let path = self.target(path);
@@ -220,13 +241,25 @@ impl Resolver<'_> {
 
     fn ejection(&mut self, raw: RawEjection) -> EjectionConfig {
         let default = EjectionConfig::default();
-        EjectionConfig {
+        let said = raw.time_max.as_ref().or(raw.time.as_ref()).map(|said| said.span());
+        let config = EjectionConfig {
             failures: raw.failures.unwrap_or(default.failures),
             statuses: raw.statuses.map_or(default.statuses, |statuses| self.statuses(&statuses)),
             time: self.or(raw.time, Period(default.time), SOME_PERIOD).0,
             time_max: self.or(raw.time_max, Period(default.time_max), SOME_PERIOD).0,
             percent_max: self.or(raw.percent_max, default.percent_max, 0..=100),
+        };
+        if let Some(span) = said.filter(|_| config.time > config.time_max) {
+            let (time, time_max) = (Period(config.time), Period(config.time_max));
+            let message = format!(
+                "a server is out for `time`, {time}, at first, which is more than `time_max`, {time_max}"
+            );
+            let failure = self.source.failure(span, message);
+            self.failures.push(
+                failure.with_hint("`time_max` bounds what `time` has grown to: make it the larger one"),
+            );
         }
+        config
     }
 
     fn statuses(&mut self, raw: &[Spanned<String>]) -> Vec<StatusRange> {
@@ -260,6 +293,10 @@ const fn proxy_version(raw: RawProxyVersion) -> ProxyVersion {
         RawProxyVersion::V1 => ProxyVersion::V1,
         RawProxyVersion::V2 => ProxyVersion::V2,
     }
+}
+
+fn has_no_weight(raw: &Spanned<TextOrTable<RawServer>>) -> bool {
+    raw.get_ref().0.weight.as_ref().is_some_and(|weight| *weight.get_ref() == 0)
 }
 
 /// Names of cookies and of fields are of the same kind (RFC 6265 §4.1.1, RFC 9110 §5.1).

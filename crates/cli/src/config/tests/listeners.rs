@@ -49,6 +49,27 @@ fn streams_are_forwarded_to_an_upstream() {
     assert!(config.routes.is_empty());
 }
 
+/// It was said in vain.
+#[test]
+fn what_only_requests_have_is_not_said_of_upstreams_of_streams() {
+    let config = |keys: &str, route: &str| {
+        resolved(&format!(
+            "[[listeners]]\naddress = \"127.0.0.1:1\"\ntcp = \"db\"\n[upstreams.db]\nservers = [\"127.0.0.1:2\"]\n{keys}\n{route}"
+        ))
+        .map_err(|failure| failure.to_string())
+    };
+    for (keys, said) in [
+        ("host = \"server\"", "`host` is about requests"),
+        ("forwarded = \"none\"\nvia = false", "`forwarded`, `via` is about requests"),
+        ("ejection.statuses = [\"503\"]", "`ejection.statuses` is about requests"),
+    ] {
+        let failure = config(keys, "").err().unwrap();
+        assert!(failure.contains(said) && failure.contains("serve.toml:4"), "{failure}");
+        assert!(config(keys, "[[routes]]\npath = \"/\"\nupstream = \"db\"").is_ok(), "{keys}");
+    }
+    assert!(config("check = { path = \"/\" }\nretries_max = 1", "").is_ok());
+}
+
 #[test]
 fn what_is_wrong_with_a_listener_is_shown_where_it_is() {
     for (keys, message) in [

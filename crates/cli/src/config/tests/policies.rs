@@ -86,6 +86,11 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
             "jwt = { secret = \"a secret of thirty-two octets, at least\", audience = [] }",
             "an audience is at least one",
         ),
+        (
+            "jwt = { secret = \"a secret of thirty-two octets, at least\", algorithms = [] }",
+            "tokens are signed by at least one algorithm",
+        ),
+        ("api_keys.query = \"\"", "the parameter of the `query` that keys are in has a name"),
         ("rate_limit = {}", "missing field `requests`"),
         ("rate_limit = { requests = 0 }", "the value must be from 1 to 1000000000"),
         ("rate_limit = { requests = 1, per = \"0s\" }", "the value must be from 1ms to 24h"),
@@ -130,6 +135,32 @@ fn secrets_are_not_shown_where_something_is_wrong() {
         let failure = policy(keys).unwrap_err();
         assert!(!failure.contains("sesame") && failure.contains("***"), "{failure}");
     }
+}
+
+/// The rewrite had the last word, and nobody was told.
+#[test]
+fn what_a_policy_tells_is_not_rewritten_by_its_route() {
+    let config = |rewrite: &str, policies: &str| {
+        let route = format!("upstream = \"a\"\npolicies = [{policies}]\nrewrite.request = {{ {rewrite} }}");
+        let route = REST.replace("demo = true", &route);
+        resolved(&format!(
+            "{route}[upstreams.a]\nservers = [\"127.0.0.1:1\"]\n[policies.keys.api_keys]\nuser_field = \"X-User\"\n\
+             keys = {{ a = \"sha256:{}\" }}\n[policies.tokens.jwt]\nsecret = \"a secret of thirty-two octets, at least\"\n\
+             fields = {{ X-Role = \"role\" }}\n",
+            "0a".repeat(32)
+        ))
+        .map_err(|failure| failure.to_string())
+    };
+    for (rewrite, policies, owner) in [
+        ("set = { X-User = \"bob\" }", "\"keys\"", "keys"),
+        ("add = { x_user = \"bob\" }", "\"tokens\", \"keys\"", "keys"),
+        ("remove = [\"X-ROLE\"]", "\"keys\", \"tokens\"", "tokens"),
+    ] {
+        let failure = config(rewrite, policies).err().unwrap();
+        let message = format!("the policy `{owner}` of this route says in this field who asks");
+        assert!(failure.contains(&message) && failure.contains("serve.toml:7"), "{failure}");
+    }
+    assert!(config("set = { X-User = \"bob\" }", "\"tokens\"").is_ok(), "the policy of another route");
 }
 
 #[test]

@@ -96,6 +96,28 @@ fn a_check_without_a_path_is_about_connections() {
 }
 
 #[test]
+fn a_server_without_weight_may_stand_beside_others() {
+    let weights = |first: u32, second: u32| {
+        upstream(&format!(
+            "servers = [{{ address = \"a:1\", weight = {first} }}, {{ address = \"b:1\", weight = {second} }}]"
+        ))
+    };
+    assert!(weights(0, 1).is_ok());
+    assert!(weights(0, 0).is_err());
+    assert!(with_servers("ejection = { time = \"2m\", time_max = \"2m\" }").is_ok());
+}
+
+#[test]
+fn what_has_no_name_is_refused() {
+    let rest = "[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\ndemo = true\n";
+    let refusal = |section: &str| resolved(&format!("{rest}{section}")).err().unwrap().to_string();
+    let failure = refusal("[upstreams.\"\"]\nservers = [\"127.0.0.1:9001\"]\n");
+    assert!(failure.contains("an upstream has a name") && failure.contains("serve.toml:6"), "{failure}");
+    let failure = refusal("[policies.\" \"]\nallow = [\"::1\"]\n");
+    assert!(failure.contains("a policy has a name") && failure.contains("serve.toml:6"), "{failure}");
+}
+
+#[test]
 fn what_is_wrong_is_shown_where_it_is() {
     for (keys, message) in [
         ("servers = []", "an upstream has at least one server"),
@@ -105,6 +127,9 @@ fn what_is_wrong_is_shown_where_it_is() {
         ("servers = [{ weight = 1 }]", "missing field `address`"),
         ("servers = [{ address = \"a:1\", weight = 257 }]", "the value must be from 0 to 256"),
         ("servers = [{ address = \"a:1\", wait = 1 }]", "unknown key `wait`"),
+        ("servers = [\"127.0.0.1:0\"]", "nobody can be reached at port 0"),
+        ("servers = [\"a.example:0\"]", "`a.example:0` is not the address of a server"),
+        ("servers = [{ address = \"a:1\", weight = 0 }]", "all servers have the weight 0"),
     ] {
         let failure = upstream(keys).unwrap_err();
         let is_there = [6, 7].iter().any(|line| failure.contains(&format!("serve.toml:{line}")));
@@ -126,6 +151,17 @@ fn what_is_wrong_is_shown_where_it_is() {
         ("ejection.failures = 4294967296", "expected a whole number from 0 to 4294967295"),
         ("ejection.time = \"0s\"", "the value must be from 1ms to 24h"),
         ("queue.timeout = \"25h\"", "the value must be from 1ms to 24h"),
+        (
+            "ejection.time = \"2m\"",
+            "a server is out for `time`, 2m, at first, which is more than `time_max`, 1m",
+        ),
+        (
+            "ejection = { time = \"2s\", time_max = \"1s\" }",
+            "2s, at first, which is more than `time_max`, 1s",
+        ),
+        ("ejection.time_max = \"5s\"", "10s, at first, which is more than `time_max`, 5s"),
+        ("sticky = { cookie = \"a\", secret = \"\" }", "an empty secret is known to everybody"),
+        ("check = { path = \"/\", content = \"\" }", "every answer has the empty `content`"),
     ] {
         let failure = with_servers(keys).unwrap_err();
         assert!(failure.contains(message) && failure.contains("serve.toml:8"), "{failure}");

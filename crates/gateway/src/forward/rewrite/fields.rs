@@ -9,9 +9,10 @@ use super::InvalidRewrite;
 use super::template::{Place, Template};
 use crate::PathMatch;
 use crate::forward::fields::read_alike;
+use crate::forward::request_id::RequestId;
 
 /// Which fields of a message are removed, set and added, in this order. Values may have places: `{client}`, `{host}`, `{path}`,
-/// `{query}`, `{scheme}`, `{rest}` and the parameters of the route's pattern, all of them the request's; `{{` and `}}` are braces.
+/// `{query}`, `{request_id}`, `{scheme}`, `{rest}` and the parameters of the route's pattern, all of them the request's; `{{` and `}}` are braces.
 #[derive(Clone, Default, Debug)]
 pub struct FieldRewrite {
     /// The names of those that are removed or set, in small letters.
@@ -68,9 +69,9 @@ impl FieldRewrite {
     }
 
     /// Appends the lines that are set and added. A value that a client has made unfit for a field is left out.
-    pub(crate) fn write(&self, lines: &mut Vec<u8>, request: &Request<'_>) {
+    pub(crate) fn write(&self, lines: &mut Vec<u8>, request: &Request<'_>, id: &RequestId) {
         for (name, value) in &self.lines {
-            let value = value.fill(request);
+            let value = value.fill(request, id);
             if FieldValue::new(value.as_bytes()).is_ok() {
                 lines.extend_from_slice(name.as_bytes());
                 lines.extend_from_slice(b": ");

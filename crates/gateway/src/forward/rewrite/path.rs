@@ -5,6 +5,7 @@ use std::fmt;
 use thruway_message::RequestTarget;
 use thruway_server::Request;
 
+use super::super::request_id::RequestId;
 use super::InvalidRewrite;
 use super::template::{Place, Template};
 use crate::PathMatch;
@@ -57,7 +58,7 @@ impl PathRewrite {
         if !matches!(request.target(), RequestTarget::Origin(_) | RequestTarget::Absolute(_)) {
             return Ok(None);
         }
-        let path = self.0.fill(request);
+        let path = self.0.fill(request, &RequestId::default());
         if has_dot_segment(&path) {
             return Err(Climbs);
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use thruway_server::{Request, Response};
 
 use super::super::ForwardConfig;
+use super::super::request_id::RequestId;
 use crate::routes::normalized_path;
 
 /// What is changed in the response to one request: values have been filled from the request, which is gone when the response comes.
@@ -27,12 +28,16 @@ struct PlaceOfRoute {
 
 impl ResponseRewrite {
     /// What `config` changes in the response to `request`, if that is anything.
-    pub(in super::super) fn of(config: &Arc<ForwardConfig>, request: &Request<'_>) -> Option<Box<Self>> {
+    pub(in super::super) fn of(
+        config: &Arc<ForwardConfig>,
+        request: &Request<'_>,
+        id: &RequestId,
+    ) -> Option<Box<Self>> {
         let rewrite = &config.rewrite;
         if !rewrite.is_about_responses() {
             return None;
         }
-        let values = rewrite.response.lines.iter().map(|(_, value)| value.fill(request)).collect();
+        let values = rewrite.response.lines.iter().map(|(_, value)| value.fill(request, id)).collect();
         let place = rewrite
             .reverses_location()
             .then(|| PlaceOfRoute { prefix: prefix_of(request), host: request.host().to_owned() });

@@ -5,6 +5,7 @@ use std::fmt;
 use thruway_net::IpText;
 use thruway_server::{ClientAddr, Request};
 
+use super::super::request_id::RequestId;
 use super::InvalidRewrite;
 use crate::routes::NormalPath;
 use crate::{PathMatch, PathPattern};
@@ -31,6 +32,8 @@ pub(super) enum Place {
     Path,
     /// `{query}`: the query with its question mark; nothing without one.
     Query,
+    /// `{request_id}`: what the request is called, in the access log too.
+    RequestId,
     /// `{rest}`: what comes after the prefix of the route. It begins with `/`, or is empty.
     Rest,
     /// `{scheme}`: the scheme that the client uses.
@@ -75,11 +78,11 @@ impl Template {
     }
 
     /// The text for `request`.
-    pub(super) fn fill(&self, request: &Request<'_>) -> String {
+    pub(super) fn fill(&self, request: &Request<'_>, id: &RequestId) -> String {
         let mut text = String::new();
         for (before, place) in &self.parts {
             text.push_str(before);
-            place.fill(request, &mut text);
+            place.fill(request, id, &mut text);
         }
         text.push_str(&self.end);
         text
@@ -103,12 +106,13 @@ impl Place {
             ("host", _) => Some(Self::Host),
             ("path", _) => Some(Self::Path),
             ("query", _) => Some(Self::Query),
+            ("request_id", _) => Some(Self::RequestId),
             ("scheme", _) => Some(Self::Scheme),
             _ => None,
         }
     }
 
-    fn fill(self, request: &Request<'_>, text: &mut String) {
+    fn fill(self, request: &Request<'_>, id: &RequestId, text: &mut String) {
         match self {
             Self::Client => match request.client() {
                 ClientAddr::Tcp(address) => text.push_str(IpText::from(address.ip()).as_str()),
@@ -126,6 +130,7 @@ impl Place {
             Self::Rest => {
                 text.push_str(request.path().get(request.mount_prefix()..).unwrap_or_default());
             }
+            Self::RequestId => text.push_str(id.of(request)),
             Self::Scheme => text.push_str(request.scheme()),
             Self::Parameter(parameter) => text.push_str(parameter.of(request.path()).unwrap_or_default()),
         }

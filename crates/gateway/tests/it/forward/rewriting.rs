@@ -4,6 +4,8 @@ use thruway_gateway::{
     FieldRewrite, ForwardConfig, HostRewrite, PathMatch, PathPattern, PathRewrite, Rewrite,
 };
 
+use thruway_server::{Config, Networks, ProxyFields, TrustedProxies};
+
 use super::{Client, Recorder, Script};
 use crate::gateway::Gateway;
 
@@ -157,6 +159,74 @@ fn fields_of_responses_are_changed_and_those_of_failures_too() {
         (failed.field("cache-control"), failed.field("x-asked")),
         (Some("no-store"), Some("/api/b of 127.0.0.1"))
     );
+}
+
+/// Those that the gateway made before it asked anybody came without.
+#[test]
+fn answers_that_no_upstream_was_asked_for_are_changed_as_others_are() {
+    let recorder = Recorder::start();
+    let response = fields(|fields| fields.set("Cache-Control", "no-store", &prefix()).unwrap());
+    let rewrite = Rewrite { response, ..path("/v2{rest}", &prefix()).rewrite };
+    let forward = ForwardConfig { rewrite, ..ForwardConfig::default() };
+    let gateway = Gateway::routed(recorder.address, prefix(), forward);
+    let mut client = Client::new(gateway.address);
+    for (line, lines, status) in [
+        ("OPTIONS /api/a HTTP/1.1", "Max-Forwards: 0\r\n", 204),
+        ("TRACE /api/a HTTP/1.1", "Max-Forwards: 0\r\n", 405),
+        ("GET /api/a/.. HTTP/1.1", "", 400),
+    ] {
+        let answer = client.ask(line, lines);
+        assert_eq!((answer.status, answer.field("cache-control")), (status, Some("no-store")), "{line}");
+    }
+    assert!(recorder.take().is_empty());
+}
+
+/// A gateway that tells upstream and client what requests are called, behind proxies of these networks.
+fn naming(recorder: &Recorder, networks: &[&str]) -> Gateway {
+    let request = fields(|fields| fields.set("X-Request-Id", "{request_id}", &prefix()).unwrap());
+    let response = fields(|fields| fields.set("X-Called", "{request_id}", &prefix()).unwrap());
+    let rewrite = Rewrite { request, response, ..Rewrite::default() };
+    let forward = ForwardConfig { rewrite, ..ForwardConfig::default() };
+    let networks: Networks = networks.iter().map(|network| network.parse().unwrap()).collect();
+    let trusted_proxies = TrustedProxies::new(networks, ProxyFields::XForwarded);
+    Gateway::with(recorder.address, forward, Config { trusted_proxies, ..Config::default() })
+}
+
+#[test]
+fn a_request_is_called_the_same_everywhere_and_no_other_is_called_so() {
+    let recorder = Recorder::start();
+    let gateway = naming(&recorder, &[]);
+    let mut client = Client::new(gateway.address);
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let answer = client.ask("GET / HTTP/1.1", "X-Request-Id: of-the-client\r\n");
+        let request = recorder.take_one();
+        assert_eq!(
+            (request.count("x-request-id"), request.field("x-request-id")),
+            (1, answer.field("x-called"))
+        );
+        ids.push(answer.field("x-called").unwrap().to_owned());
+    }
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 3);
+    assert!(
+        ids.iter().all(|id| id.len() == 32 && id.bytes().all(|octet| octet.is_ascii_hexdigit())),
+        "{ids:?}"
+    );
+}
+
+#[test]
+fn what_a_trusted_proxy_calls_a_request_it_is_called() {
+    let recorder = Recorder::start();
+    let gateway = naming(&recorder, &["127.0.0.1"]);
+    let mut client = Client::new(gateway.address);
+    let long = "x".repeat(129);
+    for (id, is_kept) in [("a-1/b", true), ("a b", false), ("", false), (&*long, false)] {
+        let answer = client.ask("GET / HTTP/1.1", &format!("X-Request-Id: {id}\r\n"));
+        assert_eq!(answer.field("x-called") == Some(id), is_kept, "{id}");
+        assert_eq!(recorder.take_one().field("x-request-id"), answer.field("x-called"));
+    }
 }
 
 #[test]

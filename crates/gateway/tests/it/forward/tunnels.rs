@@ -1,9 +1,12 @@
 //! Connections that become another protocol.
 
 use std::net::Shutdown;
+use std::time::Duration;
+
+use thruway_gateway::UpstreamConfig;
 
 use super::{Client, Script};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, only};
 
 const ASKED: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                      Sec-WebSocket-Key: k\r\n\r\n";
@@ -147,6 +150,22 @@ fn when_one_side_breaks_off_the_other_is_closed() {
     accepted.send(SWITCHED);
     assert_eq!(asked.first(), "HTTP/1.1 101");
     asked.break_off();
+    assert_eq!(accepted.wait_for_end(), b"");
+}
+
+#[test]
+fn a_tunnel_in_which_nobody_speaks_is_closed() {
+    let script = Script::start();
+    let config = UpstreamConfig { tunnel_idle: Duration::from_millis(300), ..only(script.address) };
+    let gateway = Gateway::start(config);
+    let mut client = Client::new(gateway.address);
+    client.send(ASKED);
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.send(SWITCHED);
+    assert_eq!(client.answer(false).status, 101);
+    client.send("spoken");
+    accepted.until("spoken");
     assert_eq!(accepted.wait_for_end(), b"");
 }
 

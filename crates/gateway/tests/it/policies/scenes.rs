@@ -1,11 +1,14 @@
 //! In memory: what a policy does to the requests of one client and of several.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use thruway_gateway::{
     AddressesConfig, ApiKeysConfig, ConcurrencyConfig, CountBy, KeyPlace, PolicyConfig, RateLimitConfig,
 };
 use thruway_server::{
-    BoxError, Content, ContentWriter, Handler, IntoHandler, Networks, OwnedRequest, Request, Response,
-    with_whole_content,
+    BoxError, Config, Content, ContentWriter, Handler, IntoHandler, Networks, OwnedRequest, Record, Request,
+    Response, with_whole_content,
 };
 use thruway_testkit::scene::{Client, Scene};
 
@@ -67,6 +70,35 @@ fn the_first_policy_that_refuses_answers() {
         assert_eq!(statuses(&ask(&mut client, post)), [status]);
         assert_eq!(statuses(&ask(&mut client, post)), [status], "the connection goes on");
     }
+}
+
+#[test]
+fn who_is_refused_learns_that_the_gateway_did_it_and_the_record_says_which_policy() {
+    let taken = Rc::<RefCell<Vec<_>>>::default();
+    let records = taken.clone();
+    let take = Box::new(move |record: &Record<'_>| {
+        let refused = record.refused.map(|refused| (refused.policy.to_string(), refused.reason));
+        records.borrow_mut().push((record.status.as_u16(), refused));
+    });
+    let handler = guarded([keys_of_ada(), PolicyConfig::ContentBytesMax(4)], hello().into_handler());
+    let scene = Scene::with(handler, Config::default(), Some(take));
+    let mut client = scene.connect();
+    let refused = ask(&mut client, GET);
+    assert!(refused.contains("\r\nProxy-Status: thruway; error=http_request_denied\r\n"), "{refused}");
+    assert!(!refused.contains("policy\r\n"), "which policy that was is nobody's business: {refused}");
+    for (key, length) in [("k9", 1), ("k1", 5), ("k1", 1)] {
+        let head =
+            format!("POST / HTTP/1.1\r\nHost: a\r\nX-Api-Key: {key}\r\nContent-Length: {length}\r\n\r\n");
+        ask(&mut client, &(head + &"x".repeat(length)));
+    }
+    let by = |reason| Some(("policy".to_owned(), reason));
+    let expected = [
+        (401, by("credentials_missing")),
+        (401, by("credentials_invalid")),
+        (413, by("content_too_large")),
+        (200, None),
+    ];
+    assert_eq!(*taken.borrow(), expected);
 }
 
 #[test]

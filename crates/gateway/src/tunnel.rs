@@ -2,45 +2,63 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use thruway_net::{Flow, PooledBuffer, Stream, Transport};
-use thruway_server::ClientStream;
+use thruway_net::{Flow, PooledBuffer, Transport, Worker};
 
-use super::Course;
-use super::meter::{StreamEnd, StreamMeter};
+use crate::StreamEnd;
 
-/// Both directions.
-struct Tunnel<'m> {
-    request: Flow,
-    response: Flow,
-    /// What was told to the meter already.
-    counted: [u64; 2],
-    meter: &'m StreamMeter,
+/// What came from either side before, and what is said of the tunnel.
+pub(crate) struct TunnelConfig<M> {
+    /// From the client.
+    pub(crate) client_early: PooledBuffer,
+    /// From the server.
+    pub(crate) server_early: PooledBuffer,
+    /// Without an octet in either direction; then it is over.
+    pub(crate) idle: Duration,
+    /// Is told how many octets have gone to the server and to the client since it was told last: now and then, and at the end.
+    pub(crate) count: M,
 }
 
-/// Moves octets both ways until both sides have said all, one breaks off, or nothing has moved for `idle`. What one side has said
-/// to its end is ended on the other, which may go on to speak.
-pub(super) async fn tunnel(
-    client: &mut ClientStream,
-    mut server: Stream,
-    early: PooledBuffer,
-    idle: Duration,
-    course: &mut Course,
-    meter: &StreamMeter,
-) -> StreamEnd {
-    let worker = client.worker().clone();
+/// How a tunnel has ended.
+pub(crate) struct Tunneled {
+    pub(crate) end: StreamEnd,
+    /// Octets that have gone to the server.
+    pub(crate) received_bytes: u64,
+    /// Octets that have gone to the client.
+    pub(crate) sent_bytes: u64,
+}
+
+/// Both directions.
+struct Tunnel<M> {
+    request: Flow,
+    response: Flow,
+    /// What was told already.
+    counted: [u64; 2],
+    count: M,
+}
+
+/// Moves octets both ways until both sides have said all, one breaks off, or nothing has moved for as long as `config` allows. What one
+/// side has said to its end is ended on the other, which may go on to speak.
+pub(crate) async fn tunnel<C: Transport, S: Transport>(
+    client: &mut C,
+    mut server: S,
+    worker: Rc<Worker>,
+    config: TunnelConfig<impl FnMut(u64, u64)>,
+) -> Tunneled {
+    let TunnelConfig { client_early, server_early, idle, count } = config;
     let deadline = worker.deadlines().register();
-    let mut tunnel =
-        Tunnel { request: Flow::behind(early), response: Flow::default(), counted: [0; 2], meter };
+    let (request, response) = (Flow::behind(client_early), Flow::behind(server_early));
+    let mut tunnel = Tunnel { request, response, counted: [0; 2], count };
     let (mut moved, mut moved_at) = (tunnel.moved(), worker.clock().now());
     let end = poll_fn(|cx| {
         deadline.set_waker(cx.waker());
-        match tunnel.poll(cx, &mut client.stream, &mut server) {
+        match tunnel.poll(cx, client, &mut server) {
             Poll::Ready(Ok(())) => return Poll::Ready(StreamEnd::Completed),
             Poll::Ready(Err(error)) => {
-                tracing::debug!(%error, "a stream was broken off");
+                tracing::debug!(%error, "a tunnel was broken off");
                 return Poll::Ready(StreamEnd::BrokenOff);
             }
             Poll::Pending => {}
@@ -60,20 +78,20 @@ pub(super) async fn tunnel(
         // Nobody must take for complete what is not.
         server.discard_unsent();
         if !tunnel.response.is_ended() {
-            client.stream.discard_unsent();
+            client.discard_unsent();
         }
     }
     tunnel.count();
-    [course.received_bytes, course.sent_bytes] = tunnel.moved();
-    end
+    let [received_bytes, sent_bytes] = tunnel.moved();
+    Tunneled { end, received_bytes, sent_bytes }
 }
 
-impl Tunnel<'_> {
-    fn poll(
+impl<M: FnMut(u64, u64)> Tunnel<M> {
+    fn poll<C: Transport, S: Transport>(
         &mut self,
         cx: &mut Context<'_>,
-        client: &mut Stream,
-        server: &mut Stream,
+        client: &mut C,
+        server: &mut S,
     ) -> Poll<io::Result<()>> {
         let request = self.request.poll(cx, client, server);
         let response = self.response.poll(cx, server, client);
@@ -93,7 +111,7 @@ impl Tunnel<'_> {
 
     fn count(&mut self) {
         let ([request, response], [counted_request, counted_response]) = (self.moved(), self.counted);
-        self.meter.moved(request - counted_request, response - counted_response);
+        (self.count)(request - counted_request, response - counted_response);
         self.counted = [request, response];
     }
 }

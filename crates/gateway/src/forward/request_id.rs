@@ -1,0 +1,72 @@
+//! What a request is called, so that it is found again in the logs of all who have had to do with it.
+
+use std::cell::{Cell, OnceCell};
+use std::fmt::Write as _;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use thruway_server::Request;
+
+/// The id of one request: made when somebody is to be told.
+#[derive(Default)]
+pub(crate) struct RequestId(OnceCell<Box<str>>);
+
+impl RequestId {
+    /// What `request` is called: what a trusted proxy has called it in `X-Request-Id`, or else a new name.
+    pub(crate) fn of(&self, request: &Request<'_>) -> &str {
+        self.0.get_or_init(|| given(request).unwrap_or_else(fresh))
+    }
+
+    /// The same, if somebody was told.
+    pub(crate) fn into_told(self) -> Option<Box<str>> {
+        self.0.into_inner()
+    }
+}
+
+/// Clients could make theirs like those of others.
+fn given(request: &Request<'_>) -> Option<Box<str>> {
+    request.proxy_fields()?;
+    let id = request.field("x-request-id")?.as_str()?;
+    let is_sensible =
+        (1..=ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|octet| octet.is_ascii_graphic());
+    is_sensible.then(|| id.into())
+}
+
+/// 128 bits that nobody else has, and that do not tell how many there were before.
+fn fresh() -> Box<str> {
+    SOURCE.with(|(keys, count)| {
+        count.set(count.get().wrapping_add(1));
+        let mut id = String::with_capacity(32);
+        for half in [0, 1] {
+            let mut hasher = keys.build_hasher();
+            hasher.write_u64(count.get());
+            hasher.write_u8(half);
+            // Writing to a string cannot fail.
+            let _ = write!(id, "{:016x}", hasher.finish());
+        }
+        id.into()
+    })
+}
+
+thread_local! {
+    /// Keys of this worker, and how many ids it has made with them.
+    static SOURCE: (RandomState, Cell<u64>) = (RandomState::new(), Cell::new(0));
+}
+
+/// Enough for what others make.
+const ID_BYTES_MAX: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_are_the_same() {
+        let mut ids: Vec<_> = (0..1000).map(|_| fresh()).collect();
+        let other = std::thread::spawn(|| (0..1000).map(|_| fresh()).collect::<Vec<_>>());
+        ids.extend(other.join().unwrap());
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), 2000);
+        assert!(ids.iter().all(|id| id.len() == 32));
+    }
+}

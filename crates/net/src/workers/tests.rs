@@ -1,0 +1,30 @@
+//! Workers and the sockets that they accept on.
+
+use std::net::TcpStream;
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crate::{Accepted, ListenAddr, Worker, Workers, WorkersConfig, bind};
+
+/// A worker that was told to drain before its task that accepts had a turn ended without what the kernel had completed.
+#[test]
+fn what_the_kernel_has_completed_is_accepted_before_a_drain_ends() {
+    let bound = bind(&"127.0.0.1:0".parse().unwrap(), 1, 16).unwrap();
+    let ListenAddr::Tcp(address) = *bound.address() else { panic!("it is of TCP") };
+    let (go_on, may_go_on) = channel::<()>();
+    let may_go_on = Mutex::new(may_go_on);
+    let start = move |_: &Rc<Worker>| {
+        may_go_on.lock().unwrap().recv().unwrap();
+        drop::<Accepted>
+    };
+    let config = WorkersConfig { workers: 1, ..WorkersConfig::default() };
+    let workers = Workers::start(config, vec![bound], start).unwrap();
+    let clients: Vec<_> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
+    workers.drain(Duration::from_secs(20));
+    go_on.send(()).unwrap();
+    let drained = workers.join();
+    assert_eq!(drained.loads[0].connections_total, clients.len() as u64);
+    assert_eq!(drained.loads[0].connections, 0);
+}

@@ -1,0 +1,97 @@
+//! A connection that was handed over, from the last octet of HTTP to the last of all.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport};
+
+use super::exchange::{Logged, TailRecord};
+use super::service::Service;
+use crate::response::{TunnelHandler, TunnelTrace};
+use crate::{ConnectionInfo, Tunnel};
+
+/// What a connection is handed over to, and what will be recorded of it.
+pub(super) struct HandOver {
+    pub(super) handler: TunnelHandler,
+    /// `None` if nobody takes records.
+    pub(super) record: Option<Box<TailRecord>>,
+}
+
+/// A connection that was handed over.
+pub(super) struct HandedOver {
+    state: State,
+    trace: Rc<TunnelTrace>,
+    record: Option<Box<TailRecord>>,
+    service: Rc<Service>,
+    info: ConnectionInfo,
+    /// Counts the connection as open.
+    _guard: ConnectionGuard,
+}
+
+enum State {
+    /// For its handler to be done with it.
+    Runs(Pin<Box<dyn Future<Output = ()>>>),
+    /// For the client to take what the handler has left behind.
+    Flushes { transport: Box<dyn Transport>, deadline: Deadline, until: Duration },
+}
+
+impl HandedOver {
+    /// Hands `transport` over; `early` is what was read of it already.
+    pub(super) fn new(
+        over: HandOver,
+        transport: impl Transport,
+        early: PooledBuffer,
+        service: Rc<Service>,
+        info: ConnectionInfo,
+        guard: ConnectionGuard,
+    ) -> Self {
+        let HandOver { handler, record } = over;
+        let trace = Rc::<TunnelTrace>::default();
+        let running = handler.run(Tunnel::traced(Box::new(transport), early, trace.clone()));
+        Self { state: State::Runs(running), trace, record, service, info, _guard: guard }
+    }
+
+    /// Ready when nothing is left to do.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match &mut self.state {
+                State::Runs(running) => {
+                    ready!(running.as_mut().poll(cx));
+                    self.record();
+                    // It may have been passed on to another task, which counts for nobody.
+                    let Some(transport) = self.trace.take_left() else { return Poll::Ready(()) };
+                    let worker = &self.service.worker;
+                    let until = worker.clock().now() + self.service.config.timeouts.write_stall;
+                    let deadline = worker.deadlines().register();
+                    self.state = State::Flushes { transport, deadline, until };
+                }
+                State::Flushes { transport, deadline, until } => {
+                    deadline.set_waker(cx.waker());
+                    deadline.set(Some(*until));
+                    if transport.poll_flush(cx).is_ready() {
+                        return Poll::Ready(());
+                    }
+                    if self.service.worker.clock().now() < *until {
+                        return Poll::Pending;
+                    }
+                    // Otherwise the kernel would go on waiting where we have given up.
+                    transport.discard_unsent();
+                    return Poll::Ready(());
+                }
+            }
+        }
+    }
+
+    /// Records the request that made it a tunnel, with what that has carried.
+    fn record(&mut self) {
+        if let Some(record) = self.record.take() {
+            let TailRecord { log, mut outcome } = *record;
+            outcome.content_bytes = self.trace.sent_bytes();
+            outcome.received_bytes = Some(self.trace.received_bytes());
+            self.service.record(&self.info, &Logged::Kept(log), outcome);
+        }
+    }
+}

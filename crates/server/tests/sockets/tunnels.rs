@@ -1,0 +1,61 @@
+//! Connections that were handed over.
+
+use std::io::{Read, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use thruway_server::{Config, Response, Router, Server, Timeouts};
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+
+use crate::site::{GET, PATIENCE, Site};
+
+const UPGRADE: &[u8] = b"GET /fill HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: fill\r\n\r\n";
+
+/// A handler that writes until nothing is taken any more, tells how much that was, and lets go of the connection.
+fn fill(told: Sender<usize>) -> Response {
+    Response::upgrade("fill", async move |mut tunnel| {
+        let mut written = 0;
+        while let Ok(taken) = timeout(Duration::from_millis(50), tunnel.write(&[b'x'; 10_000])).await {
+            written += taken.unwrap();
+        }
+        told.send(written).unwrap();
+    })
+}
+
+/// One worker, so that what was asked later is answered later.
+fn site(write_stall: Duration) -> (Site, Receiver<usize>) {
+    let (told, wrote) = channel();
+    let app = Router::new().get("/fill", move || fill(told.clone())).get("/", || "ok");
+    let config = Config { timeouts: Timeouts { write_stall, ..Timeouts::default() }, ..Config::default() };
+    let server = Server::new(app).config(config).workers(1).listen("127.0.0.1:0").unwrap();
+    (Site::of(server), wrote)
+}
+
+/// The connection was counted as over while most of it was still to be sent.
+#[test]
+fn what_a_handler_has_left_behind_is_sent_and_counted_until_it_is_out() {
+    let (site, wrote) = site(PATIENCE);
+    let mut client = site.connect();
+    client.write_all(UPGRADE).unwrap();
+    let written = wrote.recv().unwrap();
+    let mut other = site.connect();
+    other.write_all(GET).unwrap();
+    other.read_exact(&mut [0; 15]).unwrap();
+    assert_eq!(site.connections(), [2], "after {written} octets");
+    let mut octets = Vec::new();
+    client.read_to_end(&mut octets).unwrap();
+    assert_eq!(octets.iter().filter(|octet| **octet == b'x').count(), written);
+    site.until_open(1);
+}
+
+#[test]
+fn a_client_that_does_not_take_what_is_left_is_given_up() {
+    let (site, wrote) = site(Duration::from_millis(100));
+    let mut client = site.connect();
+    client.write_all(UPGRADE).unwrap();
+    wrote.recv().unwrap();
+    site.until_open(0);
+    let outcome = client.read_to_end(&mut Vec::new());
+    assert!(outcome.is_err(), "it looks complete");
+}
