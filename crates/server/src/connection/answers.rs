@@ -140,8 +140,9 @@ impl<T: Transport> Connection<T> {
     ) {
         let origin_fields = self.service.origin_fields.borrow();
         let own_lines;
-        let origin_lines = if response.marks().has_origin_fields {
-            own_lines = origin_fields.lines_beside(response.field_lines());
+        let strict = self.info.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_deref());
+        let origin_lines = if response.marks().has_origin_fields || strict.is_some() {
+            own_lines = origin_fields.lines_beside(response.field_lines(), strict);
             &own_lines
         } else {
             origin_fields.lines()

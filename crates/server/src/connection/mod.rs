@@ -39,6 +39,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use thruway_http1::ServerConnection;
+use thruway_message::StatusCode;
 use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport, Worker};
 
 use crate::response::TunnelHandler;
@@ -95,6 +96,20 @@ impl ConnectionDriver {
     ) -> impl Future<Output = ()> + use<T> {
         let mut connection = Connection::new(transport, self.service.clone(), info, guard);
         connection.unparsed = early;
+        drive(connection)
+    }
+
+    /// Answers the octets `early`, which are HTTP where TLS is spoken, and what comes behind them.
+    pub(crate) fn refuse_plain_http<T: Transport>(
+        &self,
+        transport: T,
+        early: PooledBuffer,
+        info: ConnectionInfo,
+        guard: ConnectionGuard,
+    ) -> impl Future<Output = ()> + use<T> {
+        let mut connection = Connection::new(transport, self.service.clone(), info, guard);
+        connection.unparsed = early;
+        connection.refuse(StatusCode::BAD_REQUEST, "a request without TLS was sent to a port for https");
         drive(connection)
     }
 

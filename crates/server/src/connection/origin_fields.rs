@@ -34,11 +34,12 @@ impl OriginFields {
         &self.lines
     }
 
-    /// Those of the lines that `field_lines` does not have.
-    pub(crate) fn lines_beside(&self, field_lines: &FieldLinesBuf) -> Vec<u8> {
+    /// Those of the lines that `field_lines` does not have, and of the line `strict`, if there is one (RFC 6797 §6.1).
+    pub(crate) fn lines_beside(&self, field_lines: &FieldLinesBuf, strict: Option<&str>) -> Vec<u8> {
         let (server, date) = self.lines.split_at(SERVER_LINE.len());
+        let strict = strict.unwrap_or_default().as_bytes();
         let mut lines = Vec::new();
-        for (name, line) in [("server", server), ("date", date)] {
+        for (name, line) in [("server", server), ("date", date), ("strict-transport-security", strict)] {
             if field_lines.field(name).is_none() {
                 lines.extend_from_slice(line);
             }

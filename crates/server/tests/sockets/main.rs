@@ -9,4 +9,5 @@ mod drained;
 mod proxied;
 mod refused;
 mod slow;
+mod tls;
 mod vanished;
