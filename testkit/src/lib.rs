@@ -2,6 +2,7 @@
 //!
 //! For development only. Nothing here sleeps, and only [`upstream`] opens ports, which the system chooses.
 
+mod authority;
 mod pipe;
 mod random;
 pub mod corpus;
@@ -10,5 +11,6 @@ pub mod sight;
 pub mod transcript;
 pub mod upstream;
 
+pub use authority::Authority;
 pub use pipe::{DrivenEnd, Peer, pipe};
 pub use random::Random;

@@ -23,6 +23,7 @@ mod socket;
 mod sends;
 mod buffers;
 mod splice;
+pub mod tls;
 
 // threads
 mod descriptors;

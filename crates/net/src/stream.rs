@@ -26,7 +26,8 @@ pub trait Transport: 'static {
     /// The connection failed.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
 
-    /// Writes some of `slices`; how many octets is returned.
+    /// Writes some of `slices`; how many octets is returned. Whoever is told to wait comes again with the same octets first, or writes nothing
+    /// more: a transport that transforms them may have begun.
     ///
     /// # Errors
     /// The connection failed.
@@ -72,6 +73,15 @@ pub trait Transport: 'static {
     /// The connection failed.
     fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
+    }
+
+    /// Ready when all that was written is in the hands of the system, and the peer will know that it was all, where a protocol below has
+    /// words for that. To be called before a connection is dropped that has come to its end in peace; nothing is written any more.
+    ///
+    /// # Errors
+    /// The connection failed.
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(cx)
     }
 
     /// Tells the peer that nothing more will be written.

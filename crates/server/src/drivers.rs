@@ -5,14 +5,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use thruway_net::tls::{HandshakeError, accept_tls};
 use thruway_net::{
-    Accepted, ClientAddr, ListenAddr, PooledBuffer, ProxyHeader, ReceiveError, Worker, receive_proxy_header,
-    spawn,
+    Accepted, ClientAddr, ConnectionGuard, ListenAddr, PooledBuffer, ProxyHeader, ReceiveError, Stream,
+    Worker, receive_proxy_header, spawn,
 };
 
+use crate::listener::ListenerTls;
 use crate::live::Serving;
 use crate::streams::StreamRecords;
-use crate::{ClientStream, ConnectionDriver, ConnectionInfo, Handler, Listener, ProxyProtocol};
+use crate::{
+    ClientStream, ConnectionDriver, ConnectionInfo, ConnectionTls, Handler, Listener, ProxyProtocol,
+};
 
 /// What drives the connections that one worker accepts.
 pub(crate) struct Drivers {
@@ -78,7 +82,13 @@ fn stream_records(serving: &Serving) -> Option<StreamRecords> {
 fn serve(accepted: Accepted, listener: &Listener, drivers: &Drivers) {
     let info = info_of(&accepted, &listener.address);
     match (&listener.proxy_protocol, &listener.streams) {
-        (None, None) => spawn(drivers.http.drive(accepted.stream, info, accepted.guard)),
+        (None, None) if listener.tls.is_none() => {
+            spawn(drivers.http.drive(accepted.stream, info, accepted.guard));
+        }
+        (None, None) => {
+            let Accepted { stream, guard, .. } = accepted;
+            spawn_http(&drivers.http, stream, PooledBuffer::default(), info, guard, listener.tls.clone());
+        }
         (None, Some(streams)) => {
             let records = drivers.stream_records.clone();
             let Accepted { stream, guard, .. } = accepted;
@@ -100,7 +110,7 @@ fn serve_behind_proxy(
         return tracing::warn!(%proxy, "a connection from where no PROXY header is believed was closed");
     }
     let (http, records) = (drivers.http.clone(), drivers.stream_records.clone());
-    let streams = listener.streams.clone();
+    let (streams, tls) = (listener.streams.clone(), listener.tls.clone());
     spawn(async move {
         let within = http.header_patience(&guard);
         let early = match receive_proxy_header(&mut stream, &guard, within).await {
@@ -117,8 +127,39 @@ fn serve_behind_proxy(
             }
         };
         match streams {
-            None => http.drive_from(stream, early, info, guard).await,
+            None => spawn_http(&http, stream, early, info, guard, tls),
             Some(streams) => streams.serve(ClientStream::new(stream, early, info, guard, records)).await,
+        }
+    });
+}
+
+/// Drives a connection of HTTP, of which the octets `early` were read already, as a task of its own. A task of TLS becomes another when the
+/// handshake is done, so that no connection keeps the room for it.
+fn spawn_http(
+    http: &ConnectionDriver,
+    stream: Stream,
+    early: PooledBuffer,
+    mut info: ConnectionInfo,
+    guard: ConnectionGuard,
+    tls: Option<ListenerTls>,
+) {
+    let Some(ListenerTls { acceptor, strict_transport_security }) = tls else {
+        return spawn(http.drive_from(stream, early, info, guard));
+    };
+    let http = http.clone();
+    spawn(async move {
+        let within = http.header_patience(&guard);
+        match accept_tls(stream, early, &acceptor, &guard, within).await {
+            Ok(mut stream) => {
+                let tls = ConnectionTls { info: stream.take_info(), strict_transport_security };
+                info.tls = Some(Arc::new(tls));
+                spawn(http.drive(stream, info, guard));
+            }
+            Err((stream, HandshakeError::PlainHttp(early))) => {
+                spawn(http.refuse_plain_http(stream, early, info, guard));
+            }
+            // Whoever likes can cause this: it must not fill the log.
+            Err((_, error)) => tracing::debug!(client = %info.client, %error, "no connection in TLS"),
         }
     });
 }
@@ -130,7 +171,7 @@ fn info_of(accepted: &Accepted, address: &ListenAddr) -> ConnectionInfo {
         ListenAddr::Tcp(_) => accepted.stream.local_address(),
         ListenAddr::Unix(_) => None,
     };
-    ConnectionInfo { client: accepted.client, listener: accepted.listener, destination }
+    ConnectionInfo { client: accepted.client, listener: accepted.listener, destination, tls: None }
 }
 
 impl ConnectionInfo {

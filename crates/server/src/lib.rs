@@ -46,7 +46,7 @@ pub use listener::{Listener, ProxyProtocol};
 pub use live::{BoundListeners, LiveServer};
 pub use record::{Forwarded, Record, Recorder, Refused, TakeRecord};
 pub use request::{
-    ConnectionInfo, ContentError, OwnedRequest, Parameters, Rejection, Request, RequestContent,
+    ConnectionInfo, ConnectionTls, ContentError, OwnedRequest, Parameters, Rejection, Request, RequestContent,
 };
 pub use response::{
     AtDrain, BoxError, Content, ContentStream, ContentWriter, Event, EventSender, IntoResponse, Json, Piece,
@@ -61,6 +61,10 @@ pub use trusted::{ProxyFields, TrustedProxies};
 pub use cookie::Cookie;
 pub use thruway_http1::Limits;
 pub use thruway_message::{Authority, FieldLinesBuf, FieldName, FieldValue, Method, StatusCode, Version};
+pub use thruway_net::tls::{
+    CertificateFiles, ClientAuthentication, PeerCertificate, TlsAcceptor, TlsAcceptorConfig, TlsInfo,
+    TlsVersion,
+};
 pub use thruway_net::{
     ClientAddr, DrainHandle, InvalidListenAddr, InvalidNetwork, ListenAddr, Network, Networks, ReloadSignal,
     ReopenSignal, TerminationSignals, WorkerLoad, raise_descriptor_limit,

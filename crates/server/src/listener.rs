@@ -3,16 +3,25 @@
 use std::fmt;
 use std::sync::Arc;
 
+use thruway_net::tls::TlsAcceptor;
 use thruway_net::{ClientAddr, ListenAddr, Networks};
 
-use crate::ServeStream;
+use crate::{FieldValue, ServeStream};
 
 /// Where to listen, and what is done with connections there: HTTP unless something else is said.
 #[derive(Clone)]
 pub struct Listener {
     pub(crate) address: ListenAddr,
     pub(crate) proxy_protocol: Option<ProxyProtocol>,
+    pub(crate) tls: Option<ListenerTls>,
     pub(crate) streams: Option<Arc<dyn ServeStream>>,
+}
+
+/// What is spoken below HTTP.
+#[derive(Clone)]
+pub(crate) struct ListenerTls {
+    pub(crate) acceptor: Arc<TlsAcceptor>,
+    pub(crate) strict_transport_security: Option<Arc<str>>,
 }
 
 /// Connections begin with a header of the PROXY protocol, version 1 or 2, which tells who the client is. It must come
@@ -27,13 +36,30 @@ pub struct ProxyProtocol {
 impl Listener {
     /// HTTP at `address`.
     pub const fn new(address: ListenAddr) -> Self {
-        Self { address, proxy_protocol: None, streams: None }
+        Self { address, proxy_protocol: None, tls: None, streams: None }
     }
 
     /// Has connections begin with a header of the PROXY protocol: the [client](ConnectionInfo::client) is who it tells.
     #[must_use]
     pub fn proxy_protocol(self, proxy_protocol: ProxyProtocol) -> Self {
         Self { proxy_protocol: Some(proxy_protocol), ..self }
+    }
+
+    /// Speaks TLS with clients, behind the header of the PROXY protocol if there is one. A handshake has the time of
+    /// [`header_section`](crate::Timeouts::header_section). Streams that are no HTTP are not decrypted.
+    #[must_use]
+    pub fn tls(self, acceptor: Arc<TlsAcceptor>) -> Self {
+        Self { tls: Some(ListenerTls { acceptor, strict_transport_security: None }), ..self }
+    }
+
+    /// Has answers to clients of TLS say this in `Strict-Transport-Security` (RFC 6797), if they say nothing themselves: such as
+    /// `max-age=31536000`.
+    #[must_use]
+    pub fn strict_transport_security(mut self, value: &FieldValue<'_>) -> Self {
+        if let Some(tls) = &mut self.tls {
+            tls.strict_transport_security = Some(String::from_utf8_lossy(value.as_bytes()).into());
+        }
+        self
     }
 
     /// Gives connections to `streams` instead of reading requests from them.

@@ -137,6 +137,7 @@ impl Scene {
             client: ClientAddr::Tcp(([192, 0, 2, 1], 4711).into()),
             listener: 0,
             destination: None,
+            tls: None,
         };
         let line = Line::default();
         line.0.read_bytes_max.set(usize::MAX);

@@ -53,6 +53,7 @@ impl Scene {
             client: ClientAddr::Tcp(([192, 0, 2, 1], 4711).into()),
             listener: 0,
             destination: None,
+            tls: None,
         };
         let (near, far) = crate::pipe();
         Client::new(near, Box::pin(self.driver.drive(far, info, self.worker.guard_for_test())))

@@ -31,6 +31,7 @@ const EXEMPT: &[(&str, &str, &str)] = &[
         "keep_alive",
         "server-sent events: a comment against idle timeouts, HTML §9.2.7",
     ),
+    ("crates/net/src/tls/session.rs", "payload", "what rustls calls the content of a record"),
     ("crates/cli/src/demo.rs", "keep_alive", "as in `Response::events`"),
     ("xtask/src/bench/", "keep_alive", "the workload that `ab` calls so"),
     ("crates/mcp-sdk/src/client/", "get", "`get_prompt`: the method is called `prompts/get`"),

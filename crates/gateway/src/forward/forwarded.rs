@@ -53,8 +53,8 @@ fn write_forwarded(lines: &mut Vec<u8>, request: &Request<'_>) {
             }
         }
     }
-    // Nothing but HTTP without TLS is spoken here.
-    write_element(lines, request.connection().client, "http", host_of(request));
+    let connection = request.connection();
+    write_element(lines, connection.client, connection.scheme(), host_of(request));
     lines.extend_from_slice(b"\r\n");
 }
 

@@ -256,6 +256,7 @@ mod tests {
             client: ClientAddr::Tcp("[::1]:5000".parse().unwrap()),
             listener: 0,
             destination: None,
+            tls: None,
         };
         let head = RequestHead {
             method: Method::Get,

@@ -39,6 +39,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use thruway_http1::ServerConnection;
+use thruway_message::StatusCode;
 use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport, Worker};
 
 use crate::{Config, ConnectionInfo, Handler, TakeRecord};
@@ -101,6 +102,20 @@ impl ConnectionDriver {
     /// How long the client of a connection may take to say who it is.
     pub(crate) fn header_patience(&self, guard: &ConnectionGuard) -> Duration {
         timers::patience(guard, self.service.config.timeouts.header_section)
+    }
+
+    /// Answers the octets `early`, which are HTTP where TLS is spoken, and what comes behind them.
+    pub(crate) fn refuse_plain_http<T: Transport>(
+        &self,
+        transport: T,
+        early: PooledBuffer,
+        info: ConnectionInfo,
+        guard: ConnectionGuard,
+    ) -> impl Future<Output = ()> + use<T> {
+        let mut connection = Connection::new(transport, self.service.clone(), info, guard);
+        connection.unparsed = early;
+        connection.refuse(StatusCode::BAD_REQUEST, "a request without TLS was sent to a port for https");
+        drive(connection)
     }
 }
 

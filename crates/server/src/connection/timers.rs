@@ -85,7 +85,7 @@ impl<T: Transport> Connection<T> {
             Some((ReadTimer::Content, _)) => self.fail_incoming(ContentError::TimedOut),
             Some((_, _)) => {
                 // A client that still takes what was written before has the time that it is given for that.
-                let is_sent = self.transport.poll_flush(cx).is_ready();
+                let is_sent = self.transport.poll_close(cx).is_ready();
                 self.ending = if is_sent { Ending::Abort } else { Ending::Close };
             }
             None => {}

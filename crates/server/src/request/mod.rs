@@ -10,6 +10,7 @@ mod rejection;
 use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use thruway_http1::RequestFacts;
@@ -17,9 +18,10 @@ use thruway_message::{
     FieldLines, FieldValue, Method, OwnedRequestHead, RequestHead, RequestTarget, Version, list,
 };
 use thruway_net::ClientAddr;
+use thruway_net::tls::{PeerCertificate, TlsInfo};
 
 use crate::trusted::Origin;
-use crate::{Answer, Handler, ProxyFields, TrustedProxies};
+use crate::{Answer, Handler, ProxyFields, Response, TrustedProxies};
 
 pub use content::{ContentError, RequestContent};
 pub use parameters::Parameters;
@@ -66,6 +68,46 @@ pub struct ConnectionInfo {
     pub listener: usize,
     /// Where the client has connected to: the other half of `client`. `None` for Unix sockets.
     pub destination: Option<SocketAddr>,
+    /// There if TLS is spoken.
+    pub tls: Option<Arc<ConnectionTls>>,
+}
+
+/// What is known of a connection in TLS.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConnectionTls {
+    /// What was agreed upon, and who the client has shown to be.
+    pub info: TlsInfo,
+    /// What answers say in `Strict-Transport-Security`.
+    pub(crate) strict_transport_security: Option<Arc<str>>,
+}
+
+impl ConnectionInfo {
+    /// Has clients of TLS told to come by it only (RFC 6797 §6.1), where that is wanted and `response` says nothing of it.
+    #[inline]
+    pub(crate) fn add_strict_transport_security(&self, response: &mut Response) {
+        let told = self.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
+        if let Some(value) = told
+            && response.field("strict-transport-security").is_none()
+        {
+            // Checked when the listener was made.
+            let _ = response.append_field("Strict-Transport-Security", &**value);
+        }
+    }
+
+    /// The scheme that is spoken on it.
+    pub const fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// What is known of TLS, if that is spoken.
+    pub fn tls(&self) -> Option<&TlsInfo> {
+        self.tls.as_ref().map(|tls| &tls.info)
+    }
+
+    /// The certificate that the client has shown, if it has: it was verified.
+    pub fn client_certificate(&self) -> Option<&PeerCertificate> {
+        self.tls()?.peer_certificate.as_ref()
+    }
 }
 
 #[derive(Debug)]
@@ -210,9 +252,9 @@ impl<'a> Request<'a> {
         self.origin().map_or(self.connection.client, |origin| origin.client)
     }
 
-    /// The scheme that the client uses, as a trusted proxy says; otherwise `http`.
+    /// The scheme that the client uses, as a trusted proxy says, or else the connection.
     pub fn scheme(&self) -> &'static str {
-        self.origin().and_then(|origin| origin.scheme).unwrap_or("http")
+        self.origin().and_then(|origin| origin.scheme).unwrap_or_else(|| self.connection.scheme())
     }
 
     /// The host that the client asked for, with its port: as a trusted proxy says, or else that of the target or the field `Host`.

@@ -9,5 +9,6 @@ mod drained;
 mod proxied;
 mod refused;
 mod slow;
+mod tls;
 mod tunnels;
 mod vanished;

@@ -1,0 +1,241 @@
+//! What a listener needs for TLS.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use rustls::crypto::aws_lc_rs::Ticketer;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{
+    NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
+    UnbufferedServerConnection, WebPkiClientVerifier,
+};
+use rustls::{Error, ServerConfig, SupportedProtocolVersion, version};
+
+use super::TlsVersion;
+use super::certificates::{
+    CertificateError, CertificateFiles, CertificateProblem, Validity, problem, read_roots,
+};
+use super::names::CertificatesByName;
+use super::session::Session;
+use super::stamps::Stamps;
+use super::verifier::provider;
+
+/// How TLS is spoken with clients.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TlsAcceptorConfig {
+    /// The certificates, at least one. A client gets that which has the name it asks for, or a wildcard for it, or else the first.
+    pub certificates: Vec<CertificateFiles>,
+    /// The lowest version. Default 1.2.
+    pub min_version: TlsVersion,
+    /// The protocols that are spoken, those that are preferred first (ALPN). Default `http/1.1`. A client that offers others only is refused;
+    /// one that offers none is not.
+    pub alpn: Vec<Vec<u8>>,
+    /// Whether clients are given tickets to resume sessions with, under keys that are replaced every six hours and live for twelve. If not,
+    /// sessions are kept here, up to [`sessions_max`](Self::sessions_max). Default yes.
+    pub tickets: bool,
+    /// Sessions that are kept for clients without tickets. Default 10 000; 0 for none. The one that was used least is forgotten.
+    pub sessions_max: usize,
+    /// Whether clients show certificates. Default no.
+    pub client_authentication: ClientAuthentication,
+}
+
+/// Whether clients show certificates, and who is trusted to issue them: files with roots in PEM.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub enum ClientAuthentication {
+    /// They do not.
+    #[default]
+    Off,
+    /// They may. One that cannot be verified ends the handshake.
+    Optional(Vec<PathBuf>),
+    /// They must.
+    Required(Vec<PathBuf>),
+}
+
+/// Speaks TLS with the clients of a listener. Shared by all workers.
+pub struct TlsAcceptor {
+    config: TlsAcceptorConfig,
+    live: ArcSwap<Live>,
+}
+
+/// What was made of the files.
+struct Live {
+    server: Arc<ServerConfig>,
+    sessions: Sessions,
+    /// What the files looked like before they were read.
+    stamps: Stamps,
+    validities: Vec<(PathBuf, Validity)>,
+}
+
+/// What is needed to resume sessions.
+#[derive(Clone)]
+struct Sessions {
+    tickets: Option<Arc<dyn ProducesTickets>>,
+    cache: Arc<dyn StoresServerSessions>,
+}
+
+impl TlsAcceptorConfig {
+    /// The defaults, with these certificates.
+    pub fn new(certificates: Vec<CertificateFiles>) -> Self {
+        Self {
+            certificates,
+            min_version: TlsVersion::Tls12,
+            alpn: vec![b"http/1.1".to_vec()],
+            tickets: true,
+            sessions_max: 10_000,
+            client_authentication: ClientAuthentication::Off,
+        }
+    }
+
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        let roots = self.client_authentication.roots().iter().map(|path| &**path);
+        self.certificates.iter().flat_map(CertificateFiles::paths).chain(roots)
+    }
+}
+
+impl ClientAuthentication {
+    fn roots(&self) -> &[PathBuf] {
+        match self {
+            Self::Off => &[],
+            Self::Optional(roots) | Self::Required(roots) => roots,
+        }
+    }
+
+    fn verifier(&self) -> Result<Option<Arc<dyn ClientCertVerifier>>, CertificateError> {
+        let (roots, is_optional) = match self {
+            Self::Off => return Ok(None),
+            Self::Optional(roots) => (roots, true),
+            Self::Required(roots) => (roots, false),
+        };
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(read_roots(roots)?), provider());
+        let builder = if is_optional { builder.allow_unauthenticated() } else { builder };
+        let refused = |error: rustls::server::VerifierBuilderError| {
+            let path = roots.first().map_or(Path::new(""), PathBuf::as_path);
+            problem(path, CertificateProblem::Refused(error.to_string()))
+        };
+        builder.build().map(Some).map_err(refused)
+    }
+}
+
+impl TlsAcceptor {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One of them cannot be read or used.
+    pub fn load(config: TlsAcceptorConfig) -> Result<Self, CertificateError> {
+        let live = Live::load(&config, None)?;
+        Ok(Self { config, live: ArcSwap::from_pointee(live) })
+    }
+
+    /// Reads the files of `config`. If that says the same as that of `before`, sessions of that can be resumed here.
+    ///
+    /// # Errors
+    /// One of them cannot be read or used.
+    pub fn load_after(config: TlsAcceptorConfig, before: &Self) -> Result<Self, CertificateError> {
+        let kept = if before.config == config { Some(before.live.load_full()) } else { None };
+        let live = Live::load(&config, kept.as_deref())?;
+        Ok(Self { config, live: ArcSwap::from_pointee(live) })
+    }
+
+    /// Reads the files again if they have changed since. Whether they have: then handshakes from here on are done with what they say now.
+    ///
+    /// # Errors
+    /// One of them cannot be read or used any more; nothing has changed then.
+    pub fn refresh(&self) -> Result<bool, CertificateError> {
+        let before = self.live.load_full();
+        if before.stamps.again() == before.stamps {
+            return Ok(false);
+        }
+        self.live.store(Arc::new(Live::load(&self.config, Some(&before))?));
+        Ok(true)
+    }
+
+    /// The certificates that are not valid at `now`.
+    pub fn invalid_at(&self, now: SystemTime) -> Vec<CertificateError> {
+        let live = self.live.load();
+        let invalid = |(path, validity): &(PathBuf, Validity)| Some(problem(path, validity.problem_at(now)?));
+        live.validities.iter().filter_map(invalid).collect()
+    }
+
+    /// How it was made.
+    pub const fn config(&self) -> &TlsAcceptorConfig {
+        &self.config
+    }
+
+    /// A connection that waits for its client.
+    pub(super) fn session(&self) -> Result<Session, Error> {
+        let server = UnbufferedServerConnection::new(self.live.load().server.clone())?;
+        Ok(Session::Server(Box::new(server)))
+    }
+}
+
+impl Live {
+    /// Reads the files. Sessions are kept if there is something to keep them from.
+    fn load(config: &TlsAcceptorConfig, before: Option<&Self>) -> Result<Self, CertificateError> {
+        let stamps = Stamps::of(config.paths());
+        let provider = provider();
+        let mut certificates = Vec::new();
+        let mut validities = Vec::new();
+        for files in &config.certificates {
+            let loaded = files.load(&provider)?;
+            validities.push((files.chain.clone(), loaded.validity));
+            certificates.push((loaded.names, loaded.certified));
+        }
+        let verifier = config.client_authentication.verifier()?;
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions(config.min_version))
+            .map_err(|error| refused(config, &error))?;
+        let builder = match verifier {
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+            None => builder.with_no_client_auth(),
+        };
+        let mut server = builder.with_cert_resolver(Arc::new(CertificatesByName::new(certificates)));
+        // Whom the roots of before have let in, those of now may not: sessions would let them in without asking.
+        let kept = before.filter(|_| config.client_authentication == ClientAuthentication::Off);
+        let sessions = match kept {
+            Some(before) => before.sessions.clone(),
+            None => Sessions::new(config).map_err(|error| refused(config, &error))?,
+        };
+        server.alpn_protocols.clone_from(&config.alpn);
+        server.session_storage = sessions.cache.clone();
+        if let Some(tickets) = &sessions.tickets {
+            server.ticketer = tickets.clone();
+        }
+        Ok(Self { server: Arc::new(server), sessions, stamps, validities })
+    }
+}
+
+impl Sessions {
+    fn new(config: &TlsAcceptorConfig) -> Result<Self, Error> {
+        let tickets = if config.tickets { Some(Ticketer::new()?) } else { None };
+        let cache: Arc<dyn StoresServerSessions> = match config.sessions_max {
+            0 => Arc::new(NoServerSessionStorage {}),
+            sessions => ServerSessionMemoryCache::new(sessions),
+        };
+        Ok(Self { tickets, cache })
+    }
+}
+
+/// That nothing of the files is wrong, but what is to be made of them cannot be.
+fn refused(config: &TlsAcceptorConfig, error: &Error) -> CertificateError {
+    let path = config.paths().next().unwrap_or_else(|| Path::new(""));
+    problem(path, CertificateProblem::Refused(error.to_string()))
+}
+
+/// The versions from `min` on.
+pub(super) fn versions(min: TlsVersion) -> &'static [&'static SupportedProtocolVersion] {
+    match min {
+        TlsVersion::Tls12 => &VERSIONS,
+        TlsVersion::Tls13 => &VERSIONS[..1],
+    }
+}
+
+static VERSIONS: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
+
+impl fmt::Debug for TlsAcceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsAcceptor").field("config", &self.config).finish_non_exhaustive()
+    }
+}

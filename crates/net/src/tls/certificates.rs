@@ -1,0 +1,205 @@
+//! Certificates and keys from files.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{Error, InconsistentKeys, RootCertStore};
+
+use super::identity::Contents;
+
+/// Where a certificate is, and its key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CertificateFiles {
+    /// The certificate, and behind it those between it and a root, in PEM.
+    pub chain: PathBuf,
+    /// The private key, in PEM.
+    pub key: PathBuf,
+    /// What the issuer says of its revocation (an OCSP response in DER), which clients are given.
+    pub ocsp: Option<PathBuf>,
+}
+
+/// When a certificate is valid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Validity {
+    /// From then on.
+    pub not_before: SystemTime,
+    /// Until then.
+    pub not_after: SystemTime,
+}
+
+/// What is wrong with a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CertificateError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub problem: CertificateProblem,
+}
+
+/// What is wrong with a certificate or a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum CertificateProblem {
+    /// The certificate is not valid any more.
+    Expired,
+    /// A certificate is none.
+    InvalidCertificate,
+    /// The key is none, or of a kind that is not supported.
+    InvalidKey,
+    /// It is not in PEM.
+    InvalidPem,
+    /// The key belongs to another certificate.
+    KeyOfAnother,
+    /// There is no certificate in it.
+    NoCertificate,
+    /// There is no private key in it.
+    NoKey,
+    /// The certificate will be valid later.
+    NotYetValid,
+    /// What is made of it is refused, with this reason.
+    Refused(String),
+    /// It cannot be read.
+    Unreadable(String),
+}
+
+/// A certificate that can be used.
+pub(super) struct Loaded {
+    pub(super) certified: Arc<CertifiedKey>,
+    pub(super) names: Vec<String>,
+    pub(super) validity: Validity,
+}
+
+impl CertificateFiles {
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        [Some(&self.chain), Some(&self.key), self.ocsp.as_ref()].into_iter().flatten().map(|path| &**path)
+    }
+
+    /// Reads the files.
+    pub(super) fn load(&self, provider: &CryptoProvider) -> Result<Loaded, CertificateError> {
+        let chain = read_certificates(&self.chain)?;
+        let contents = chain.first().and_then(|certificate| Contents::read(certificate));
+        let contents =
+            contents.ok_or_else(|| problem(&self.chain, CertificateProblem::InvalidCertificate))?;
+        let key = read_key(&self.key)?;
+        let mut certified = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+            Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                problem(&self.key, CertificateProblem::KeyOfAnother)
+            }
+            Error::InvalidCertificate(_) => problem(&self.chain, CertificateProblem::InvalidCertificate),
+            _ => problem(&self.key, CertificateProblem::InvalidKey),
+        })?;
+        if let Some(path) = &self.ocsp {
+            certified.ocsp = Some(fs::read(path).map_err(|error| unreadable(path, &error))?);
+        }
+        let (names, validity) = (contents.names, contents.validity);
+        Ok(Loaded { certified: Arc::new(certified), names, validity })
+    }
+}
+
+impl Validity {
+    /// What is wrong at `now`, if anything is.
+    pub fn problem_at(&self, now: SystemTime) -> Option<CertificateProblem> {
+        match () {
+            () if now > self.not_after => Some(CertificateProblem::Expired),
+            () if now < self.not_before => Some(CertificateProblem::NotYetValid),
+            () => None,
+        }
+    }
+}
+
+/// The certificates in `path`, at least one.
+pub(super) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    let pem = fs::read(path).map_err(|error| unreadable(path, &error))?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    match certificates {
+        Ok(certificates) if certificates.is_empty() => Err(problem(path, CertificateProblem::NoCertificate)),
+        Ok(certificates) => Ok(certificates),
+        Err(_) => Err(problem(path, CertificateProblem::InvalidPem)),
+    }
+}
+
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
+    let pem = fs::read(path).map_err(|error| unreadable(path, &error))?;
+    PrivateKeyDer::from_pem_slice(&pem).map_err(|error| match error {
+        pem::Error::NoItemsFound => problem(path, CertificateProblem::NoKey),
+        _ => problem(path, CertificateProblem::InvalidPem),
+    })
+}
+
+/// Those who are trusted as the files at `paths` say.
+pub(super) fn read_roots(paths: &[PathBuf]) -> Result<RootCertStore, CertificateError> {
+    let mut roots = RootCertStore::empty();
+    for path in paths {
+        for certificate in read_certificates(path)? {
+            let added = roots.add(certificate);
+            added.map_err(|_| problem(path, CertificateProblem::InvalidCertificate))?;
+        }
+    }
+    Ok(roots)
+}
+
+pub(super) fn problem(path: &Path, problem: CertificateProblem) -> CertificateError {
+    CertificateError { path: path.to_owned(), problem }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> CertificateError {
+    problem(path, CertificateProblem::Unreadable(error.to_string()))
+}
+
+impl CertificateError {
+    /// What can be done about it.
+    pub const fn hint(&self) -> &'static str {
+        match self.problem {
+            CertificateProblem::Expired => {
+                "have the issuer renew it; it is read again as soon as the file changes"
+            }
+            CertificateProblem::InvalidCertificate | CertificateProblem::NoCertificate => {
+                "it has `-----BEGIN CERTIFICATE-----`, the certificate of the server first and then those of its issuers"
+            }
+            CertificateProblem::InvalidKey => {
+                "keys are of RSA with at least 2048 bits, ECDSA (P-256, P-384, P-521) or Ed25519"
+            }
+            CertificateProblem::InvalidPem => {
+                "convert it with `openssl x509 -inform der` or `openssl pkey -inform der`"
+            }
+            CertificateProblem::KeyOfAnother => {
+                "chain and key are made together: see which one was renewed without the other"
+            }
+            CertificateProblem::NoKey => "it has `-----BEGIN PRIVATE KEY-----`, without a password",
+            CertificateProblem::NotYetValid => "see whether the clock of this machine is right",
+            CertificateProblem::Refused(_) => "see whether it is meant for this",
+            CertificateProblem::Unreadable(_) => {
+                "see whether the path is right, and whether this user may read it"
+            }
+        }
+    }
+}
+
+impl fmt::Display for CertificateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.problem {
+            CertificateProblem::Expired => write!(f, "the certificate in `{path}` has expired"),
+            CertificateProblem::InvalidCertificate => write!(f, "what is in `{path}` is no certificate"),
+            CertificateProblem::InvalidKey => write!(f, "the key in `{path}` cannot be used"),
+            CertificateProblem::InvalidPem => write!(f, "`{path}` is not in PEM"),
+            CertificateProblem::KeyOfAnother => {
+                write!(f, "the key in `{path}` belongs to another certificate")
+            }
+            CertificateProblem::NoCertificate => write!(f, "there is no certificate in `{path}`"),
+            CertificateProblem::NoKey => write!(f, "there is no private key in `{path}`"),
+            CertificateProblem::NotYetValid => write!(f, "the certificate in `{path}` is not valid yet"),
+            CertificateProblem::Refused(reason) => write!(f, "`{path}` cannot be used: {reason}"),
+            CertificateProblem::Unreadable(reason) => write!(f, "`{path}` cannot be read: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for CertificateError {}

@@ -1,0 +1,41 @@
+//! TLS 1.3 and 1.2 over any transport, by rustls.
+//!
+//! ```text
+//! files ─▶ TlsAcceptor  ─▶ accept  ─┐
+//!                                   ├─▶ TlsStream: a Transport
+//! files ─▶ TlsConnector ─▶ connect ─┘
+//! ```
+//! rustls has the protocol; here are only its octets, which lie in buffers that all connections of a thread share, the files that
+//! certificates come from, and who the other end is. Nothing here fetches anything.
+
+// what the files say
+mod certificates;
+mod identity;
+mod names;
+mod stamps;
+
+// the two sides
+mod acceptor;
+mod connector;
+mod verifier;
+
+// one connection
+mod session;
+mod hot;
+mod stream;
+mod handshake;
+mod info;
+mod failure;
+
+// without decrypting
+mod client_hello;
+
+pub use acceptor::{ClientAuthentication, TlsAcceptor, TlsAcceptorConfig};
+pub use certificates::{CertificateError, CertificateFiles, CertificateProblem, Validity};
+pub use client_hello::{ClientHello, read_client_hello};
+pub use connector::{InvalidServerName, Roots, TlsConnector, TlsConnectorConfig, TlsServerName};
+pub use failure::{HandshakeError, TlsFailure};
+pub use handshake::{accept_tls, connect_tls};
+pub use identity::PeerCertificate;
+pub use info::{TlsInfo, TlsVersion};
+pub use stream::TlsStream;

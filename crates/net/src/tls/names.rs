@@ -1,0 +1,64 @@
+//! Which certificate a client gets: by the name that it asks for, exactly or by a wildcard; otherwise the first.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+/// The certificates of a listener by their names.
+#[derive(Debug)]
+pub(super) struct CertificatesByName {
+    /// Names of hosts, in lower case.
+    exact: HashMap<Box<str>, Arc<CertifiedKey>>,
+    /// What stands behind `*.`; it is for one label more.
+    wildcard: HashMap<Box<str>, Arc<CertifiedKey>>,
+    /// For clients that name nothing, or nothing that is known.
+    default: Option<Arc<CertifiedKey>>,
+}
+
+impl CertificatesByName {
+    /// Those of `certificates`, each with its names. For a name that several have, the first counts, and the first of all is the default.
+    pub(super) fn new(certificates: impl IntoIterator<Item = (Vec<String>, Arc<CertifiedKey>)>) -> Self {
+        let mut by_name = Self { exact: HashMap::new(), wildcard: HashMap::new(), default: None };
+        for (names, certificate) in certificates {
+            for name in names {
+                let name = name.to_ascii_lowercase();
+                let (table, name) = match name.strip_prefix("*.") {
+                    Some(parent) => (&mut by_name.wildcard, parent),
+                    None => (&mut by_name.exact, &*name),
+                };
+                table.entry(name.into()).or_insert_with(|| certificate.clone());
+            }
+            by_name.default.get_or_insert(certificate);
+        }
+        by_name
+    }
+
+    fn find(&self, name: Option<&str>) -> Option<&Arc<CertifiedKey>> {
+        let named = name.and_then(|name| {
+            let parent = || name.split_once('.').and_then(|(_, parent)| self.wildcard.get(parent));
+            self.exact.get(name).or_else(parent)
+        });
+        named.or(self.default.as_ref())
+    }
+}
+
+impl ResolvesServerCert for CertificatesByName {
+    fn resolve(&self, client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = client_hello.server_name().map(str::to_ascii_lowercase);
+        let certificate = self.find(name.as_deref()).cloned();
+        ASKED.set(name.map(Into::into));
+        certificate
+    }
+}
+
+/// The name that was asked for in the step that was taken last on this thread: rustls shows it nowhere else.
+pub(super) fn take_asked() -> Option<Box<str>> {
+    ASKED.take()
+}
+
+thread_local! {
+    static ASKED: Cell<Option<Box<str>>> = const { Cell::new(None) };
+}

@@ -1,0 +1,301 @@
+//! One side of a connection as rustls has it: keys and states, and no octets that wait.
+
+use std::io::IoSlice;
+
+use rustls::Error;
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic,
+};
+use rustls::{CommonState, unbuffered::InsufficientSizeError};
+
+use super::hot::{Hot, RECORD_CONTENT_BYTES, RECORDS_AT_A_TIME};
+
+/// Either side.
+pub(super) enum Session {
+    Client(Box<UnbufferedClientConnection>),
+    Server(Box<UnbufferedServerConnection>),
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Progress {
+    /// There may be more to do with what is there.
+    Moved,
+    /// The peer has said that it sends nothing more.
+    PeerClosed,
+    /// Octets must come first.
+    Waits,
+}
+
+/// What was sealed: so many octets of content, as so many of records.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Sealed {
+    pub(super) content: usize,
+    pub(super) records: usize,
+}
+
+/// What is done in the state in which content can be sent.
+enum ToSeal<'a> {
+    Content(&'a [IoSlice<'a>]),
+    CloseNotify,
+}
+
+impl Session {
+    /// Takes the next step with the records in `input`. How many octets of them are done with is returned, and what it came to.
+    /// Content is given to `take`, records that answer are appended to `unsent`.
+    pub(super) fn step(
+        &mut self,
+        input: &mut [u8],
+        take: impl FnMut(&[u8]),
+        unsent: &mut Vec<u8>,
+    ) -> (usize, Result<Progress, Error>) {
+        match self {
+            Self::Client(client) => step(&mut **client, input, take, unsent),
+            Self::Server(server) => step(&mut **server, input, take, unsent),
+        }
+    }
+
+    /// Appends to `unsent` what is to be sent though the connection has failed: the alert that tells the peer. `input` is not looked at.
+    pub(super) fn last_words(&mut self, input: &mut [u8], unsent: &mut Vec<u8>) {
+        while self.common().wants_write() {
+            if self.step(input, |_| {}, unsent).1.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Seals some of `slices` into the output of `hot`, which comes behind `unsent`. `input` and `take` as in [`step`](Self::step).
+    pub(super) fn seal(
+        &mut self,
+        slices: &[IoSlice<'_>],
+        hot: &mut Hot,
+        input: &mut Input<'_>,
+        take: impl FnMut(&[u8]),
+        unsent: &mut Vec<u8>,
+    ) -> Result<Sealed, Error> {
+        self.seal_what(&ToSeal::Content(slices), hot, input, take, unsent)
+    }
+
+    /// The same with the notice that nothing more is sent.
+    pub(super) fn seal_close_notify(
+        &mut self,
+        hot: &mut Hot,
+        input: &mut Input<'_>,
+        take: impl FnMut(&[u8]),
+        unsent: &mut Vec<u8>,
+    ) -> Result<Sealed, Error> {
+        self.seal_what(&ToSeal::CloseNotify, hot, input, take, unsent)
+    }
+
+    fn seal_what(
+        &mut self,
+        what: &ToSeal<'_>,
+        hot: &mut Hot,
+        input: &mut Input<'_>,
+        take: impl FnMut(&[u8]),
+        unsent: &mut Vec<u8>,
+    ) -> Result<Sealed, Error> {
+        match self {
+            Self::Client(client) => seal(&mut **client, what, hot, input, take, unsent),
+            Self::Server(server) => seal(&mut **server, what, hot, input, take, unsent),
+        }
+    }
+
+    /// What both sides know.
+    pub(super) fn common(&self) -> &CommonState {
+        match self {
+            Self::Client(client) => client,
+            Self::Server(server) => server,
+        }
+    }
+
+    pub(super) const fn is_server(&self) -> bool {
+        matches!(self, Self::Server(_))
+    }
+}
+
+/// Records that have arrived, of which the first so many octets are done with.
+pub(super) struct Input<'i> {
+    pub(super) octets: &'i mut [u8],
+    pub(super) used: usize,
+}
+
+/// What both sides can do, though rustls has two types for it.
+trait Process {
+    type Data;
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+}
+
+impl Process for UnbufferedClientConnection {
+    type Data = ClientConnectionData;
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(input)
+    }
+}
+
+impl Process for UnbufferedServerConnection {
+    type Data = ServerConnectionData;
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(input)
+    }
+}
+
+fn step<P: Process>(
+    side: &mut P,
+    input: &mut [u8],
+    take: impl FnMut(&[u8]),
+    unsent: &mut Vec<u8>,
+) -> (usize, Result<Progress, Error>) {
+    let UnbufferedStatus { discard, state } = side.process(input);
+    (discard, state.and_then(|state| handle(state, take, unsent)))
+}
+
+/// Acts on a state, other than by sending content.
+fn handle<D>(
+    state: ConnectionState<'_, '_, D>,
+    mut take: impl FnMut(&[u8]),
+    unsent: &mut Vec<u8>,
+) -> Result<Progress, Error> {
+    match state {
+        ConnectionState::ReadTraffic(mut traffic) => {
+            while let Some(record) = traffic.next_record() {
+                take(record?.payload);
+            }
+            Ok(Progress::Moved)
+        }
+        ConnectionState::EncodeTlsData(data) => {
+            encode(data, unsent);
+            Ok(Progress::Moved)
+        }
+        ConnectionState::TransmitTlsData(data) => {
+            // It is: what is unsent goes before anything else.
+            data.done();
+            Ok(Progress::Moved)
+        }
+        ConnectionState::PeerClosed => Ok(Progress::PeerClosed),
+        ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_) | ConnectionState::Closed => {
+            Ok(Progress::Waits)
+        }
+        // Early data is never accepted.
+        _ => Err(Error::General("a state that was not asked for".to_owned())),
+    }
+}
+
+fn encode<D>(mut data: EncodeTlsData<'_, D>, unsent: &mut Vec<u8>) {
+    let start = unsent.len();
+    let Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) = data.encode(&mut [])
+    else {
+        return;
+    };
+    unsent.resize(start + required_size, 0);
+    // There is as much room as was asked for.
+    let written = data.encode(&mut unsent[start..]).unwrap_or_default();
+    unsent.truncate(start + written);
+}
+
+/// Goes on until content can be sent, and seals it.
+fn seal<P: Process>(
+    side: &mut P,
+    what: &ToSeal<'_>,
+    hot: &mut Hot,
+    input: &mut Input<'_>,
+    mut take: impl FnMut(&[u8]),
+    unsent: &mut Vec<u8>,
+) -> Result<Sealed, Error> {
+    loop {
+        let UnbufferedStatus { discard, state } = side.process(&mut input.octets[input.used..]);
+        let progress = match state? {
+            ConnectionState::WriteTraffic(mut traffic) => {
+                input.used += discard;
+                return match what {
+                    ToSeal::Content(slices) => seal_records(&mut traffic, slices, hot),
+                    ToSeal::CloseNotify => {
+                        let sealed = traffic.queue_close_notify(&mut hot.output);
+                        sealed
+                            .map(|records| Sealed { content: 0, records })
+                            .map_err(|error| exhausted(&error))
+                    }
+                };
+            }
+            state => handle(state, &mut take, unsent)?,
+        };
+        input.used += discard;
+        if progress == Progress::Waits {
+            return Err(Error::HandshakeNotComplete);
+        }
+    }
+}
+
+/// Fills records one after the other: a head and the content behind it share one.
+fn seal_records<D>(
+    traffic: &mut WriteTraffic<'_, D>,
+    slices: &[IoSlice<'_>],
+    hot: &mut Hot,
+) -> Result<Sealed, Error> {
+    let mut sealed = Sealed::default();
+    let mut pieces = Pieces { slices, taken: 0 };
+    for _ in 0..RECORDS_AT_A_TIME {
+        let content = pieces.next_record(&mut hot.joined);
+        if content.is_empty() {
+            break;
+        }
+        sealed.records +=
+            traffic.encrypt(content, &mut hot.output[sealed.records..]).map_err(|error| exhausted(&error))?;
+        sealed.content += content.len();
+    }
+    Ok(sealed)
+}
+
+/// There is room for what is sent, so these are keys that may not be used any more.
+fn exhausted(error: &EncryptError) -> Error {
+    Error::General(error.to_string())
+}
+
+/// Slices of which the first octets are taken.
+struct Pieces<'s> {
+    slices: &'s [IoSlice<'s>],
+    /// How many octets of the first slice.
+    taken: usize,
+}
+
+impl<'s> Pieces<'s> {
+    /// What goes into the next record: from where it lies, if that is one piece; otherwise put together in `joined`.
+    fn next_record<'r>(&mut self, joined: &'r mut [u8]) -> &'r [u8]
+    where
+        's: 'r,
+    {
+        let first = self.rest();
+        let is_last = self.slices.len() <= 1;
+        if is_last || first.len() >= RECORD_CONTENT_BYTES {
+            let length = first.len().min(RECORD_CONTENT_BYTES);
+            self.taken += length;
+            return &first[..length];
+        }
+        let mut filled = 0;
+        while filled < joined.len() {
+            let rest = self.rest();
+            if rest.is_empty() {
+                break;
+            }
+            let length = rest.len().min(joined.len() - filled);
+            joined[filled..filled + length].copy_from_slice(&rest[..length]);
+            filled += length;
+            self.taken += length;
+        }
+        &joined[..filled]
+    }
+
+    /// What is left of the first slice that is not empty.
+    fn rest(&mut self) -> &'s [u8] {
+        while let [first, others @ ..] = self.slices {
+            if self.taken < first.len() {
+                let first: &'s [u8] = first;
+                return &first[self.taken..];
+            }
+            (self.slices, self.taken) = (others, 0);
+        }
+        &[]
+    }
+}

@@ -1,0 +1,393 @@
+//! A transport that speaks TLS over another.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+use std::task::{Context, Poll, ready};
+
+use super::failure::broken;
+use super::hot::{Hot, RECORD_BYTES_MAX};
+use super::session::{Input, Progress, Session};
+use crate::{PooledBuffer, Stream, Transport};
+
+/// A connection in TLS.
+///
+/// Content counts as written when the transport below has taken it: as long as it has not, [`poll_write`](Transport::poll_write) is
+/// pending, and whoever comes again comes with the same octets first. While nothing is on its way it owns no buffer. The end of what the
+/// peer sends is one only if the peer says so (`close_notify`); otherwise it is an error.
+pub struct TlsStream<T: Transport = Stream> {
+    pub(super) transport: T,
+    pub(super) session: Session,
+    /// Records that have not wholly arrived, or were not opened.
+    pub(super) sealed: PooledBuffer,
+    /// Content that was opened and not taken.
+    pub(super) opened: Unread,
+    pub(super) unsent: Unsent,
+    /// How many octets of content are in what is unsent, and not told to be written.
+    owed: usize,
+    pub(super) end: End,
+    /// Whether the notice that nothing more is sent was sealed.
+    is_close_sealed: bool,
+    /// What the client has asked for.
+    pub(super) server_name: Option<Box<str>>,
+}
+
+/// How the connection has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// Not yet.
+    No,
+    /// The peer has said that it sends nothing more.
+    PeerClosed,
+    /// Nothing can be read or written any more.
+    Broken,
+}
+
+/// Octets of which the first so many were taken.
+#[derive(Debug, Default)]
+pub(super) struct Unread {
+    octets: PooledBuffer,
+    taken: usize,
+}
+
+/// Records on their way.
+#[derive(Debug, Default)]
+pub(super) struct Unsent {
+    pub(super) octets: PooledBuffer,
+    written: usize,
+}
+
+impl<T: Transport> TlsStream<T> {
+    pub(super) fn new(transport: T, session: Session, early: PooledBuffer) -> Self {
+        Self {
+            transport,
+            session,
+            sealed: early,
+            opened: Unread::default(),
+            unsent: Unsent::default(),
+            owed: 0,
+            end: End::No,
+            is_close_sealed: false,
+            server_name: None,
+        }
+    }
+
+    /// The protocol that was agreed upon with ALPN (RFC 7301), if one was.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.session.common().alpn_protocol()
+    }
+
+    /// Opens what has arrived, and reads if that is nothing.
+    fn poll_open(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+        hot: &mut Hot,
+    ) -> Poll<io::Result<usize>> {
+        let input = &mut hot.input;
+        let mut filled = self.sealed.len();
+        if filled > 0 {
+            input[..filled].copy_from_slice(&self.sealed);
+            self.sealed = PooledBuffer::default();
+        }
+        loop {
+            let mut arrived = Input { octets: &mut input[..filled], used: 0 };
+            let opened = self.open(&mut arrived, buffer);
+            let used = arrived.used;
+            input.copy_within(used..filled, 0);
+            filled -= used;
+            match opened {
+                Ok(0) if self.end == End::No => {}
+                outcome => {
+                    self.keep(&input[..filled]);
+                    return Poll::Ready(outcome);
+                }
+            }
+            // No more than what is wanted, and a record that is needed for it.
+            let most = input.len().min(buffer.len().max(RECORD_BYTES_MAX) + filled);
+            if filled == most {
+                return Poll::Ready(Err(self.fail(io::ErrorKind::InvalidData.into())));
+            }
+            match self.transport.poll_read(cx, &mut input[filled..most]) {
+                Poll::Pending => {
+                    self.keep(&input[..filled]);
+                    // Nobody else may come to send what answers the peer's records.
+                    let _ = self.poll_unsent(cx)?;
+                    return Poll::Pending;
+                }
+                Poll::Ready(Ok(0)) => {
+                    return Poll::Ready(Err(self.fail(io::ErrorKind::UnexpectedEof.into())));
+                }
+                Poll::Ready(Ok(read)) => filled += read,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.fail(error))),
+            }
+        }
+    }
+
+    /// Opens records until `buffer` is full or there are no more. What does not fit is kept.
+    fn open(&mut self, input: &mut Input<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() && self.end == End::No {
+            let opened = &mut self.opened;
+            let take = |content: &[u8]| {
+                let (fitting, rest) = content.split_at(content.len().min(buffer.len() - filled));
+                buffer[filled..filled + fitting.len()].copy_from_slice(fitting);
+                filled += fitting.len();
+                opened.append(rest);
+            };
+            let unread = &mut input.octets[input.used..];
+            let (used, progress) = self.session.step(unread, take, self.unsent.records());
+            match progress {
+                Ok(Progress::Moved) => {}
+                Ok(Progress::Waits) => {
+                    input.used += used;
+                    break;
+                }
+                Ok(Progress::PeerClosed) => self.end = End::PeerClosed,
+                Err(error) => {
+                    self.session.last_words(unread, self.unsent.records());
+                    self.end = End::Broken;
+                    return if filled > 0 { Ok(filled) } else { Err(broken(error)) };
+                }
+            }
+            input.used += used;
+        }
+        Ok(filled)
+    }
+
+    /// Seals some of `slices` and sends it with what is unsent. What is not taken is unsent then.
+    fn poll_seal(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+        hot: &mut Hot,
+    ) -> Poll<io::Result<usize>> {
+        let mut input = Input { octets: &mut self.sealed, used: 0 };
+        let opened = &mut self.opened;
+        let records = self.unsent.records();
+        let sealed = self.session.seal(slices, hot, &mut input, |content| opened.append(content), records);
+        let used = input.used;
+        self.drop_sealed(used);
+        let sealed = sealed.map_err(|error| self.fail(broken(error)))?;
+        let output = &hot.output[..sealed.records];
+        let ahead = self.unsent.left();
+        let total = ahead.len() + output.len();
+        let attempt = match ahead {
+            [] => self.transport.poll_write(cx, &[IoSlice::new(output)]),
+            ahead => self.transport.poll_write(cx, &[IoSlice::new(ahead), IoSlice::new(output)]),
+        };
+        let written = match attempt {
+            Poll::Ready(Ok(written)) => written,
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(self.fail(error))),
+            Poll::Pending => 0,
+        };
+        if written == total {
+            self.unsent = Unsent::default();
+            return Poll::Ready(Ok(sealed.content));
+        }
+        self.unsent.records().extend_from_slice(output);
+        self.unsent.written += written;
+        self.owed = sealed.content;
+        Poll::Pending
+    }
+
+    /// Sends what is unsent.
+    pub(super) fn poll_unsent(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.unsent.left().is_empty() {
+            match ready!(self.transport.poll_write(cx, &[IoSlice::new(self.unsent.left())]))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => self.unsent.written += written,
+            }
+        }
+        self.unsent = Unsent::default();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Tells of what was owed, as far as it stands in `slices`.
+    fn tell_owed(&mut self, slices: &[IoSlice<'_>]) -> usize {
+        let told = self.owed.min(length_of(slices));
+        self.owed -= told;
+        told
+    }
+
+    /// Tells the peer that nothing more is sent, once.
+    fn seal_close_notify(&mut self) {
+        if self.is_close_sealed || self.end == End::Broken || self.session.common().is_handshaking() {
+            return;
+        }
+        self.is_close_sealed = true;
+        let mut hot = Hot::take();
+        let mut input = Input { octets: &mut self.sealed, used: 0 };
+        let opened = &mut self.opened;
+        let records = self.unsent.records();
+        let take = |content: &[u8]| opened.append(content);
+        let sealed = self.session.seal_close_notify(&mut hot, &mut input, take, records);
+        let used = input.used;
+        self.drop_sealed(used);
+        match sealed {
+            Ok(sealed) => self.unsent.records().extend_from_slice(&hot.output[..sealed.records]),
+            Err(_) => self.end = End::Broken,
+        }
+        hot.give_back();
+    }
+
+    /// Keeps records for later.
+    fn keep(&mut self, octets: &[u8]) {
+        if !octets.is_empty() && self.end == End::No {
+            self.sealed = PooledBuffer::copy_of(octets);
+        }
+    }
+
+    fn drop_sealed(&mut self, octets: usize) {
+        if octets == self.sealed.len() {
+            self.sealed = PooledBuffer::default();
+        } else {
+            self.sealed.drain(..octets);
+        }
+    }
+
+    fn fail(&mut self, error: io::Error) -> io::Error {
+        self.end = End::Broken;
+        error
+    }
+}
+
+impl<T: Transport> Transport for TlsStream<T> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let taken = self.opened.take(buffer);
+        if taken > 0 || buffer.is_empty() {
+            return Poll::Ready(Ok(taken));
+        }
+        match self.end {
+            End::No => {
+                let mut hot = Hot::take();
+                let outcome = self.poll_open(cx, buffer, &mut hot);
+                hot.give_back();
+                if self.end == End::Broken {
+                    // The alert, if there is one: nobody waits until it is taken.
+                    let _ = self.poll_unsent(cx);
+                }
+                outcome
+            }
+            End::PeerClosed => Poll::Ready(Ok(0)),
+            End::Broken => Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        if self.end == End::Broken {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        if self.owed > 0 || self.unsent.is_long() {
+            ready!(self.poll_unsent(cx))?;
+            if self.owed > 0 {
+                return Poll::Ready(Ok(self.tell_owed(slices)));
+            }
+        }
+        let mut hot = Hot::take();
+        let outcome = self.poll_seal(cx, slices, &mut hot);
+        hot.give_back();
+        if outcome.is_pending() {
+            // What took only a part has not promised to wake anybody.
+            ready!(self.poll_unsent(cx))?;
+            return Poll::Ready(Ok(self.tell_owed(slices)));
+        }
+        outcome
+    }
+
+    /// Reads from the file: what is sent must be sealed.
+    fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        length: usize,
+    ) -> Poll<io::Result<usize>> {
+        let mut octets = PooledBuffer::take();
+        octets.resize(length.min(FILE_BYTES), 0);
+        let read = file.read_at(&mut octets, offset)?;
+        if read == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        self.poll_write(cx, &[IoSlice::new(&octets[..read])])
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_unsent(cx))?;
+        self.transport.poll_flush(cx)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.seal_close_notify();
+        self.poll_flush(cx)
+    }
+
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.seal_close_notify();
+        ready!(self.poll_unsent(cx))?;
+        self.transport.poll_shutdown(cx)
+    }
+
+    fn discard_unsent(&mut self) {
+        self.end = End::Broken;
+        self.unsent = Unsent::default();
+        self.transport.discard_unsent();
+    }
+}
+
+impl<T: Transport> fmt::Debug for TlsStream<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsStream").field("end", &self.end).finish_non_exhaustive()
+    }
+}
+
+impl Unread {
+    pub(super) fn append(&mut self, octets: &[u8]) {
+        if octets.is_empty() {
+            return;
+        }
+        if self.octets.capacity() == 0 {
+            self.octets = PooledBuffer::take();
+        }
+        self.octets.extend_from_slice(octets);
+    }
+
+    /// Moves as much as fits into `buffer`.
+    fn take(&mut self, buffer: &mut [u8]) -> usize {
+        let left = &self.octets[self.taken..];
+        let length = left.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&left[..length]);
+        self.taken += length;
+        if self.taken == self.octets.len() && self.taken > 0 {
+            *self = Self::default();
+        }
+        length
+    }
+}
+
+impl Unsent {
+    /// Where to append records. An empty vector costs nothing.
+    pub(super) fn records(&mut self) -> &mut Vec<u8> {
+        &mut self.octets
+    }
+
+    fn left(&self) -> &[u8] {
+        &self.octets[self.written..]
+    }
+
+    /// Whether it is too much to be sent again together with more.
+    fn is_long(&self) -> bool {
+        self.left().len() > TOGETHER_BYTES
+    }
+}
+
+fn length_of(slices: &[IoSlice<'_>]) -> usize {
+    slices.iter().map(|slice| slice.len()).sum()
+}
+
+/// What is read of a file at a time: as much as is sealed at a time.
+const FILE_BYTES: usize = 48 << 10;
+
+/// Session tickets, alerts and changes of keys are sent together with what follows; a flight of a handshake is not.
+const TOGETHER_BYTES: usize = 4 << 10;

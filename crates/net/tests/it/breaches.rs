@@ -1,0 +1,122 @@
+//! Peers that break the rules, or do nothing.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use rustls::AlertDescription;
+use thruway_net::Transport;
+use thruway_net::tls::HandshakeError;
+use thruway_testkit::{Authority, pipe};
+
+use crate::ends::{Other, Scene, WITHIN, accepted, acceptor, client_config, cx, poll};
+
+/// What becomes of a handshake with a client that sends `octets`.
+fn refused(octets: &[u8]) -> (HandshakeError, Vec<u8>) {
+    let (near, far) = pipe();
+    let mut accepting = Scene::new().accept(far, &acceptor(&Authority::new()));
+    near.send(octets);
+    let Poll::Ready(Err((_, error))) = poll(&mut accepting) else { panic!("it goes on") };
+    (error, near.received())
+}
+
+#[test]
+fn garbage_is_refused_with_an_alert() {
+    for garbage in [&[0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0][..], &[0xff; 100], &[0x80, 0x2e, 1, 0, 2, 0, 0]] {
+        let (error, sent) = refused(garbage);
+        assert!(matches!(error, HandshakeError::Refused(_)), "{error}");
+        // A fatal alert.
+        assert_eq!((sent.first(), sent.get(5)), (Some(&0x15), Some(&2)), "{error}");
+    }
+}
+
+#[test]
+fn a_message_without_end_is_refused_before_it_is_kept() {
+    let (near, far) = pipe();
+    let mut accepting = Scene::new().accept(far, &acceptor(&Authority::new()));
+    // The head of a message of 16 MiB.
+    near.send([&[0x16, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff][..], &[0; 16_380]].concat());
+    let Poll::Ready(Err((_, error))) = poll(&mut accepting) else { panic!("it goes on") };
+    assert!(matches!(error, HandshakeError::Refused(_)), "{error}");
+}
+
+#[test]
+fn http_without_tls_is_told_apart_and_given_back() {
+    let (error, sent) = refused(b"GET / HTTP/1.1\r\n");
+    let HandshakeError::PlainHttp(octets) = error else { panic!("{error}") };
+    assert_eq!(&octets[..], b"GET / HTTP/1.1\r\n");
+    assert!(sent.is_empty());
+}
+
+#[test]
+fn a_handshake_that_stalls_has_its_time() {
+    let authority = Authority::new();
+    for sent_bytes in [0, 1, 50] {
+        let scene = Scene::new();
+        let (near, far) = pipe();
+        let mut accepting = scene.accept(far, &acceptor(&authority));
+        let mut hello = Vec::new();
+        let mut other = Other::client(near, &Arc::new(client_config(&authority)), "a.example");
+        other.tls.write_tls(&mut hello).unwrap();
+        other.peer.send(&hello[..sent_bytes]);
+        assert!(poll(&mut accepting).is_pending());
+        scene.time.advance(WITHIN);
+        assert!(matches!(poll(&mut accepting), Poll::Ready(Err((_, HandshakeError::TimedOut)))));
+    }
+}
+
+#[test]
+fn a_drain_waits_only_for_what_has_arrived() {
+    let scene = Scene::new();
+    let (_near, far) = pipe();
+    let mut accepting = scene.accept(far, &acceptor(&Authority::new()));
+    scene.worker.drain();
+    assert!(poll(&mut accepting).is_pending());
+    scene.time.advance(Duration::from_millis(200));
+    assert!(matches!(poll(&mut accepting), Poll::Ready(Err((_, HandshakeError::TimedOut)))));
+}
+
+#[test]
+fn a_client_that_goes_in_the_handshake_is_no_error_of_tls() {
+    let (near, far) = pipe();
+    let mut accepting = Scene::new().accept(far, &acceptor(&Authority::new()));
+    near.finish();
+    assert!(matches!(poll(&mut accepting), Poll::Ready(Err((_, HandshakeError::Ended)))));
+}
+
+#[test]
+fn a_record_that_was_changed_ends_the_connection_with_an_alert() {
+    let (mut stream, mut other) = accepted(&Authority::new());
+    other.peer.send([0x17, 3, 3, 0, 32].into_iter().chain([7; 32]).collect::<Vec<u8>>());
+    let Poll::Ready(Err(error)) = stream.poll_read(&mut cx(), &mut [0; 100]) else { panic!() };
+    assert_eq!(error.kind(), ErrorKind::InvalidData);
+    assert_eq!(other.pump(), Err(rustls::Error::AlertReceived(AlertDescription::BadRecordMac)));
+    assert!(matches!(stream.poll_read(&mut cx(), &mut [0; 100]), Poll::Ready(Err(_))));
+}
+
+#[test]
+fn a_record_that_is_too_long_ends_the_connection() {
+    let (mut stream, mut other) = accepted(&Authority::new());
+    other.peer.send([&[0x17, 3, 3, 0xff, 0xff][..], &[0; 70_000]].concat());
+    assert!(matches!(stream.poll_read(&mut cx(), &mut [0; 100]), Poll::Ready(Err(_))));
+    assert!(other.pump().is_err());
+}
+
+#[test]
+fn content_that_came_before_a_broken_record_is_read_first() {
+    let (mut stream, mut other) = accepted(&Authority::new());
+    other.write(b"whole");
+    other.peer.send([0x17, 3, 3, 0, 32].into_iter().chain([7; 32]).collect::<Vec<u8>>());
+    let mut buffer = [0; 100];
+    assert!(matches!(stream.poll_read(&mut cx(), &mut buffer), Poll::Ready(Ok(5))));
+    assert!(matches!(stream.poll_read(&mut cx(), &mut buffer), Poll::Ready(Err(_))));
+}
+
+#[test]
+fn empty_records_do_not_go_on_for_ever() {
+    let (mut stream, other) = accepted(&Authority::new());
+    // Nobody can make those but who has the keys: what cannot be opened ends it at once.
+    other.peer.send([0x17, 3, 3, 0, 0].repeat(10_000));
+    assert!(matches!(stream.poll_read(&mut cx(), &mut [0; 100]), Poll::Ready(Err(_))));
+}

@@ -1,0 +1,187 @@
+//! Certificates from files, and files that change.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use thruway_net::tls::{
+    CertificateFiles, CertificateProblem, ClientAuthentication, TlsAcceptor, TlsAcceptorConfig, TlsConnector,
+    TlsConnectorConfig,
+};
+use thruway_testkit::Authority;
+
+use crate::ends::{Other, accepted_by, client_config};
+
+fn load(files: CertificateFiles) -> Result<TlsAcceptor, CertificateProblem> {
+    TlsAcceptor::load(TlsAcceptorConfig::new(vec![files])).map_err(|error| error.problem)
+}
+
+fn problem(files: &CertificateFiles) -> CertificateProblem {
+    load(files.clone()).err().expect("it cannot be loaded")
+}
+
+fn shown(other: &Other) -> CertificateDer<'static> {
+    other.tls.peer_certificates().unwrap()[0].clone().into_owned()
+}
+
+fn certificate(path: &Path) -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(path).unwrap()
+}
+
+#[test]
+fn what_cannot_be_used_is_told_with_its_file() {
+    let authority = Authority::new();
+    let (good, another) =
+        (authority.issue("good", &["a.example"]), authority.issue("another", &["a.example"]));
+    let with_chain = |text: &str| {
+        let chain = good.chain.with_extension("changed");
+        fs::write(&chain, text).unwrap();
+        CertificateFiles { chain, ..good.clone() }
+    };
+    let with_key = |text: &str| {
+        let key = good.key.with_extension("changed");
+        fs::write(&key, text).unwrap();
+        CertificateFiles { key, ..good.clone() }
+    };
+    let key = fs::read_to_string(&good.key).unwrap();
+    assert_eq!(problem(&with_chain("")), CertificateProblem::NoCertificate);
+    assert_eq!(problem(&with_chain(&key)), CertificateProblem::NoCertificate);
+    let nonsense = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    assert_eq!(problem(&with_chain(nonsense)), CertificateProblem::InvalidCertificate);
+    let torn = "-----BEGIN CERTIFICATE-----\nAAAA\n";
+    assert_eq!(problem(&with_chain(torn)), CertificateProblem::InvalidPem);
+    assert_eq!(problem(&with_key("")), CertificateProblem::NoKey);
+    assert_eq!(
+        problem(&with_key(&nonsense.replace("CERTIFICATE", "PRIVATE KEY"))),
+        CertificateProblem::InvalidKey
+    );
+    let foreign = CertificateFiles { key: another.key, ..good.clone() };
+    assert_eq!(problem(&foreign), CertificateProblem::KeyOfAnother);
+    let missing = CertificateFiles { chain: "nowhere.pem".into(), ..good.clone() };
+    assert!(matches!(problem(&missing), CertificateProblem::Unreadable(_)));
+    let missing = CertificateFiles { ocsp: Some("nowhere.ocsp".into()), ..good };
+    assert!(matches!(problem(&missing), CertificateProblem::Unreadable(_)));
+}
+
+#[test]
+fn what_is_not_valid_now_is_told() {
+    let authority = Authority::new();
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let old = load(authority.issue_expired("old", &["a.example"])).unwrap();
+    let invalid = old.invalid_at(now);
+    assert_eq!(invalid[0].problem, CertificateProblem::Expired);
+    let before = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+    assert_eq!(old.invalid_at(before)[0].problem, CertificateProblem::NotYetValid);
+    assert!(load(authority.issue("new", &["a.example"])).unwrap().invalid_at(now).is_empty());
+}
+
+#[test]
+fn a_certificate_that_changes_is_read_again_and_a_broken_one_is_not() {
+    let authority = Authority::new();
+    let files = authority.issue("server", &["a.example"]);
+    let acceptor = Arc::new(load(files.clone()).unwrap());
+    let client = Arc::new(client_config(&authority));
+    assert_eq!(acceptor.refresh(), Ok(false));
+    let first = certificate(&files.chain);
+    authority.issue("server", &["a.example"]);
+    let second = certificate(&files.chain);
+    assert_ne!(first, second);
+    assert_eq!(shown(&accepted_by(&acceptor, &client, "a.example").1), first);
+    assert_eq!(acceptor.refresh(), Ok(true));
+    assert_eq!(acceptor.refresh(), Ok(false));
+    let fresh = || Arc::new(client_config(&authority));
+    assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), second);
+    // A new certificate without its key, as while both are being written.
+    let key = fs::read(&files.key).unwrap();
+    authority.issue("server", &["a.example"]);
+    let third = certificate(&files.chain);
+    let new_key = fs::read(&files.key).unwrap();
+    fs::write(&files.key, key).unwrap();
+    assert_eq!(acceptor.refresh().unwrap_err().problem, CertificateProblem::KeyOfAnother);
+    assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), second);
+    fs::write(&files.key, new_key).unwrap();
+    assert_eq!(acceptor.refresh(), Ok(true));
+    assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), third);
+}
+
+#[test]
+fn what_an_issuer_says_of_revocation_is_passed_on() {
+    let authority = Authority::new();
+    let mut files = authority.issue("server", &["a.example"]);
+    let ocsp = files.chain.with_extension("ocsp");
+    fs::write(&ocsp, b"an answer").unwrap();
+    files.ocsp = Some(ocsp);
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let seen = Arc::new(SeesOcsp::default());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(seen.clone())
+        .with_no_client_auth();
+    config.resumption = rustls::client::Resumption::disabled();
+    accepted_by(&Arc::new(load(files).unwrap()), &Arc::new(config), "a.example");
+    assert_eq!(*seen.0.lock().unwrap(), b"an answer");
+}
+
+#[test]
+fn roots_that_are_none_are_refused() {
+    let authority = Authority::new();
+    let files = authority.issue("server", &["a.example"]);
+    let client_authentication = ClientAuthentication::Required(vec![files.key.clone()]);
+    let config = TlsAcceptorConfig { client_authentication, ..TlsAcceptorConfig::new(vec![files.clone()]) };
+    assert_eq!(TlsAcceptor::load(config).unwrap_err().problem, CertificateProblem::NoCertificate);
+    let foreign = CertificateFiles { key: authority.issue("another", &[]).key, ..files };
+    let config = TlsConnectorConfig { client_certificate: Some(foreign), ..TlsConnectorConfig::default() };
+    assert_eq!(TlsConnector::load(config).unwrap_err().problem, CertificateProblem::KeyOfAnother);
+}
+
+/// Believes all servers, and remembers what they say of revocation.
+#[derive(Default, Debug)]
+struct SeesOcsp(std::sync::Mutex<Vec<u8>>);
+
+mod verifier {
+    use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+    use rustls::{DigitallySignedStruct, Error, SignatureScheme};
+
+    impl ServerCertVerifier for super::SeesOcsp {
+        fn verify_server_cert(
+            &self,
+            _: &CertificateDer<'_>,
+            _: &[CertificateDer<'_>],
+            _: &ServerName<'_>,
+            ocsp: &[u8],
+            _: UnixTime,
+        ) -> Result<ServerCertVerified, Error> {
+            *self.0.lock().unwrap() = ocsp.to_vec();
+            Ok(ServerCertVerified::assertion())
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            let provider = rustls::crypto::aws_lc_rs::default_provider();
+            provider.signature_verification_algorithms.supported_schemes()
+        }
+    }
+}

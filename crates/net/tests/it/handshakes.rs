@@ -1,0 +1,271 @@
+//! What is agreed upon, and with whom.
+
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, Error, HandshakeKind, version};
+use thruway_net::tls::{
+    CertificateFiles, ClientAuthentication, HandshakeError, Roots, TlsAcceptor, TlsAcceptorConfig,
+    TlsConnector, TlsConnectorConfig, TlsFailure, TlsServerName, TlsVersion, connect_tls,
+};
+use thruway_testkit::{Authority, pipe};
+
+use crate::ends::{
+    Other, Scene, accepted, accepted_by, acceptor, client_config, connector, just_connected, read, roots,
+    server_config, shake, write,
+};
+
+/// Does a handshake and exchanges a little, so that tickets arrive.
+fn kind_of(acceptor: &Arc<TlsAcceptor>, config: &Arc<ClientConfig>) -> HandshakeKind {
+    let (mut stream, mut other) = accepted_by(acceptor, config, "a.example");
+    other.write(b"question");
+    assert_eq!(read(&mut stream, 100), b"question");
+    write(&mut stream, &[b"answer"]);
+    other.pump().unwrap();
+    assert_eq!(stream.take_info().is_resumed, other.tls.handshake_kind() == Some(HandshakeKind::Resumed));
+    other.tls.handshake_kind().unwrap()
+}
+
+fn config_with(
+    authority: &Authority,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> Arc<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap();
+    Arc::new(builder.with_root_certificates(roots(authority)).with_no_client_auth())
+}
+
+fn config_as(authority: &Authority, files: &CertificateFiles) -> Arc<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let chain = CertificateDer::pem_file_iter(&files.chain).unwrap().map(Result::unwrap).collect();
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let builder = builder.with_root_certificates(roots(authority));
+    Arc::new(builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(&files.key).unwrap()).unwrap())
+}
+
+fn refused_by(acceptor: &Arc<TlsAcceptor>, config: &Arc<ClientConfig>, name: &str) -> (Error, Option<Error>) {
+    let (near, far) = pipe();
+    let mut other = Other::client(near, config, name);
+    let mut accepting = Scene::new().accept(far, acceptor);
+    let (outcome, other_outcome) = shake(&mut accepting, &mut other);
+    let Err((_, HandshakeError::Refused(error))) = outcome else { panic!("it was accepted") };
+    (error, other_outcome.err())
+}
+
+#[test]
+fn keys_are_exchanged_so_that_quantum_computers_do_not_help() {
+    let (mut stream, other) = accepted(&Authority::new());
+    let info = stream.take_info();
+    assert_eq!((info.version, info.key_exchange), (TlsVersion::Tls13, "X25519MLKEM768"));
+    assert!(info.cipher_suite.starts_with("TLS13_"), "{}", info.cipher_suite);
+    assert_eq!((info.server_name.as_deref(), info.is_resumed), (Some("a.example"), false));
+    assert!(other.tls.protocol_version().is_some());
+}
+
+#[test]
+fn both_versions_are_spoken_unless_one_is_too_old() {
+    let authority = Authority::new();
+    let config = config_with(&authority, &[&version::TLS12]);
+    let (mut stream, _) = accepted_by(&acceptor(&authority), &config, "a.example");
+    assert_eq!(stream.take_info().version, TlsVersion::Tls12);
+    let files = authority.issue("server", &["a.example"]);
+    let strict = TlsAcceptorConfig { min_version: TlsVersion::Tls13, ..TlsAcceptorConfig::new(vec![files]) };
+    let strict = Arc::new(TlsAcceptor::load(strict).unwrap());
+    let (error, _) = refused_by(&strict, &config, "a.example");
+    assert!(matches!(error, Error::PeerIncompatible(_)), "{error}");
+}
+
+#[test]
+fn the_protocol_is_one_that_both_speak() {
+    let authority = Authority::new();
+    let offering = |protocols: &[&[u8]]| {
+        let mut config = client_config(&authority);
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        Arc::new(config)
+    };
+    let acceptor = acceptor(&authority);
+    let (stream, _) = accepted_by(&acceptor, &offering(&[b"h2", b"http/1.1"]), "a.example");
+    assert_eq!(stream.alpn(), Some(&b"http/1.1"[..]));
+    let (stream, _) = accepted_by(&acceptor, &offering(&[]), "a.example");
+    assert_eq!(stream.alpn(), None);
+    let (error, told) = refused_by(&acceptor, &offering(&[b"h2"]), "a.example");
+    assert_eq!(error, Error::NoApplicationProtocol);
+    assert!(told.is_some());
+}
+
+#[test]
+fn clients_get_the_certificate_of_the_name_that_they_ask_for() {
+    let authority = Authority::new();
+    let names: [(&str, &[&str]); 4] = [
+        ("first", &["a.example"]),
+        ("wildcard", &["*.b.example"]),
+        ("exact", &["c.b.example"]),
+        ("shadowed", &["A.example"]),
+    ];
+    let files = names.map(|(file, names)| authority.issue(file, names));
+    let acceptor = Arc::new(TlsAcceptor::load(TlsAcceptorConfig::new(files.to_vec())).unwrap());
+    let config = Arc::new(client_config(&authority));
+    let certificate = |name: &str| {
+        let mut config = ClientConfig::clone(&config);
+        config.enable_sni = name != "127.0.0.1";
+        let (near, far) = pipe();
+        let mut other = Other::client(near, &Arc::new(config), name);
+        let (_, _) = shake(&mut Scene::new().accept(far, &acceptor), &mut other);
+        other.tls.peer_certificates().map(|chain| chain[0].clone())
+    };
+    let is = |name, place: usize| {
+        let expected = CertificateDer::from_pem_file(&files[place].chain).unwrap();
+        assert_eq!(certificate(name), Some(expected), "{name}");
+    };
+    is("a.example", 0);
+    is("A.Example", 0);
+    is("x.b.example", 1);
+    is("c.b.example", 2);
+    // Nobody: the client sees that it is another's, and goes.
+    for name in ["b.example", "y.x.b.example", "z.example"] {
+        assert_eq!(certificate(name), None, "{name}");
+    }
+}
+
+#[test]
+fn sessions_are_resumed_with_tickets_and_without() {
+    let authority = Authority::new();
+    let files = authority.issue("server", &["a.example"]);
+    for versions in [&[&version::TLS13][..], &[&version::TLS12]] {
+        for tickets in [true, false] {
+            let config = TlsAcceptorConfig { tickets, ..TlsAcceptorConfig::new(vec![files.clone()]) };
+            let acceptor = Arc::new(TlsAcceptor::load(config.clone()).unwrap());
+            let client = config_with(&authority, versions);
+            assert_ne!(kind_of(&acceptor, &client), HandshakeKind::Resumed);
+            assert_eq!(kind_of(&acceptor, &client), HandshakeKind::Resumed);
+            // They outlive a reload that changes nothing.
+            let after = Arc::new(TlsAcceptor::load_after(config.clone(), &acceptor).unwrap());
+            assert_eq!(kind_of(&after, &client), HandshakeKind::Resumed);
+            let other = TlsAcceptorConfig { sessions_max: 7, ..config };
+            let after = Arc::new(TlsAcceptor::load_after(other, &acceptor).unwrap());
+            assert_ne!(kind_of(&after, &client), HandshakeKind::Resumed);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_kept_if_nothing_may_be() {
+    let authority = Authority::new();
+    let files = authority.issue("server", &["a.example"]);
+    let config = TlsAcceptorConfig { tickets: false, sessions_max: 0, ..TlsAcceptorConfig::new(vec![files]) };
+    let acceptor = Arc::new(TlsAcceptor::load(config).unwrap());
+    let client = Arc::new(client_config(&authority));
+    assert_ne!(kind_of(&acceptor, &client), HandshakeKind::Resumed);
+    assert_ne!(kind_of(&acceptor, &client), HandshakeKind::Resumed);
+}
+
+#[test]
+fn clients_show_who_they_are() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let server = authority.issue("server", &["a.example"]);
+    let load = |client_authentication| {
+        let config = TlsAcceptorConfig::new(vec![server.clone()]);
+        Arc::new(TlsAcceptor::load(TlsAcceptorConfig { client_authentication, ..config }).unwrap())
+    };
+    let required = load(ClientAuthentication::Required(vec![authority.root()]));
+    let optional = load(ClientAuthentication::Optional(vec![authority.root()]));
+    let known = config_as(&authority, &authority.issue_client("client", "alice"));
+    let unknown = config_as(&authority, &stranger.issue_client("client", "mallory"));
+    let nobody = Arc::new(client_config(&authority));
+    for acceptor in [&required, &optional] {
+        let (mut stream, _) = accepted_by(acceptor, &known, "a.example");
+        let certificate = stream.take_info().peer_certificate.unwrap();
+        assert_eq!((&*certificate.subject, &*certificate.issuer), ("CN=alice", "CN=authority"));
+        assert_eq!(certificate.fingerprint.len(), 64);
+        let (error, _) = refused_by(acceptor, &unknown, "a.example");
+        assert!(matches!(error, Error::InvalidCertificate(_)), "{error}");
+    }
+    let (error, _) = refused_by(&required, &nobody, "a.example");
+    assert_eq!(error, Error::NoCertificatesPresented);
+    let (mut stream, _) = accepted_by(&optional, &nobody, "a.example");
+    assert_eq!(stream.take_info().peer_certificate, None);
+    // Who is resumed is still the same.
+    assert_ne!(kind_of(&required, &known), HandshakeKind::Resumed);
+    let (mut stream, other) = accepted_by(&required, &known, "a.example");
+    assert_eq!(other.tls.handshake_kind(), Some(HandshakeKind::Resumed));
+    assert_eq!(stream.take_info().peer_certificate.unwrap().subject, "CN=alice");
+}
+
+/// What our client says of a server with this certificate.
+fn connect_to(
+    files: &CertificateFiles,
+    connector: TlsConnector,
+    name: &'static str,
+) -> Result<(), TlsFailure> {
+    let (near, far) = pipe();
+    let mut other = Other::server(near, server_config(files));
+    let mut connecting =
+        Box::pin(async move { connect_tls(far, &connector, &TlsServerName::new(name).unwrap()).await });
+    let (outcome, _) = shake(&mut connecting, &mut other);
+    outcome.map(drop).map_err(|error| error.failure())
+}
+
+#[test]
+fn servers_must_be_who_they_say() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let good = authority.issue("good", &["a.example", "127.0.0.1"]);
+    assert_eq!(connect_to(&good, connector(&authority), "a.example"), Ok(()));
+    assert_eq!(connect_to(&good, connector(&authority), "127.0.0.1"), Ok(()));
+    let other_name = connect_to(&good, connector(&authority), "b.example");
+    assert_eq!(other_name, Err(TlsFailure::CertificateForOtherName));
+    let unknown = connect_to(&good, connector(&stranger), "a.example");
+    assert_eq!(unknown, Err(TlsFailure::CertificateUnknownIssuer));
+    let old = authority.issue_expired("old", &["a.example"]);
+    assert_eq!(connect_to(&old, connector(&authority), "a.example"), Err(TlsFailure::CertificateExpired));
+    let system = TlsConnector::load(TlsConnectorConfig::default()).unwrap();
+    assert_eq!(connect_to(&good, system, "a.example"), Err(TlsFailure::CertificateUnknownIssuer));
+    let lax = TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() };
+    assert_eq!(connect_to(&old, TlsConnector::load(lax).unwrap(), "b.example"), Ok(()));
+}
+
+#[test]
+fn roots_add_to_those_of_the_system() {
+    let authority = Authority::new();
+    let files = authority.issue("server", &["a.example"]);
+    let roots = Roots::SystemAnd(vec![authority.root()]);
+    let connector = TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() });
+    assert_eq!(connect_to(&files, connector.unwrap(), "a.example"), Ok(()));
+}
+
+#[test]
+fn connections_to_servers_resume_sessions() {
+    let authority = Authority::new();
+    let (connector, server) = (Arc::new(connector(&authority)), authority.issue("server", &["a.example"]));
+    let server = server_config(&server);
+    let resumed = || {
+        let (near, far) = pipe();
+        let mut other = Other::server(near, server.clone());
+        let connector = connector.clone();
+        let mut connecting =
+            Box::pin(
+                async move { connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap()).await },
+            );
+        let (stream, _) = shake(&mut connecting, &mut other);
+        let mut stream = stream.unwrap();
+        write(&mut stream, &[b"question"]);
+        other.pump().unwrap();
+        other.write(b"answer");
+        assert_eq!(read(&mut stream, 100), b"answer");
+        stream.take_info().is_resumed
+    };
+    assert_eq!((resumed(), resumed(), resumed()), (false, true, true));
+}
+
+#[test]
+fn a_client_sends_its_last_flight_with_the_first_request() {
+    let authority = Authority::new();
+    let (mut stream, mut other) = just_connected(&authority);
+    assert!(other.tls.is_handshaking(), "nothing of it was sent yet");
+    let before = other.peer.writes();
+    write(&mut stream, &[b"GET"]);
+    assert_eq!(other.peer.writes(), before + 1);
+    other.pump().unwrap();
+    assert_eq!((&*other.received, other.tls.is_handshaking()), (&b"GET"[..], false));
+}

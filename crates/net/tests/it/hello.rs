@@ -1,0 +1,64 @@
+//! What clients ask for, without decrypting.
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use thruway_net::PooledBuffer;
+use thruway_net::tls::{HandshakeError, read_client_hello};
+use thruway_testkit::{Authority, pipe};
+
+use crate::ends::{Other, Scene, WITHIN, client_config, poll};
+
+#[test]
+fn the_name_is_read_and_all_octets_are_kept() {
+    let authority = Authority::new();
+    let mut config = client_config(&authority);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let config = Arc::new(config);
+    for (early, cut) in [(0, usize::MAX), (0, 1), (100, 7)] {
+        let scene = Scene::new();
+        let (near, mut far) = pipe();
+        let mut octets = Vec::new();
+        let mut other = Other::client(near, &config, "A.Example");
+        other.tls.write_tls(&mut octets).unwrap();
+        octets.extend_from_slice(b"more");
+        let (first, rest) = octets.split_at(early);
+        other.peer.cut_into(cut);
+        other.peer.send(rest);
+        let (first, guard) = (PooledBuffer::copy_of(first), scene.worker.guard_for_test());
+        let mut reading = Box::pin(async move { read_client_hello(&mut far, first, &guard, WITHIN).await });
+        let Poll::Ready(outcome) = poll(&mut reading) else { panic!() };
+        let (hello, received) = outcome.unwrap();
+        assert_eq!(hello.server_name.as_deref(), Some("a.example"));
+        assert_eq!(hello.alpn, config.alpn_protocols);
+        // What comes behind may have been read or not.
+        assert!(octets.starts_with(&received) && received.len() >= octets.len() - 4);
+    }
+}
+
+#[test]
+fn what_is_no_hello_is_refused() {
+    for (octets, is_ended) in [(&b"GET / HTTP/1.1\r\n\r\n"[..], false), (&[0x16, 3, 1], true), (b"", true)] {
+        let scene = Scene::new();
+        let (near, mut far) = pipe();
+        near.send(octets);
+        near.finish();
+        let guard = scene.worker.guard_for_test();
+        let early = PooledBuffer::default();
+        let mut reading = Box::pin(async move { read_client_hello(&mut far, early, &guard, WITHIN).await });
+        let Poll::Ready(Err(error)) = poll(&mut reading) else { panic!() };
+        assert_eq!(matches!(error, HandshakeError::Ended), is_ended, "{error}");
+    }
+}
+
+#[test]
+fn a_client_that_says_nothing_has_its_time() {
+    let scene = Scene::new();
+    let (_near, mut far) = pipe();
+    let guard = scene.worker.guard_for_test();
+    let early = PooledBuffer::default();
+    let mut reading = Box::pin(async move { read_client_hello(&mut far, early, &guard, WITHIN).await });
+    assert!(poll(&mut reading).is_pending());
+    scene.time.advance(WITHIN);
+    assert!(matches!(poll(&mut reading), Poll::Ready(Err(HandshakeError::TimedOut))));
+}

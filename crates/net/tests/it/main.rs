@@ -1,0 +1,8 @@
+//! TLS over connections in memory, against rustls itself at the other end.
+
+mod ends;
+mod streams;
+mod handshakes;
+mod breaches;
+mod files;
+mod hello;

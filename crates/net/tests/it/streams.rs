@@ -1,0 +1,213 @@
+//! Content both ways.
+
+use std::io::{ErrorKind, Seek, Write};
+use std::task::Poll;
+
+use thruway_net::Transport;
+use thruway_testkit::Authority;
+
+use crate::ends::{Other, Tls, accepted, connected, cx, numbered, read, write};
+
+fn both(authority: &Authority) -> [(Tls, Other); 2] {
+    [accepted(authority), connected(authority)]
+}
+
+#[test]
+fn content_is_the_same_however_it_is_cut() {
+    let authority = Authority::new();
+    for cut in [1, 2, 5, 6, 700, usize::MAX] {
+        for buffer_bytes in [1, 100, 64 << 10] {
+            for (mut stream, mut other) in both(&authority) {
+                let content = numbered(if cut < 10 || buffer_bytes == 1 { 2_000 } else { 50_000 });
+                other.peer.cut_into(cut);
+                other.write(&content);
+                assert!(read(&mut stream, buffer_bytes) == content, "{cut} {buffer_bytes}");
+            }
+        }
+    }
+}
+
+#[test]
+fn content_is_the_same_however_little_the_peer_takes() {
+    let authority = Authority::new();
+    for room in [1, 22, 5_000, 20_000] {
+        for (mut stream, mut other) in both(&authority) {
+            let content = numbered(if room < 1000 { 3_000 } else { 100_000 });
+            let mut octets = Vec::new();
+            let mut written = 0;
+            other.peer.take_only(room);
+            while written < content.len() {
+                // As connections do that have more to write by now.
+                let end = content.len().min(written + 60_000);
+                written += write(&mut stream, &[&content[written..end]]);
+                octets.extend(other.peer.received());
+                other.peer.take_more(room);
+            }
+            octets.extend(other.peer.received());
+            let mut left = &octets[..];
+            while !left.is_empty() {
+                other.tls.read_tls(&mut left).unwrap();
+                other.tls.process_new_packets().unwrap();
+                let mut piece = vec![0; 1 << 16];
+                while let Ok(read) = std::io::Read::read(&mut other.tls.reader(), &mut piece) {
+                    other.received.extend_from_slice(&piece[..read]);
+                }
+            }
+            assert!(other.received == content, "{room}");
+        }
+    }
+}
+
+#[test]
+fn what_the_peer_has_not_taken_does_not_count_as_written() {
+    let (mut stream, other) = accepted(&Authority::new());
+    other.peer.take_only(10);
+    let slices = [std::io::IoSlice::new(b"hello")];
+    assert!(stream.poll_write(&mut cx(), &slices).is_pending());
+    assert!(stream.poll_flush(&mut cx()).is_pending());
+    other.peer.take_more(1000);
+    assert!(matches!(stream.poll_write(&mut cx(), &slices), Poll::Ready(Ok(5))));
+    assert!(stream.poll_flush(&mut cx()).is_ready());
+}
+
+#[test]
+fn a_head_and_its_content_are_one_record_and_one_write() {
+    let (mut stream, mut other) = accepted(&Authority::new());
+    other.pump().unwrap();
+    other.records.clear();
+    let before = other.peer.writes();
+    let (head, content) = (numbered(150), numbered(4096));
+    assert_eq!(write(&mut stream, &[&head, b"", &content]), 150 + 4096);
+    assert_eq!(other.peer.writes(), before + 1);
+    other.pump().unwrap();
+    // TLS 1.3 adds an octet for the type and sixteen for the tag.
+    assert_eq!(other.records, [150 + 4096 + 17]);
+    assert_eq!(other.received, [head, content].concat());
+}
+
+#[test]
+fn large_content_fills_records_and_goes_in_few_writes() {
+    let (mut stream, mut other) = accepted(&Authority::new());
+    other.pump().unwrap();
+    other.records.clear();
+    let before = other.peer.writes();
+    let (head, content) = (numbered(100), numbered(100_000));
+    assert_eq!(write(&mut stream, &[&head, &content]), 3 << 14);
+    assert_eq!(other.peer.writes(), before + 1);
+    other.pump().unwrap();
+    assert_eq!(other.records, [(16 << 10) + 17; 3]);
+}
+
+#[test]
+fn session_tickets_go_with_the_first_answer() {
+    let authority = Authority::new();
+    let (near, far) = thruway_testkit::pipe();
+    let config = std::sync::Arc::new(crate::ends::client_config(&authority));
+    let mut other = Other::client(near, &config, "a.example");
+    let mut accepting = crate::ends::Scene::new().accept(far, &crate::ends::acceptor(&authority));
+    let (stream, _) = crate::ends::shake(&mut accepting, &mut other);
+    let mut stream = stream.map_err(|(_, error)| error).unwrap();
+    let before = other.peer.writes();
+    write(&mut stream, &[b"hello"]);
+    assert_eq!(other.peer.writes(), before + 1);
+    other.pump().unwrap();
+    assert_eq!((&*other.received, other.tls.is_handshaking()), (&b"hello"[..], false));
+}
+
+#[test]
+fn files_are_sent_from_any_offset() {
+    let (mut stream, mut other) = accepted(&Authority::new());
+    let content = numbered(200_000);
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&content).unwrap();
+    file.rewind().unwrap();
+    let mut offset = 3;
+    other.peer.take_only(30_000);
+    while offset < 150_000 {
+        let length = 150_000 - offset;
+        match stream.poll_send_file(&mut cx(), &file, offset as u64, length) {
+            Poll::Ready(sent) => offset += sent.unwrap(),
+            Poll::Pending => {
+                other.pump().unwrap();
+                other.peer.take_more(30_000);
+            }
+        }
+    }
+    other.pump().unwrap();
+    assert!(other.received == content[3..150_000]);
+    assert!(matches!(stream.poll_send_file(&mut cx(), &file, 200_000, 1), Poll::Ready(Ok(0))));
+}
+
+#[test]
+fn the_end_is_told_and_asked_for() {
+    let authority = Authority::new();
+    for (mut stream, mut other) in both(&authority) {
+        other.write(b"last");
+        other.tls.send_close_notify();
+        other.send();
+        other.peer.finish();
+        assert_eq!(read(&mut stream, 100), b"last");
+        assert!(matches!(stream.poll_read(&mut cx(), &mut [0; 9]), Poll::Ready(Ok(0))));
+        // The other direction goes on.
+        assert_eq!(write(&mut stream, &[b"answer"]), 6);
+        assert!(stream.poll_close(&mut cx()).is_ready());
+        assert!(stream.poll_close(&mut cx()).is_ready());
+        other.pump().unwrap();
+        assert_eq!(other.received, b"answer");
+        assert!(other.tls.process_new_packets().unwrap().peer_has_closed());
+        assert!(!other.peer.is_finished());
+        assert!(stream.poll_shutdown(&mut cx()).is_ready());
+        assert!(other.peer.is_finished());
+    }
+}
+
+#[test]
+fn a_connection_that_is_cut_off_is_an_error_and_not_an_end() {
+    let authority = Authority::new();
+    for (mut stream, mut other) in both(&authority) {
+        other.write(b"not all");
+        other.peer.finish();
+        let mut buffer = [0; 100];
+        assert!(matches!(stream.poll_read(&mut cx(), &mut buffer), Poll::Ready(Ok(7))));
+        let Poll::Ready(Err(error)) = stream.poll_read(&mut cx(), &mut buffer) else { panic!() };
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        let Poll::Ready(Err(error)) = stream.poll_read(&mut cx(), &mut buffer) else { panic!() };
+        assert_eq!(error.kind(), ErrorKind::ConnectionAborted);
+    }
+}
+
+#[test]
+fn what_is_discarded_is_not_followed_by_an_end() {
+    let (mut stream, mut other) = accepted(&Authority::new());
+    other.peer.take_only(10);
+    write(&mut stream, &[b"half of it"]);
+    stream.discard_unsent();
+    other.peer.take_more(1000);
+    assert!(stream.poll_close(&mut cx()).is_ready());
+    assert!(other.peer.is_unsent_discarded());
+    other.peer.received();
+    other.pump().unwrap();
+    assert!(stream.poll_write(&mut cx(), &[std::io::IoSlice::new(b"x")]).is_ready());
+    assert!(other.received.is_empty());
+}
+
+#[test]
+fn keys_are_changed_when_the_peer_asks() {
+    let authority = Authority::new();
+    for (mut stream, mut other) in both(&authority) {
+        other.tls.refresh_traffic_keys().unwrap();
+        other.write(b"under new keys");
+        assert_eq!(read(&mut stream, 100), b"under new keys");
+        write(&mut stream, &[b"so is this"]);
+        other.pump().unwrap();
+        assert_eq!(other.received, b"so is this");
+    }
+}
+
+#[test]
+fn a_connection_that_waits_reads_nothing_of_tickets() {
+    let (mut stream, mut other) = connected(&Authority::new());
+    // The tickets of the server have come by now.
+    other.pump().unwrap();
+    assert!(stream.poll_read(&mut cx(), &mut [0]).is_pending());
+}

@@ -1,0 +1,250 @@
+//! Clients that speak TLS, or should.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use thruway_server::{
+    CertificateFiles, ClientAuthentication, Config, Content, FieldValue, Listener, ProxyProtocol, Request,
+    Response, Router, Timeouts, TlsAcceptor, TlsAcceptorConfig,
+};
+use thruway_testkit::Authority;
+
+use crate::site::{GET, Site, rest};
+
+type Client = StreamOwned<ClientConnection, TcpStream>;
+
+const CLOSING: &[u8] = b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
+
+struct Secured {
+    site: Site,
+    authority: Authority,
+}
+
+fn listener(authority: &Authority, change: impl FnOnce(&mut TlsAcceptorConfig)) -> Listener {
+    let mut config = TlsAcceptorConfig::new(vec![authority.issue("server", &["a.example"])]);
+    change(&mut config);
+    let acceptor = Arc::new(TlsAcceptor::load(config).unwrap());
+    Listener::new("127.0.0.1:0".parse().unwrap()).tls(acceptor)
+}
+
+fn app() -> Router {
+    let of_connection = |request: &Request| {
+        let tls = request.connection().tls();
+        let name = tls.and_then(|tls| tls.server_name.as_deref()).unwrap_or("nobody").to_owned();
+        let client = request.connection().client_certificate().map(|certificate| certificate.subject.clone());
+        format!("{} {name} {}", request.scheme(), client.unwrap_or_default())
+    };
+    Router::new()
+        .get("/", of_connection)
+        .get("/large", || Response::text(String::from_utf8(vec![b'x'; LARGE]).unwrap()))
+        .get("/endless", || {
+            let pieces = [Ok(Bytes::from_static(b"a beginning")), Err("no end")];
+            Response::text("").with_content(Content::stream(stream::iter(pieces)))
+        })
+}
+
+impl Secured {
+    fn start(change: impl FnOnce(&mut TlsAcceptorConfig)) -> Self {
+        let authority = Authority::new();
+        let listener = listener(&authority, change);
+        Self { site: Site::start_at(listener, app(), Config::default()), authority }
+    }
+
+    fn connect(&self) -> Client {
+        self.connect_over(self.site.connect(), None)
+    }
+
+    fn connect_over(&self, stream: TcpStream, client: Option<&CertificateFiles>) -> Client {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(self.authority.root()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match client {
+            None => builder.with_no_client_auth(),
+            Some(files) => {
+                let chain =
+                    CertificateDer::pem_file_iter(&files.chain).unwrap().map(Result::unwrap).collect();
+                let key = PrivateKeyDer::from_pem_file(&files.key).unwrap();
+                builder.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
+        let name = ServerName::try_from("a.example").unwrap();
+        StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), stream)
+    }
+}
+
+/// All that comes until the server says that it was all.
+fn all(client: &mut Client) -> String {
+    let mut text = String::new();
+    client.read_to_string(&mut text).unwrap();
+    text
+}
+
+fn get(client: &mut Client, request: &[u8]) -> String {
+    client.write_all(request).unwrap();
+    all(client)
+}
+
+#[test]
+fn requests_are_answered_as_without_tls() {
+    let secured = Secured::start(|_| {});
+    let mut client = secured.connect();
+    client.write_all(&[GET, CLOSING].concat()).unwrap();
+    let answers = all(&mut client);
+    assert_eq!(answers.matches("\r\n\r\nhttps a.example ").count(), 2, "{answers}");
+}
+
+#[test]
+fn large_content_arrives_whole() {
+    let secured = Secured::start(|_| {});
+    let answer = get(&mut secured.connect(), &CLOSING.replace_path("/large"));
+    assert_eq!(answer.split_once("\r\n\r\n").unwrap().1.len(), LARGE);
+}
+
+#[test]
+fn content_that_breaks_off_has_no_end_that_was_told() {
+    let secured = Secured::start(|_| {});
+    let mut client = secured.connect();
+    // Without chunks, the end of the content is that of the connection.
+    client.write_all(b"GET /endless HTTP/1.0\r\n\r\n").unwrap();
+    let mut octets = Vec::new();
+    let error = client.read_to_end(&mut octets).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset), "{error}");
+}
+
+#[test]
+fn a_request_without_tls_is_told_what_is_wrong() {
+    let secured = Secured::start(|_| {});
+    let mut stream = secured.site.connect();
+    stream.write_all(GET).unwrap();
+    let answer = rest(&mut stream);
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(answer.contains("a request without TLS was sent to a port for https"), "{answer}");
+}
+
+#[test]
+fn garbage_ends_one_connection_and_no_other() {
+    let secured = Secured::start(|_| {});
+    let mut before = secured.connect();
+    before.write_all(GET).unwrap();
+    let mut garbage = secured.site.connect();
+    garbage.write_all(&[0xff; 100]).unwrap();
+    let mut alert = Vec::new();
+    // The octets that were not read may make it a reset.
+    let _ = garbage.read_to_end(&mut alert);
+    assert!(get(&mut before, CLOSING).contains("https a.example"));
+    assert!(get(&mut secured.connect(), CLOSING).contains("https a.example"));
+}
+
+#[test]
+fn a_handshake_has_its_time() {
+    let timeouts = Timeouts { header_section: Duration::from_millis(200), ..Timeouts::default() };
+    let authority = Authority::new();
+    let listener = listener(&authority, |_| {});
+    let site = Site::start_at(listener, app(), Config { timeouts, ..Config::default() });
+    let mut stream = site.connect();
+    stream.write_all(&[0x16, 3, 1]).unwrap();
+    assert_eq!(stream.read(&mut [0; 9]).unwrap(), 0);
+    site.until_open(0);
+}
+
+#[test]
+fn an_idle_connection_is_closed_with_notice() {
+    let timeouts = Timeouts { idle: Duration::from_millis(200), ..Timeouts::default() };
+    let authority = Authority::new();
+    let listener = listener(&authority, |_| {});
+    let site = Site::start_at(listener, app(), Config { timeouts, ..Config::default() });
+    let secured = Secured { site, authority };
+    // Without the notice, this would fail.
+    assert!(get(&mut secured.connect(), GET).contains("https a.example"));
+}
+
+#[test]
+fn a_drain_ends_connections_in_tls() {
+    let secured = Secured::start(|_| {});
+    let mut client = secured.connect();
+    client.write_all(GET).unwrap();
+    let mut first = [0; 10];
+    client.read_exact(&mut first).unwrap();
+    secured.site.server.drain();
+    assert!(all(&mut client).contains("https a.example"));
+    assert!(secured.site.server.join().iter().all(|load| load.connections == 0));
+}
+
+#[test]
+fn handlers_learn_who_the_client_has_shown_to_be() {
+    let authority = Authority::new();
+    let roots = vec![authority.root()];
+    let listener = listener(&authority, |config| {
+        config.client_authentication = ClientAuthentication::Optional(roots);
+    });
+    let secured = Secured { site: Site::start_at(listener, app(), Config::default()), authority };
+    let alice = secured.authority.issue_client("client", "alice");
+    let mut client = secured.connect_over(secured.site.connect(), Some(&alice));
+    assert!(get(&mut client, CLOSING).ends_with("https a.example CN=alice"));
+    assert!(get(&mut secured.connect(), CLOSING).ends_with("https a.example "));
+}
+
+#[test]
+fn tls_comes_behind_the_header_of_a_proxy() {
+    let authority = Authority::new();
+    let listener = listener(&authority, |_| {}).proxy_protocol(ProxyProtocol::default());
+    let app = |request: &Request| format!("{} {}", request.scheme(), request.client());
+    let secured = Secured { site: Site::start_at(listener, app, Config::default()), authority };
+    let mut stream = secured.site.connect();
+    stream.write_all(b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n").unwrap();
+    let mut client = secured.connect_over(stream, None);
+    assert!(get(&mut client, CLOSING).ends_with("https 192.0.2.1:56324"));
+}
+
+#[test]
+fn answers_say_that_https_is_to_be_used_unless_they_say_otherwise() {
+    let authority = Authority::new();
+    let listener = listener(&authority, |_| {})
+        .strict_transport_security(&FieldValue::new(b"max-age=5; includeSubDomains").unwrap());
+    let app = Router::new()
+        .get("/", || "said for me")
+        .get("/own", || Response::text("").with_field("Strict-Transport-Security", "max-age=0"));
+    let secured = Secured { site: Site::start_at(listener, app, Config::default()), authority };
+    let answer = get(&mut secured.connect(), CLOSING);
+    assert!(answer.contains("\r\nStrict-Transport-Security: max-age=5; includeSubDomains\r\n"), "{answer}");
+    let answer = get(&mut secured.connect(), &CLOSING.replace_path("/own"));
+    assert_eq!(answer.matches("Strict-Transport-Security").count(), 1, "{answer}");
+    assert!(answer.contains("max-age=0"), "{answer}");
+    let mut plain = secured.site.connect();
+    plain.write_all(GET).unwrap();
+    assert!(!rest(&mut plain).contains("Strict-Transport-Security"));
+}
+
+#[test]
+fn a_client_that_goes_without_notice_leaves_nothing_behind() {
+    let secured = Secured::start(|_| {});
+    let mut client = secured.connect();
+    client.write_all(GET).unwrap();
+    let mut first = [0; 10];
+    client.read_exact(&mut first).unwrap();
+    client.sock.shutdown(Shutdown::Both).unwrap();
+    secured.site.until_open(0);
+}
+
+trait ReplacePath {
+    fn replace_path(&self, path: &str) -> Vec<u8>;
+}
+
+impl ReplacePath for [u8] {
+    fn replace_path(&self, path: &str) -> Vec<u8> {
+        String::from_utf8(self.to_vec()).unwrap().replacen("GET / ", &format!("GET {path} "), 1).into()
+    }
+}
+
+const LARGE: usize = 3_000_000;

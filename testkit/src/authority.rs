@@ -1,0 +1,93 @@
+//! Certificates for tests, from an authority of their own.
+
+use std::fs;
+use std::path::PathBuf;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
+};
+use tempfile::TempDir;
+use thruway_net::tls::CertificateFiles;
+
+/// An authority, and the directory in which its certificates are. It goes with this.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    directory: TempDir,
+}
+
+impl Authority {
+    /// A new one, whom nobody knows.
+    ///
+    /// # Panics
+    /// There is no room for files.
+    pub fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.distinguished_name.push(DnType::CommonName, "authority");
+        let key = KeyPair::generate().expect("keys can be made");
+        let root = params.self_signed(&key).expect("a certificate can be made");
+        let directory = TempDir::new().expect("there is room for files");
+        fs::write(directory.path().join("root.pem"), pem("CERTIFICATE", root.der()))
+            .expect("there is room for files");
+        Self { issuer: Issuer::new(params, key), directory }
+    }
+
+    /// The file with its own certificate.
+    pub fn root(&self) -> PathBuf {
+        self.directory.path().join("root.pem")
+    }
+
+    /// A certificate for `names`, in files that begin with `file`; they are replaced if they are there.
+    pub fn issue(&self, file: &str, names: &[&str]) -> CertificateFiles {
+        self.issue_with(file, names, |_| {})
+    }
+
+    /// The same of a certificate that has expired.
+    pub fn issue_expired(&self, file: &str, names: &[&str]) -> CertificateFiles {
+        self.issue_with(file, names, |params| {
+            params.not_before = date_time_ymd(2001, 1, 1);
+            params.not_after = date_time_ymd(2002, 1, 1);
+        })
+    }
+
+    /// A certificate for a client of this name.
+    pub fn issue_client(&self, file: &str, name: &str) -> CertificateFiles {
+        self.issue_with(file, &[], |params| {
+            params.distinguished_name.push(DnType::CommonName, name);
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        })
+    }
+
+    fn issue_with(
+        &self,
+        file: &str,
+        names: &[&str],
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> CertificateFiles {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("the names are good");
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        change(&mut params);
+        let key = KeyPair::generate().expect("keys can be made");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate can be made");
+        let path = |end: &str| self.directory.path().join(format!("{file}{end}"));
+        let files = CertificateFiles { chain: path(".pem"), key: path(".key"), ocsp: None };
+        fs::write(&files.chain, pem("CERTIFICATE", certificate.der())).expect("there is room for files");
+        fs::write(&files.key, pem("PRIVATE KEY", &key.serialize_der())).expect("there is room for files");
+        files
+    }
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
+    }
+}
