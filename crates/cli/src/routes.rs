@@ -8,6 +8,7 @@ use thruway_gateway::{
     FirstLookup, Forward, ForwardConfig, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig,
     RefusalCount, RouteMatch, RouteMeter, Routes, Split, Unreachable, Upstream, UpstreamConfig,
 };
+use thruway_server::layers::Layer;
 use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 
 use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
@@ -148,9 +149,9 @@ impl Parts {
     ) -> Result<Arc<dyn Handler>, String> {
         if !route.policies.is_empty() {
             let handler = self.answering_handler(config, route, None, is_recorded, before)?;
-            return Ok(measured(self.guarded(route, handler, before), meter));
+            return Ok(measured(self.guarded(route, compressed(handler, route), before), meter));
         }
-        self.answering_handler(config, route, meter, is_recorded, before)
+        Ok(compressed(self.answering_handler(config, route, meter, is_recorded, before)?, route))
     }
 
     /// `handler` behind the policies of `route`, the first of which comes first.
@@ -220,9 +221,12 @@ impl Parts {
         Ok(match &route.action {
             Action::Answer(answer) => answer.clone().into_handler(),
             Action::Demo => self.demo(before),
-            Action::Files(files) => Arc::new(files.open().map_err(|error| {
-                format!("the directory `{}` cannot be served: {error}", files.root().display())
-            })?),
+            Action::Files(files) => {
+                let opened = files.open().map_err(|error| {
+                    format!("the directory `{}` cannot be served: {error}", files.root().display())
+                })?;
+                Arc::new(opened.encoded_above(route.compression.is_some()))
+            }
             Action::Forward(_) => unreachable!("this is forwarded"),
             Action::Mcp => self.mcp(&hosts(&route.matching), before),
             Action::Redirect(redirect) => redirect.clone().into_handler(),
@@ -245,6 +249,14 @@ impl Parts {
 fn forward_config(config: &Config, name: &str, action: &ForwardAction) -> ForwardConfig {
     let of_upstream = config.forwards.get(name).cloned().unwrap_or_default();
     ForwardConfig { rewrite: action.rewrite.clone(), ..of_upstream }
+}
+
+/// `handler`, its responses compressed if `route` says so.
+fn compressed(handler: Arc<dyn Handler>, route: &Route) -> Arc<dyn Handler> {
+    match &route.compression {
+        Some(compression) => compression.clone().wrap(handler),
+        None => handler,
+    }
 }
 
 /// `handler`, counted if there is a meter.

@@ -19,6 +19,7 @@ mod handler;
 mod request;
 mod response;
 mod router;
+mod content_coding;
 mod files;
 pub mod layers;
 
@@ -40,6 +41,7 @@ mod server;
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogTarget, OpenTarget};
 pub use config::{Config, Timeouts};
 pub use connection::ConnectionDriver;
+pub use content_coding::ContentCoding;
 pub use files::Files;
 pub use handler::{Answer, Handler, IntoHandler, Later, WithState, with_state, with_whole_content};
 pub use listener::{Listener, ProxyProtocol};

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use thruway_gateway::{
     ForwardConfig, PathMatch, PolicyConfig, Redirect, RouteMatch, TcpConfig, UpstreamConfig,
 };
+use thruway_server::layers::Compression;
 use thruway_server::{
     AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, Listener,
     ProxyProtocol, StatusCode,
@@ -75,6 +76,8 @@ pub(crate) struct Route {
     pub(crate) matching: RouteMatch,
     /// The names of its policies, in the order in which they decide.
     pub(crate) policies: Vec<String>,
+    /// How its responses are compressed; `None` if they are not.
+    pub(crate) compression: Option<Compression>,
     pub(crate) action: Action,
     pub(crate) span: Span,
 }
@@ -159,6 +162,7 @@ impl Config {
             routes: vec![Route {
                 matching: RouteMatch::at(PathMatch::Prefix("/".to_owned())),
                 policies: Vec::new(),
+                compression: None,
                 action: Action::Demo,
                 span: 0..0,
             }],

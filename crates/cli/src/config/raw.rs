@@ -3,6 +3,7 @@
 //! `examples/serve.toml` shows every key with its default.
 
 mod text_or_table;
+mod compression;
 mod listeners;
 mod proxies;
 mod rewrite;
@@ -25,6 +26,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
+pub(super) use compression::{RawCoding, RawCompressed, RawCompression};
 pub(super) use listeners::{RawListener, RawProxies, RawProxyProtocol, RawTcp};
 pub(super) use policies::{
     RawApiKeys, RawBasicAuth, RawConcurrency, RawCountBy, RawCountByHeader, RawCountByName, RawJwt,
@@ -71,6 +73,8 @@ pub(super) struct Raw {
     pub(super) policies: BTreeMap<String, Spanned<RawPolicy>>,
     /// Where those who operate the server ask and tell it things. Default nowhere.
     pub(super) admin: Option<RawAdmin>,
+    /// How responses are compressed on routes that do not say it themselves. Default they are not.
+    pub(super) compression: Option<RawCompression>,
     /// A line for each request. Default none.
     pub(super) access_log: Option<RawAccessLog>,
     #[serde(default)]

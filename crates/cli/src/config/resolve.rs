@@ -1,5 +1,6 @@
 //! From what the file says to what is to be done.
 
+mod compression;
 mod listeners;
 mod networks;
 mod rewrite;
@@ -23,6 +24,8 @@ use thruway_server::{
 use super::failure::Source;
 use super::raw::{Period, Raw, RawAccessLog, RawAdmin, RawFormat, RawLimits, RawTimeouts};
 use super::spanned::Spanned;
+use routes::Known;
+
 use super::{AccessLogConfig, AdminConfig, Config, Failure, ListenerConfig, Span, is_listed};
 use usage::AboutRequests;
 
@@ -42,7 +45,9 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let policies = resolver.policies(raw.policies);
     // Streams have no routes.
     let has_http = listeners.is_empty() || listeners.iter().any(|listener| listener.tcp.is_none());
-    let routes = resolver.routes(raw.routes, &upstreams, &policies, has_http);
+    let compression = raw.compression.and_then(|compression| resolver.compression(compression));
+    let known = Known { upstreams: &upstreams, policies: &policies, compression: compression.as_ref() };
+    let routes = resolver.routes(raw.routes, known, has_http);
     let access_log = raw.access_log.map(|log| resolver.access_log(log));
     let trusted_proxies = resolver.trusted_proxies(&raw.trusted_proxies, raw.trusted_proxies_write);
     let server = resolver.server(raw.limits, raw.timeouts, trusted_proxies);

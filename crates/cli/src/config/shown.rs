@@ -58,8 +58,12 @@ impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.matching, self.action)?;
         match &self.policies[..] {
-            [] => Ok(()),
-            policies => write!(f, "; policies: {}", policies.join(", ")),
+            [] => {}
+            policies => write!(f, "; policies: {}", policies.join(", "))?,
+        }
+        match &self.compression {
+            None => Ok(()),
+            Some(compression) => write!(f, "; compressed by {compression}"),
         }
     }
 }

@@ -18,6 +18,7 @@ mod mcp_client;
 mod gateway;
 mod policies;
 mod rewriting;
+mod compression;
 mod tcp;
 mod admin;
 

@@ -17,7 +17,6 @@ mod open;
 mod walk;
 
 // a file to a representation
-mod codings;
 mod content_type;
 mod representation;
 
@@ -37,8 +36,8 @@ use rustix::io::Errno;
 use thruway_message::{FieldValue, Method};
 use thruway_net::Clock;
 
+use crate::content_coding::{ContentCoding, accepted};
 use crate::{Answer, Handler, Request, Response};
-use codings::{ContentCoding, accepted};
 use open::{Found, OpenFile, Root};
 use representation::{Representation, is_fresh};
 use respond::Policy;
@@ -69,6 +68,7 @@ pub struct Files {
     root: Root,
     index: String,
     serves_hidden: bool,
+    is_encoded_above: bool,
     policy: Policy,
 }
 
@@ -82,6 +82,7 @@ impl Files {
             root: Root::open(root.as_ref())?,
             index: "index.html".to_owned(),
             serves_hidden: false,
+            is_encoded_above: false,
             policy: Policy { cache_control: None, is_negotiated: true },
         })
     }
@@ -102,6 +103,14 @@ impl Files {
     #[must_use]
     pub const fn precompressed(mut self, is_looked_for: bool) -> Self {
         self.policy.is_negotiated = is_looked_for;
+        self
+    }
+
+    /// Whether a layer above [compresses](crate::layers::Compression) what has no encoded sibling. Default false. If true, clients that do
+    /// not accept the file as it is get it all the same instead of 406: the layer knows better.
+    #[must_use]
+    pub const fn encoded_above(mut self, is_encoded: bool) -> Self {
+        self.is_encoded_above = is_encoded;
         self
     }
 
@@ -193,7 +202,7 @@ impl Files {
                 return Ok(Some((sibling, Some(coding))));
             }
         }
-        Ok(None)
+        Ok(self.is_encoded_above.then_some((original, None)))
     }
 
     /// The sibling of the file at `path` with `coding`, if it is there and may be served.
@@ -225,3 +234,5 @@ fn append_name(path: &mut Vec<u8>, name: &str) {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::with_fields;

@@ -8,11 +8,10 @@ use std::time::SystemTime;
 
 use thruway_net::PooledBuffer;
 
-use super::codings::ContentCoding;
 use super::conditions::{Validators, last_modified};
 use super::open::OpenFile;
 use super::ranges::ByteRange;
-use crate::Content;
+use crate::{Content, ContentCoding};
 
 /// What is sent, if nothing in the request speaks against it.
 #[derive(Debug)]

@@ -23,7 +23,7 @@ mod finding;
 mod negotiation;
 
 /// Calls `read` with field lines as a parser would give them.
-pub(super) fn with_fields<R>(lines: &[(&str, &str)], read: impl FnOnce(FieldLines<'_>) -> R) -> R {
+pub(crate) fn with_fields<R>(lines: &[(&str, &str)], read: impl FnOnce(FieldLines<'_>) -> R) -> R {
     let mut octets = Vec::new();
     let mut append = |text: &str| {
         octets.extend_from_slice(text.as_bytes());

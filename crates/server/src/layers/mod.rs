@@ -1,5 +1,6 @@
 //! Layers around handlers: what many handlers have in common, written once.
 
+mod compression;
 mod cors;
 mod request_id;
 mod timeout;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use crate::{Answer, Handler, IntoHandler, Request};
 
+pub use compression::{Compression, InvalidMediaType};
 pub use cors::Cors;
 pub use request_id::RequestId;
 pub use timeout::Timeout;

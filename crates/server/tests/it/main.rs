@@ -2,6 +2,7 @@
 
 mod gate;
 
+mod compression;
 mod content;
 mod ending;
 mod files;

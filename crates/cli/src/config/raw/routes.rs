@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::{RawMirror, RawRewrite, RawSplit};
+use super::{RawCompression, RawMirror, RawRewrite, RawSplit};
 use crate::config::schema::one_of_each;
 use crate::config::spanned::Spanned;
 
@@ -37,6 +37,8 @@ pub(in super::super) struct RawRoute {
     /// Policies that a request must pass first, in this order. Default none.
     #[serde(default)]
     pub(in super::super) policies: Vec<Spanned<String>>,
+    /// How responses are compressed: `true`, `false`, or a table. Default as the whole server says it.
+    pub(in super::super) compression: Option<RawCompression>,
     /// Action: the same answer for everybody.
     pub(in super::super) answer: Option<RawAnswer>,
     /// Action: the endpoints of the demo.

@@ -7,6 +7,7 @@ use thruway_gateway::{
     Conditions, Expected, HostMatch, InvalidPattern, InvalidRedirect, PathMatch, PathPattern, Redirect,
     RouteMatch, normalized_path,
 };
+use thruway_server::layers::Compression;
 use thruway_server::{FieldName, Method, StatusCode};
 
 use super::policies::ResolvedPolicies;
@@ -16,13 +17,21 @@ use crate::config::raw::{RawExpected, RawFiles, RawRedirect, RawRoute};
 use crate::config::spanned::Spanned;
 use crate::config::{Action, Failure, FilesConfig, Route, Upstreams};
 
+/// What routes refer to.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'k> {
+    pub(super) upstreams: &'k Upstreams,
+    pub(super) policies: &'k ResolvedPolicies,
+    /// How responses are compressed on routes that do not say it themselves.
+    pub(super) compression: Option<&'k Compression>,
+}
+
 impl Resolver<'_> {
     /// At least one route if `has_http`.
     pub(super) fn routes(
         &mut self,
         raw: Vec<Spanned<RawRoute>>,
-        upstreams: &Upstreams,
-        policies: &ResolvedPolicies,
+        known: Known<'_>,
         has_http: bool,
     ) -> Vec<Route> {
         if raw.is_empty() && has_http {
@@ -31,14 +40,13 @@ impl Resolver<'_> {
                     .with_hint("add one: `[[routes]]` and below it `path = \"/\"` and `demo = true`"),
             );
         }
-        raw.into_iter().filter_map(|route| self.route(route, upstreams, policies)).collect()
+        raw.into_iter().filter_map(|route| self.route(route, known)).collect()
     }
 
     fn route(
         &mut self,
         raw: Spanned<RawRoute>,
-        upstreams: &Upstreams,
-        policies: &ResolvedPolicies,
+        Known { upstreams, policies, compression }: Known<'_>,
     ) -> Option<Route> {
         let span = raw.span();
         let mut raw = raw.into_inner();
@@ -47,10 +55,15 @@ impl Resolver<'_> {
         let conditions = self.conditions(&mut raw);
         self.check_told_fields(&raw, policies);
         let policies = self.route_policies(std::mem::take(&mut raw.policies), policies);
+        let compression = match raw.compression.take() {
+            None => compression.cloned(),
+            Some(own) => self.compression(own),
+        };
         let action = self.action(raw, &span, path.as_ref(), upstreams);
         Some(Route {
             matching: RouteMatch { host, path: path?, conditions },
             policies,
+            compression,
             action: action?,
             span,
         })

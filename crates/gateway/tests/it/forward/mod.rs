@@ -10,6 +10,7 @@ mod failures;
 mod reuse;
 
 // what is passed on
+mod compressed;
 mod contents;
 mod fields;
 mod large;

@@ -127,6 +127,16 @@ fn siblings_can_be_left_alone() {
 }
 
 #[test]
+fn what_is_encoded_above_is_given_to_clients_that_do_not_accept_it_as_it_is() {
+    let site = site();
+    let handler: Arc<dyn Handler> = Arc::new(site.files().encoded_above(true));
+    let seen = get(&handler, "/plain.js", &[("Accept-Encoding", "gzip, identity;q=0")]);
+    assert_eq!((seen.status(), seen.text(), seen.field("Vary")), (200, "plain", "Accept-Encoding"));
+    let seen = get(&handler, "/a.js", &[("Accept-Encoding", "gzip, identity;q=0")]);
+    assert_eq!((seen.status(), seen.text()), (200, "gz"));
+}
+
+#[test]
 fn a_range_is_one_of_the_encoded_octets() {
     let site = site();
     let br = ("Accept-Encoding", "br");

@@ -1,4 +1,4 @@
-//! Content negotiation by `Accept-Encoding` (RFC 9110 §12.5.3): the field → what may be sent, best first.
+//! Content codings, and which of them a client likes best by `Accept-Encoding` (RFC 9110 §12.5.3).
 
 use std::cmp::Reverse;
 
@@ -6,9 +6,9 @@ use thruway_message::FieldLines;
 use thruway_message::list::members;
 use thruway_message::token::trim_whitespace;
 
-/// A content coding in which a file may lie beside itself; in the order of our own preference.
+/// A content coding that is known here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ContentCoding {
+pub enum ContentCoding {
     /// RFC 7932.
     Brotli,
     /// RFC 8878.
@@ -18,8 +18,13 @@ pub(super) enum ContentCoding {
 }
 
 impl ContentCoding {
+    /// The coding of this name in the registry, in small letters.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Brotli, Self::Zstandard, Self::Gzip].into_iter().find(|coding| coding.name() == name)
+    }
+
     /// The name in the registry.
-    pub(super) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Brotli => "br",
             Self::Zstandard => "zstd",
@@ -28,7 +33,7 @@ impl ContentCoding {
     }
 
     /// What the name of an encoded file ends with.
-    pub(super) const fn suffix(self) -> &'static str {
+    pub(crate) const fn suffix(self) -> &'static str {
         match self {
             Self::Brotli => ".br",
             Self::Zstandard => ".zst",
@@ -45,10 +50,22 @@ impl ContentCoding {
 
 /// What the client accepts, best first; `None` stands for the file as it is, `identity`. Among equal weights our own
 /// order decides: br, zstd, gzip, identity.
-pub(super) fn accepted(fields: FieldLines<'_>) -> impl Iterator<Item = Option<ContentCoding>> {
+pub(crate) fn accepted(fields: FieldLines<'_>) -> impl Iterator<Item = Option<ContentCoding>> {
     let mut weighted = CANDIDATES.map(|coding| (coding, weight_of(coding, fields)));
     weighted.sort_by_key(|(_, weight)| Reverse(*weight));
     weighted.into_iter().filter_map(|(coding, weight)| weight.map(|_| coding))
+}
+
+/// The coding of `candidates` that the client likes best, the first of several that it likes as much; `None` if it likes none
+/// more than the content as it is.
+pub(crate) fn choose(
+    candidates: impl IntoIterator<Item = ContentCoding>,
+    fields: FieldLines<'_>,
+) -> Option<ContentCoding> {
+    let weighted = |coding| Some((coding, weight_of(Some(coding), fields)?));
+    let weighted = candidates.into_iter().filter_map(weighted);
+    let (coding, weight) = weighted.reduce(|best, next| if next.1 > best.1 { next } else { best })?;
+    (weight_of(None, fields) <= Some(weight)).then_some(coding)
 }
 
 /// How much the client likes `coding`; `None` if it does not accept it. Without the field any coding may be sent: we
@@ -113,7 +130,7 @@ const MOST: u16 = 1000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::tests::with_fields;
+    use crate::files::with_fields;
 
     fn order(values: &[&str]) -> String {
         let lines: Vec<(&str, &str)> = values.iter().map(|value| ("Accept-Encoding", *value)).collect();
@@ -161,6 +178,29 @@ mod tests {
     #[test]
     fn several_lines_are_one_list() {
         assert_eq!(order(&["gzip;q=0.5", "br;q=0.4", "identity;q=0"]), "gzip br");
+    }
+
+    #[test]
+    fn the_first_of_the_candidates_decides_among_equals() {
+        let candidates = [ContentCoding::Zstandard, ContentCoding::Brotli, ContentCoding::Gzip];
+        for (value, expected) in [
+            ("gzip, br, zstd", "zstd"),
+            ("gzip, br;q=0.9", "gzip"),
+            ("*", "zstd"),
+            ("*, zstd;q=0", "br"),
+            ("identity, gzip", "gzip"),
+            ("identity, gzip;q=0.9", ""),
+            ("identity;q=0, gzip;q=0.1", "gzip"),
+            ("identity;q=0", ""),
+            ("gzip;q=0", ""),
+            ("deflate", ""),
+            ("", ""),
+        ] {
+            let chosen = with_fields(&[("Accept-Encoding", value)], |fields| choose(candidates, fields));
+            assert_eq!(chosen.map_or("", ContentCoding::name), expected, "{value}");
+        }
+        assert_eq!(with_fields(&[], |fields| choose(candidates, fields)), None);
+        assert_eq!(with_fields(&[("Accept-Encoding", "*")], |fields| choose([], fields)), None);
     }
 
     #[test]

@@ -1,0 +1,80 @@
+//! What is said about compression, and what is wrong with it.
+
+use thruway_server::ContentCoding;
+use thruway_server::layers::Compression;
+
+use super::*;
+
+/// A route with these keys, in a server with these.
+fn compression(server: &str, route: &str) -> Result<Option<Compression>, String> {
+    let text = format!(
+        "{server}\n[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\ndemo = true\n{route}\n"
+    );
+    resolved(&text).map(|config| config.routes[0].compression.clone()).map_err(|failure| failure.to_string())
+}
+
+#[test]
+fn the_example_shows_the_defaults_of_compression() {
+    let config = resolved(EXAMPLE).unwrap();
+    assert_eq!(config.routes[0].compression, Some(Compression::new()));
+    assert_eq!(config.routes[1].compression, None);
+}
+
+#[test]
+fn a_route_says_it_or_else_the_server() {
+    let on = Some(Compression::new());
+    for (server, route, expected) in [
+        ("", "", None),
+        ("compression = true", "", on.clone()),
+        ("compression = false", "", None),
+        ("compression = true", "compression = false", None),
+        ("", "compression = true", on.clone()),
+        ("compression = {}", "", on.clone()),
+        (
+            "compression = { minimum_bytes = 10 }",
+            "compression = { streams_max = 5 }",
+            Some(Compression::new().streams_max(5)),
+        ),
+        (
+            "compression = { codings = [\"gzip\"], levels = { gzip = 1, br = 6 }, types = [\"text/html\"] }",
+            "",
+            Some(Compression::new().codings([(ContentCoding::Gzip, 1)]).types(["text/html"]).unwrap()),
+        ),
+    ] {
+        assert_eq!(compression(server, route).unwrap(), expected, "{server} {route}");
+    }
+}
+
+#[test]
+fn what_compresses_nothing_is_refused() {
+    for (keys, message) in [
+        ("codings = []", "there is no coding to compress with"),
+        ("codings = [\"deflate\"]", "unknown value `deflate`"),
+        ("codings = [\"gzip\", \"br\", \"gzip\"]", "`gzip` stands here already"),
+        ("levels.gzip = 0", "the value must be from 1 to 9"),
+        ("levels.br = 7", "the value must be from 1 to 6"),
+        ("levels.zstd = 13", "the value must be from 1 to 12"),
+        ("levels.zstd = \"best\"", "expected"),
+        ("levels.deflate = 1", "unknown key `deflate`"),
+        ("types = []", "there is no type to compress"),
+        ("types = [\"text/html\", \"html\"]", "this is no media type"),
+        ("types = \"text/html\"", "expected a sequence"),
+        ("minimum_bytes = -1", "expected"),
+        ("level = 5", "unknown key `level`"),
+    ] {
+        let failure = compression("", &format!("compression = {{ {keys} }}")).unwrap_err();
+        assert!(failure.contains(message), "{keys}: {failure}");
+    }
+    let failure = compression("compression = \"yes\"", "").unwrap_err();
+    assert!(failure.contains("expected `true`, `false` or a table"), "{failure}");
+}
+
+#[test]
+fn check_says_what_is_compressed() {
+    let text = "compression = true\n[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\ndemo = true\n";
+    let shown = resolved(text).unwrap().to_string();
+    assert!(
+        shown.contains("the demo; compressed by zstd at level 3, br at level 4, gzip at level 5"),
+        "{shown}"
+    );
+}

@@ -1,0 +1,62 @@
+//! Compression as a config says it.
+
+use std::fs;
+
+use crate::client::{Client, Response};
+use crate::process::Thruway;
+
+const EXAMPLE: &str = include_str!("../../examples/compression.toml");
+
+/// A server for the example with a demo behind it.
+struct Served {
+    address: String,
+    _gateway: Thruway,
+    _backend: Thruway,
+    _directory: tempfile::TempDir,
+}
+
+impl Served {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let public = directory.path().join("public");
+        fs::create_dir(&public).unwrap();
+        fs::write(public.join("app.js"), "let a = 1;\n".repeat(200)).unwrap();
+        fs::write(public.join("packed.js"), "let a = 1;\n".repeat(200)).unwrap();
+        fs::write(public.join("packed.js.br"), "packed before").unwrap();
+        let mut backend = Thruway::demo(&[]);
+        let config =
+            EXAMPLE.replace("127.0.0.1:8080", "127.0.0.1:0").replace("127.0.0.1:9001", &backend.authority());
+        let mut gateway = Thruway::serve(directory.path(), &config);
+        Self { address: gateway.address(), _gateway: gateway, _backend: backend, _directory: directory }
+    }
+
+    fn get(&self, target: &str, accept: &str) -> Response {
+        let fields = format!("Accept-Encoding: {accept}\r\n");
+        Client::connect(&self.address).request(&format!("GET {target}"), &fields)
+    }
+}
+
+#[test]
+fn the_example_compresses_what_it_says() {
+    let served = Served::start();
+    for (target, accept, coding) in [
+        ("/", "gzip, br, zstd", "zstd"),
+        ("/", "gzip, br", "br"),
+        ("/", "gzip", "gzip"),
+        ("/static/app.js", "zstd, gzip;q=0.5", "zstd"),
+        ("/static/app.js", "gzip, identity;q=0", "gzip"),
+        ("/static/packed.js", "br, zstd", "br"),
+    ] {
+        let response = served.get(target, accept);
+        assert!(response.head.contains(&format!("\r\ncontent-encoding: {coding}\r\n")), "{}", response.head);
+        assert!(response.head.contains("\r\nvary: accept-encoding\r\n"), "{}", response.head);
+    }
+    assert_eq!(served.get("/static/packed.js", "br").content, b"packed before");
+    for (target, varies) in
+        [("/", true), ("/static/app.js", true), ("/account", false), ("/plaintext", false)]
+    {
+        let response = served.get(target, "identity");
+        assert!(!response.head.contains("content-encoding"), "{target}: {}", response.head);
+        assert_eq!(response.head.contains("vary: accept-encoding"), varies, "{target}: {}", response.head);
+    }
+}

@@ -1,0 +1,296 @@
+//! Content that is encoded as it comes.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use thruway_message::FieldLinesBuf;
+use thruway_net::{Deadline, PooledBuffer, Worker};
+
+use super::encoder::Operation;
+use super::pool::PooledEncoder;
+use super::source::Plain;
+use crate::response::{AtDrain, BoxError, ContentStream, Piece};
+
+/// A stream, encoded.
+///
+/// ```text
+/// ExpectContent ── end ──────▶ Over
+///       │ trailers ──▶ ExpectTrailersSent ──▶ Over
+///       └ error ─────▶ Failed: no end of the coding is ever written, and none of the stream
+/// ```
+pub(super) struct Encoded {
+    /// Kept to the end, for what it may hold.
+    source: Plain,
+    encoder: PooledEncoder,
+    state: State,
+    /// What has come and is not encoded.
+    input: Bytes,
+    /// How much is still to come, if that was said: the framing of the encoded content does not tell any more.
+    remaining: Option<u64>,
+    /// Whether each piece is to be decodable at once.
+    flushes: bool,
+    silence: Silence,
+    /// How much was encoded since others had their turn.
+    burst_bytes: usize,
+}
+
+enum State {
+    ExpectContent,
+    ExpectTrailersSent(FieldLinesBuf),
+    Over,
+    Failed,
+}
+
+/// The time for which nothing came, while something is still in the encoder.
+#[derive(Default)]
+struct Silence {
+    /// When what is in the encoder is sent, if there is something.
+    ends: Option<Duration>,
+    /// Wakes the task then. There once something was waited for.
+    deadline: Option<Deadline>,
+}
+
+impl Encoded {
+    pub(super) fn new(source: Plain, encoder: PooledEncoder, flushes: bool) -> Self {
+        let remaining = source.length();
+        Self {
+            source,
+            encoder,
+            state: State::ExpectContent,
+            input: Bytes::new(),
+            remaining,
+            flushes,
+            silence: Silence::default(),
+            burst_bytes: 0,
+        }
+    }
+
+    /// Content until something comes out, or nothing more goes in.
+    fn poll_content(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        let mut output = PooledBuffer::take();
+        loop {
+            if output.len() >= PIECE_BYTES {
+                return piece(output);
+            }
+            if !self.input.is_empty() {
+                if self.burst_bytes >= BURST_BYTES {
+                    return self.let_others_go_first(cx, output);
+                }
+                self.encode_some(&mut output)?;
+                continue;
+            }
+            match self.source.poll_next(cx) {
+                Poll::Ready(Some(Ok(Piece::Data(data)))) => {
+                    self.count(data.len())?;
+                    self.input = data;
+                }
+                Poll::Ready(Some(Ok(Piece::Trailers(trailers)))) => {
+                    self.state = State::ExpectTrailersSent(trailers);
+                    return self.finish(output);
+                }
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(None) => {
+                    self.state = State::Over;
+                    return self.finish(output);
+                }
+                Poll::Pending => return self.poll_silence(cx, output),
+            }
+        }
+    }
+
+    /// Encodes as much of what has come as takes no long time.
+    fn encode_some(&mut self, output: &mut PooledBuffer) -> Result<(), BoxError> {
+        let input = self.input.split_to(self.input.len().min(STEP_BYTES));
+        let is_flushed = self.flushes && self.input.is_empty();
+        let operation = if is_flushed { Operation::Flush } else { Operation::Continue };
+        self.encoder.encode(&input, operation, output)?;
+        self.burst_bytes += input.len();
+        if is_flushed {
+            self.silence.ends = None;
+        } else {
+            self.silence.begin();
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, mut output: PooledBuffer) -> Poll<Option<Result<Piece, BoxError>>> {
+        if self.remaining.is_some_and(|remaining| remaining > 0) {
+            return Poll::Ready(Some(Err("there is less content than was announced".into())));
+        }
+        self.encoder.encode(&[], Operation::Finish, &mut output)?;
+        piece(output)
+    }
+
+    /// What comes out when nothing comes in.
+    fn poll_silence(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut output: PooledBuffer,
+    ) -> Poll<Option<Result<Piece, BoxError>>> {
+        self.burst_bytes = 0;
+        if output.is_empty() && self.silence.poll_end(cx).is_ready() {
+            self.encoder.encode(&[], Operation::Flush, &mut output)?;
+            self.silence.ends = None;
+        }
+        if output.is_empty() { Poll::Pending } else { piece(output) }
+    }
+
+    /// Other connections of the worker wait for as long as this one encodes.
+    fn let_others_go_first(
+        &mut self,
+        cx: &Context<'_>,
+        output: PooledBuffer,
+    ) -> Poll<Option<Result<Piece, BoxError>>> {
+        if !output.is_empty() {
+            return piece(output);
+        }
+        self.burst_bytes = 0;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn count(&mut self, octets: usize) -> Result<(), BoxError> {
+        if let Some(remaining) = &mut self.remaining {
+            let left = remaining.checked_sub(octets as u64);
+            *remaining = left.ok_or("there is more content than was announced")?;
+        }
+        Ok(())
+    }
+
+    /// All that is left, when `last` is the last of the source.
+    fn end_with(&mut self, last: &[u8]) -> Result<Bytes, BoxError> {
+        let mut output = PooledBuffer::take();
+        self.encoder.encode(&self.input, Operation::Continue, &mut output)?;
+        self.encoder.encode(last, Operation::Finish, &mut output)?;
+        Ok(Bytes::from_owner(output))
+    }
+}
+
+impl ContentStream for Encoded {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        let this = &mut *self;
+        match std::mem::replace(&mut this.state, State::Over) {
+            State::ExpectContent => {
+                this.state = State::ExpectContent;
+                let next = this.poll_content(cx);
+                if let Poll::Ready(Some(Err(_))) = next {
+                    this.state = State::Failed;
+                }
+                next
+            }
+            State::ExpectTrailersSent(trailers) => Poll::Ready(Some(Ok(Piece::Trailers(trailers)))),
+            State::Over => Poll::Ready(None),
+            State::Failed => {
+                this.state = State::Failed;
+                Poll::Ready(Some(Err("the content has failed before".into())))
+            }
+        }
+    }
+
+    fn at_drain(mut self: Pin<&mut Self>) -> AtDrain {
+        let this = &mut *self;
+        if !matches!(this.state, State::ExpectContent) {
+            return AtDrain::Finishes;
+        }
+        let AtDrain::Ends(last) = this.source.at_drain() else { return AtDrain::Finishes };
+        match this.end_with(&last) {
+            Ok(end) => AtDrain::Ends(end),
+            Err(error) => {
+                tracing::error!(%error, "content cannot be encoded");
+                this.state = State::Failed;
+                AtDrain::Finishes
+            }
+        }
+    }
+}
+
+impl Silence {
+    /// Something is in the encoder that was not there.
+    fn begin(&mut self) {
+        if self.ends.is_none() {
+            self.ends =
+                Some(Worker::current().map_or(Duration::ZERO, |worker| worker.clock().now() + SILENCE));
+        }
+    }
+
+    /// Ready when there is something in the encoder that has waited for long enough.
+    fn poll_end(&mut self, cx: &Context<'_>) -> Poll<()> {
+        let Some(ends) = self.ends else { return Poll::Pending };
+        let Some(worker) = Worker::current().filter(|worker| worker.clock().now() < ends) else {
+            return Poll::Ready(());
+        };
+        let deadline = self.deadline.get_or_insert_with(|| worker.deadlines().register());
+        deadline.set(Some(ends));
+        deadline.set_waker(cx.waker());
+        Poll::Pending
+    }
+}
+
+fn piece(output: PooledBuffer) -> Poll<Option<Result<Piece, BoxError>>> {
+    Poll::Ready(Some(Ok(Piece::Data(Bytes::from_owner(output)))))
+}
+
+/// What is encoded at once: a millisecond or less at the default levels.
+const STEP_BYTES: usize = 16 << 10;
+
+/// What is encoded before others have their turn.
+const BURST_BYTES: usize = 64 << 10;
+
+/// What comes out together, if it comes.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// After this, nobody waits any more for what would make the content shorter.
+const SILENCE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+    use std::task::{Wake, Waker};
+
+    use super::*;
+    use crate::layers::compression::encoder::Coder;
+    use crate::{Content, ContentCoding};
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// An endless page of zeros, and how much of it was taken.
+    struct Zeros(Arc<Mutex<usize>>);
+
+    impl ContentStream for Zeros {
+        fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+            *self.0.lock().unwrap() += 10_000;
+            Poll::Ready(Some(Ok(Piece::Data(vec![0; 10_000].into()))))
+        }
+    }
+
+    /// Nothing comes out of zeros for long, and a source that is always ready never makes the stream wait.
+    #[test]
+    fn others_have_their_turn_while_nothing_comes_out() {
+        for coding in [ContentCoding::Gzip, ContentCoding::Zstandard, ContentCoding::Brotli] {
+            let taken = Arc::new(Mutex::new(0));
+            let Ok(source) = Plain::of(Content::from_content_stream(Zeros(taken.clone())).0) else {
+                panic!()
+            };
+            let encoder = PooledEncoder::take(Coder::new(coding), 1).unwrap();
+            let mut content = Encoded::new(source, encoder, false);
+            let woken = Arc::new(Wakes::default());
+            let waker = Waker::from(woken.clone());
+            for turn in 1..20 {
+                let mut cx = Context::from_waker(&waker);
+                while Pin::new(&mut content).poll_next(&mut cx).is_ready() {}
+                assert_eq!(woken.0.load(Ordering::Relaxed), turn, "{coding:?}: it comes again");
+                assert!(*taken.lock().unwrap() <= turn * (BURST_BYTES + STEP_BYTES + 10_000), "{coding:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! One content coding at work. Nothing here waits: octets come in as arguments, and what becomes of them is appended.
+
+use std::fmt;
+
+use brotli::enc::StandardAlloc;
+use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
+use flate2::{Compress, FlushCompress, Status};
+use thruway_net::PooledBuffer;
+use zstd_safe::zstd_sys::ZSTD_EndDirective;
+use zstd_safe::{CParameter, CStream, InBuffer, OutBuffer, ResetDirective};
+
+use super::Compression;
+use super::pool::PooledEncoder;
+use crate::{Content, ContentCoding};
+
+/// A coding, and how hard it tries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Coder {
+    pub(super) coding: ContentCoding,
+    pub(super) level: u8,
+}
+
+/// The state of a coding in the middle of a stream.
+pub(super) enum Encoder {
+    Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>),
+    Gzip(Compress),
+    Zstandard(CStream<'static>),
+}
+
+/// How much of what went in is to come out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Operation {
+    /// As much as gives the least octets in the end.
+    Continue,
+    /// All so far, to be decoded without what comes later.
+    Flush,
+    /// All, and the end.
+    Finish,
+}
+
+/// What a library says that does not do what it is for. Not caused by any content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct EncodeError(ContentCoding);
+
+impl Coder {
+    pub(super) const fn new(coding: ContentCoding) -> Self {
+        Self { coding, level: Compression::default_level(coding) }
+    }
+}
+
+impl Encoder {
+    /// `None` if the system has no memory for it.
+    pub(super) fn new(coder: Coder) -> Option<Self> {
+        let level = coder.level;
+        match coder.coding {
+            ContentCoding::Brotli => Some(Self::Brotli(brotli_of(level))),
+            ContentCoding::Gzip => {
+                let level = flate2::Compression::new(u32::from(level));
+                Some(Self::Gzip(Compress::new_gzip(level, GZIP_WINDOW_BITS)))
+            }
+            ContentCoding::Zstandard => zstandard_of(level).map(Self::Zstandard),
+        }
+    }
+
+    /// Whether it can be used for another stream.
+    pub(super) const fn can_restart(&self) -> bool {
+        !matches!(self, Self::Brotli(_))
+    }
+
+    /// The same at its start, wherever it was.
+    pub(super) fn restarted(mut self) -> Option<Self> {
+        match &mut self {
+            Self::Brotli(_) => return None,
+            Self::Gzip(compress) => compress.reset(),
+            Self::Zstandard(context) => {
+                context.reset(ResetDirective::SessionOnly).ok()?;
+            }
+        }
+        Some(self)
+    }
+
+    /// Appends to `output` what comes out for `input`. After [`Operation::Finish`] nothing more goes in.
+    pub(super) fn encode(
+        &mut self,
+        input: &[u8],
+        operation: Operation,
+        output: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        match self {
+            Self::Brotli(state) => encode_brotli(state, input, operation, output),
+            Self::Gzip(compress) => encode_gzip(compress, input, operation, output),
+            Self::Zstandard(context) => encode_zstandard(context, input, operation, output),
+        }
+    }
+}
+
+/// Encodes content that is all there.
+pub(super) fn encode_whole(octets: &[u8], coder: Coder) -> Result<Content, EncodeError> {
+    let mut encoder = PooledEncoder::take(coder, usize::MAX).ok_or(EncodeError(coder.coding))?;
+    let mut output = PooledBuffer::take();
+    encoder.encode(octets, Operation::Finish, &mut output)?;
+    Ok(output.into())
+}
+
+fn brotli_of(level: u8) -> Box<BrotliEncoderStateStruct<StandardAlloc>> {
+    let mut state = BrotliEncoderStateStruct::new(StandardAlloc::default());
+    state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_QUALITY, u32::from(level));
+    state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_LGWIN, WINDOW_BITS);
+    Box::new(state)
+}
+
+fn encode_brotli(
+    state: &mut BrotliEncoderStateStruct<StandardAlloc>,
+    input: &[u8],
+    operation: Operation,
+    output: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let operation = match operation {
+        Operation::Continue => BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
+        Operation::Flush => BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
+        Operation::Finish => BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
+    };
+    let (mut left, mut used) = (input.len(), 0);
+    loop {
+        // With no room given, what comes out stays inside and is lent from there.
+        let is_done = state.compress_stream(
+            operation,
+            &mut left,
+            input,
+            &mut used,
+            &mut 0,
+            &mut [],
+            &mut 0,
+            &mut None,
+            &mut |_, _, _, _| (),
+        );
+        if !is_done {
+            return Err(EncodeError(ContentCoding::Brotli));
+        }
+        let mut length = 0;
+        let lent_octets = state.take_output(&mut length);
+        output.extend_from_slice(&lent_octets[..length]);
+        if left == 0 && !state.has_more_output() {
+            return Ok(());
+        }
+    }
+}
+
+fn encode_gzip(
+    compress: &mut Compress,
+    mut input: &[u8],
+    operation: Operation,
+    output: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let flush = match operation {
+        Operation::Continue => FlushCompress::None,
+        Operation::Flush => FlushCompress::Sync,
+        Operation::Finish => FlushCompress::Finish,
+    };
+    loop {
+        output.reserve(ROOM_BYTES);
+        let before = compress.total_in();
+        let status = compress.compress_vec(input, output, flush);
+        let status = status.map_err(|_| EncodeError(ContentCoding::Gzip))?;
+        let used = usize::try_from(compress.total_in() - before).unwrap_or(input.len());
+        input = &input[used..];
+        let is_done = match operation {
+            Operation::Finish => status == Status::StreamEnd,
+            Operation::Continue | Operation::Flush => input.is_empty() && output.len() < output.capacity(),
+        };
+        if is_done {
+            return Ok(());
+        }
+    }
+}
+
+fn zstandard_of(level: u8) -> Option<CStream<'static>> {
+    let mut context = CStream::try_create()?;
+    context.set_parameter(CParameter::CompressionLevel(i32::from(level))).ok()?;
+    context.set_parameter(CParameter::WindowLog(WINDOW_BITS)).ok()?;
+    if level >= ZSTANDARD_LARGE_TABLES {
+        context.set_parameter(CParameter::HashLog(ZSTANDARD_TABLE_BITS)).ok()?;
+        context.set_parameter(CParameter::ChainLog(ZSTANDARD_TABLE_BITS)).ok()?;
+    }
+    Some(context)
+}
+
+fn encode_zstandard(
+    context: &mut CStream<'static>,
+    input: &[u8],
+    operation: Operation,
+    output: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let directive = match operation {
+        Operation::Continue => ZSTD_EndDirective::ZSTD_e_continue,
+        Operation::Flush => ZSTD_EndDirective::ZSTD_e_flush,
+        Operation::Finish => ZSTD_EndDirective::ZSTD_e_end,
+    };
+    let mut input = InBuffer::around(input);
+    loop {
+        output.reserve(ROOM_BYTES);
+        let length = output.len();
+        let mut room = OutBuffer::around_pos(output, length);
+        let left = context.compress_stream2(&mut room, &mut input, directive);
+        let left = left.map_err(|_| EncodeError(ContentCoding::Zstandard))?;
+        let is_done = match operation {
+            Operation::Continue => input.pos == input.src.len(),
+            Operation::Flush | Operation::Finish => left == 0,
+        };
+        if is_done {
+            return Ok(());
+        }
+    }
+}
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the library for {} failed", self.0.name())
+    }
+}
+
+impl std::error::Error for EncodeError {}
+
+/// 128 KiB, for brotli and zstd: what is further back is not referred to. More gains little on pages and JSON, and each stream would
+/// have that much more memory. Clients need not take more than 8 MiB of zstd (RFC 9659).
+const WINDOW_BITS: u32 = 17;
+
+/// From this level on, tables are larger than what is in the window is worth: 42 MiB at level 12.
+const ZSTANDARD_LARGE_TABLES: u8 = 3;
+
+/// 256 KiB each.
+const ZSTANDARD_TABLE_BITS: u32 = 16;
+
+/// 32 KiB, the most that gzip has.
+const GZIP_WINDOW_BITS: u8 = 15;
+
+/// How much room there is at least for what comes out of one call.
+const ROOM_BYTES: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the documentation says of the memory of a stream; the other codings are counted with the allocations.
+    #[test]
+    fn zstandard_takes_as_much_memory_as_is_said() {
+        for level in Compression::levels(ContentCoding::Zstandard) {
+            let mut context = zstandard_of(level).unwrap();
+            let (input, mut output) = (vec![b'a'; 100_000], Vec::new());
+            for _ in 0..100 {
+                encode_zstandard(&mut context, &input, Operation::Flush, &mut output).unwrap();
+            }
+            let octets = context.sizeof();
+            assert!((512 << 10..1536 << 10).contains(&octets), "level {level}: {octets}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Which types of content get smaller.
+
+use std::fmt;
+
+use thruway_message::token::{is_token, trim_whitespace};
+
+/// A media type, or several that have something in common.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum MediaType {
+    /// `text/html`, in small letters.
+    Exact(String),
+    /// `text/*`: what begins with `text/`.
+    Below(String),
+    /// `*+json`: what ends with `+json` (RFC 6839).
+    Ending(String),
+}
+
+/// What is no media type: neither `text/html` nor `text/*` nor `*+json`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InvalidMediaType;
+
+impl MediaType {
+    pub(super) fn parse(text: &str) -> Result<Self, InvalidMediaType> {
+        let text = text.to_ascii_lowercase();
+        let is_name = |name: &str| is_token(name.as_bytes()) && !name.contains('*');
+        if let Some(suffix) = text.strip_prefix("*+") {
+            return is_name(suffix).then(|| Self::Ending(format!("+{suffix}"))).ok_or(InvalidMediaType);
+        }
+        match text.split_once('/') {
+            Some((top, "*")) if is_name(top) => Ok(Self::Below(format!("{top}/"))),
+            Some((top, sub)) if is_name(top) && is_name(sub) => Ok(Self::Exact(text)),
+            _ => Err(InvalidMediaType),
+        }
+    }
+
+    /// Whether `name`, the type and subtype of a response, is meant.
+    pub(super) fn includes(&self, name: &[u8]) -> bool {
+        match self {
+            Self::Exact(exact) => name.eq_ignore_ascii_case(exact.as_bytes()),
+            Self::Below(start) => {
+                let begins = name.get(..start.len()).is_some_and(|part| is_same(part, start));
+                begins && !name.eq_ignore_ascii_case(EVENT_STREAM)
+            }
+            Self::Ending(end) => {
+                let start = name.len().checked_sub(end.len());
+                start.is_some_and(|start| is_same(&name[start..], end))
+            }
+        }
+    }
+}
+
+fn is_same(octets: &[u8], text: &str) -> bool {
+    octets.eq_ignore_ascii_case(text.as_bytes())
+}
+
+/// Type and subtype of a value of `Content-Type`, without parameters.
+pub(super) fn name_of(content_type: &[u8]) -> &[u8] {
+    let end = content_type.iter().position(|octet| *octet == b';').unwrap_or(content_type.len());
+    trim_whitespace(&content_type[..end])
+}
+
+/// What is worth it everywhere.
+pub(super) fn defaults() -> Vec<MediaType> {
+    let below = ["text/"].map(|start| MediaType::Below(start.to_owned()));
+    let ending = ["+json", "+xml", "+yaml"].map(|end| MediaType::Ending(end.to_owned()));
+    let exact = EXACT.map(|name| MediaType::Exact(name.to_owned()));
+    below.into_iter().chain(ending).chain(exact).collect()
+}
+
+impl fmt::Display for InvalidMediaType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("this is no media type")
+    }
+}
+
+impl std::error::Error for InvalidMediaType {}
+
+/// Events for a page (HTML Living Standard §9.2).
+pub(super) const EVENT_STREAM: &[u8] = b"text/event-stream";
+
+const EXACT: [&str; 20] = [
+    "application/ecmascript",
+    "application/graphql",
+    "application/javascript",
+    "application/json",
+    "application/jsonl",
+    "application/rtf",
+    "application/sql",
+    "application/toml",
+    "application/vnd.ms-fontobject",
+    "application/wasm",
+    "application/x-javascript",
+    "application/x-ndjson",
+    "application/x-yaml",
+    "application/xml",
+    "application/yaml",
+    "font/otf",
+    "font/ttf",
+    "image/bmp",
+    "image/vnd.microsoft.icon",
+    "image/x-icon",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_named_alone_or_by_what_they_have_in_common() {
+        for (text, name, is_included) in [
+            ("text/html", "text/html", true),
+            ("Text/HTML", "TEXT/html", true),
+            ("text/html", "text/htm", false),
+            ("text/*", "text/css", true),
+            ("text/*", "TEXT/css", true),
+            ("text/*", "texts/css", false),
+            ("text/*", "text", false),
+            ("*+json", "application/problem+json", true),
+            ("*+json", "application/problem+JSON", true),
+            ("*+json", "application/json", false),
+            ("*+json", "json", false),
+        ] {
+            assert_eq!(
+                MediaType::parse(text).unwrap().includes(name.as_bytes()),
+                is_included,
+                "{text} {name}"
+            );
+        }
+    }
+
+    #[test]
+    fn event_streams_must_be_named() {
+        assert!(!MediaType::parse("text/*").unwrap().includes(EVENT_STREAM));
+        assert!(MediaType::parse("text/event-stream").unwrap().includes(EVENT_STREAM));
+        assert!(!defaults().iter().any(|media_type| media_type.includes(EVENT_STREAM)));
+    }
+
+    #[test]
+    fn what_is_no_type_is_refused() {
+        for text in [
+            "",
+            "text",
+            "text/",
+            "/html",
+            "*",
+            "*/*",
+            "*/html",
+            "text/ht*",
+            "te xt/html",
+            "*+",
+            "a/b/c",
+            "a/b;c=d",
+        ] {
+            assert_eq!(MediaType::parse(text), Err(InvalidMediaType), "{text}");
+        }
+    }
+
+    #[test]
+    fn parameters_make_no_difference() {
+        assert_eq!(name_of(b"text/html; charset=utf-8"), b"text/html");
+        assert_eq!(name_of(b" text/html\t;a"), b"text/html");
+        assert_eq!(name_of(b""), b"");
+    }
+
+    #[test]
+    fn defaults_are_types_themselves() {
+        for name in EXACT {
+            assert_eq!(MediaType::parse(name), Ok(MediaType::Exact(name.to_owned())));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Compressors are large: each thread keeps some for the next stream, and counts those in use.
+
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+
+use super::encoder::{Coder, Encoder};
+
+/// A compressor of this thread. Goes back there when it is dropped.
+pub(super) struct PooledEncoder {
+    coder: Coder,
+    /// There until it is dropped.
+    encoder: Option<Encoder>,
+}
+
+impl PooledEncoder {
+    /// A compressor at its start, unless `in_use_max` are in use or there is no memory for it.
+    pub(super) fn take(coder: Coder, in_use_max: usize) -> Option<Self> {
+        if !POOL.with_borrow_mut(|pool| pool.count_one_more(in_use_max)) {
+            return None;
+        }
+        // From here on it counts until it is dropped.
+        let mut pooled = Self { coder, encoder: None };
+        let kept = POOL.with_borrow_mut(|pool| pool.take(coder));
+        pooled.encoder = kept.and_then(Encoder::restarted).or_else(|| Encoder::new(coder));
+        pooled.encoder.is_some().then_some(pooled)
+    }
+}
+
+impl Deref for PooledEncoder {
+    type Target = Encoder;
+
+    fn deref(&self) -> &Encoder {
+        self.encoder.as_ref().unwrap_or_else(|| unreachable!("it is there until it is dropped"))
+    }
+}
+
+impl DerefMut for PooledEncoder {
+    fn deref_mut(&mut self) -> &mut Encoder {
+        self.encoder.as_mut().unwrap_or_else(|| unreachable!("it is there until it is dropped"))
+    }
+}
+
+impl Drop for PooledEncoder {
+    fn drop(&mut self) {
+        let encoder = self.encoder.take();
+        // While the thread ends there is no pool any more; then the compressor is freed.
+        let _ = POOL.try_with(|pool| pool.borrow_mut().put(self.coder, encoder));
+    }
+}
+
+/// The compressors of one thread.
+#[derive(Default)]
+struct Pool {
+    free: Vec<(Coder, Encoder)>,
+    in_use: usize,
+}
+
+impl Pool {
+    /// Whether there may be one more; then it is counted.
+    const fn count_one_more(&mut self, in_use_max: usize) -> bool {
+        let has_room = self.in_use < in_use_max;
+        if has_room {
+            self.in_use += 1;
+        }
+        has_room
+    }
+
+    /// One that was used before, if there is such.
+    fn take(&mut self, coder: Coder) -> Option<Encoder> {
+        let place = self.free.iter().position(|(of, _)| *of == coder)?;
+        Some(self.free.swap_remove(place).1)
+    }
+
+    fn put(&mut self, coder: Coder, encoder: Option<Encoder>) {
+        self.in_use -= 1;
+        if let Some(encoder) = encoder.filter(Encoder::can_restart)
+            && self.free.len() < KEPT_MAX
+        {
+            self.free.push((coder, encoder));
+        }
+    }
+}
+
+thread_local! {
+    static POOL: RefCell<Pool> = const { RefCell::new(Pool { free: Vec::new(), in_use: 0 }) };
+}
+
+/// How many wait to be used again.
+const KEPT_MAX: usize = 8;

@@ -1,0 +1,86 @@
+//! Content as it is, piece by piece, wherever it is.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use thruway_net::PooledBuffer;
+
+use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, Source};
+
+/// Content that is not encoded yet.
+pub(super) enum Plain {
+    Octets(Bytes),
+    File(FileRange),
+    Stream(Pin<Box<dyn ContentStream>>),
+}
+
+impl Plain {
+    /// What of `source` can be encoded; that which has no content is given back.
+    pub(super) fn of(source: Source) -> Result<Self, Source> {
+        match source {
+            Source::Static(octets) => Ok(Self::Octets(Bytes::from_static(octets))),
+            Source::Pooled(octets) => Ok(Self::Octets(Bytes::from_owner(octets))),
+            Source::Bytes(octets) => Ok(Self::Octets(octets)),
+            Source::File(range) => Ok(Self::File(range)),
+            Source::Stream(stream) => Ok(Self::Stream(stream)),
+            source @ (Source::Empty | Source::LeftOut(_) | Source::Tunnel(_)) => Err(source),
+        }
+    }
+
+    /// The same as it was.
+    pub(super) fn into_source(self) -> Source {
+        match self {
+            Self::Octets(octets) => Source::Bytes(octets),
+            Self::File(range) => Source::File(range),
+            Self::Stream(stream) => Source::Stream(stream),
+        }
+    }
+
+    /// The next piece, which may be large.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        match self {
+            Self::Octets(octets) if octets.is_empty() => Poll::Ready(None),
+            Self::Octets(octets) => Poll::Ready(Some(Ok(Piece::Data(std::mem::take(octets))))),
+            Self::File(range) if range.length == 0 => Poll::Ready(None),
+            Self::File(range) => Poll::Ready(Some(read(range).map(Piece::Data))),
+            Self::Stream(stream) => stream.as_mut().poll_next(cx),
+        }
+    }
+
+    pub(super) fn length(&self) -> Option<u64> {
+        match self {
+            Self::Octets(octets) => Some(octets.len() as u64),
+            Self::File(range) => Some(range.length),
+            Self::Stream(stream) => stream.length(),
+        }
+    }
+
+    pub(super) fn at_drain(&mut self) -> AtDrain {
+        match self {
+            Self::Octets(_) | Self::File(_) => AtDrain::Finishes,
+            Self::Stream(stream) => stream.as_mut().at_drain(),
+        }
+    }
+}
+
+/// The next octets of a file. One that has become shorter is an error, and the answer stays incomplete.
+fn read(FileRange { file, offset, length, .. }: &mut FileRange) -> Result<Bytes, BoxError> {
+    let octets =
+        read_at(file, *offset, usize::try_from(*length).map_or(READ_BYTES, |left| left.min(READ_BYTES)))?;
+    *offset += octets.len() as u64;
+    *length -= octets.len() as u64;
+    Ok(Bytes::from_owner(octets))
+}
+
+fn read_at(file: &File, offset: u64, length: usize) -> std::io::Result<PooledBuffer> {
+    let mut octets = PooledBuffer::take();
+    octets.resize(length, 0);
+    file.read_exact_at(&mut octets, offset)?;
+    Ok(octets)
+}
+
+/// What is read at once.
+const READ_BYTES: usize = 64 << 10;

@@ -1,0 +1,170 @@
+//! What is not compressed.
+
+use thruway_server::layers::{Compression, Layered};
+use thruway_server::{FieldLinesBuf, Response, StatusCode};
+use thruway_testkit::scene::Scene;
+
+use super::{CODINGS, Seen, TEXT, compressed, get, streamed, text};
+
+const ACCEPT: &str = "Accept-Encoding: gzip\r\n";
+
+/// The coding and `Vary` of `response` for a client that accepts gzip; its content is as it was, if it is not encoded.
+fn outcome(response: impl Fn() -> Response + Send + Sync + 'static, fields: &str) -> (String, String) {
+    let seen = get(compressed(response), &format!("{ACCEPT}{fields}"));
+    (seen.field("Content-Encoding").to_owned(), seen.field("Vary").to_owned())
+}
+
+fn pair(coding: &str, vary: &str) -> (String, String) {
+    (coding.to_owned(), vary.to_owned())
+}
+
+#[test]
+fn types_that_do_not_get_smaller_are_left_alone_and_do_not_vary() {
+    let of_type =
+        |content_type: &'static str| outcome(move || Response::text(text(2000)).with_type(content_type), "");
+    for content_type in ["image/png", "application/zip", "application/grpc", "text/event-stream", "video/mp4"]
+    {
+        assert_eq!(of_type(content_type), pair("", ""), "{content_type}");
+    }
+    for content_type in [
+        "text/html; charset=utf-8",
+        "TEXT/CSS",
+        "application/json",
+        "application/problem+json",
+        "image/svg+xml",
+        "application/wasm",
+    ] {
+        assert_eq!(of_type(content_type), pair("gzip", "Accept-Encoding"), "{content_type}");
+    }
+    assert_eq!(outcome(|| Response::new(StatusCode::OK).with_content(text(2000)), ""), pair("", ""));
+    let only = Compression::new().types(["text/html"]).unwrap();
+    let seen = get(Layered::new(|| text(2000)).layer(only), ACCEPT);
+    assert_eq!((seen.field("Content-Encoding"), seen.field("Vary")), ("", ""));
+}
+
+#[test]
+fn little_content_is_left_alone_unless_its_length_is_unknown() {
+    for (octets, coding) in [(511, ""), (512, "gzip")] {
+        let seen = get(compressed(move || "a".repeat(octets)), ACCEPT);
+        assert_eq!(seen.field("Content-Encoding"), coding, "{octets}");
+        assert_eq!(seen.field("Vary").is_empty(), coding.is_empty());
+    }
+    let seen = get(compressed(|| streamed(b"little", 2)), ACCEPT);
+    assert_eq!((seen.field("Content-Encoding"), seen.decoded()), ("gzip", b"little".to_vec()));
+    let everything = Compression::new().minimum_bytes(0);
+    let seen = get(Layered::new(|| "").layer(everything.clone()), ACCEPT);
+    assert_eq!((seen.field("Content-Encoding"), seen.field("Content-Length")), ("", "0"));
+    assert_eq!(get(Layered::new(|| "a").layer(everything), ACCEPT).decoded(), b"a");
+}
+
+#[test]
+fn what_is_encoded_already_is_never_encoded_twice() {
+    for coding in ["gzip", "br", "identity", "unknown"] {
+        let response = move || Response::text(text(2000)).with_field("Content-Encoding", coding);
+        assert_eq!(outcome(response, ""), pair(coding, "Accept-Encoding"));
+    }
+    let twice = compressed(compressed(|| text(2000)));
+    let seen = get(twice, ACCEPT);
+    assert_eq!((seen.field("Content-Encoding"), seen.decoded()), ("gzip", text(2000).into_bytes()));
+}
+
+#[test]
+fn nothing_is_transformed_where_that_is_forbidden() {
+    for value in ["no-transform", "public, NO-TRANSFORM, max-age=5"] {
+        let response = move || Response::text(text(2000)).with_field("Cache-Control", value);
+        assert_eq!(outcome(response, ""), pair("", ""), "{value}");
+        let fields = format!("Cache-Control: {value}\r\n");
+        assert_eq!(outcome(|| Response::text(text(2000)), &fields), pair("", "Accept-Encoding"));
+    }
+    let response = || Response::text(text(2000)).with_field("Cache-Control", "public, max-age=5");
+    assert_eq!(outcome(response, ""), pair("gzip", "Accept-Encoding"));
+}
+
+#[test]
+fn what_has_a_digest_of_its_octets_keeps_them() {
+    for name in ["Content-Digest", "Repr-Digest", "Digest", "Content-MD5"] {
+        let response = move || Response::text(text(2000)).with_field(name, "sha-256=:AAAA:");
+        assert_eq!(outcome(response, ""), pair("", ""), "{name}");
+    }
+}
+
+#[test]
+fn parts_are_left_alone_but_vary() {
+    let part = || {
+        Response::text(text(2000))
+            .with_status(StatusCode::PARTIAL_CONTENT)
+            .with_field("Content-Range", "bytes 0-1999/4000")
+    };
+    assert_eq!(outcome(part, "Range: bytes=0-1999\r\n"), pair("", "Accept-Encoding"));
+    let odd = || Response::text(text(2000)).with_field("Content-Range", "bytes 0-1999/4000");
+    assert_eq!(outcome(odd, ""), pair("", "Accept-Encoding"));
+}
+
+#[test]
+fn responses_without_content_are_left_alone() {
+    let no_content = || Response::ok(TEXT, "").with_status(StatusCode::NO_CONTENT);
+    assert_eq!(outcome(no_content, ""), pair("", ""));
+    let redirect = || Response::redirect(StatusCode::SEE_OTHER, "/b");
+    assert_eq!(outcome(redirect, ""), pair("", ""));
+}
+
+#[test]
+fn errors_are_compressed_as_other_responses_are() {
+    let response = || Response::text(text(2000)).with_status(StatusCode::NOT_FOUND);
+    assert_eq!(outcome(response, ""), pair("gzip", "Accept-Encoding"));
+}
+
+#[test]
+fn clients_of_http_1_0_get_content_as_it_is() {
+    let scene = Scene::new(compressed(|| text(2000)));
+    let mut client = scene.connect();
+    client.send(format!("GET / HTTP/1.0\r\n{ACCEPT}\r\n"));
+    let seen = Seen::of(&client.received_octets());
+    assert_eq!((seen.field("Content-Encoding"), seen.field("Vary")), ("", "Accept-Encoding"));
+    assert_eq!(seen.content, text(2000).into_bytes());
+}
+
+#[test]
+fn tunnels_are_left_alone() {
+    let scene = Scene::new(compressed(|| {
+        Response::upgrade("echo", |_| async {}).with_field("Content-Type", "text/plain")
+    }));
+    let mut client = scene.connect();
+    client.send(format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n{ACCEPT}\r\n"));
+    let seen = Seen::of(&client.received_octets());
+    assert_eq!((seen.status(), seen.field("Content-Encoding"), seen.field("Vary")), ("101", "", ""));
+}
+
+#[test]
+fn requests_are_not_unpacked() {
+    let handler = compressed(|request: &thruway_server::Request| {
+        assert_eq!(request.field("content-encoding").unwrap(), "gzip");
+        Response::ok(FieldLinesBuf::new(), request.content().to_vec())
+    });
+    let scene = Scene::new(handler);
+    let mut client = scene.connect();
+    client
+        .send("POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\0\0\0");
+    assert_eq!(Seen::of(&client.received_octets()).content, b"\x1f\0\0\0");
+}
+
+#[test]
+fn all_codings_of_a_small_page_get_smaller() {
+    for coding in CODINGS {
+        let seen = get(compressed(|| text(20_000)), &format!("Accept-Encoding: {coding}\r\n"));
+        assert!(seen.content.len() < 7000, "{coding}: {}", seen.content.len());
+        assert_eq!(seen.field("Content-Length"), seen.content.len().to_string());
+    }
+}
+
+/// Another type of content.
+trait WithType {
+    fn with_type(self, content_type: &str) -> Self;
+}
+
+impl WithType for Response {
+    fn with_type(mut self, content_type: &str) -> Self {
+        self.set_field("Content-Type", content_type).unwrap();
+        self
+    }
+}

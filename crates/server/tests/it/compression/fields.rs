@@ -1,0 +1,104 @@
+//! What the fields of compressed responses say.
+
+use thruway_server::{Response, StatusCode};
+use thruway_testkit::scene::Scene;
+
+use super::{Seen, compressed, get, streamed, text};
+
+const ACCEPT: &str = "Accept-Encoding: br\r\n";
+
+#[test]
+fn what_is_no_longer_true_is_taken_back() {
+    let handler = || {
+        Response::text(text(2000))
+            .with_field("ETag", "\"a\"")
+            .with_field("Accept-Ranges", "bytes")
+            .with_field("X-A", "1")
+    };
+    let seen = get(compressed(handler), ACCEPT);
+    assert_eq!((seen.field("ETag"), seen.field("Accept-Ranges"), seen.field("X-A")), ("W/\"a\"", "", "1"));
+    let plain = get(compressed(handler), "");
+    assert_eq!((plain.field("ETag"), plain.field("Accept-Ranges")), ("\"a\"", "bytes"));
+    assert_eq!(plain.field("Content-Length"), text(2000).len().to_string());
+}
+
+#[test]
+fn a_weak_entity_tag_stays_as_it_is() {
+    for tag in ["W/\"a\"", "odd"] {
+        let seen = get(compressed(move || Response::text(text(2000)).with_field("ETag", tag)), ACCEPT);
+        assert_eq!(seen.field("ETag"), tag);
+    }
+}
+
+#[test]
+fn streams_have_no_length() {
+    let seen = get(compressed(|| streamed(text(2000).as_bytes(), 100)), ACCEPT);
+    assert_eq!((seen.field("Content-Length"), seen.field("Transfer-Encoding")), ("", "chunked"));
+    assert!(seen.is_complete);
+    assert_eq!(
+        get(compressed(|| text(100_000)), ACCEPT).field("Content-Length"),
+        "",
+        "large content is one too"
+    );
+}
+
+#[test]
+fn vary_is_said_once() {
+    for (value, said) in [("Accept-Encoding", 1), ("Origin, accept-encoding", 1), ("*", 1), ("Origin", 2)] {
+        let scene = Scene::new(compressed(move || Response::text(text(2000)).with_field("Vary", value)));
+        for fields in [ACCEPT, ""] {
+            let mut client = scene.connect();
+            client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+            let octets = client.received_octets();
+            let head = String::from_utf8_lossy(&octets[..300]).to_lowercase();
+            assert_eq!(head.matches("vary: ").count(), said, "{head}");
+        }
+    }
+}
+
+#[test]
+fn head_has_the_fields_of_get_without_a_length() {
+    let bodies: [fn() -> Response; 3] = [
+        || Response::text(text(2000)).with_field("ETag", "\"a\"").with_field("Accept-Ranges", "bytes"),
+        || streamed(text(2000).as_bytes(), 100).with_field("ETag", "\"a\""),
+        || Response::text("little").with_field("ETag", "\"a\""),
+    ];
+    for body in bodies {
+        for fields in [ACCEPT, ""] {
+            let scene = Scene::new(compressed(body));
+            let lines = |method: &str| {
+                let mut client = scene.connect();
+                client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+                let seen = Seen::of(&client.received_octets());
+                assert_eq!(seen.content.is_empty(), method == "HEAD");
+                let is_compressed = !seen.field("Content-Encoding").is_empty();
+                let is_framing =
+                    |line: &str| line.starts_with("Content-Length") || line.starts_with("Transfer-");
+                let is_compared = |line: &&str| !(is_compressed && is_framing(line));
+                seen.head.lines().filter(is_compared).map(str::to_owned).collect::<Vec<_>>()
+            };
+            assert_eq!(lines("HEAD"), lines("GET"));
+        }
+    }
+}
+
+#[test]
+fn the_entity_tag_of_a_304_is_that_which_the_client_has() {
+    let not_modified =
+        || Response::new(StatusCode::NOT_MODIFIED).with_field("ETag", "\"a\"").with_field("Vary", "Origin");
+    for (condition, tag) in [
+        ("If-None-Match: W/\"a\"\r\n", "W/\"a\""),
+        ("If-None-Match: \"b\", W/\"a\"\r\n", "W/\"a\""),
+        ("If-None-Match: \"a\"\r\n", "\"a\""),
+        ("", "\"a\""),
+    ] {
+        let mut client = Scene::new(compressed(not_modified)).connect();
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{ACCEPT}{condition}\r\n"));
+        let head = client.received();
+        assert!(head.contains(&format!("\r\nETag: {tag}\r\n")), "{head}");
+        assert!(
+            head.contains("\r\nVary: Accept-Encoding\r\n") && !head.contains("Content-Encoding"),
+            "{head}"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! Compressed responses, as clients read them.
+
+mod exceptions;
+mod fields;
+mod negotiation;
+mod streams;
+
+use std::convert::Infallible;
+use std::io::{ErrorKind, Read};
+
+use bytes::Bytes;
+use thruway_server::layers::{Compression, Layered};
+use thruway_server::{Content, FieldLinesBuf, IntoHandler, Response};
+use thruway_testkit::Random;
+use thruway_testkit::scene::{Client, Scene};
+
+/// A response, with its chunks put together.
+struct Seen {
+    head: String,
+    content: Vec<u8>,
+    /// Whether the end of the content was there.
+    is_complete: bool,
+}
+
+impl Seen {
+    fn of(octets: &[u8]) -> Self {
+        let end = octets.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
+        let head = String::from_utf8(octets[..end + 2].to_vec()).unwrap();
+        let body = &octets[end + 4..];
+        let mut seen = Self { head, content: body.to_vec(), is_complete: true };
+        if seen.field("Transfer-Encoding") == "chunked" {
+            (seen.content, seen.is_complete) = without_chunks(body);
+        }
+        seen
+    }
+
+    /// The value of the only field line of this name; empty if there is none.
+    fn field(&self, name: &str) -> &str {
+        let mut values = self.head.lines().filter_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then_some(value)
+        });
+        let value = values.next().unwrap_or_default();
+        assert_eq!(values.next(), None, "{name} stands twice in {}", self.head);
+        value
+    }
+
+    fn status(&self) -> &str {
+        &self.head[9..12]
+    }
+
+    /// The content without its coding, which must have an end.
+    fn decoded(&self) -> Vec<u8> {
+        let (decoded, is_whole) = decode(self.field("Content-Encoding"), &self.content);
+        assert!(is_whole, "the coding has no end");
+        decoded
+    }
+}
+
+/// The data of chunks, and whether the last chunk is there.
+fn without_chunks(mut body: &[u8]) -> (Vec<u8>, bool) {
+    let mut content = Vec::new();
+    while let Some(line) = body.windows(2).position(|window| window == b"\r\n") {
+        let size = usize::from_str_radix(str::from_utf8(&body[..line]).unwrap(), 16).unwrap();
+        body = &body[line + 2..];
+        if size == 0 {
+            return (content, true);
+        }
+        content.extend_from_slice(&body[..size.min(body.len())]);
+        body = body.get(size + 2..).unwrap_or_default();
+    }
+    (content, false)
+}
+
+/// What can be decoded of `octets`, and whether that is all.
+fn decode(coding: &str, octets: &[u8]) -> (Vec<u8>, bool) {
+    match coding {
+        "gzip" => read_all(flate2::read::GzDecoder::new(octets)),
+        "br" => read_all(brotli::Decompressor::new(octets, 4096)),
+        "zstd" => decode_zstandard(octets),
+        "" => (octets.to_vec(), true),
+        other => panic!("unknown coding {other}"),
+    }
+}
+
+fn read_all(mut from: impl Read) -> (Vec<u8>, bool) {
+    let (mut decoded, mut buffer) = (Vec::new(), [0; 1000]);
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return (decoded, true),
+            Ok(length) => decoded.extend_from_slice(&buffer[..length]),
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData), "{error}");
+                return (decoded, false);
+            }
+        }
+    }
+}
+
+fn decode_zstandard(octets: &[u8]) -> (Vec<u8>, bool) {
+    let mut context = zstd_safe::DStream::create();
+    let mut input = zstd_safe::InBuffer::around(octets);
+    let mut decoded = Vec::new();
+    loop {
+        decoded.reserve(100_000);
+        let length = decoded.len();
+        let mut output = zstd_safe::OutBuffer::around_pos(&mut decoded, length);
+        let left = context.decompress_stream(&mut output, &mut input).unwrap();
+        if left == 0 || input.pos == octets.len() && decoded.len() < decoded.capacity() {
+            return (decoded, left == 0);
+        }
+    }
+}
+
+/// `handler`, compressed with the defaults.
+fn compressed<M>(handler: impl IntoHandler<M>) -> Layered {
+    Layered::new(handler).layer(Compression::new())
+}
+
+/// What `client` gets for a GET with these fields.
+fn ask(client: &mut Client, fields: &str) -> Seen {
+    client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+    Seen::of(&client.received_octets())
+}
+
+/// What the only client of `handler` gets for a GET with these fields.
+fn get<M>(handler: impl IntoHandler<M>, fields: &str) -> Seen {
+    ask(&mut Scene::new(handler).connect(), fields)
+}
+
+/// Text that gets smaller, of about `octets` octets.
+fn text(octets: usize) -> String {
+    let words = ["the ", "quick ", "brown ", "fox ", "jumps ", "over ", "lazy ", "dogs\n"];
+    let mut random = Random::new(7);
+    let mut text = String::new();
+    while text.len() < octets {
+        text.push_str(words[random.below(words.len())]);
+    }
+    text
+}
+
+const TEXT: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: text/plain\r\n");
+
+/// `octets` as a stream of pieces of `piece` octets.
+fn streamed(octets: &[u8], piece: usize) -> Response {
+    let pieces: Vec<_> =
+        octets.chunks(piece).map(|piece| Ok::<_, Infallible>(Bytes::copy_from_slice(piece))).collect();
+    Response::ok(TEXT, Content::stream(futures_util::stream::iter(pieces)))
+}
+
+const CODINGS: [&str; 3] = ["zstd", "br", "gzip"];

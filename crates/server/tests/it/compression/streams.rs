@@ -1,0 +1,313 @@
+//! Content that is compressed as it comes.
+
+use std::convert::Infallible;
+use std::io::Write;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use thruway_server::layers::{Compression, Layered};
+use thruway_server::{
+    AtDrain, BoxError, Content, ContentStream, FieldLinesBuf, Files, Piece, Response, Router,
+};
+use thruway_testkit::Random;
+use thruway_testkit::scene::Scene;
+
+use super::{CODINGS, Seen, TEXT, ask, compressed, decode, get, streamed, text};
+
+fn accept(coding: &str) -> String {
+    format!("Accept-Encoding: {coding}\r\n")
+}
+
+#[test]
+fn content_comes_back_as_it_was_however_it_is_split() {
+    let noise = Random::new(3).octets(&(0..=255).collect::<Vec<u8>>(), 150_000);
+    let mixed = [text(100_000).as_bytes(), &noise, &vec![0; 300_000], text(5).as_bytes()].concat();
+    for coding in CODINGS {
+        for piece in [1, 7, 4095, 16_384, 16_385, 65_537, mixed.len()] {
+            let mixed = if piece < 100 { mixed[99_000..103_000].to_vec() } else { mixed.clone() };
+            let expected = mixed.clone();
+            let seen = get(compressed(move || streamed(&mixed, piece)), &accept(coding));
+            assert!(seen.is_complete && seen.decoded() == expected, "{coding} in pieces of {piece}");
+        }
+        let expected = mixed.clone();
+        let whole = mixed.clone();
+        assert!(
+            get(compressed(move || Response::ok(TEXT, whole.clone())), &accept(coding)).decoded() == expected
+        );
+        assert_eq!(get(compressed(|| streamed(b"", 1)), &accept(coding)).decoded(), b"");
+    }
+}
+
+#[test]
+fn files_are_compressed_unless_an_encoded_one_lies_beside_them() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let large = text(200_000);
+    let write = |name: &str, content: &str| {
+        std::fs::File::create(directory.path().join(name)).unwrap().write_all(content.as_bytes()).unwrap();
+    };
+    write("large.txt", &large);
+    write("small.txt", &text(3000));
+    write("beside.txt", &text(3000));
+    write("beside.txt.gz", "not really gzip");
+    let scene = Scene::new(compressed(Files::new(directory.path()).unwrap().encoded_above(true)));
+    let get = |path: &str, fields: &str| {
+        let mut client = scene.connect();
+        client.send(format!("GET /{path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+        Seen::of(&client.received_octets())
+    };
+    for coding in CODINGS {
+        for (path, content) in [("large.txt", &large), ("small.txt", &text(3000))] {
+            let seen = get(path, &format!("Accept-Encoding: {coding}, identity;q=0\r\n"));
+            assert_eq!((seen.field("Content-Encoding"), seen.field("Accept-Ranges")), (coding, ""));
+            assert!(seen.decoded() == content.as_bytes() && seen.field("ETag").starts_with("W/\""));
+            let tag = seen.field("ETag");
+            let again = get(path, &format!("{}If-None-Match: {tag}\r\n", accept(coding)));
+            assert_eq!((again.status(), again.field("ETag")), ("304", tag));
+        }
+    }
+    let seen = get("beside.txt", &accept("gzip"));
+    assert_eq!((seen.field("Content-Encoding"), &seen.content[..]), ("gzip", &b"not really gzip"[..]));
+    let part = get("large.txt", &format!("{}Range: bytes=0-999\r\n", accept("gzip")));
+    assert_eq!((part.status(), part.field("Content-Encoding")), ("206", ""));
+    assert_eq!(part.content, large.as_bytes()[..1000]);
+}
+
+#[test]
+fn a_file_that_becomes_shorter_does_not_look_complete() {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(text(50_000).as_bytes()).unwrap();
+    let seen = get(
+        compressed(move || Response::ok(TEXT, Content::file(file.try_clone().unwrap(), 0, 100_000))),
+        &accept("gzip"),
+    );
+    assert!(!seen.is_complete && !decode("gzip", &seen.content).1);
+}
+
+/// A stream that a test feeds.
+#[derive(Clone, Default)]
+struct Tap(Arc<Mutex<Flow>>);
+
+#[derive(Default)]
+struct Flow {
+    pieces: Vec<Option<Result<Piece, BoxError>>>,
+    length: Option<u64>,
+    ends_at_drain: bool,
+    waker: Option<Waker>,
+}
+
+impl Tap {
+    fn with_length(octets: u64) -> Self {
+        let tap = Self::default();
+        tap.0.lock().unwrap().length = Some(octets);
+        tap
+    }
+
+    /// What comes next; `None` for the end.
+    fn give(&self, piece: Option<Result<Piece, BoxError>>) {
+        let mut flow = self.0.lock().unwrap();
+        flow.pieces.push(piece);
+        if let Some(waker) = flow.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn say(&self, text: impl Into<Bytes>) {
+        self.give(Some(Ok(Piece::Data(text.into()))));
+    }
+
+    fn response(&self) -> Response {
+        Response::ok(TEXT, Content::from_content_stream(self.clone()))
+    }
+
+    fn events(&self) -> Response {
+        const EVENTS: FieldLinesBuf =
+            FieldLinesBuf::from_static("Content-Type: text/event-stream; charset=utf-8\r\n");
+        Response::ok(EVENTS, Content::from_content_stream(self.clone()))
+    }
+}
+
+impl ContentStream for Tap {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        let mut flow = self.0.lock().unwrap();
+        if flow.pieces.is_empty() {
+            flow.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(flow.pieces.remove(0))
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.0.lock().unwrap().length
+    }
+
+    fn at_drain(self: Pin<&mut Self>) -> AtDrain {
+        if self.0.lock().unwrap().ends_at_drain { AtDrain::Ends("bye".into()) } else { AtDrain::Finishes }
+    }
+}
+
+#[test]
+fn a_source_that_breaks_off_does_not_look_complete() {
+    for coding in CODINGS {
+        let tap = Tap::default();
+        tap.say(text(30_000));
+        tap.give(Some(Err("broken".into())));
+        let source = tap.clone();
+        let scene = Scene::new(compressed(move || source.response()));
+        let mut client = scene.connect();
+        let seen = ask(&mut client, &accept(coding));
+        assert!(!seen.is_complete && !decode(coding, &seen.content).1, "{coding}");
+        assert!(client.is_finished());
+    }
+}
+
+#[test]
+fn content_that_is_not_as_long_as_was_said_does_not_look_complete() {
+    for (said, sent) in [(1001, 1000), (999, 1000)] {
+        let tap = Tap::with_length(said);
+        tap.say(vec![b'a'; sent]);
+        tap.give(None);
+        let seen = get(compressed(move || tap.response()), &accept("gzip"));
+        assert_eq!(seen.field("Content-Encoding"), "gzip");
+        assert!(!seen.is_complete && !decode("gzip", &seen.content).1, "{said} were said");
+    }
+}
+
+#[test]
+fn trailers_follow_the_encoded_content() {
+    let tap = Tap::default();
+    tap.say(text(1000));
+    tap.give(Some(Ok(Piece::Trailers(FieldLinesBuf::from_static("X-Checked: yes\r\n")))));
+    tap.give(None);
+    let scene = Scene::new(compressed(move || tap.response()));
+    let mut client = scene.connect();
+    client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept("gzip")));
+    let octets = client.received_octets();
+    assert_eq!(Seen::of(&octets).decoded(), text(1000).into_bytes());
+    assert!(octets.ends_with(b"\r\n0\r\nX-Checked: yes\r\n\r\n"));
+}
+
+#[test]
+fn each_event_is_sent_at_once() {
+    for coding in CODINGS {
+        let tap = Tap::default();
+        let source = tap.clone();
+        let events = Compression::new().types(["text/event-stream"]).unwrap();
+        let scene = Scene::new(Layered::new(move || source.events()).layer(events));
+        let mut client = scene.connect();
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept(coding)));
+        let mut received = client.received_octets();
+        let mut expected = String::new();
+        for i in 0..20 {
+            let event = format!("data: {i} {}\n\n", text(i * 100));
+            expected.push_str(&event);
+            tap.say(event);
+            received.extend(client.received_octets());
+            let (decoded, is_whole) = decode(coding, &Seen::of(&received).content);
+            assert!(decoded == expected.as_bytes() && !is_whole, "{coding}, event {i}");
+        }
+        tap.give(None);
+        received.extend(client.received_octets());
+        assert_eq!(Seen::of(&received).decoded(), expected.as_bytes());
+    }
+}
+
+#[test]
+fn a_drain_ends_events_with_the_end_of_the_coding() {
+    for coding in CODINGS {
+        let tap = Tap::default();
+        tap.0.lock().unwrap().ends_at_drain = true;
+        tap.say("data: one\n\n");
+        let source = tap.clone();
+        let events = Compression::new().types(["text/event-stream"]).unwrap();
+        let scene = Scene::new(Layered::new(move || source.events()).layer(events));
+        let mut client = scene.connect();
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept(coding)));
+        scene.drain();
+        let seen = Seen::of(&client.received_octets());
+        assert!(seen.is_complete);
+        assert_eq!(seen.decoded(), b"data: one\n\nbye", "{coding}");
+    }
+}
+
+#[test]
+fn what_a_slow_source_has_sent_does_not_wait_for_more() {
+    for coding in CODINGS {
+        let tap = Tap::default();
+        let source = tap.clone();
+        let scene = Scene::new(compressed(move || source.response()));
+        let mut client = scene.connect();
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept(coding)));
+        let mut received = client.received_octets();
+        let mut decoded = |client: &mut thruway_testkit::scene::Client| {
+            received.extend(client.received_octets());
+            decode(coding, &Seen::of(&received).content).0
+        };
+        tap.say("first line\n");
+        assert_eq!(decoded(&mut client), b"", "{coding}: more may come at once");
+        scene.pass(Duration::from_millis(200));
+        assert_eq!(decoded(&mut client), b"first line\n", "{coding}");
+        scene.pass(Duration::from_secs(5));
+        let writes = client.writes();
+        scene.pass(Duration::from_secs(5));
+        client.run();
+        assert_eq!(client.writes(), writes, "nothing is sent when nothing has come");
+        tap.say("second line\n");
+        client.run();
+        scene.pass(Duration::from_millis(200));
+        assert_eq!(decoded(&mut client), b"first line\nsecond line\n", "{coding}");
+        tap.give(None);
+        assert_eq!(decoded(&mut client), b"first line\nsecond line\n");
+    }
+}
+
+#[test]
+fn nothing_is_compressed_ahead_of_a_client_that_does_not_read() {
+    let taken = Arc::new(Mutex::new(0_usize));
+    let count = taken.clone();
+    let scene = Scene::new(compressed(move || {
+        let (count, mut random) = (count.clone(), Random::new(5));
+        let pieces = std::iter::from_fn(move || {
+            *count.lock().unwrap() += 50_000;
+            Some(Ok::<_, Infallible>(Bytes::from(random.octets(&(0..=255).collect::<Vec<u8>>(), 50_000))))
+        });
+        Response::ok(TEXT, Content::stream(futures_util::stream::iter(pieces)))
+    }));
+    for coding in CODINGS {
+        *taken.lock().unwrap() = 0;
+        let mut client = scene.connect();
+        client.take_only(100_000);
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept(coding)));
+        let at_first = *taken.lock().unwrap();
+        assert!(at_first < 1_000_000, "{coding}: {at_first}");
+        client.take_more(1_000_000);
+        let more = *taken.lock().unwrap() - at_first;
+        assert!((900_000..2_000_000).contains(&more), "{coding}: {more}");
+        client.reset();
+    }
+}
+
+#[test]
+fn only_so_many_streams_are_compressed_at_a_time() {
+    let taps: Vec<Tap> = (0..3).map(|_| Tap::default()).collect();
+    let router = taps.iter().enumerate().fold(Router::new(), |router, (i, tap)| {
+        let tap = tap.clone();
+        router.get(&format!("/{i}"), move || tap.response())
+    });
+    let scene = Scene::new(Layered::new(router).layer(Compression::new().streams_max(2)));
+    let coding_of = |client: &mut thruway_testkit::scene::Client, path: usize| {
+        client.send(format!("GET /{path} HTTP/1.1\r\nHost: a\r\n{}\r\n", accept("gzip")));
+        let head = String::from_utf8(client.received_octets()).unwrap();
+        assert!(head.contains("\r\nVary: Accept-Encoding\r\n"));
+        head.contains("Content-Encoding: gzip")
+    };
+    let (mut first, mut second, mut third) = (scene.connect(), scene.connect(), scene.connect());
+    assert!(coding_of(&mut first, 0) && coding_of(&mut second, 1) && !coding_of(&mut third, 2));
+    second.reset();
+    let mut fourth = scene.connect();
+    assert!(coding_of(&mut fourth, 2), "who has gone makes room");
+    let whole = get(Layered::new(|| text(1000)).layer(Compression::new().streams_max(0)), &accept("gzip"));
+    assert_eq!(whole.field("Content-Encoding"), "gzip", "content that is all there needs no stream");
+}
