@@ -28,7 +28,7 @@ pub(crate) struct HttpArgs {
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
-    pub(crate) load: LoadArgs,
+    pub(crate) load: HttpLoadArgs,
     /// The server's process: its CPU time for each request and its memory are told
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
@@ -51,7 +51,7 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
-    pub(crate) load: LoadArgs,
+    pub(crate) load: HttpLoadArgs,
     /// How often each is loaded, in an order of its own in each round
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(crate) rounds: u32,
@@ -85,7 +85,7 @@ pub(crate) struct RampArgs {
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_time)]
     pub(crate) p99: Duration,
     #[command(flatten)]
-    pub(crate) load: LoadArgs,
+    pub(crate) load: HttpLoadArgs,
     /// How the result is printed
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) output: Form,
@@ -167,7 +167,7 @@ pub(crate) enum Form {
     Markdown,
 }
 
-/// How servers are loaded.
+/// How servers are loaded, whatever they are asked.
 #[derive(Clone, clap::Args)]
 pub(crate) struct LoadArgs {
     /// Connections at the same time
@@ -192,21 +192,28 @@ pub(crate) struct LoadArgs {
     /// Let the requests of an open loop come at random, as those of many clients do
     #[arg(long, requires = "rate")]
     pub(crate) poisson: bool,
-    /// Send so many requests on a connection without waiting for answers
+    /// Send so many requests on a connection without waiting for answers; not where there are sessions
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) pipeline: u16,
-    /// Open a connection for each request
+    /// Open a connection for each request; not where there are sessions
     #[arg(long = "no-keep-alive", conflicts_with = "pipeline")]
     pub(crate) is_not_persistent: bool,
-    /// How long a request may take
+    /// How long a request may take, with the session around it if it has one of its own
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     pub(crate) timeout: Duration,
+    /// A header field, `Name: value`, as `Authorization`; may be given several times
+    #[arg(short = 'H', long, value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
+}
+
+/// What HTTP servers are asked, and how.
+#[derive(Clone, Default, clap::Args)]
+pub(crate) struct HttpLoadArgs {
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
     /// The method [default: GET, or POST with content]
     #[arg(short = 'X', long)]
     pub(crate) method: Option<String>,
-    /// A header field, `Name: value`; may be given several times
-    #[arg(short = 'H', long, value_name = "HEADER")]
-    pub(crate) header: Vec<String>,
     /// The content: text, `@FILE`, or `-` for the standard input
     #[arg(long, value_name = "TEXT")]
     pub(crate) content: Option<String>,
@@ -235,17 +242,12 @@ impl Default for LoadArgs {
             pipeline: 1,
             is_not_persistent: false,
             timeout: Duration::from_secs(10),
-            method: None,
             header: Vec::new(),
-            content: None,
-            status: None,
-            length: None,
-            sha256: None,
         }
     }
 }
 
-impl LoadArgs {
+impl HttpLoadArgs {
     /// What is expected of answers.
     pub(crate) const fn expected(&self) -> Expected {
         Expected { status: self.status, content_bytes: self.length, sha256: self.sha256 }
@@ -262,7 +264,7 @@ pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub(super) fn parse_rate(text: &str) -> Result<f64, &'static str> {
+fn parse_rate(text: &str) -> Result<f64, &'static str> {
     let rate = text.parse().ok().filter(|rate| (1e-3..=1e9).contains(rate));
     rate.ok_or("a rate is a number of requests a second, between 0.001 and 1000000000")
 }

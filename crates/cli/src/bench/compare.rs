@@ -1,16 +1,18 @@
 //! `thruway bench compare`.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
-use thruway_bench::compare::{Candidate, Comparison, Sample, order};
+use thruway_bench::compare::{Candidate, Comparison, Sample};
 use thruway_bench::{Load, Report, StopFlag};
-use thruway_net::Clock;
 
 use super::args::{CompareArgs, Form};
+use super::groups::ProcessGroups;
 use super::http::measure;
 use super::progress::ProgressLine;
+use super::rounds::measure_in_turn;
 use super::started::Started;
 use super::{EXIT_FAILED, EXIT_INTERRUPTED, interrupt, load, output};
 use crate::config::Failure;
@@ -42,8 +44,9 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         .with_hint("put it into a file: `--content @FILE`"));
     }
     output::check(args.html.as_deref())?;
-    let stop = interrupt::stop_flag()?;
-    let mut contenders = contenders(args, &stop)?;
+    let groups = ProcessGroups::default();
+    let stop = interrupt::stop_flag(&groups)?;
+    let mut contenders = contenders(args, &groups, &stop)?;
     measure_rounds(&mut contenders, args, &stop)?;
     // Whoever is interrupted tells of the rounds that are complete.
     let rounds = contenders.iter().map(|contender| contender.reports.len()).min().unwrap_or(0);
@@ -66,17 +69,26 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     Ok(if is_clean && !is_worse { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
 }
 
-fn contenders(args: &CompareArgs, stop: &StopFlag) -> Result<Vec<Contender>, Failure> {
-    args.targets.iter().map(|target| contender(target, args, stop)).collect()
+fn contenders(
+    args: &CompareArgs,
+    groups: &ProcessGroups,
+    stop: &StopFlag,
+) -> Result<Vec<Contender>, Failure> {
+    args.targets.iter().map(|target| contender(target, args, groups, stop)).collect()
 }
 
 /// `URL`, or `URL -- COMMAND`.
-fn contender(target: &str, args: &CompareArgs, stop: &StopFlag) -> Result<Contender, Failure> {
+fn contender(
+    target: &str,
+    args: &CompareArgs,
+    groups: &ProcessGroups,
+    stop: &StopFlag,
+) -> Result<Contender, Failure> {
     let (url, command) = match target.split_once(" -- ") {
         Some((url, command)) => (url.trim(), Some(command.trim())),
         None => (target, None),
     };
-    let started = command.map(Started::start).transpose()?;
+    let started = command.map(|command| Started::start(command, groups)).transpose()?;
     let mut contender = Contender {
         name: url.to_owned(),
         load: load::build_unreached(&[url.to_owned()], &args.load, stop)?,
@@ -86,7 +98,7 @@ fn contender(target: &str, args: &CompareArgs, stop: &StopFlag) -> Result<Conten
     contender.load.addresses = match &mut contender.started {
         Some(started) => {
             contender.load.server = Some(started.id());
-            started.wait_until_ready(&contender.load, stop)?
+            started.wait_until_ready(&contender.load.addresses, stop)?
         }
         None => load::reachable(&contender.load.addresses)?,
     };
@@ -96,20 +108,15 @@ fn contender(target: &str, args: &CompareArgs, stop: &StopFlag) -> Result<Conten
 /// As many rounds as asked for, or until it is interrupted.
 fn measure_rounds(contenders: &mut [Contender], args: &CompareArgs, stop: &StopFlag) -> Result<(), Failure> {
     let rounds = args.rounds as usize;
-    #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
-    let seed = Clock::system().now_exact().as_nanos() as u64;
-    for (round, places) in order(contenders.len(), rounds, seed).into_iter().enumerate() {
-        for place in places {
-            let contender = &mut contenders[place];
-            let line = ProgressLine::new(format!("round {} of {rounds}, {}   ", round + 1, contender.name));
-            let report = measure(&contender.name, &contender.load, &line)?;
-            if stop.is_set() {
-                return Ok(());
-            }
-            contender.reports.push(report);
+    measure_in_turn(contenders, rounds, |contender, round| {
+        let line = ProgressLine::new(format!("round {} of {rounds}, {}   ", round + 1, contender.name));
+        let report = measure(&contender.name, &contender.load, &line)?;
+        if stop.is_set() {
+            return Ok(ControlFlow::Break(()));
         }
-    }
-    Ok(())
+        contender.reports.push(report);
+        Ok(ControlFlow::Continue(()))
+    })
 }
 
 fn concluded(contenders: &[Contender], baseline: Option<&Comparison>) -> Comparison {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use thruway_bench::{Load, Report};
 
 use super::args::{Form, HttpArgs};
+use super::groups::ProcessGroups;
 use super::progress::ProgressLine;
 use super::{EXIT_FAILED, EXIT_INTERRUPTED, interrupt, load, output};
 use crate::config::Failure;
@@ -17,7 +18,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     output::check(args.html.as_deref())?;
-    let stop = interrupt::stop_flag()?;
+    let stop = interrupt::stop_flag(&ProcessGroups::default())?;
     let load = Load { server: args.pid, ..load::build(&args.targets, &args.load, &stop)? };
     let report = measure(&args.targets.join(" "), &load, &ProgressLine::new(""))?;
     show(&report, args.output, args.html.as_deref())

@@ -8,22 +8,26 @@ use thruway_bench::{Limit, Load, Manner, Origin, Pace, Requests, RunError, StopF
 use thruway_client::{ConnectError, UpstreamAddr, resolve};
 use thruway_net::raise_descriptor_limit;
 
-use super::args::LoadArgs;
+use super::args::{HttpLoadArgs, LoadArgs};
 use super::requests;
 use crate::config::Failure;
 
 /// The load of `targets` that `args` ask for. Somebody must listen there.
-pub(super) fn build(targets: &[String], args: &LoadArgs, stop: &StopFlag) -> Result<Load, Failure> {
+pub(super) fn build(targets: &[String], args: &HttpLoadArgs, stop: &StopFlag) -> Result<Load, Failure> {
     let mut load = build_unreached(targets, args, stop)?;
     load.addresses = reachable(&load.addresses)?;
     Ok(load)
 }
 
 /// The same, of a server that may not listen yet.
-pub(super) fn build_unreached(targets: &[String], args: &LoadArgs, stop: &StopFlag) -> Result<Load, Failure> {
-    check(args)?;
+pub(super) fn build_unreached(
+    targets: &[String],
+    args: &HttpLoadArgs,
+    stop: &StopFlag,
+) -> Result<Load, Failure> {
+    check(&args.load)?;
     let (requests, origin) = requests::resolve(targets, args)?;
-    Ok(assemble(Arc::new(requests), addresses(&origin)?, args, stop))
+    Ok(assemble(Arc::new(requests), addresses(&origin)?, &args.load, stop))
 }
 
 /// The load of these requests.

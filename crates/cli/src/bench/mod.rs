@@ -8,8 +8,10 @@ mod load;
 // what is done
 mod http;
 mod presets;
-mod compare;
+mod rounds;
+mod groups;
 mod started;
+mod compare;
 mod ramp;
 mod mcp;
 

@@ -6,6 +6,7 @@ use thruway_bench::ramp::{Ramp, Search, Step};
 use thruway_bench::{Load, Pace, rate};
 
 use super::args::{Form, RampArgs};
+use super::groups::ProcessGroups;
 use super::http::measure;
 use super::progress::ProgressLine;
 use super::{EXIT_FAILED, EXIT_INTERRUPTED, interrupt, load, output};
@@ -17,11 +18,11 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
         output::print(&format!("{:#}", Ramp::schema().as_value()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let stop = interrupt::stop_flag()?;
+    let stop = interrupt::stop_flag(&ProcessGroups::default())?;
     let load = load::build(&args.targets, &args.load, &stop)?;
     let target = args.targets.join(" ");
     let p99_limit = args.p99.as_secs_f64() * 1e6;
-    let mut search = Search::new(args.load.rate.unwrap_or(FIRST_RATE));
+    let mut search = Search::new(args.load.load.rate.unwrap_or(FIRST_RATE));
     let mut steps = Vec::new();
     while let Some(offered) = search.next().filter(|_| !stop.is_set()) {
         let offer = Load { pace: at_rate(load.pace, offered), ..load.clone() };

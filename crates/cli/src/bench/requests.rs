@@ -7,11 +7,11 @@ use thruway_bench::{
     Expected, HttpRequest, HttpRequests, InvalidRequestsFile, Origin, RequestLine, Url, read_lines,
 };
 
-use super::args::LoadArgs;
+use super::args::HttpLoadArgs;
 use crate::config::Failure;
 
 /// The requests for `targets`, and the server that all of them are for.
-pub(super) fn resolve(targets: &[String], args: &LoadArgs) -> Result<(HttpRequests, Origin), Failure> {
+pub(super) fn resolve(targets: &[String], args: &HttpLoadArgs) -> Result<(HttpRequests, Origin), Failure> {
     let content = content(args)?;
     let mut requests = Vec::new();
     for target in targets {
@@ -39,14 +39,14 @@ pub(super) fn parse_url(text: &str) -> Result<Url, Failure> {
     })
 }
 
-fn request(url: Url, args: &LoadArgs, content: &[u8]) -> Result<HttpRequest, Failure> {
+fn request(url: Url, args: &HttpLoadArgs, content: &[u8]) -> Result<HttpRequest, Failure> {
     let default = if args.content.is_some() { "POST" } else { "GET" };
     Ok(HttpRequest {
         url,
         method: args.method.clone().unwrap_or_else(|| default.to_owned()),
-        headers: args.header.iter().map(|line| header(line)).collect::<Result<_, _>>()?,
+        headers: args.load.header.iter().map(|line| header(line)).collect::<Result<_, _>>()?,
         content: content.to_vec(),
-        is_persistent: !args.is_not_persistent,
+        is_persistent: !args.load.is_not_persistent,
         expected: args.expected(),
     })
 }
@@ -59,7 +59,7 @@ pub(super) fn header(line: &str) -> Result<(String, String), Failure> {
     })
 }
 
-fn content(args: &LoadArgs) -> Result<Vec<u8>, Failure> {
+fn content(args: &HttpLoadArgs) -> Result<Vec<u8>, Failure> {
     let Some(content) = &args.content else { return Ok(Vec::new()) };
     let read = match content.strip_prefix('@') {
         Some(file) => fs::read(file).map_err(|error| (format!("`{file}`"), error)),
@@ -75,7 +75,7 @@ fn content(args: &LoadArgs) -> Result<Vec<u8>, Failure> {
     read.map_err(|(what, error)| Failure::new(format!("{what} cannot be read: {error}")))
 }
 
-fn of_file(file: &str, args: &LoadArgs, content: &[u8]) -> Result<Vec<HttpRequest>, Failure> {
+fn of_file(file: &str, args: &HttpLoadArgs, content: &[u8]) -> Result<Vec<HttpRequest>, Failure> {
     let text = fs::read_to_string(file)
         .map_err(|error| Failure::new(format!("`{file}` cannot be read: {error}")))?;
     let lines = read_lines(&text)
@@ -84,7 +84,7 @@ fn of_file(file: &str, args: &LoadArgs, content: &[u8]) -> Result<Vec<HttpReques
 }
 
 /// A line of a file; what it does not say is as the arguments say.
-fn of_line(line: RequestLine, args: &LoadArgs, content: &[u8]) -> Result<HttpRequest, Failure> {
+fn of_line(line: RequestLine, args: &HttpLoadArgs, content: &[u8]) -> Result<HttpRequest, Failure> {
     let mut request = request(parse_url(&line.url)?, args, content)?;
     if let Some(content) = line.content {
         request.content = content.into_bytes();

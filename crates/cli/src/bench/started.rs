@@ -1,16 +1,16 @@
 //! Servers that are started to be compared, and ended with the comparison.
 
 use std::io;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use thruway_bench::{Load, StopFlag};
+use thruway_bench::StopFlag;
 use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
 
+use super::groups::ProcessGroups;
 use super::load::reachable;
 use crate::config::Failure;
 
@@ -18,17 +18,29 @@ use crate::config::Failure;
 pub(super) struct Started {
     child: Child,
     command: String,
+    groups: ProcessGroups,
+    grace: Duration,
 }
 
 impl Started {
     /// Starts `command` with the shell.
-    pub(super) fn start(command: &str) -> Result<Self, Failure> {
+    pub(super) fn start(command: &str, groups: &ProcessGroups) -> Result<Self, Failure> {
         let mut shell = Command::new("sh");
-        shell.arg("-c").arg(format!("exec {command}")).process_group(0);
+        shell.arg("-c").arg(format!("exec {command}"));
+        Self::of(&mut shell, command, groups, GRACE)
+    }
+
+    /// Starts a command that messages call `name`. When it is asked to end, it has `grace` for it.
+    pub(super) fn of(
+        command: &mut Command,
+        name: &str,
+        groups: &ProcessGroups,
+        grace: Duration,
+    ) -> Result<Self, Failure> {
         // What it prints must not be taken for a report.
-        let child = shell.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        let child = child.map_err(|error| Failure::new(format!("`{command}` cannot be started: {error}")))?;
-        Ok(Self { child, command: command.to_owned() })
+        let child = groups.start(command.stdin(Stdio::null()).stdout(Stdio::null()));
+        let child = child.map_err(|error| Failure::new(format!("`{name}` cannot be started: {error}")))?;
+        Ok(Self { child, command: name.to_owned(), groups: groups.clone(), grace })
     }
 
     /// Its process.
@@ -36,27 +48,31 @@ impl Started {
         self.child.id()
     }
 
-    /// Waits until it listens where `load` goes to, and returns which of the addresses that is.
+    /// How it has ended, if it has.
+    pub(super) fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits until it listens at one of `addresses`, and returns which one that is.
     pub(super) fn wait_until_ready(
         &mut self,
-        load: &Load,
+        addresses: &[UpstreamAddr],
         stop: &StopFlag,
     ) -> Result<Vec<UpstreamAddr>, Failure> {
         let end = Clock::system().now() + PATIENCE;
         loop {
-            if let Some(status) = self.child.try_wait().ok().flatten() {
+            if let Some(status) = self.status() {
                 return Err(Failure::new(format!("`{}` has ended: {status}", self.command)));
             }
-            match reachable(&load.addresses) {
+            match reachable(addresses) {
                 Ok(addresses) => return Ok(addresses),
                 Err(_) if !stop.is_set() && Clock::system().now() < end => sleep(PAUSE),
-                Err(_) => return Err(self.not_ready(load)),
+                Err(_) => return Err(self.not_ready(&addresses[0])),
             }
         }
     }
 
-    fn not_ready(&self, load: &Load) -> Failure {
-        let address = &load.addresses[0];
+    fn not_ready(&self, address: &UpstreamAddr) -> Failure {
         Failure::new(format!("`{}` does not listen on {address}", self.command))
             .with_hint("the command must stay in the foreground, and listen where the URL before it says")
     }
@@ -81,10 +97,11 @@ impl Started {
 impl Drop for Started {
     fn drop(&mut self) {
         self.signal(Signal::TERM);
-        if !self.has_ended_within(GRACE).unwrap_or(false) {
+        if !self.has_ended_within(self.grace).unwrap_or(false) {
             self.signal(Signal::KILL);
             let _ = self.child.wait();
         }
+        self.groups.forget(self.child.id());
     }
 }
 

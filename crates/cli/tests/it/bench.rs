@@ -176,6 +176,33 @@ fn servers_are_compared_by_url_and_by_command() {
     assert!(json(&ended)["candidates"][0]["rounds"][0]["server_cpu"].as_f64().unwrap() > 0.0);
 }
 
+/// What a comparison had started went on when a second signal ended it at once.
+#[test]
+fn a_second_interrupt_ends_what_was_started_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let serve = format!("{} serve --listen unix:{}", env!("CARGO_BIN_EXE_thruway"), path("a.sock").display());
+    // The server ends when it is asked to, the shell around it does not.
+    let script = "trap '' TERM; $SERVE & echo $$ > pid; wait; touch ended; while :; do sleep 60; done";
+    fs::write(path("stubborn.sh"), script.replace("$SERVE", &serve)).unwrap();
+    let url = format!("http://unix:{}:/ok", path("a.sock").display());
+    let started = format!("{url} -- sh stubborn.sh");
+    let args = ["bench", "compare", &started, &url, "-d", "1h", "--rounds", "2"];
+    let bench = Thruway::start_in(directory.path(), &args);
+    bench.until_it_has_a_thread("bench-0");
+    bench.signal(Signal::INT);
+    while !path("ended").exists() {
+        std::thread::yield_now();
+    }
+    bench.signal(Signal::INT);
+    let ended = bench.end_unread();
+    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
+    let stat = format!("/proc/{}/stat", fs::read_to_string(path("pid")).unwrap().trim());
+    // What was killed may take a moment, and then wait for its new parent to look.
+    let is_left = || fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+    assert!((0..100_000).any(|_| !is_left()), "it was left");
+}
+
 #[test]
 fn the_highest_rate_is_looked_for_step_by_step() {
     let (_demo, url) = demo("/ok");

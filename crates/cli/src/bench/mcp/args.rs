@@ -1,12 +1,11 @@
 //! What can be typed after `thruway bench mcp`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::ValueEnum;
 use thruway_bench::{Revision, SessionUse};
 
-use crate::bench::args::{Form, LoadArgs, parse_rate, parse_time};
+use crate::bench::args::{Form, LoadArgs};
 
 /// Load a server with messages of MCP, over Streamable HTTP or over the pipes of a child
 #[derive(clap::Args)]
@@ -16,7 +15,7 @@ pub(crate) struct McpArgs {
     #[arg(value_name = "URL", required_unless_present_any = ["schema", "command"], conflicts_with = "command")]
     pub(crate) target: Option<String>,
     /// The command of a server that reads its standard input and writes its standard output
-    #[arg(value_name = "COMMAND", last = true)]
+    #[arg(value_name = "COMMAND", last = true, conflicts_with_all = OF_CONNECTIONS)]
     pub(crate) command: Vec<String>,
 
     /// What is asked for
@@ -45,43 +44,11 @@ pub(crate) struct McpArgs {
     #[arg(long, value_name = "N", requires = "command", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) window: Option<u16>,
 
-    /// Connections at the same time [default: 16]
-    #[arg(short, long, value_name = "N", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) connections: Option<u32>,
-    /// Threads of the load generator [default: 1]
-    #[arg(short, long, value_name = "N", conflicts_with = "command", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) workers: Option<u16>,
-    /// How long is measured, as `500ms`, `10s` or `2m`
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_time, conflicts_with = "requests")]
-    pub(crate) duration: Duration,
-    /// Measure so many requests instead
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) requests: Option<u64>,
-    /// Load so long before it is measured
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
-    pub(crate) warm_up: Duration,
-    /// An open loop: start so many requests a second, whatever becomes of them; response times count from when they
-    /// were meant to start
-    #[arg(short, long, value_name = "N", value_parser = parse_rate)]
-    pub(crate) rate: Option<f64>,
-    /// Let the requests of an open loop come at random, as those of many clients do
-    #[arg(long, requires = "rate")]
-    pub(crate) poisson: bool,
-    /// Send so many requests on a connection without waiting for answers; without sessions only
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "command", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) pipeline: u16,
-    /// Open a connection for each request; without sessions only
-    #[arg(long = "no-keep-alive", conflicts_with_all = ["pipeline", "command"])]
-    pub(crate) is_not_persistent: bool,
-    /// How long a request may take, with the session around it if it has one of its own
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
-    pub(crate) timeout: Duration,
-    /// A header field, `Name: value`, as `Authorization`; may be given several times
-    #[arg(short = 'H', long, value_name = "HEADER", conflicts_with = "command")]
-    pub(crate) header: Vec<String>,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
 
     /// The server's process: its CPU time for each request and its memory are told, as those of a child always are
-    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
     /// How the report is printed
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
@@ -140,23 +107,12 @@ impl McpArgs {
         if self.mix.is_empty() { vec![(self.operation, 1)] } else { self.mix.clone() }
     }
 
-    /// What is asked for of every load.
+    /// How it is loaded: a child has no connections, and a window instead of a pipeline.
     pub(super) fn load(&self) -> LoadArgs {
-        let is_child = !self.command.is_empty();
-        LoadArgs {
-            connections: self.connections.unwrap_or(if is_child { 1 } else { 16 }),
-            workers: self.workers.unwrap_or(1),
-            duration: self.duration,
-            requests: self.requests,
-            warm_up: self.warm_up,
-            rate: self.rate,
-            poisson: self.poisson,
-            pipeline: self.window.unwrap_or(self.pipeline),
-            is_not_persistent: self.is_not_persistent,
-            timeout: self.timeout,
-            header: self.header.clone(),
-            ..LoadArgs::default()
+        if self.command.is_empty() {
+            return self.load.clone();
         }
+        LoadArgs { connections: 1, pipeline: self.window.unwrap_or(1), ..self.load.clone() }
     }
 }
 
@@ -185,6 +141,10 @@ fn parse_era(text: &str) -> Result<Revision, String> {
         }),
     }
 }
+
+/// What a child does not have.
+const OF_CONNECTIONS: [&str; 6] =
+    ["connections", "workers", "pipeline", "is_not_persistent", "header", "pid"];
 
 const USAGE: &str = "thruway bench mcp [OPTIONS] <URL>\n       thruway bench mcp [OPTIONS] -- <COMMAND>...";
 

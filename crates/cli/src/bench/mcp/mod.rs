@@ -14,6 +14,7 @@ use thruway_bench::{
     SessionUse, StopFlag, probe_child, probe_http,
 };
 
+use super::groups::ProcessGroups;
 use super::progress::ProgressLine;
 use super::{http, interrupt, load, output, requests};
 use crate::config::Failure;
@@ -25,10 +26,11 @@ pub(super) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     output::check(args.html.as_deref())?;
-    let stop = interrupt::stop_flag()?;
+    let groups = ProcessGroups::default();
+    let stop = interrupt::stop_flag(&groups)?;
     let report = match &args.target {
         Some(url) => load_endpoint(url, args, &stop)?,
-        None => load_child(args, &stop)?,
+        None => load_child(args, &groups, &stop)?,
     };
     http::show(&report, args.output, args.html.as_deref())
 }
@@ -38,11 +40,11 @@ fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, F
     load::check(&load_args)?;
     let endpoint = Endpoint {
         url: requests::parse_url(url)?,
-        headers: args.header.iter().map(|line| requests::header(line)).collect::<Result<_, _>>()?,
-        is_persistent: !args.is_not_persistent,
+        headers: args.load.header.iter().map(|line| requests::header(line)).collect::<Result<_, _>>()?,
+        is_persistent: !args.load.is_not_persistent,
     };
     let addresses = load::reachable(&load::addresses(&endpoint.url.origin)?)?;
-    let facts = probe_http(&endpoint, &addresses[0], &revisions(args), args.timeout);
+    let facts = probe_http(&endpoint, &addresses[0], &revisions(args), args.load.timeout);
     let facts = facts.map_err(|error| not_understood(url, &error))?;
     let sessions = sessions(args, &facts)?;
     let (requests, name) = prepare(url, args, &facts, sessions, Some(&endpoint))?;
@@ -50,7 +52,7 @@ fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, F
     http::measure(&name, &load, &ProgressLine::new(""))
 }
 
-fn load_child(args: &McpArgs, stop: &StopFlag) -> Result<Report, Failure> {
+fn load_child(args: &McpArgs, groups: &ProcessGroups, stop: &StopFlag) -> Result<Report, Failure> {
     if args.session.is_some() {
         return Err(Failure::new("a child has one session, if its era has any")
             .with_hint("`--session` is for servers over HTTP"));
@@ -61,7 +63,8 @@ fn load_child(args: &McpArgs, stop: &StopFlag) -> Result<Report, Failure> {
             .with_hint("is the command spelled rightly, and is it in the `PATH`?")
     };
     let child = ChildServer::start(&args.command).map_err(not_started)?;
-    let facts = probe_child(&child, &revisions(args), args.timeout);
+    groups.add(child.id());
+    let facts = probe_child(&child, &revisions(args), args.load.timeout);
     let facts = facts.map_err(|error| not_understood(&target, &error))?;
     let (requests, name) = prepare(&target, args, &facts, SessionUse::None, None)?;
     let load = load::assemble(Arc::new(requests), Vec::new(), &args.load(), stop);
@@ -91,7 +94,7 @@ fn sessions(args: &McpArgs, facts: &McpServerFacts) -> Result<SessionUse, Failur
         (Era::Modern, None) => SessionUse::None,
         (Era::Legacy, session) => session.map_or(SessionUse::PerConnection, SessionUse::from),
     };
-    if sessions != SessionUse::None && (args.pipeline > 1 || args.is_not_persistent) {
+    if sessions != SessionUse::None && (args.load.pipeline > 1 || args.load.is_not_persistent) {
         return Err(Failure::new("requests with a session come one after the other on a connection")
             .with_hint("leave `--pipeline` and `--no-keep-alive` out, or ask for `--session none`"));
     }
