@@ -10,7 +10,7 @@ use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 
 use super::McpClient;
-use super::binding::{Binding, Child, Ends, Http, OnStderr, Stream};
+use super::binding::{Binding, Ends, Http, OnStderr, Origin, Stream};
 use super::conversation::Conversation;
 use super::error::McpClientError;
 use super::handlers::{Handlers, ServerNotification};
@@ -92,7 +92,8 @@ impl McpClientBuilder {
         self.client(Binding::Http(Arc::new(http)))
     }
 
-    /// A client of the server that `command` starts, over its standard input and output. The child is started at once.
+    /// A client of the server that `command` starts, over its standard input and output. The child is started at once,
+    /// and again if it dies; what was sent to one that has died is sent again if it only reads.
     ///
     /// # Errors
     /// It cannot be started.
@@ -100,9 +101,9 @@ impl McpClientBuilder {
     /// # Panics
     /// There is no tokio runtime around.
     pub fn command(mut self, command: Command) -> Result<McpClient, McpClientError> {
-        let ends = Child::start(command, self.on_stderr.take(), self.options.exit_wait)
+        let (origin, ends) = Origin::start(command, self.on_stderr.take(), self.options.exit_wait)
             .map_err(|error| McpClientError::Start(error.kind()))?;
-        Ok(self.on_stream(ends))
+        Ok(self.on_stream(ends, Some(origin)))
     }
 
     /// A client of the server at the other end of a Unix domain socket, one message a line.
@@ -129,11 +130,11 @@ impl McpClientBuilder {
 
     fn on_streams(self, input: Input, output: Output) -> McpClient {
         let exit_wait = self.options.exit_wait;
-        self.on_stream(Ends { input, output, child: None, exit_wait })
+        self.on_stream(Ends { input, output, child: None, exit_wait }, None)
     }
 
-    fn on_stream(self, ends: Ends) -> McpClient {
-        let (stream, unstarted) = Stream::new(ends);
+    fn on_stream(self, ends: Ends, origin: Option<Origin>) -> McpClient {
+        let (stream, unstarted) = Stream::new(ends, origin);
         let client = self.client(Binding::Stream(stream));
         unstarted.start(&client.conversation);
         client

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
+use thruway_mcp::Revision;
 use thruway_mcp::schema::{
     CallToolResult, CompleteArgument, CompleteContext, CompleteRequestParams, CompleteResult, Completion,
     CompletionReference, DiscoverResult, GetPromptRequestParams, GetPromptResult, ListPromptsResult,
@@ -57,13 +58,12 @@ impl McpClient {
         let mut tools =
             self.list(methods::TOOLS_LIST, |page: ListToolsResult| (page.tools, page.next_cursor)).await?;
         let spoken = self.conversation.spoken().await?;
-        if self.mirrors(&spoken) {
-            self.conversation.mirrored.learn(&mut tools);
-        }
+        self.conversation.tools.learn(&mut tools, self.mirrors(&spoken));
         Ok(tools)
     }
 
-    /// Calls a tool. What went wrong in the tool is a result too: see [`is_error`](CallToolResult::is_error).
+    /// Calls a tool. What went wrong in the tool is a result too: see [`is_error`](CallToolResult::is_error). If the tool was
+    /// [listed](Self::list_tools) before, its structured content is checked against what it promises.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -80,16 +80,20 @@ impl McpClient {
         let params = CallToolParams { name, arguments: &arguments };
         let mut call =
             Call { name: Some(name), fields: fields.clone(), ..self.call(methods::TOOLS_CALL, params) };
-        let outcome = self.perform(&call).await;
+        let mut outcome = self.perform(&call).await;
         if is_header_mismatch(&outcome) {
             // The tool may have changed since it was listed, or was never listed; it was not called.
             self.list_tools().await?;
             call.fields = self.fields_of_arguments(name, &arguments).await?;
             if call.fields != fields {
-                return self.perform(&call).await;
+                outcome = self.perform(&call).await;
             }
         }
-        outcome
+        let result = outcome?;
+        if self.conversation.spoken().await?.revision() >= Revision::R20250618 {
+            self.conversation.tools.check(name, &result)?;
+        }
+        Ok(result)
     }
 
     /// All resources.

@@ -112,7 +112,7 @@ fn take(conversation: &Arc<Conversation>, id: i64, octets: &[u8]) -> Result<Opti
             _ => Err(McpClientError::MessageInvalid),
         },
         message => {
-            conversation.handle_message(&message);
+            conversation.handle_message(&message, Some(id));
             Ok(None)
         }
     }

@@ -16,7 +16,7 @@ use super::conversation::Conversation;
 use super::error::McpClientError;
 use super::incoming::Answer;
 
-pub(super) use child::{Child, OnStderr};
+pub(super) use child::{Child, OnStderr, Origin};
 pub(super) use http::Http;
 pub(super) use stream::{Ends, Stream};
 
@@ -59,9 +59,21 @@ pub(super) enum Purpose {
 impl Purpose {
     pub(super) fn of_method(method: &str) -> Self {
         match method {
-            methods::TOOLS_CALL => Self::Act,
             methods::SUBSCRIPTIONS_LISTEN => Self::Subscribe,
-            _ => Self::Read,
+            methods::PING
+            | methods::SERVER_DISCOVER
+            | methods::TOOLS_LIST
+            | methods::RESOURCES_LIST
+            | methods::RESOURCES_TEMPLATES_LIST
+            | methods::RESOURCES_READ
+            | methods::RESOURCES_SUBSCRIBE
+            | methods::RESOURCES_UNSUBSCRIBE
+            | methods::PROMPTS_LIST
+            | methods::PROMPTS_GET
+            | methods::COMPLETION_COMPLETE
+            | methods::LOGGING_SET_LEVEL
+            | methods::TASKS_GET => Self::Read,
+            _ => Self::Act,
         }
     }
 }
@@ -95,6 +107,22 @@ impl Binding {
                 let answer = answer.await.map_err(|_| McpClientError::Closed)??;
                 Ok(Received { answer, session_id: None })
             }
+        }
+    }
+
+    /// Whether the other end of a stream is started again when it has gone.
+    pub(super) const fn can_reopen(&self) -> bool {
+        match self {
+            Self::Http(_) => false,
+            Self::Stream(stream) => stream.can_reopen(),
+        }
+    }
+
+    /// Starts the other end of a stream again, if it has gone and can be.
+    pub(super) async fn reopen(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
+        match self {
+            Self::Http(_) => Ok(()),
+            Self::Stream(stream) => stream.reopen(conversation).await,
         }
     }
 

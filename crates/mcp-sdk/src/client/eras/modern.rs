@@ -73,26 +73,30 @@ impl Modern {
         self.writer
             .write(&mut octets, &Id::Integer(id), call.method, &call.params, said, round)
             .map_err(|_| McpClientError::ArgumentsInvalid)?;
-        let outgoing = Outgoing {
-            octets,
-            fields: self.fields(call),
-            purpose: Purpose::of_method(call.method),
-            ..Outgoing::default()
-        };
+        let outgoing = self.outgoing(octets, call.method, call.name, call.fields.clone());
         let waiter = Waiter {
             patience: call.patience,
             progress: call.progress.clone(),
             queue: call.queue.clone(),
+            party: None,
             // Over HTTP, to close the response says it; and a server that does not know the question is not told more.
             cancels: conversation.binding.has_common_stream() && call.method != methods::SERVER_DISCOVER,
         };
         Ok(conversation.exchange(id, outgoing, waiter).await?.answer)
     }
 
-    fn fields<P>(&self, call: &Call<'_, P>) -> Vec<Field> {
-        let mirrored = headers(self.revision, call.method, call.name);
+    /// A request that has been written; `fields` are the headers that mirror its arguments.
+    pub(super) fn outgoing(
+        &self,
+        octets: Vec<u8>,
+        method: &str,
+        name: Option<&str>,
+        fields: Vec<Field>,
+    ) -> Outgoing {
+        let mirrored = headers(self.revision, method, name);
         let mirrored = mirrored.map(|(name, value)| (name.into(), value.into_owned()));
-        mirrored.chain(call.fields.iter().cloned()).collect()
+        let fields = mirrored.chain(fields).collect();
+        Outgoing { octets, fields, purpose: Purpose::of_method(method), ..Outgoing::default() }
     }
 
     pub(super) fn fields_of_message(&self) -> Vec<Field> {

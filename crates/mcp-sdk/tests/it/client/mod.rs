@@ -1,7 +1,7 @@
 //! Clients: of our own servers, in memory and over HTTP, in both eras; and of servers that misbehave.
 
-mod sites;
-mod calls;
+pub(crate) mod sites;
+pub(crate) mod calls;
 mod questions;
 mod changes;
 mod misbehaving;

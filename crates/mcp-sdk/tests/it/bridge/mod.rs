@@ -1,0 +1,4 @@
+//! Bridges: clients of either era before servers of either era.
+
+mod sites;
+mod crossing;
