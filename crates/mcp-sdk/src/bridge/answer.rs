@@ -48,6 +48,9 @@ fn translate(
     answer: &Answer,
 ) -> Result<(), Error> {
     let no_object = || Error::internal("the server behind this one has answered with no object");
+    if !answer.get().starts_with('{') {
+        return Err(no_object());
+    }
     let start = output.len();
     match (way.near, way.far) {
         (Era::Modern, Era::Modern) | (Era::Legacy, Era::Legacy) => append_line(output, answer.get()),
@@ -70,7 +73,7 @@ fn translate(
             output.push(b'}');
         }
     }
-    if output.get(start) == Some(&b'{') { Ok(()) } else { Err(no_object()) }
+    Ok(())
 }
 
 /// Whether a result may have what is written around it in the modern era.

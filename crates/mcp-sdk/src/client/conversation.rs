@@ -11,6 +11,7 @@ use tokio::sync::{Mutex, oneshot};
 
 use super::McpClient;
 use super::binding::{Binding, Field, Outgoing, Received};
+use super::cache::Cache;
 use super::deadline::{Patience, Progress};
 use super::eras::{Era, Spoken};
 use super::error::McpClientError;
@@ -30,6 +31,8 @@ pub(super) struct Conversation {
     pub(super) runtime: Handle,
     /// What is known of tools.
     pub(super) tools: KnownTools,
+    /// Results that may be kept (2026-07-28).
+    pub(super) cache: Cache,
     /// What was agreed upon with the server.
     spoken: ArcSwapOption<Spoken>,
     negotiation: Mutex<()>,
@@ -71,6 +74,7 @@ impl Conversation {
             incoming: Incoming::new(handlers),
             runtime,
             tools: KnownTools::default(),
+            cache: Cache::default(),
             spoken: ArcSwapOption::empty(),
             negotiation: Mutex::const_new(()),
             era: std::sync::OnceLock::new(),

@@ -14,6 +14,7 @@ use thruway_mcp::params::{self, meta_keys};
 use thruway_mcp::schema::{ProgressNotificationParams, RequestId, RequestParams, methods};
 use tokio::sync::oneshot;
 
+use super::cache::Cache;
 use super::conversation::Conversation;
 use super::deadline::Progress;
 use super::error::McpClientError;
@@ -145,7 +146,7 @@ impl Incoming {
         parties.all(|other| other.key() == first.key()).then(|| first.clone())
     }
 
-    fn handle_notification(&self, notification: &Notification<'_>, of: Option<i64>) {
+    fn handle_notification(&self, notification: &Notification<'_>, of: Option<i64>, cache: &Cache) {
         if notification.method == methods::NOTIFICATIONS_PROGRESS {
             return self.handle_progress(notification);
         }
@@ -155,6 +156,7 @@ impl Incoming {
             return party.tell(notification);
         }
         let Some(told) = handlers::notification(notification) else { return };
+        cache.forget(&told);
         match subscription_id(notification) {
             Some(id) => {
                 let queue = self.table().in_flight.get(&id).and_then(|waiting| waiting.queue.clone());
@@ -205,7 +207,9 @@ impl Conversation {
     pub(super) fn handle_message(self: &Arc<Self>, message: &Message<'_>, of: Option<i64>) {
         match message {
             Message::Response(response) => self.incoming.deliver(response),
-            Message::Notification(notification) => self.incoming.handle_notification(notification, of),
+            Message::Notification(notification) => {
+                self.incoming.handle_notification(notification, of, &self.cache);
+            }
             Message::Request(request) => self.handle_request(request, of),
         }
     }

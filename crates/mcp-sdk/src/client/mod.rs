@@ -15,6 +15,7 @@ mod forward;
 mod deadline;
 mod incoming;
 mod tools;
+mod cache;
 
 // how it is said
 mod eras;

@@ -11,6 +11,7 @@ use thruway_mcp::schema::{DiscoverResult, InputRequiredResult, RequestParams, me
 use tokio::sync::OnceCell;
 
 use super::super::binding::{Field, Outgoing, Purpose};
+use super::super::cache;
 use super::super::conversation::{Conversation, Waiter};
 use super::super::deadline::Patience;
 use super::super::error::McpClientError;
@@ -39,11 +40,22 @@ impl Modern {
         conversation: &Arc<Conversation>,
         call: &Call<'_, P>,
     ) -> Result<Answer, McpClientError> {
+        let key =
+            if conversation.options.keeps_results { cache::key(call.method, &call.params) } else { None };
+        if let Some(kept) = key.as_ref().and_then(|key| conversation.cache.find(key)) {
+            return Ok(kept);
+        }
         let mut round = Round::default();
         for _ in 0..=conversation.options.rounds_max {
             let answer = self.exchange(conversation, call, &round).await?;
             match result_type(&answer) {
-                Ok(ResultType::Complete) => return Ok(answer),
+                Ok(ResultType::Complete) => {
+                    // What was answered after questions is for these answers.
+                    if let Some(key) = key.filter(|_| round == Round::default()) {
+                        conversation.cache.keep(key, &answer);
+                    }
+                    return Ok(answer);
+                }
                 Ok(ResultType::InputRequired) if may_ask(call.method) => {
                     round = self::answer(conversation, &answer).await?;
                 }

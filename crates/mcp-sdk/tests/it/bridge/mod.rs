@@ -2,3 +2,5 @@
 
 mod sites;
 mod crossing;
+mod apart;
+mod faults;

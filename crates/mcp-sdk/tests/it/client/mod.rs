@@ -4,5 +4,6 @@ pub(crate) mod sites;
 pub(crate) mod calls;
 mod questions;
 mod changes;
-mod misbehaving;
+pub(crate) mod misbehaving;
+mod kept;
 mod children;
