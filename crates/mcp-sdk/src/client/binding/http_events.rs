@@ -99,7 +99,7 @@ impl Http {
     }
 }
 
-fn events_of(conversation: &Conversation, response: Response) -> Events {
+pub(super) fn events_of(conversation: &Conversation, response: Response) -> Events {
     response.events().event_bytes_max(conversation.options.message_bytes_max)
 }
 

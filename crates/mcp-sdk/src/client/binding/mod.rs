@@ -4,6 +4,7 @@ mod stream;
 mod child;
 mod http;
 mod http_events;
+mod http_sse;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -88,8 +89,19 @@ pub(super) struct Received {
 
 impl Binding {
     /// Whether answers to all requests come on one stream.
-    pub(super) const fn has_common_stream(&self) -> bool {
-        matches!(self, Self::Stream(_))
+    pub(super) fn has_common_stream(&self) -> bool {
+        match self {
+            Self::Http(http) => http.stream.load().is_some(),
+            Self::Stream(_) => true,
+        }
+    }
+
+    /// Opens the stream of a server that has one for everything (2024-11-05); whether there is such a one.
+    pub(super) async fn open_stream(&self, conversation: &Arc<Conversation>) -> Result<bool, McpClientError> {
+        match self {
+            Self::Http(http) => http.open_stream(conversation).await,
+            Self::Stream(_) => Ok(false),
+        }
     }
 
     /// Sends a request and waits for its answer; on a common stream, it comes through `answer`.
@@ -101,7 +113,10 @@ impl Binding {
         answer: oneshot::Receiver<Result<Answer, McpClientError>>,
     ) -> Result<Received, McpClientError> {
         match self {
-            Self::Http(http) => http.exchange(conversation, id, outgoing).await,
+            Self::Http(http) => match http.stream.load_full() {
+                Some(stream) => http.exchange_on(&stream, outgoing, answer).await,
+                None => http.exchange(conversation, id, outgoing).await,
+            },
             Self::Stream(stream) => {
                 stream.send(outgoing.octets).await?;
                 let answer = answer.await.map_err(|_| McpClientError::Closed)??;
@@ -129,7 +144,10 @@ impl Binding {
     /// Sends a message that is not answered.
     pub(super) async fn send(&self, outgoing: Outgoing) -> Result<(), McpClientError> {
         match self {
-            Self::Http(http) => http.send(outgoing).await,
+            Self::Http(http) => match http.stream.load_full() {
+                Some(stream) => http.send_on(&stream, outgoing).await,
+                None => http.send(outgoing).await,
+            },
             Self::Stream(stream) => stream.send(outgoing.octets).await,
         }
     }
@@ -138,7 +156,7 @@ impl Binding {
     pub(super) async fn try_send(&self, outgoing: Outgoing) {
         match self {
             // It can do without it in this case too.
-            Self::Http(http) => drop(http.send(outgoing).await),
+            Self::Http(_) => drop(self.send(outgoing).await),
             Self::Stream(stream) => stream.try_send(outgoing.octets),
         }
     }
@@ -146,8 +164,8 @@ impl Binding {
     /// Reads what the server says by itself, if that comes on a stream of its own.
     pub(super) fn listen(&self, conversation: &Arc<Conversation>, fields: Vec<Field>) -> Option<AbortHandle> {
         match self {
-            Self::Http(http) => Some(http.listen(conversation, fields)),
-            Self::Stream(_) => None,
+            Self::Http(http) if !self.has_common_stream() => Some(http.listen(conversation, fields)),
+            Self::Http(_) | Self::Stream(_) => None,
         }
     }
 

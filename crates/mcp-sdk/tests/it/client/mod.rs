@@ -6,4 +6,5 @@ mod questions;
 mod changes;
 pub(crate) mod misbehaving;
 mod kept;
+mod sse;
 mod children;
