@@ -43,8 +43,8 @@ mod testing;
 pub use authorization::{Authorization, Identity, InvalidKeys, InvalidToken, JwtVerifier, VerifyToken};
 pub use bridge::BridgeOptions;
 pub use client::{
-    EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
-    Subscription,
+    Direction, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
+    Subscription, ToolOutcome,
 };
 pub use handlers::{
     BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, Layer, Next, NoInput, Outcome,

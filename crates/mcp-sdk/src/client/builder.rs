@@ -13,7 +13,7 @@ use super::McpClient;
 use super::binding::{Binding, Ends, Http, OnStderr, Origin, Stream};
 use super::conversation::Conversation;
 use super::error::McpClientError;
-use super::handlers::{Handlers, ServerNotification};
+use super::handlers::{Direction, Handlers, ServerNotification};
 use super::options::{EraChoice, McpClientOptions};
 use crate::server::McpServer;
 use crate::stdio::{Input, Output, serve};
@@ -60,6 +60,12 @@ impl McpClientBuilder {
     /// Tells `notify` what the server says by itself, progress apart. It must be quick: nothing is read meanwhile.
     pub fn on_notification(mut self, notify: impl Fn(ServerNotification) + Send + Sync + 'static) -> Self {
         self.handlers.notify = Some(Arc::new(notify));
+        self
+    }
+
+    /// Shows `trace` each message as it is sent or has arrived. It must be quick.
+    pub fn on_message(mut self, trace: impl Fn(Direction, &[u8]) + Send + Sync + 'static) -> Self {
+        self.handlers.trace = Some(Arc::new(trace));
         self
     }
 

@@ -15,7 +15,7 @@ use super::cache::Cache;
 use super::deadline::{Patience, Progress};
 use super::eras::{Era, Spoken};
 use super::error::McpClientError;
-use super::handlers::Handlers;
+use super::handlers::{Direction, Handlers};
 use super::incoming::{Incoming, Waiting};
 use super::options::McpClientOptions;
 use super::party::Party;
@@ -159,6 +159,7 @@ impl Conversation {
         outgoing: Outgoing,
         waiter: Waiter,
     ) -> Result<Received, McpClientError> {
+        self.incoming.handlers.trace(Direction::Sent, &outgoing.octets);
         let (sender, answer) = oneshot::channel();
         let sender = self.binding.has_common_stream().then_some(sender);
         let progress = waiter.progress.clone();
@@ -185,6 +186,7 @@ impl Conversation {
     }
 
     fn outgoing(&self, octets: Vec<u8>) -> Outgoing {
+        self.incoming.handlers.trace(Direction::Sent, &octets);
         let fields = self.current().map_or_else(Vec::new, |spoken| spoken.fields_of_message());
         Outgoing { octets, fields, ..Outgoing::default() }
     }

@@ -35,6 +35,8 @@ pub enum McpClientError {
     Start(io::ErrorKind),
     /// The server has answered with this status, and no message.
     Status(StatusCode),
+    /// The task was given up.
+    TaskCancelled,
     /// No answer came in time.
     TimedOut,
     /// The server has asked again and again.
@@ -88,6 +90,7 @@ impl fmt::Display for McpClientError {
             Self::SessionEnded => f.write_str("the server ends the session again and again"),
             Self::Start(kind) => write!(f, "the server cannot be started: {kind}"),
             Self::Status(status) => write!(f, "the server has answered with the status {status}"),
+            Self::TaskCancelled => f.write_str("the task was given up"),
             Self::TimedOut => f.write_str("no answer came in time"),
             Self::TooManyRounds => f.write_str("the server asks again and again"),
             Self::TooManyServers => f.write_str("there are as many as there may be"),

@@ -18,7 +18,7 @@ use super::cache::Cache;
 use super::conversation::Conversation;
 use super::deadline::Progress;
 use super::error::McpClientError;
-use super::handlers::{self, Handlers};
+use super::handlers::{self, Direction, Handlers};
 use super::party::{Party, RawAnswer};
 use super::subscription::Queue;
 
@@ -198,6 +198,7 @@ impl Conversation {
     /// # Errors
     /// They are none.
     pub(super) fn handle_octets(self: &Arc<Self>, octets: &[u8]) -> Result<(), McpClientError> {
+        self.incoming.handlers.trace(Direction::Received, octets);
         let message = json_rpc::parse(octets).map_err(|_| McpClientError::MessageInvalid)?;
         self.handle_message(&message, None);
         Ok(())

@@ -6,6 +6,7 @@ mod error;
 mod handlers;
 mod builder;
 mod calls;
+mod tasks;
 mod subscription;
 
 // a request and its answer
@@ -42,11 +43,12 @@ use eras::{Call, Spoken};
 pub use builder::McpClientBuilder;
 pub use error::McpClientError;
 pub(crate) use forward::{Onward, Sender, reporting};
-pub use handlers::ServerNotification;
+pub use handlers::{Direction, ServerNotification};
 pub(crate) use incoming::Answer;
 pub use options::{EraChoice, McpClientOptions};
 pub(crate) use party::{Party, RawAnswer};
 pub use subscription::Subscription;
+pub use tasks::ToolOutcome;
 
 /// A client of an MCP server. Clones share the connection; any number of requests may be in flight, from any task of the runtime
 /// that it was made in.
@@ -185,13 +187,19 @@ impl McpClient {
         &self,
         call: &Call<'_, P>,
     ) -> Result<R, McpClientError> {
+        let answer = self.perform_raw(call).await?;
+        serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))
+    }
+
+    /// Sends a request and returns its result as it was sent.
+    async fn perform_raw<P: Serialize>(&self, call: &Call<'_, P>) -> Result<Answer, McpClientError> {
         let conversation = &self.conversation;
         let spoken = conversation.spoken().await?;
         let mut outcome = spoken.perform(conversation, call).await;
         if let Some(spoken) = self.again(&spoken, call.method, call.name, &outcome).await? {
             outcome = spoken.perform(conversation, call).await;
         }
-        serde_json::from_str(outcome?.get()).map_err(|error| McpClientError::result_invalid(&error))
+        outcome
     }
 
     /// How to send a request again, once, that was not handled, or may be handled twice. What was sent in a session that has

@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
+use super::super::handlers::Direction;
 use super::super::incoming::{Answer, outcome};
 use super::http_sse::OpenStream;
 use super::{Field, Outgoing, Purpose, Received};
@@ -145,6 +146,7 @@ async fn answer(
 ) -> Result<Answer, McpClientError> {
     let status = response.status();
     let content = response.collect(conversation.options.message_bytes_max).await?;
+    conversation.incoming.handlers.trace(Direction::Received, &content);
     match json_rpc::parse(&content) {
         Ok(Message::Response(response)) if response.id == Some(Id::Integer(id)) => outcome(&response),
         // The server could not, or would not, read whose answer it is.

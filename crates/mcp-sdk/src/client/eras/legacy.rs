@@ -16,6 +16,7 @@ use super::super::binding::{Field, Outgoing, Purpose};
 use super::super::conversation::{Conversation, Waiter};
 use super::super::deadline::Patience;
 use super::super::error::McpClientError;
+use super::super::handlers::Direction;
 use super::super::incoming::Answer;
 use super::Call;
 
@@ -80,6 +81,7 @@ impl Legacy {
     async fn confirm(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
         let mut octets = Vec::new();
         write_notification(&mut octets, methods::NOTIFICATIONS_INITIALIZED, &NotificationParams::default());
+        conversation.incoming.handlers.trace(Direction::Sent, &octets);
         let outgoing = Outgoing { octets, fields: self.fields(), ..Outgoing::default() };
         conversation.binding.send(outgoing).await
     }

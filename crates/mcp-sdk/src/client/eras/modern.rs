@@ -45,6 +45,7 @@ impl Modern {
         if let Some(kept) = key.as_ref().and_then(|key| conversation.cache.find(key)) {
             return Ok(kept);
         }
+        let knows_tasks = conversation.options.capabilities.has_tasks();
         let mut round = Round::default();
         for _ in 0..=conversation.options.rounds_max {
             let answer = self.exchange(conversation, call, &round).await?;
@@ -54,6 +55,10 @@ impl Modern {
                     if let Some(key) = key.filter(|_| round == Round::default()) {
                         conversation.cache.keep(key, &answer);
                     }
+                    return Ok(answer);
+                }
+                // Only tools become tasks, for clients that say that they know such.
+                Ok(ResultType::Task) if knows_tasks && call.method == methods::TOOLS_CALL => {
                     return Ok(answer);
                 }
                 Ok(ResultType::InputRequired) if may_ask(call.method) => {

@@ -6,5 +6,6 @@ mod questions;
 mod changes;
 pub(crate) mod misbehaving;
 mod kept;
+mod tasks;
 mod sse;
 mod children;
