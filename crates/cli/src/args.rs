@@ -56,6 +56,7 @@ pub(crate) enum McpCommand {
     /// Get a prompt: its name, and `key=value` for each argument
     #[command(after_help = TARGETS)]
     Get(McpClientArgs),
+    Bridge(McpBridgeArgs),
 }
 
 /// What is asked of a server.
@@ -100,6 +101,48 @@ pub(crate) enum McpOutput {
     Text,
     /// For programs: the result as the server has sent it
     Json,
+}
+
+/// Serve what another server serves: over stdio, or over HTTP with `--listen`
+///
+/// The other server is at a URL, or started by a command after `--`. Clients and servers of every revision understand each
+/// other. Clients that can be asked have a server for themselves, for a session or a call; the others share one.
+#[derive(clap::Args)]
+#[command(after_help = BRIDGES)]
+pub(crate) struct McpBridgeArgs {
+    /// The URL of the server, unless a command follows
+    #[arg(value_name = "URL", conflicts_with = "command", required_unless_present = "command")]
+    pub(crate) url: Option<String>,
+    /// The server to start, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+    /// Listen here, `IP:PORT` or `unix:PATH`, instead of serving the standard input and output; may be given several times
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Vec<String>,
+    /// Worker threads; a server that is one process is not faster with more
+    #[arg(long, value_name = "N", default_value = "1", requires = "listen", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) workers: u16,
+    /// Answer requests to this host too, a name or an address without a port; may be given several times
+    #[arg(long, value_name = "HOST", requires = "listen", value_parser = parse_host)]
+    pub(crate) allow_host: Vec<String>,
+    /// A header of each request to the server: `Name: value`; may be given several times
+    #[arg(short = 'H', long, value_name = "HEADER", requires = "url")]
+    pub(crate) header: Vec<String>,
+    /// How to speak to the server: `auto`, `modern`, `legacy`, or a revision such as `2025-11-25`
+    #[arg(long, default_value = "auto", value_parser = parse_era)]
+    pub(crate) era: EraChoice,
+    /// How long a call may take, or go on after the last report of its progress
+    #[arg(long, default_value = "5m", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Duration,
+    /// Give each session a server of its own, not only those whose clients can be asked
+    #[arg(long)]
+    pub(crate) server_per_session: bool,
+    /// How many servers may be there for one client alone
+    #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(crate) servers_max: u16,
+    /// How long a session is kept that is not used, and a server for one client alone
+    #[arg(long, default_value = "10m", value_parser = humantime::parse_duration)]
+    pub(crate) session_idle: Duration,
 }
 
 fn parse_era(text: &str) -> Result<EraChoice, String> {
@@ -182,6 +225,18 @@ Exit codes:
   0  The server has answered
   1  The server refuses, or the tool has failed
   2  There is no such server, or the arguments cannot be used";
+
+const BRIDGES: &str = "\
+Bridges:
+  thruway mcp bridge https://mcp.example/mcp
+      a server for clients that start theirs, which asks the one at the URL
+  thruway mcp bridge --listen 127.0.0.1:8080 -- npx some-server --stdio
+      an MCP endpoint at `/mcp`, and at `/sse` for clients of 2024-11-05, which asks a child process
+
+Exit codes:
+  0  The client has closed its end, or a signal came and all connections ended by themselves
+  1  Some connections were cut off, or the client does not read any more
+  2  There is no such server, or the arguments or an address cannot be used";
 
 const ENVIRONMENT: &str = "\
 Environment:

@@ -27,6 +27,9 @@ mod authorization;
 // the other side
 mod client;
 
+// servers that ask another one
+mod bridge;
+
 // bindings
 mod http_response;
 mod streamable_http;
@@ -38,9 +41,10 @@ mod in_memory;
 mod testing;
 
 pub use authorization::{Authorization, Identity, InvalidKeys, InvalidToken, JwtVerifier, VerifyToken};
+pub use bridge::BridgeOptions;
 pub use client::{
-    EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
-    Subscription,
+    Direction, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
+    Subscription, ToolOutcome,
 };
 pub use handlers::{
     BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, Layer, Next, NoInput, Outcome,

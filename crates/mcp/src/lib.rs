@@ -12,6 +12,7 @@ pub mod json_rpc;
 // what messages say
 pub mod schema;
 pub mod params;
+pub mod members;
 mod revision;
 
 // the eras

@@ -8,6 +8,9 @@ mod serve;
 // the other side
 mod client;
 
+// both
+mod bridge;
+
 use std::process::ExitCode;
 
 use crate::args::{McpClientCommand, McpCommand};
@@ -19,6 +22,7 @@ pub(crate) use routes::{endpoint, mount};
 pub(crate) fn run(command: &McpCommand) -> Result<ExitCode, Failure> {
     let (command, args) = match command {
         McpCommand::Serve(args) => return serve::run(args),
+        McpCommand::Bridge(args) => return bridge::run(args),
         McpCommand::Discover(args) => (McpClientCommand::Discover, args),
         McpCommand::Ping(args) => (McpClientCommand::Ping, args),
         McpCommand::Tools(args) => (McpClientCommand::Tools, args),

@@ -7,7 +7,11 @@ use super::demo;
 
 /// Adds the endpoints of the demo server to `router`. They answer requests to `hosts` besides those to this machine.
 pub(crate) fn mount(router: Router, hosts: &[String]) -> Router {
-    let endpoint = endpoint(hosts);
+    mount_endpoint(router, endpoint(hosts))
+}
+
+/// Adds the endpoints of a server to `router`.
+pub(super) fn mount_endpoint(router: Router, endpoint: McpEndpoint) -> Router {
     let sse = endpoint.sse_endpoints(MESSAGE_PATH);
     router.any(PATH, endpoint).get(SSE_PATH, sse.stream()).post(MESSAGE_PATH, sse.messages())
 }

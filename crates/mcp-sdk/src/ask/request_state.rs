@@ -57,6 +57,10 @@ impl BoundRequest {
         }
     }
 
+    pub(crate) fn method(&self) -> &str {
+        &self.method
+    }
+
     pub(crate) fn binding(&self) -> RequestBinding {
         // What was accepted before is JSON, but perhaps too deep to be compared as a value.
         let arguments = serde_json::from_str(&self.arguments).unwrap_or_else(|_| (&*self.arguments).into());

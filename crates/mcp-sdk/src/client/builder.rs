@@ -10,10 +10,10 @@ use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 
 use super::McpClient;
-use super::binding::{Binding, Child, Ends, Http, OnStderr, Stream};
+use super::binding::{Binding, Ends, Http, OnStderr, Origin, Stream};
 use super::conversation::Conversation;
 use super::error::McpClientError;
-use super::handlers::{Handlers, ServerNotification};
+use super::handlers::{Direction, Handlers, ServerNotification};
 use super::options::{EraChoice, McpClientOptions};
 use crate::server::McpServer;
 use crate::stdio::{Input, Output, serve};
@@ -63,6 +63,12 @@ impl McpClientBuilder {
         self
     }
 
+    /// Shows `trace` each message as it is sent or has arrived. It must be quick.
+    pub fn on_message(mut self, trace: impl Fn(Direction, &[u8]) + Send + Sync + 'static) -> Self {
+        self.handlers.trace = Some(Arc::new(trace));
+        self
+    }
+
     /// Sends requests of HTTP through `client`: with other limits, or to a Unix socket.
     pub fn http_client(mut self, client: Client) -> Self {
         self.http = Some(client);
@@ -92,7 +98,8 @@ impl McpClientBuilder {
         self.client(Binding::Http(Arc::new(http)))
     }
 
-    /// A client of the server that `command` starts, over its standard input and output. The child is started at once.
+    /// A client of the server that `command` starts, over its standard input and output. The child is started at once,
+    /// and again if it dies; what was sent to one that has died is sent again if it only reads.
     ///
     /// # Errors
     /// It cannot be started.
@@ -100,9 +107,9 @@ impl McpClientBuilder {
     /// # Panics
     /// There is no tokio runtime around.
     pub fn command(mut self, command: Command) -> Result<McpClient, McpClientError> {
-        let ends = Child::start(command, self.on_stderr.take(), self.options.exit_wait)
+        let (origin, ends) = Origin::start(command, self.on_stderr.take(), self.options.exit_wait)
             .map_err(|error| McpClientError::Start(error.kind()))?;
-        Ok(self.on_stream(ends))
+        Ok(self.on_stream(ends, Some(origin)))
     }
 
     /// A client of the server at the other end of a Unix domain socket, one message a line.
@@ -129,11 +136,11 @@ impl McpClientBuilder {
 
     fn on_streams(self, input: Input, output: Output) -> McpClient {
         let exit_wait = self.options.exit_wait;
-        self.on_stream(Ends { input, output, child: None, exit_wait })
+        self.on_stream(Ends { input, output, child: None, exit_wait }, None)
     }
 
-    fn on_stream(self, ends: Ends) -> McpClient {
-        let (stream, unstarted) = Stream::new(ends);
+    fn on_stream(self, ends: Ends, origin: Option<Origin>) -> McpClient {
+        let (stream, unstarted) = Stream::new(ends, origin);
         let client = self.client(Binding::Stream(stream));
         unstarted.start(&client.conversation);
         client

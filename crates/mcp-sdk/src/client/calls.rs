@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
+use thruway_mcp::Revision;
 use thruway_mcp::schema::{
     CallToolResult, CompleteArgument, CompleteContext, CompleteRequestParams, CompleteResult, Completion,
     CompletionReference, DiscoverResult, GetPromptRequestParams, GetPromptResult, ListPromptsResult,
@@ -15,6 +16,7 @@ use thruway_mcp::schema::{
 
 use super::eras::{Call, Era};
 use super::error::McpClientError;
+use super::tasks::ToolOutcome;
 use super::{McpClient, is_header_mismatch};
 
 /// What a tool is called with.
@@ -57,13 +59,13 @@ impl McpClient {
         let mut tools =
             self.list(methods::TOOLS_LIST, |page: ListToolsResult| (page.tools, page.next_cursor)).await?;
         let spoken = self.conversation.spoken().await?;
-        if self.mirrors(&spoken) {
-            self.conversation.mirrored.learn(&mut tools);
-        }
+        self.conversation.tools.learn(&mut tools, self.mirrors(&spoken));
         Ok(tools)
     }
 
-    /// Calls a tool. What went wrong in the tool is a result too: see [`is_error`](CallToolResult::is_error).
+    /// Calls a tool. What went wrong in the tool is a result too: see [`is_error`](CallToolResult::is_error). If the tool was
+    /// [listed](Self::list_tools) before, its structured content is checked against what it promises. If the server makes a
+    /// task of the call, its end is waited for; to drop the future is to give the task up.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -72,6 +74,25 @@ impl McpClient {
         name: &str,
         arguments: impl Serialize,
     ) -> Result<CallToolResult, McpClientError> {
+        let task = match self.begin_tool(name, arguments).await? {
+            ToolOutcome::Result(result) => return Ok(result),
+            ToolOutcome::Task(task) => task,
+        };
+        let result = self.await_task(&task.state.task_id, true).await?;
+        self.check(name, &result).await?;
+        Ok(result)
+    }
+
+    /// Calls a tool, and does not wait if the server makes a task of it. Servers do so only with clients whose
+    /// [capabilities](super::McpClientOptions::capabilities) say that they know tasks (2026-07-28).
+    ///
+    /// # Errors
+    /// See [`McpClientError`].
+    pub async fn begin_tool(
+        &self,
+        name: &str,
+        arguments: impl Serialize,
+    ) -> Result<ToolOutcome, McpClientError> {
         let arguments = to_raw_value(&arguments).map_err(|_| McpClientError::ArgumentsInvalid)?;
         if !arguments.get().starts_with('{') {
             return Err(McpClientError::ArgumentsInvalid);
@@ -80,16 +101,28 @@ impl McpClient {
         let params = CallToolParams { name, arguments: &arguments };
         let mut call =
             Call { name: Some(name), fields: fields.clone(), ..self.call(methods::TOOLS_CALL, params) };
-        let outcome = self.perform(&call).await;
+        let mut outcome = self.perform_raw(&call).await;
         if is_header_mismatch(&outcome) {
             // The tool may have changed since it was listed, or was never listed; it was not called.
             self.list_tools().await?;
             call.fields = self.fields_of_arguments(name, &arguments).await?;
             if call.fields != fields {
-                return self.perform(&call).await;
+                outcome = self.perform_raw(&call).await;
             }
         }
-        outcome
+        let outcome = ToolOutcome::parse(&outcome?)?;
+        if let ToolOutcome::Result(result) = &outcome {
+            self.check(name, result).await?;
+        }
+        Ok(outcome)
+    }
+
+    /// Checks a result against what its tool promises, where tools can promise anything.
+    async fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), McpClientError> {
+        if self.conversation.spoken().await?.revision() < Revision::R20250618 {
+            return Ok(());
+        }
+        self.conversation.tools.check(tool, result)
     }
 
     /// All resources.

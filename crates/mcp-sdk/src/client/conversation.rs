@@ -11,14 +11,16 @@ use tokio::sync::{Mutex, oneshot};
 
 use super::McpClient;
 use super::binding::{Binding, Field, Outgoing, Received};
+use super::cache::Cache;
 use super::deadline::{Patience, Progress};
 use super::eras::{Era, Spoken};
 use super::error::McpClientError;
-use super::handlers::Handlers;
+use super::handlers::{Direction, Handlers};
 use super::incoming::{Incoming, Waiting};
-use super::mirrored::Mirrored;
 use super::options::McpClientOptions;
+use super::party::Party;
 use super::subscription::Queue;
+use super::tools::KnownTools;
 
 /// What all clones of a client have in common.
 #[derive(Debug)]
@@ -27,8 +29,10 @@ pub(super) struct Conversation {
     pub(super) binding: Binding,
     pub(super) incoming: Incoming,
     pub(super) runtime: Handle,
-    /// The arguments of tools that are mirrored in headers.
-    pub(super) mirrored: Mirrored,
+    /// What is known of tools.
+    pub(super) tools: KnownTools,
+    /// Results that may be kept (2026-07-28).
+    pub(super) cache: Cache,
     /// What was agreed upon with the server.
     spoken: ArcSwapOption<Spoken>,
     negotiation: Mutex<()>,
@@ -44,6 +48,8 @@ pub(super) struct Waiter {
     pub(super) patience: Patience,
     pub(super) progress: Option<Arc<Progress>>,
     pub(super) queue: Option<Arc<Queue>>,
+    /// Who is asked and told, if that is not the client itself.
+    pub(super) party: Option<Arc<dyn Party>>,
     /// Whether the server is told when nobody waits any more.
     pub(super) cancels: bool,
 }
@@ -67,7 +73,8 @@ impl Conversation {
             binding,
             incoming: Incoming::new(handlers),
             runtime,
-            mirrored: Mirrored::default(),
+            tools: KnownTools::default(),
+            cache: Cache::default(),
             spoken: ArcSwapOption::empty(),
             negotiation: Mutex::const_new(()),
             era: std::sync::OnceLock::new(),
@@ -85,6 +92,7 @@ impl Conversation {
         if let Some(spoken) = self.spoken.load_full() {
             return Ok(spoken);
         }
+        self.binding.reopen(self).await?;
         let spoken = Arc::new(Spoken::negotiate(self).await?);
         let _ = self.era.set(spoken.era());
         self.spoken.store(Some(spoken.clone()));
@@ -97,6 +105,15 @@ impl Conversation {
         let current = self.spoken.load();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, spoken)) {
             self.spoken.compare_and_swap(&*current, None);
+        }
+    }
+
+    /// The other end has gone, and will be started again: nothing is agreed upon with that one.
+    pub(super) fn lose(self: &Arc<Self>) {
+        self.spoken.store(None);
+        self.incoming.fail_all(&McpClientError::Closed);
+        if !self.incoming.queues().is_empty() {
+            self.runtime.spawn(McpClient::of(self).resubscribe());
         }
     }
 
@@ -142,11 +159,12 @@ impl Conversation {
         outgoing: Outgoing,
         waiter: Waiter,
     ) -> Result<Received, McpClientError> {
+        self.incoming.handlers.trace(Direction::Sent, &outgoing.octets);
         let (sender, answer) = oneshot::channel();
         let sender = self.binding.has_common_stream().then_some(sender);
         let progress = waiter.progress.clone();
-        self.incoming
-            .expect(id, Waiting { answer: sender, progress: waiter.progress, queue: waiter.queue })?;
+        let Waiter { progress: reported, queue, party, .. } = waiter;
+        self.incoming.expect(id, Waiting { answer: sender, progress: reported, queue, party })?;
         let mut in_flight = InFlight { conversation: self, id, cancels: waiter.cancels };
         let outcome = waiter
             .patience
@@ -168,6 +186,7 @@ impl Conversation {
     }
 
     fn outgoing(&self, octets: Vec<u8>) -> Outgoing {
+        self.incoming.handlers.trace(Direction::Sent, &octets);
         let fields = self.current().map_or_else(Vec::new, |spoken| spoken.fields_of_message());
         Outgoing { octets, fields, ..Outgoing::default() }
     }

@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep_until};
 use super::error::McpClientError;
 
 /// What is told of progress.
-pub(super) type OnProgress = Arc<dyn Fn(ProgressNotificationParams) + Send + Sync>;
+pub(crate) type OnProgress = Arc<dyn Fn(ProgressNotificationParams) + Send + Sync>;
 
 /// The progress of a request.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     last: Mutex<Option<Instant>>,
     on_progress: OnProgress,
 }

@@ -35,17 +35,21 @@ pub enum McpClientError {
     Start(io::ErrorKind),
     /// The server has answered with this status, and no message.
     Status(StatusCode),
+    /// The task was given up.
+    TaskCancelled,
     /// No answer came in time.
     TimedOut,
     /// The server has asked again and again.
     TooManyRounds,
+    /// There are as many servers for one client alone as there [may be](crate::BridgeOptions::servers_max).
+    TooManyServers,
     /// The server speaks no revision that this client may speak.
     UnsupportedRevision,
 }
 
 impl McpClientError {
     /// The result is not what it should be; `reason` may quote what the server sent.
-    pub(super) fn result_invalid(reason: &impl fmt::Display) -> Self {
+    pub(crate) fn result_invalid(reason: &impl fmt::Display) -> Self {
         let mut reason = reason.to_string();
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
         Self::ResultInvalid(reason.into())
@@ -86,8 +90,10 @@ impl fmt::Display for McpClientError {
             Self::SessionEnded => f.write_str("the server ends the session again and again"),
             Self::Start(kind) => write!(f, "the server cannot be started: {kind}"),
             Self::Status(status) => write!(f, "the server has answered with the status {status}"),
+            Self::TaskCancelled => f.write_str("the task was given up"),
             Self::TimedOut => f.write_str("no answer came in time"),
             Self::TooManyRounds => f.write_str("the server asks again and again"),
+            Self::TooManyServers => f.write_str("there are as many as there may be"),
             Self::UnsupportedRevision => {
                 let known = Revision::ALL.map(Revision::as_str).join(", ");
                 write!(f, "the server speaks none of the revisions that may be spoken, of {known}")

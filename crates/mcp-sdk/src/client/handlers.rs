@@ -42,6 +42,16 @@ pub(super) type Answering = Pin<Box<dyn Future<Output = Result<InputResponse, Er
 pub(super) struct Handlers {
     pub(super) answer: Option<Arc<dyn Fn(InputRequest) -> Answering + Send + Sync>>,
     pub(super) notify: Option<Arc<dyn Fn(ServerNotification) + Send + Sync>>,
+    pub(super) trace: Option<Arc<dyn Fn(Direction, &[u8]) + Send + Sync>>,
+}
+
+/// Which way a message goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// To the server.
+    Sent,
+    /// From the server.
+    Received,
 }
 
 impl Handlers {
@@ -50,6 +60,13 @@ impl Handlers {
         match &self.answer {
             Some(answer) => answer(question).await,
             None => Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot be asked")),
+        }
+    }
+
+    /// Shows a message as it is on the wire.
+    pub(super) fn trace(&self, direction: Direction, octets: &[u8]) {
+        if let Some(trace) = &self.trace {
+            trace(direction, octets);
         }
     }
 

@@ -1,10 +1,12 @@
 //! What arrives: answers find those who wait for them, everything else finds its handler.
 
 use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use thruway_mcp::json_rpc::{
     self, Error, Id, Message, Notification, Request, Response, write_error, write_result,
 };
@@ -12,14 +14,16 @@ use thruway_mcp::params::{self, meta_keys};
 use thruway_mcp::schema::{ProgressNotificationParams, RequestId, RequestParams, methods};
 use tokio::sync::oneshot;
 
+use super::cache::Cache;
 use super::conversation::Conversation;
 use super::deadline::Progress;
 use super::error::McpClientError;
-use super::handlers::{self, Handlers};
+use super::handlers::{self, Direction, Handlers};
+use super::party::{Party, RawAnswer};
 use super::subscription::Queue;
 
 /// The result of a request as it was sent.
-pub(super) type Answer = Box<RawValue>;
+pub(crate) type Answer = Box<RawValue>;
 
 /// Who waits for what, and who is told the rest.
 #[derive(Debug)]
@@ -47,6 +51,8 @@ pub(super) struct Waiting {
     pub(super) progress: Option<Arc<Progress>>,
     /// What is told of changes, if the request is a subscription.
     pub(super) queue: Option<Arc<Queue>>,
+    /// Who is asked and told, if that is not the client itself.
+    pub(super) party: Option<Arc<dyn Party>>,
 }
 
 /// A question of the server is being answered while this lives.
@@ -92,6 +98,11 @@ impl Incoming {
         }
     }
 
+    /// Whether no answer can come any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.table().closed.is_some()
+    }
+
     pub(super) fn subscribe(&self, queue: &Arc<Queue>) {
         self.table().queues.push(queue.clone());
     }
@@ -124,11 +135,28 @@ impl Incoming {
         }
     }
 
-    fn handle_notification(&self, notification: &Notification<'_>) {
+    /// Whom something is for that came with the answer to request `of`, or by itself.
+    fn party(&self, of: Option<i64>) -> Option<Arc<dyn Party>> {
+        let table = self.table();
+        if let Some(id) = of {
+            return table.in_flight.get(&id)?.party.clone();
+        }
+        let mut parties = table.in_flight.values().filter_map(|waiting| waiting.party.as_ref());
+        let first = parties.next()?;
+        parties.all(|other| other.key() == first.key()).then(|| first.clone())
+    }
+
+    fn handle_notification(&self, notification: &Notification<'_>, of: Option<i64>, cache: &Cache) {
         if notification.method == methods::NOTIFICATIONS_PROGRESS {
             return self.handle_progress(notification);
         }
+        if notification.method == methods::NOTIFICATIONS_MESSAGE
+            && let Some(party) = self.party(of)
+        {
+            return party.tell(notification);
+        }
         let Some(told) = handlers::notification(notification) else { return };
+        cache.forget(&told);
         match subscription_id(notification) {
             Some(id) => {
                 let queue = self.table().in_flight.get(&id).and_then(|waiting| waiting.queue.clone());
@@ -170,56 +198,72 @@ impl Conversation {
     /// # Errors
     /// They are none.
     pub(super) fn handle_octets(self: &Arc<Self>, octets: &[u8]) -> Result<(), McpClientError> {
+        self.incoming.handlers.trace(Direction::Received, octets);
         let message = json_rpc::parse(octets).map_err(|_| McpClientError::MessageInvalid)?;
-        self.handle_message(&message);
+        self.handle_message(&message, None);
         Ok(())
     }
 
-    /// Handles a message that nobody else has taken.
-    pub(super) fn handle_message(self: &Arc<Self>, message: &Message<'_>) {
+    /// Handles a message that nobody else has taken; it came with the answer to request `of`, or by itself.
+    pub(super) fn handle_message(self: &Arc<Self>, message: &Message<'_>, of: Option<i64>) {
         match message {
             Message::Response(response) => self.incoming.deliver(response),
-            Message::Notification(notification) => self.incoming.handle_notification(notification),
-            Message::Request(request) => self.handle_request(request),
+            Message::Notification(notification) => {
+                self.incoming.handle_notification(notification, of, &self.cache);
+            }
+            Message::Request(request) => self.handle_request(request, of),
         }
     }
 
     /// Answers a request of the server. There are none in the modern era.
-    fn handle_request(self: &Arc<Self>, request: &Request<'_>) {
+    fn handle_request(self: &Arc<Self>, request: &Request<'_>, of: Option<i64>) {
         if !self.is_legacy() {
             return;
         }
         let id = request.id.to_owned();
         let conversation = self.clone();
         if request.method == methods::PING {
-            self.runtime.spawn(async move { conversation.respond(&id, Ok("{}".to_owned())).await });
+            self.runtime.spawn(async move { conversation.respond(&id, Ok(empty())).await });
             return;
         }
-        let question = if self.incoming.questions.load(Ordering::Relaxed) < QUESTIONS_MAX {
-            handlers::question(request)
-        } else {
-            Err(Error::internal("too many questions are being answered"))
-        };
+        let answering = self.answering(request, of);
         self.runtime.spawn(async move {
             let answered = {
                 let _questioned = conversation.incoming.question();
-                match question {
-                    Ok(question) => conversation.incoming.handlers.answer(question).await,
+                match answering {
+                    Ok(answering) => answering.await,
                     Err(error) => Err(error),
                 }
             };
-            let answered = answered.and_then(|answer| {
-                serde_json::to_string(&answer).map_err(|_| Error::internal("the answer cannot be written"))
-            });
             conversation.respond(&id, answered).await;
         });
     }
 
-    async fn respond(self: &Arc<Self>, id: &RequestId, answered: Result<String, Error>) {
+    /// The answer to a question in the making: by whoever sent the request that it belongs to, or by the handler.
+    fn answering(
+        self: &Arc<Self>,
+        request: &Request<'_>,
+        of: Option<i64>,
+    ) -> Result<Pin<Box<dyn Future<Output = RawAnswer> + Send>>, Error> {
+        if self.incoming.questions.load(Ordering::Relaxed) >= QUESTIONS_MAX {
+            return Err(Error::internal("too many questions are being answered"));
+        }
+        if let Some(party) = self.incoming.party(of) {
+            return Ok(party.ask(&request.method, request.params));
+        }
+        let question = handlers::question(request)?;
+        let conversation = self.clone();
+        Ok(Box::pin(async move {
+            let answer = conversation.incoming.handlers.answer(question).await?;
+            to_raw_value(&answer).map_err(|_| Error::internal("the answer cannot be written"))
+        }))
+    }
+
+    async fn respond(self: &Arc<Self>, id: &RequestId, answered: RawAnswer) {
         let mut octets = Vec::new();
         match answered {
             Ok(result) => write_result(&mut octets, &id.into(), |output| {
-                output.extend_from_slice(result.as_bytes());
+                output.extend_from_slice(result.get().as_bytes());
                 Ok(())
             }),
             Err(error) => write_error(&mut octets, Some(&id.into()), &error),
@@ -241,6 +285,11 @@ pub(super) fn outcome(response: &Response<'_>) -> Result<Answer, McpClientError>
 fn subscription_id(notification: &Notification<'_>) -> Option<i64> {
     let params: RequestParams = params::parse(notification.params).ok()?;
     params.meta?.get(meta_keys::SUBSCRIPTION_ID)?.as_i64()
+}
+
+/// `{}`
+fn empty() -> Box<RawValue> {
+    RawValue::from_string("{}".to_owned()).expect("an object")
 }
 
 /// How many questions of a server are answered at a time; more are refused.

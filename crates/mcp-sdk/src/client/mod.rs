@@ -6,13 +6,17 @@ mod error;
 mod handlers;
 mod builder;
 mod calls;
+mod tasks;
 mod subscription;
 
 // a request and its answer
 mod conversation;
+mod party;
+mod forward;
 mod deadline;
 mod incoming;
-mod mirrored;
+mod tools;
+mod cache;
 
 // how it is said
 mod eras;
@@ -31,15 +35,20 @@ use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::ErrorCode;
 use thruway_mcp::schema::{MetaObject, ProgressNotificationParams};
 
+use binding::Purpose;
 use conversation::Conversation;
 use deadline::{OnProgress, Patience, Progress};
 use eras::{Call, Spoken};
 
 pub use builder::McpClientBuilder;
 pub use error::McpClientError;
-pub use handlers::ServerNotification;
+pub(crate) use forward::{Onward, Sender, reporting};
+pub use handlers::{Direction, ServerNotification};
+pub(crate) use incoming::Answer;
 pub use options::{EraChoice, McpClientOptions};
+pub(crate) use party::{Party, RawAnswer};
 pub use subscription::Subscription;
+pub use tasks::ToolOutcome;
 
 /// A client of an MCP server. Clones share the connection; any number of requests may be in flight, from any task of the runtime
 /// that it was made in.
@@ -138,6 +147,11 @@ impl McpClient {
         self.conversation.binding.close().await;
     }
 
+    /// Whether nothing can come any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.conversation.incoming.is_closed()
+    }
+
     /// A client for what is done without being called.
     fn of(conversation: &Arc<Conversation>) -> Self {
         let McpClientOptions { timeout, timeout_max, .. } = conversation.options;
@@ -168,20 +182,61 @@ impl McpClient {
         self.perform(&self.call(method, params)).await
     }
 
-    /// Sends a request and reads its result. A session that has ended is begun anew, once: what was sent in it was not handled.
+    /// Sends a request and reads its result.
     async fn perform<R: DeserializeOwned, P: Serialize>(
         &self,
         call: &Call<'_, P>,
     ) -> Result<R, McpClientError> {
-        let spoken = self.conversation.spoken().await?;
-        let mut outcome = spoken.perform(&self.conversation, call).await;
-        if matches!(outcome, Err(McpClientError::SessionEnded)) {
-            self.conversation.forget(&spoken);
-            let spoken = self.conversation.spoken().await?;
-            self.conversation.runtime.spawn(self.clone().resubscribe());
-            outcome = spoken.perform(&self.conversation, call).await;
+        let answer = self.perform_raw(call).await?;
+        serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))
+    }
+
+    /// Sends a request and returns its result as it was sent.
+    async fn perform_raw<P: Serialize>(&self, call: &Call<'_, P>) -> Result<Answer, McpClientError> {
+        let conversation = &self.conversation;
+        let spoken = conversation.spoken().await?;
+        let mut outcome = spoken.perform(conversation, call).await;
+        if let Some(spoken) = self.again(&spoken, call.method, call.name, &outcome).await? {
+            outcome = spoken.perform(conversation, call).await;
         }
-        serde_json::from_str(outcome?.get()).map_err(|error| McpClientError::result_invalid(&error))
+        outcome
+    }
+
+    /// How to send a request again, once, that was not handled, or may be handled twice. What was sent in a session that has
+    /// ended was not; what was sent to a child that has died may have been.
+    async fn again<T>(
+        &self,
+        spoken: &Arc<Spoken>,
+        method: &str,
+        name: Option<&str>,
+        outcome: &Result<T, McpClientError>,
+    ) -> Result<Option<Arc<Spoken>>, McpClientError> {
+        let conversation = &self.conversation;
+        match outcome {
+            Err(McpClientError::SessionEnded) => {
+                conversation.forget(spoken);
+                let spoken = conversation.spoken().await?;
+                conversation.runtime.spawn(self.clone().resubscribe());
+                Ok(Some(spoken))
+            }
+            Err(McpClientError::Closed)
+                if conversation.binding.can_reopen() && self.may_be_repeated(method, name) =>
+            {
+                conversation.spoken().await.map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether it does not matter how often a request is handled: all but calls of tools, and those of tools of which the
+    /// server says so.
+    fn may_be_repeated(&self, method: &str, name: Option<&str>) -> bool {
+        match Purpose::of_method(method) {
+            Purpose::Read => true,
+            Purpose::Act => name.is_some_and(|name| self.conversation.tools.may_be_repeated(name)),
+            // It has its own way to go on.
+            Purpose::Subscribe => false,
+        }
     }
 
     /// The headers that mirror arguments, where there are any.
@@ -192,7 +247,7 @@ impl McpClient {
     ) -> Result<Vec<binding::Field>, McpClientError> {
         let spoken = self.conversation.spoken().await?;
         let is_mirrored = self.mirrors(&spoken);
-        Ok(if is_mirrored { self.conversation.mirrored.fields(tool, arguments) } else { Vec::new() })
+        Ok(if is_mirrored { self.conversation.tools.fields(tool, arguments) } else { Vec::new() })
     }
 
     /// Whether arguments are mirrored in headers.

@@ -26,6 +26,9 @@ pub struct McpClientOptions {
     pub message_bytes_max: usize,
     /// How often a server may ask before it answers (2026-07-28). Default: 10 rounds.
     pub rounds_max: usize,
+    /// Whether lists and resources are kept for as long as the server allows (2026-07-28), unless it tells of a change.
+    /// Default: yes.
+    pub keeps_results: bool,
     /// How long a child process may take to end when its input is closed, and again when it is told to. Default: 2 s;
     /// then it is killed.
     pub exit_wait: Duration,
@@ -56,6 +59,7 @@ impl Default for McpClientOptions {
             probe_timeout: Duration::from_secs(5),
             message_bytes_max: 16 << 20,
             rounds_max: 10,
+            keeps_results: true,
             exit_wait: Duration::from_secs(2),
         }
     }

@@ -255,7 +255,8 @@ impl McpClient {
             McpClientError::Status(status) => status.as_u16() >= 500,
             _ => false,
         };
-        is_broken && !self.conversation.binding.has_common_stream()
+        let binding = &self.conversation.binding;
+        is_broken && (!binding.has_common_stream() || binding.can_reopen())
     }
 
     /// Lets the subscriptions of a session go on in the next one. What has changed in between nobody has told.
@@ -276,7 +277,15 @@ impl McpClient {
     }
 
     async fn unsubscribe(&self, uris: Vec<String>) {
+        let is_wanted = |uri: &String| {
+            let queues = self.conversation.incoming.queues();
+            queues.iter().any(|queue| queue.filter.resource_subscriptions.contains(uri))
+        };
         for uri in uris {
+            if is_wanted(&uri) {
+                // By another subscription, which there is one of for a session.
+                continue;
+            }
             let params = SubscribeRequestParams { uri, meta: None };
             // A server that is gone tells nothing either.
             let _ = self.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_UNSUBSCRIBE, params).await;

@@ -12,6 +12,7 @@ use thruway_mcp::{Revision, legacy};
 
 use super::{Answering, Reply, Status};
 use crate::authorization::Caller;
+use crate::bridge;
 use crate::handlers::{Call, ClientSide};
 use crate::server::{Change, McpServer};
 use crate::session::Session;
@@ -46,6 +47,9 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
         meta: None,
     };
     let lists = [Change::Tools, Change::Prompts, Change::Resources];
+    if let Some(bridge) = shared.bridge.clone() {
+        tokio::spawn(async move { bridge.watch_lists().await });
+    }
     let subscription = shared.changes.subscribe(lists).ok_or_else(|| Error::internal("no subscription"))?;
     Ok((Session::new(revision, &params, subscription), result))
 }
@@ -61,6 +65,11 @@ pub(crate) fn handle_request(
     output: &mut Vec<u8>,
 ) -> Reply {
     let id = &request.id;
+    if let Some(bridge) = &server.shared.bridge
+        && let Some(reply) = bridge::handle_legacy_request(&server.shared, bridge, session, request, params)
+    {
+        return reply;
+    }
     let outcome = match &*request.method {
         methods::PING => Ok(()),
         methods::LOGGING_SET_LEVEL => set_level(session, request),

@@ -16,6 +16,7 @@ use super::telling::{TasksTold, Telling, Told};
 use super::{Answering, Exchange, Reply, Status, tasks};
 use crate::ask::{BoundRequest, Rounds};
 use crate::authorization::Caller;
+use crate::bridge::{self, Bridge};
 use crate::handlers::{Call, ClientSide};
 use crate::server::{Change, McpServer, Shared};
 
@@ -42,6 +43,9 @@ pub(crate) fn handle_request(
     let handled = match &*request.method {
         methods::SERVER_DISCOVER => Some(discover(shared, id, output)),
         methods::SUBSCRIPTIONS_LISTEN => Some(listen(shared, request, params, caller, output)),
+        _ if let Some(bridge) = &shared.bridge => {
+            Some(bridge::handle_modern_request(shared, bridge, request, params, caller, output))
+        }
         methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL => {
             shared.has_tasks().then(|| tasks::handle_request(shared, request, params, caller, output))
         }
@@ -137,25 +141,45 @@ fn listen(
     caller: &Caller,
     output: &mut Vec<u8>,
 ) -> Reply {
-    let mut wanted = match read_wanted(request, params) {
+    let wanted = match read_wanted(request, params) {
         Ok(wanted) => wanted,
         Err(error) => return Reply::error(output, &request.id, &error),
     };
-    let Some(subscription) = shared.changes.subscribe(changes(&wanted.filter)) else {
+    if let Some(bridge) = &shared.bridge {
+        return Reply::Later(listen_beyond(shared, bridge, wanted, request.id.to_owned()));
+    }
+    let Some(telling) = subscribe(shared, wanted, &request.id, caller) else {
         let error = Error::invalid_params("too many resources in one subscription");
         return Reply::error(output, &request.id, &error);
     };
+    Reply::Later(Exchange::subscription(telling))
+}
+
+/// The same for what another server tells.
+fn listen_beyond(shared: &Arc<Shared>, bridge: &Arc<Bridge>, wanted: Wanted, id: RequestId) -> Exchange {
+    let (shared, bridge) = (shared.clone(), bridge.clone());
+    Exchange::prepared(async move {
+        let (filter, watches) = bridge::watch_all(&bridge, wanted.filter).await;
+        let wanted = Wanted { filter, tasks: TaskSubscriptionNotifications::default() };
+        let telling = subscribe(&shared, wanted, &Id::from(&id), &Caller::Anonymous);
+        telling.map(|telling| telling.keeping(watches))
+    })
+}
+
+/// What a subscription tells; `None` if it is about too much.
+fn subscribe(shared: &Arc<Shared>, mut wanted: Wanted, id: &Id<'_>, caller: &Caller) -> Option<Telling> {
+    let subscription = shared.changes.subscribe(changes(&wanted.filter))?;
     let task_ids = &mut wanted.tasks.task_ids;
     let of_tasks = if task_ids.is_empty() { None } else { shared.tasks.subscribe(task_ids, caller) };
     let tasks = of_tasks.map(|subscription| Box::new(TasksTold { shared: shared.clone(), subscription }));
     let acknowledged = json!({
         "notifications": wanted,
-        "_meta": {meta_keys::SUBSCRIPTION_ID: request.id},
+        "_meta": {meta_keys::SUBSCRIPTION_ID: id},
     });
     let mut message = Vec::new();
     write_notification(&mut message, methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED, &acknowledged);
-    let told = Told { subscription, tasks, id: request.id.to_owned() };
-    Reply::Later(Exchange::subscription(Telling::new(message, told)))
+    let told = Told { subscription, tasks, id: id.to_owned() };
+    Some(Telling::new(message, told))
 }
 
 fn read_wanted(request: &Request<'_>, params: &Params<'_>) -> Result<Wanted, Error> {

@@ -13,6 +13,7 @@ use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{JsonObject, MetaObject, RequestId};
 
 use super::{modern, tasks};
+use crate::client;
 use crate::server::{Shared, Subscription};
 
 /// The messages of a subscription, which end only by being dropped.
@@ -20,6 +21,8 @@ pub(crate) struct Telling {
     /// The message that comes first.
     acknowledgement: Option<Vec<u8>>,
     next: Next,
+    /// Behind a bridge: what keeps the other server telling.
+    _watches: Vec<Arc<client::Subscription>>,
 }
 
 /// The next message, and what those after it are made of.
@@ -67,7 +70,12 @@ fn subscription_meta(id: &RequestId) -> MetaObject {
 
 impl Telling {
     pub(super) fn new(acknowledgement: Vec<u8>, told: Told) -> Self {
-        Self { acknowledgement: Some(acknowledgement), next: next(told) }
+        Self { acknowledgement: Some(acknowledgement), next: next(told), _watches: Vec::new() }
+    }
+
+    /// The same, for as long as `watches` are kept.
+    pub(super) fn keeping(self, watches: Vec<Arc<client::Subscription>>) -> Self {
+        Self { _watches: watches, ..self }
     }
 
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {

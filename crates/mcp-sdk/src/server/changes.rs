@@ -109,6 +109,15 @@ impl<C: Tellable> Subscription<C> {
         self.subscriber.notify.notify_one();
     }
 
+    /// Tells of `change`, if it is wanted.
+    pub(crate) fn note(&self, change: C) {
+        let mut state = self.subscriber.lock();
+        if state.wanted.contains(&change) && state.noted.insert(change) {
+            drop(state);
+            self.subscriber.notify.notify_one();
+        }
+    }
+
     /// The next change.
     ///
     /// # Cancel safety

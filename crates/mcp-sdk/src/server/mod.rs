@@ -17,6 +17,7 @@ use thruway_mcp::schema::{
 };
 
 use crate::ask::StateKey;
+use crate::bridge::Bridge;
 use crate::handlers::{Handler, Layer};
 use crate::registry::{
     CompletionHandler, CompletionInput, PromptEntry, Registry, ResourceAnswer, ResourceEntry, TemplateEntry,
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) state_key: StateKey,
     pub(crate) sessions: Sessions,
     pub(crate) tasks: Tasks,
+    /// Who answers in the place of handlers.
+    pub(crate) bridge: Option<Arc<Bridge>>,
 }
 
 impl McpServer {
@@ -60,6 +63,15 @@ impl McpServer {
     /// # Panics
     /// The system has no random numbers.
     pub fn with_options(info: Implementation, options: McpServerOptions) -> Self {
+        Self::build(info, options, None)
+    }
+
+    /// The same, answering with what `bridge` answers.
+    pub(crate) fn bridging(info: Implementation, options: McpServerOptions, bridge: Arc<Bridge>) -> Self {
+        Self::build(info, options, Some(bridge))
+    }
+
+    fn build(info: Implementation, options: McpServerOptions, bridge: Option<Arc<Bridge>>) -> Self {
         let results = ResultWriter::new(&info).expect("plain data can be written");
         let state_key = options.state_key.map_or_else(StateKey::random, StateKey::new);
         let sessions = Sessions::new(options.session_idle, options.sessions_max);
@@ -73,6 +85,7 @@ impl McpServer {
             state_key,
             sessions,
             tasks,
+            bridge,
         };
         Self { shared: Arc::new(shared) }
     }
@@ -350,6 +363,9 @@ impl Shared {
 
     /// What the server can do: what it has something of.
     pub(crate) fn capabilities(&self) -> ServerCapabilities {
+        if let Some(bridge) = &self.bridge {
+            return bridge.capabilities().clone();
+        }
         let registry = self.registry.load();
         let has_resources = !registry.resources.is_empty() || !registry.templates.is_empty();
         let has_completions = !registry.completions.is_empty();

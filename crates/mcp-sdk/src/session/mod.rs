@@ -13,9 +13,11 @@ use serde::Serialize;
 use thruway_mcp::Revision;
 use thruway_mcp::schema::{ClientCapabilities, Implementation, InitializeRequestParams, LoggingLevel};
 use thruway_net::Clock;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OnceCell};
 
 use crate::ask::PendingRequests;
+use crate::bridge::Upstream;
+use crate::client;
 use crate::server::Subscription;
 
 pub(crate) use in_flight::{InFlight, InFlightGuard};
@@ -45,6 +47,10 @@ pub(crate) struct Session {
     last_used: AtomicU64,
     is_ended: AtomicBool,
     ended: Notify,
+    /// Behind a bridge: the server that is this session's alone.
+    pub(crate) upstream: OnceCell<Arc<Upstream>>,
+    /// Behind a bridge: what keeps it telling of resources, by their URIs.
+    watches: Mutex<HashMap<String, Arc<client::Subscription>>>,
 }
 
 /// Somebody uses a session for as long as this is there: a stream is open.
@@ -70,6 +76,8 @@ impl Session {
             last_used: AtomicU64::new(now().as_secs()),
             is_ended: AtomicBool::new(false),
             ended: Notify::new(),
+            upstream: OnceCell::new(),
+            watches: Mutex::default(),
         }
     }
 
@@ -86,6 +94,21 @@ impl Session {
     /// What the client can do.
     pub(crate) fn client_capabilities(&self) -> ClientCapabilities {
         serde_json::from_str(&self.client_capabilities).unwrap_or_default()
+    }
+
+    /// What the client says it is, as JSON.
+    pub(crate) fn info_json(&self) -> &str {
+        &self.client_info
+    }
+
+    /// What the client can do, as JSON.
+    pub(crate) fn capabilities_json(&self) -> &str {
+        &self.client_capabilities
+    }
+
+    /// What is watched for the client.
+    pub(crate) fn watches(&self) -> MutexGuard<'_, HashMap<String, Arc<client::Subscription>>> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From which level on the client wants log messages.

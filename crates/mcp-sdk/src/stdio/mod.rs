@@ -31,6 +31,20 @@ impl McpServer {
         runtime.block_on(async { serve(self.clone(), Input::stdin()?, Output::stdout()?).await })
     }
 
+    /// The same on the runtime that is around, without blocking its thread.
+    ///
+    /// # Errors
+    /// As [`serve_stdio`](Self::serve_stdio).
+    ///
+    /// # Panics
+    /// There is no tokio runtime around.
+    ///
+    /// # Cancel safety
+    /// What the client has asked for is given up when this is dropped.
+    pub async fn serve_standard_streams(&self) -> io::Result<()> {
+        serve(self.clone(), Input::stdin()?, Output::stdout()?).await
+    }
+
     /// Serves the client at the other end of a Unix domain socket in the same way, one message a line. Who may connect is
     /// decided by the permissions of the socket's path.
     ///

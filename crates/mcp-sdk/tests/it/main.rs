@@ -40,6 +40,9 @@ mod in_memory;
 // the other side
 mod client;
 
+// between
+mod bridge;
+
 // anything at all, and what it costs
 mod mutations;
 mod memory;

@@ -19,4 +19,4 @@ pub use message::{
     BATCH_MESSAGES_MAX, Invalid, Message, Notification, Request, Response, parse, split_batch,
 };
 pub(crate) use write::write_request_start;
-pub use write::{write_error, write_notification, write_request, write_result};
+pub use write::{write_error, write_notification, write_request, write_request_with, write_result};

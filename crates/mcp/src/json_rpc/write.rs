@@ -55,6 +55,27 @@ pub fn write_request(output: &mut Vec<u8>, id: &Id<'_>, method: &str, params: &i
     output.push(b'}');
 }
 
+/// Appends a request whose parameters `params` appends. What it appends must be a JSON object; if it fails, nothing is
+/// appended.
+///
+/// # Errors
+/// That of `params`.
+pub fn write_request_with<E>(
+    output: &mut Vec<u8>,
+    id: &Id<'_>,
+    method: &str,
+    params: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
+    let start = output.len();
+    write_request_start(output, id, method);
+    if let Err(error) = params(output) {
+        output.truncate(start);
+        return Err(error);
+    }
+    output.push(b'}');
+    Ok(())
+}
+
 /// Appends a request up to its parameters. What is appended next must be a JSON object, and then the last brace.
 pub(crate) fn write_request_start(output: &mut Vec<u8>, id: &Id<'_>, method: &str) {
     output.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);

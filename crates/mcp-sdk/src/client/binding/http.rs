@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use thruway_client::{Client, Request, Response, Timeouts};
 use thruway_mcp::json_rpc::{self, Id, Message};
 use thruway_message::{Method, StatusCode};
@@ -10,7 +11,9 @@ use tokio::task::AbortHandle;
 
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
+use super::super::handlers::Direction;
 use super::super::incoming::{Answer, outcome};
+use super::http_sse::OpenStream;
 use super::{Field, Outgoing, Purpose, Received};
 
 /// An MCP endpoint.
@@ -20,11 +23,13 @@ pub(crate) struct Http {
     url: Box<str>,
     /// What every request has besides.
     fields: Vec<(String, String)>,
+    /// The stream that brings everything, from a server that knows no other binding.
+    pub(super) stream: ArcSwapOption<OpenStream>,
 }
 
 impl Http {
     pub(crate) fn new(client: Client, url: &str, fields: Vec<(String, String)>) -> Self {
-        Self { client, url: url.into(), fields }
+        Self { client, url: url.into(), fields, stream: ArcSwapOption::empty() }
     }
 
     pub(super) async fn exchange(
@@ -97,7 +102,15 @@ impl Http {
     }
 
     fn request(&self, method: Method<'static>, fields: &[Field]) -> Request<'_> {
-        let request = self.client.request(method, &self.url);
+        self.request_to(&self.url, method, fields)
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(super) fn request_to(&self, url: &str, method: Method<'static>, fields: &[Field]) -> Request<'_> {
+        let request = self.client.request(method, url);
         let request = self.fields.iter().fold(request, |request, (name, value)| request.field(name, value));
         fields.iter().fold(request, |request, (name, value)| request.field(name, value))
     }
@@ -133,6 +146,7 @@ async fn answer(
 ) -> Result<Answer, McpClientError> {
     let status = response.status();
     let content = response.collect(conversation.options.message_bytes_max).await?;
+    conversation.incoming.handlers.trace(Direction::Received, &content);
     match json_rpc::parse(&content) {
         Ok(Message::Response(response)) if response.id == Some(Id::Integer(id)) => outcome(&response),
         // The server could not, or would not, read whose answer it is.

@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
+use super::super::handlers::Direction;
 use super::super::incoming::{Answer, outcome};
 use super::http::{Http, Kind, kind_of};
 use super::{Field, Outgoing};
@@ -99,12 +100,13 @@ impl Http {
     }
 }
 
-fn events_of(conversation: &Conversation, response: Response) -> Events {
+pub(super) fn events_of(conversation: &Conversation, response: Response) -> Events {
     response.events().event_bytes_max(conversation.options.message_bytes_max)
 }
 
 /// The answer to request `id`, if the event is it; anything else is handled.
 fn take(conversation: &Arc<Conversation>, id: i64, octets: &[u8]) -> Result<Option<Answer>, McpClientError> {
+    conversation.incoming.handlers.trace(Direction::Received, octets);
     match json_rpc::parse(octets).map_err(|_| McpClientError::MessageInvalid)? {
         Message::Response(response) => match response.id {
             Some(Id::Integer(answered)) if answered == id => outcome(&response).map(Some),
@@ -112,7 +114,7 @@ fn take(conversation: &Arc<Conversation>, id: i64, octets: &[u8]) -> Result<Opti
             _ => Err(McpClientError::MessageInvalid),
         },
         message => {
-            conversation.handle_message(&message);
+            conversation.handle_message(&message, Some(id));
             Ok(None)
         }
     }

@@ -4,6 +4,7 @@ mod stream;
 mod child;
 mod http;
 mod http_events;
+mod http_sse;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use super::conversation::Conversation;
 use super::error::McpClientError;
 use super::incoming::Answer;
 
-pub(super) use child::{Child, OnStderr};
+pub(super) use child::{Child, OnStderr, Origin};
 pub(super) use http::Http;
 pub(super) use stream::{Ends, Stream};
 
@@ -59,9 +60,21 @@ pub(super) enum Purpose {
 impl Purpose {
     pub(super) fn of_method(method: &str) -> Self {
         match method {
-            methods::TOOLS_CALL => Self::Act,
             methods::SUBSCRIPTIONS_LISTEN => Self::Subscribe,
-            _ => Self::Read,
+            methods::PING
+            | methods::SERVER_DISCOVER
+            | methods::TOOLS_LIST
+            | methods::RESOURCES_LIST
+            | methods::RESOURCES_TEMPLATES_LIST
+            | methods::RESOURCES_READ
+            | methods::RESOURCES_SUBSCRIBE
+            | methods::RESOURCES_UNSUBSCRIBE
+            | methods::PROMPTS_LIST
+            | methods::PROMPTS_GET
+            | methods::COMPLETION_COMPLETE
+            | methods::LOGGING_SET_LEVEL
+            | methods::TASKS_GET => Self::Read,
+            _ => Self::Act,
         }
     }
 }
@@ -76,8 +89,19 @@ pub(super) struct Received {
 
 impl Binding {
     /// Whether answers to all requests come on one stream.
-    pub(super) const fn has_common_stream(&self) -> bool {
-        matches!(self, Self::Stream(_))
+    pub(super) fn has_common_stream(&self) -> bool {
+        match self {
+            Self::Http(http) => http.stream.load().is_some(),
+            Self::Stream(_) => true,
+        }
+    }
+
+    /// Opens the stream of a server that has one for everything (2024-11-05); whether there is such a one.
+    pub(super) async fn open_stream(&self, conversation: &Arc<Conversation>) -> Result<bool, McpClientError> {
+        match self {
+            Self::Http(http) => http.open_stream(conversation).await,
+            Self::Stream(_) => Ok(false),
+        }
     }
 
     /// Sends a request and waits for its answer; on a common stream, it comes through `answer`.
@@ -89,7 +113,10 @@ impl Binding {
         answer: oneshot::Receiver<Result<Answer, McpClientError>>,
     ) -> Result<Received, McpClientError> {
         match self {
-            Self::Http(http) => http.exchange(conversation, id, outgoing).await,
+            Self::Http(http) => match http.stream.load_full() {
+                Some(stream) => http.exchange_on(&stream, outgoing, answer).await,
+                None => http.exchange(conversation, id, outgoing).await,
+            },
             Self::Stream(stream) => {
                 stream.send(outgoing.octets).await?;
                 let answer = answer.await.map_err(|_| McpClientError::Closed)??;
@@ -98,10 +125,29 @@ impl Binding {
         }
     }
 
+    /// Whether the other end of a stream is started again when it has gone.
+    pub(super) const fn can_reopen(&self) -> bool {
+        match self {
+            Self::Http(_) => false,
+            Self::Stream(stream) => stream.can_reopen(),
+        }
+    }
+
+    /// Starts the other end of a stream again, if it has gone and can be.
+    pub(super) async fn reopen(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
+        match self {
+            Self::Http(_) => Ok(()),
+            Self::Stream(stream) => stream.reopen(conversation).await,
+        }
+    }
+
     /// Sends a message that is not answered.
     pub(super) async fn send(&self, outgoing: Outgoing) -> Result<(), McpClientError> {
         match self {
-            Self::Http(http) => http.send(outgoing).await,
+            Self::Http(http) => match http.stream.load_full() {
+                Some(stream) => http.send_on(&stream, outgoing).await,
+                None => http.send(outgoing).await,
+            },
             Self::Stream(stream) => stream.send(outgoing.octets).await,
         }
     }
@@ -110,7 +156,7 @@ impl Binding {
     pub(super) async fn try_send(&self, outgoing: Outgoing) {
         match self {
             // It can do without it in this case too.
-            Self::Http(http) => drop(http.send(outgoing).await),
+            Self::Http(_) => drop(self.send(outgoing).await),
             Self::Stream(stream) => stream.try_send(outgoing.octets),
         }
     }
@@ -118,8 +164,8 @@ impl Binding {
     /// Reads what the server says by itself, if that comes on a stream of its own.
     pub(super) fn listen(&self, conversation: &Arc<Conversation>, fields: Vec<Field>) -> Option<AbortHandle> {
         match self {
-            Self::Http(http) => Some(http.listen(conversation, fields)),
-            Self::Stream(_) => None,
+            Self::Http(http) if !self.has_common_stream() => Some(http.listen(conversation, fields)),
+            Self::Http(_) | Self::Stream(_) => None,
         }
     }
 

@@ -1,24 +1,36 @@
 //! A stream of lines each way: a child process, a Unix socket, a server in the same process.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use arc_swap::ArcSwap;
+use tokio::sync::{Mutex, mpsc, watch};
 
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
-use super::Child;
+use super::{Child, Origin};
 use crate::stdio::{Input, Line, Lines, Output};
 
-/// The near end of a stream.
+/// The near end of a stream, or of one after another if the other end can be started again.
 #[derive(Debug)]
 pub(crate) struct Stream {
+    link: ArcSwap<Link>,
+    /// What starts the other end again.
+    origin: Option<Mutex<Origin>>,
+}
+
+/// The near end of one stream.
+#[derive(Debug)]
+struct Link {
     /// Messages to be written.
     outbox: mpsc::Sender<Vec<u8>>,
     /// Tells the writer that there will be no more; so does dropping it.
     closing: watch::Sender<bool>,
     /// Whether all is over: closed when it is.
     over: watch::Receiver<()>,
+    /// Whether nothing comes from the other end any more.
+    is_lost: AtomicBool,
 }
 
 /// Both directions, before anything is sent.
@@ -35,31 +47,60 @@ pub(crate) struct Unstarted {
     messages: mpsc::Receiver<Vec<u8>>,
     closing: watch::Receiver<bool>,
     over: watch::Sender<()>,
+    link: Weak<Link>,
 }
 
 impl Stream {
-    pub(crate) fn new(ends: Ends) -> (Self, Unstarted) {
-        let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
-        let (close, closing) = watch::channel(false);
-        let (end, over) = watch::channel(());
-        let stream = Self { outbox, closing: close, over };
-        (stream, Unstarted { ends, messages, closing, over: end })
+    pub(crate) fn new(ends: Ends, origin: Option<Origin>) -> (Self, Unstarted) {
+        let (link, unstarted) = Link::new(ends);
+        (Self { link: ArcSwap::new(link), origin: origin.map(Mutex::new) }, unstarted)
     }
 
     pub(super) async fn send(&self, octets: Vec<u8>) -> Result<(), McpClientError> {
-        self.outbox.send(octets).await.map_err(|_| McpClientError::Closed)
+        let link = self.link.load_full();
+        link.outbox.send(octets).await.map_err(|_| McpClientError::Closed)
     }
 
     /// Sends a message if there is room for it: what a server that does not read can do without.
     pub(super) fn try_send(&self, octets: Vec<u8>) {
-        let _is_taken = self.outbox.try_send(octets);
+        let _is_taken = self.link.load().outbox.try_send(octets);
+    }
+
+    /// Whether the other end is started again when it has gone.
+    pub(super) const fn can_reopen(&self) -> bool {
+        self.origin.is_some()
+    }
+
+    /// Starts the other end again, if it has gone.
+    pub(super) async fn reopen(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
+        let Some(origin) = &self.origin else { return Ok(()) };
+        if !self.link.load().is_lost.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let ends = origin.lock().await.start_again().await?;
+        let (link, unstarted) = Link::new(ends);
+        self.link.store(link);
+        unstarted.start(conversation);
+        Ok(())
     }
 
     /// Sends nothing more, and waits until the other end has noticed.
     pub(super) async fn close(&self) {
-        self.closing.send_replace(true);
-        let mut over = self.over.clone();
+        let link = self.link.load_full();
+        link.closing.send_replace(true);
+        let mut over = link.over.clone();
         while over.changed().await.is_ok() {}
+    }
+}
+
+impl Link {
+    fn new(ends: Ends) -> (Arc<Self>, Unstarted) {
+        let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
+        let (close, closing) = watch::channel(false);
+        let (end, over) = watch::channel(());
+        let link = Arc::new(Self { outbox, closing: close, over, is_lost: AtomicBool::new(false) });
+        let unstarted = Unstarted { ends, messages, closing, over: end, link: Arc::downgrade(&link) };
+        (link, unstarted)
     }
 }
 
@@ -68,9 +109,9 @@ impl Unstarted {
     pub(crate) fn start(self, conversation: &Arc<Conversation>) {
         let bytes_max = conversation.options.message_bytes_max;
         let Ends { input, output, child, exit_wait } = self.ends;
-        let reading = conversation.runtime.spawn(read(Arc::downgrade(conversation), input, bytes_max));
+        let near = Near { conversation: Arc::downgrade(conversation), link: self.link };
+        let reading = conversation.runtime.spawn(read(near.clone(), input, bytes_max));
         let writing = conversation.runtime.spawn(write(output, self.messages, self.closing, exit_wait));
-        let weak = Arc::downgrade(conversation);
         let over = self.over;
         conversation.runtime.spawn(async move {
             if let Some(child) = child {
@@ -80,24 +121,43 @@ impl Unstarted {
             } else {
                 let _ = reading.await;
             }
-            close(&weak, &McpClientError::Closed);
+            near.lose();
             drop(over);
         });
     }
 }
 
-fn close(conversation: &Weak<Conversation>, reason: &McpClientError) {
-    if let Some(conversation) = conversation.upgrade() {
-        conversation.incoming.close(reason);
+/// Those who are to know when the other end has gone.
+#[derive(Clone)]
+struct Near {
+    conversation: Weak<Conversation>,
+    link: Weak<Link>,
+}
+
+impl Near {
+    /// Nothing comes any more: whoever waits is told. If the other end can be started again, that is done for the next
+    /// request.
+    fn lose(&self) {
+        let Some(conversation) = self.conversation.upgrade() else { return };
+        let Some(link) = self.link.upgrade() else { return };
+        if link.is_lost.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if *link.closing.borrow() || !conversation.binding.can_reopen() {
+            conversation.incoming.close(&McpClientError::Closed);
+        } else {
+            tracing::warn!("the server has ended; it is started again when it is needed");
+            conversation.lose();
+        }
     }
 }
 
 /// Reads lines until there are no more, or nobody wants them.
-async fn read(weak: Weak<Conversation>, mut input: Input, bytes_max: usize) {
+async fn read(near: Near, mut input: Input, bytes_max: usize) {
     let mut lines = Lines::with_bytes_max(bytes_max);
     let mut invalid_lines = 0;
     while input.read(lines.room()).await.is_ok_and(|read| read > 0) {
-        let Some(conversation) = weak.upgrade() else { return };
+        let Some(conversation) = near.conversation.upgrade() else { return };
         while let Some(line) = lines.next() {
             match line {
                 // Whose answer it was cannot be told.
@@ -111,11 +171,11 @@ async fn read(weak: Weak<Conversation>, mut input: Input, bytes_max: usize) {
             return conversation.incoming.close(&McpClientError::MessageInvalid);
         }
     }
-    if let (Some(conversation), Some(line)) = (weak.upgrade(), lines.rest()) {
+    if let (Some(conversation), Some(line)) = (near.conversation.upgrade(), lines.rest()) {
         // What the end has cut off is no message.
         let _ = conversation.handle_octets(line);
     }
-    close(&weak, &McpClientError::Closed);
+    near.lose();
 }
 
 /// Writes messages until there will be no more: what is there then is written too, if the other end takes it in time.

@@ -16,6 +16,7 @@ use super::super::binding::{Field, Outgoing, Purpose};
 use super::super::conversation::{Conversation, Waiter};
 use super::super::deadline::Patience;
 use super::super::error::McpClientError;
+use super::super::handlers::Direction;
 use super::super::incoming::Answer;
 use super::Call;
 
@@ -62,7 +63,7 @@ impl Legacy {
         write_request(&mut octets, &Id::Integer(id), methods::INITIALIZE, &params);
         let patience = Patience { timeout: options.timeout, timeout_max: options.timeout };
         // The specification forbids that this one is cancelled.
-        let waiter = Waiter { patience, progress: None, queue: None, cancels: false };
+        let waiter = Waiter { patience, progress: None, queue: None, party: None, cancels: false };
         let outgoing = Outgoing { octets, ..Outgoing::default() };
         let received = conversation.exchange(id, outgoing, waiter).await?;
         let result: InitializeResult = serde_json::from_str(received.answer.get())
@@ -80,6 +81,7 @@ impl Legacy {
     async fn confirm(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
         let mut octets = Vec::new();
         write_notification(&mut octets, methods::NOTIFICATIONS_INITIALIZED, &NotificationParams::default());
+        conversation.incoming.handlers.trace(Direction::Sent, &octets);
         let outgoing = Outgoing { octets, fields: self.fields(), ..Outgoing::default() };
         conversation.binding.send(outgoing).await
     }
@@ -99,16 +101,26 @@ impl Legacy {
             let params = WithMeta { meta, params: &call.params };
             write_request(&mut octets, &Id::Integer(id), call.method, &params);
         }
-        let outgoing = Outgoing {
+        let outgoing = self.outgoing(octets, call.method);
+        let waiter = Waiter {
+            patience: call.patience,
+            progress: call.progress.clone(),
+            queue: None,
+            party: None,
+            cancels: true,
+        };
+        Ok(conversation.exchange(id, outgoing, waiter).await?.answer)
+    }
+
+    /// A request that has been written.
+    pub(super) fn outgoing(&self, octets: Vec<u8>, method: &str) -> Outgoing {
+        Outgoing {
             octets,
             fields: self.fields(),
-            purpose: Purpose::of_method(call.method),
+            purpose: Purpose::of_method(method),
             is_resumable: true,
             has_session: self.session_id.is_some(),
-        };
-        let waiter =
-            Waiter { patience: call.patience, progress: call.progress.clone(), queue: None, cancels: true };
-        Ok(conversation.exchange(id, outgoing, waiter).await?.answer)
+        }
     }
 
     /// What the modern era would have said.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use thruway_mcp::Revision;
 use thruway_mcp::schema::{DiscoverResult, MetaObject};
 
-use super::binding::Field;
+use super::binding::{Field, Outgoing};
 use super::conversation::Conversation;
 use super::deadline::{Patience, Progress};
 use super::error::McpClientError;
@@ -64,6 +64,20 @@ impl Spoken {
         match self {
             Self::Modern(modern) => modern.perform(conversation, call).await,
             Self::Legacy(legacy) => legacy.perform(conversation, call).await,
+        }
+    }
+
+    /// A request that has been written, with what stands around it; `fields` are the headers that mirror its arguments.
+    pub(super) fn outgoing(
+        &self,
+        octets: Vec<u8>,
+        method: &str,
+        name: Option<&str>,
+        fields: Vec<Field>,
+    ) -> Outgoing {
+        match self {
+            Self::Modern(modern) => modern.outgoing(octets, method, name, fields),
+            Self::Legacy(legacy) => legacy.outgoing(octets, method),
         }
     }
 

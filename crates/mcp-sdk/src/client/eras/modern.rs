@@ -11,6 +11,7 @@ use thruway_mcp::schema::{DiscoverResult, InputRequiredResult, RequestParams, me
 use tokio::sync::OnceCell;
 
 use super::super::binding::{Field, Outgoing, Purpose};
+use super::super::cache;
 use super::super::conversation::{Conversation, Waiter};
 use super::super::deadline::Patience;
 use super::super::error::McpClientError;
@@ -39,11 +40,27 @@ impl Modern {
         conversation: &Arc<Conversation>,
         call: &Call<'_, P>,
     ) -> Result<Answer, McpClientError> {
+        let key =
+            if conversation.options.keeps_results { cache::key(call.method, &call.params) } else { None };
+        if let Some(kept) = key.as_ref().and_then(|key| conversation.cache.find(key)) {
+            return Ok(kept);
+        }
+        let knows_tasks = conversation.options.capabilities.has_tasks();
         let mut round = Round::default();
         for _ in 0..=conversation.options.rounds_max {
             let answer = self.exchange(conversation, call, &round).await?;
             match result_type(&answer) {
-                Ok(ResultType::Complete) => return Ok(answer),
+                Ok(ResultType::Complete) => {
+                    // What was answered after questions is for these answers.
+                    if let Some(key) = key.filter(|_| round == Round::default()) {
+                        conversation.cache.keep(key, &answer);
+                    }
+                    return Ok(answer);
+                }
+                // Only tools become tasks, for clients that say that they know such.
+                Ok(ResultType::Task) if knows_tasks && call.method == methods::TOOLS_CALL => {
+                    return Ok(answer);
+                }
                 Ok(ResultType::InputRequired) if may_ask(call.method) => {
                     round = self::answer(conversation, &answer).await?;
                 }
@@ -73,26 +90,30 @@ impl Modern {
         self.writer
             .write(&mut octets, &Id::Integer(id), call.method, &call.params, said, round)
             .map_err(|_| McpClientError::ArgumentsInvalid)?;
-        let outgoing = Outgoing {
-            octets,
-            fields: self.fields(call),
-            purpose: Purpose::of_method(call.method),
-            ..Outgoing::default()
-        };
+        let outgoing = self.outgoing(octets, call.method, call.name, call.fields.clone());
         let waiter = Waiter {
             patience: call.patience,
             progress: call.progress.clone(),
             queue: call.queue.clone(),
+            party: None,
             // Over HTTP, to close the response says it; and a server that does not know the question is not told more.
             cancels: conversation.binding.has_common_stream() && call.method != methods::SERVER_DISCOVER,
         };
         Ok(conversation.exchange(id, outgoing, waiter).await?.answer)
     }
 
-    fn fields<P>(&self, call: &Call<'_, P>) -> Vec<Field> {
-        let mirrored = headers(self.revision, call.method, call.name);
+    /// A request that has been written; `fields` are the headers that mirror its arguments.
+    pub(super) fn outgoing(
+        &self,
+        octets: Vec<u8>,
+        method: &str,
+        name: Option<&str>,
+        fields: Vec<Field>,
+    ) -> Outgoing {
+        let mirrored = headers(self.revision, method, name);
         let mirrored = mirrored.map(|(name, value)| (name.into(), value.into_owned()));
-        mirrored.chain(call.fields.iter().cloned()).collect()
+        let fields = mirrored.chain(fields).collect();
+        Outgoing { octets, fields, purpose: Purpose::of_method(method), ..Outgoing::default() }
     }
 
     pub(super) fn fields_of_message(&self) -> Vec<Field> {

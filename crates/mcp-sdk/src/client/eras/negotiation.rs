@@ -36,7 +36,15 @@ async fn legacy(
     requested: Revision,
     is_pinned: bool,
 ) -> Result<Spoken, McpClientError> {
-    Legacy::initialize(conversation, requested, is_pinned).await.map(Spoken::Legacy)
+    let mut outcome = Legacy::initialize(conversation, requested, is_pinned).await;
+    if let Err(McpClientError::Status(status)) = outcome
+        && is_refusal(status.as_u16())
+        && conversation.binding.open_stream(conversation).await?
+    {
+        // A server that knows HTTP with SSE only.
+        outcome = Legacy::initialize(conversation, requested, is_pinned).await;
+    }
+    outcome.map(Spoken::Legacy)
 }
 
 /// Asks in the modern era what the server is.

@@ -16,7 +16,7 @@ use thruway_mcp_sdk::{
 use super::sites::{Site, Told, clients};
 use crate::fixtures::{server, server_with, with_hanging, with_waiting};
 
-pub(super) fn text(result: &CallToolResult) -> &str {
+pub(crate) fn text(result: &CallToolResult) -> &str {
     match &result.content[..] {
         [ContentBlock::Text(text), ..] => &text.text,
         other => panic!("no text: {other:?}"),

@@ -34,7 +34,7 @@ fn on_stream(answer: impl Fn(Value) -> Vec<u8> + Send + 'static) -> McpClient {
 }
 
 /// A server that answers a request of HTTP, head and content, as `answer` says, and closes the connection.
-async fn scripted(answer: impl Fn(&str, &Value) -> String + Send + 'static) -> String {
+pub(super) async fn scripted(answer: impl Fn(&str, &Value) -> String + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     tokio::spawn(async move {

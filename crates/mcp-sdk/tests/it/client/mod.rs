@@ -1,8 +1,11 @@
 //! Clients: of our own servers, in memory and over HTTP, in both eras; and of servers that misbehave.
 
-mod sites;
-mod calls;
+pub(crate) mod sites;
+pub(crate) mod calls;
 mod questions;
 mod changes;
-mod misbehaving;
+pub(crate) mod misbehaving;
+mod kept;
+mod tasks;
+mod sse;
 mod children;

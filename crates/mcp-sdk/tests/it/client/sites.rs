@@ -10,17 +10,17 @@ use thruway_server::{Router, RunningServer, Server};
 use crate::fixtures::answer;
 
 /// A server on a port that the system chooses.
-pub(super) struct Site {
+pub(crate) struct Site {
     server: Option<RunningServer>,
-    pub(super) url: String,
+    pub(crate) url: String,
 }
 
 impl Site {
-    pub(super) fn new(server: &McpServer) -> Self {
+    pub(crate) fn new(server: &McpServer) -> Self {
         Self::of(Router::new().any("/mcp", server.endpoint()))
     }
 
-    pub(super) fn of(router: Router) -> Self {
+    pub(crate) fn of(router: Router) -> Self {
         let server = Server::new(router).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
         let url = format!("http://{}/mcp", server.addresses()[0]);
         Self { server: Some(server), url }
@@ -37,7 +37,7 @@ impl Drop for Site {
 }
 
 /// How clients are told to speak.
-pub(super) const CHOICES: [EraChoice; 6] = [
+pub(crate) const CHOICES: [EraChoice; 6] = [
     EraChoice::Auto,
     EraChoice::Modern,
     EraChoice::Legacy,
@@ -47,7 +47,7 @@ pub(super) const CHOICES: [EraChoice; 6] = [
 ];
 
 /// Clients of `server` in all the ways; `site` serves it.
-pub(super) fn clients(
+pub(crate) fn clients(
     server: &McpServer,
     site: &Site,
     prepare: impl Fn(McpClientBuilder) -> McpClientBuilder,
@@ -62,12 +62,12 @@ pub(super) fn clients(
 }
 
 /// Lets a client be asked everything, and answer as [`answer`] says.
-pub(super) fn answering(builder: McpClientBuilder) -> McpClientBuilder {
+pub(crate) fn answering(builder: McpClientBuilder) -> McpClientBuilder {
     let capabilities: ClientCapabilities = serde_json::from_value(crate::fixtures::capabilities()).unwrap();
     builder.answers(capabilities, |question| async move { Ok::<_, Error>(response(&question)) })
 }
 
-pub(super) fn response(question: &InputRequest) -> InputResponse {
+pub(crate) fn response(question: &InputRequest) -> InputResponse {
     let method = match question {
         InputRequest::Elicit(_) => "elicitation/create",
         InputRequest::CreateMessage(_) => "sampling/createMessage",
@@ -77,19 +77,19 @@ pub(super) fn response(question: &InputRequest) -> InputResponse {
 }
 
 /// Collects what is told, from wherever it is told.
-pub(super) struct Told<T>(Arc<std::sync::Mutex<Vec<T>>>);
+pub(crate) struct Told<T>(Arc<std::sync::Mutex<Vec<T>>>);
 
 impl<T: Send + 'static> Told<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Arc::default())
     }
 
-    pub(super) fn teller(&self) -> impl Fn(T) + Send + Sync + 'static {
+    pub(crate) fn teller(&self) -> impl Fn(T) + Send + Sync + 'static {
         let told = self.0.clone();
         move |one| told.lock().unwrap().push(one)
     }
 
-    pub(super) fn take(&self) -> Vec<T> {
+    pub(crate) fn take(&self) -> Vec<T> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }

@@ -1,0 +1,133 @@
+//! `thruway mcp bridge`.
+
+use std::process::{Command, ExitCode};
+use std::thread;
+
+use thruway_mcp_sdk::schema::Implementation;
+use thruway_mcp_sdk::{
+    BridgeOptions, McpClient, McpClientBuilder, McpClientError, McpClientOptions, McpEndpoint, McpServer,
+    McpServerOptions,
+};
+use thruway_server::{Router, Server, ServerError, TerminationSignals, raise_descriptor_limit};
+use tokio::runtime::Runtime;
+
+use super::routes::{PATH, SSE_PATH, mount_endpoint};
+use crate::args::McpBridgeArgs;
+use crate::config::{Failure, parse_listeners};
+use crate::serve::print_addresses;
+
+/// Serves what another server serves.
+pub(crate) fn run(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
+    if args.listen.is_empty() { serve_stdio(args) } else { serve_http(args) }
+}
+
+fn serve_stdio(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
+    runtime()?.block_on(async {
+        let server = connect(args).await?;
+        let served = server.serve_standard_streams().await;
+        server.close_bridge().await;
+        Ok(match served {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                tracing::warn!("the client does not read any more: {error}");
+                ExitCode::FAILURE
+            }
+        })
+    })
+}
+
+/// The servers behind are started again by the workers, whose affair they are then.
+fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
+    raise_descriptor_limit();
+    let mut signals = TerminationSignals::take_over().map_err(ServerError::from)?;
+    let runtime = runtime()?;
+    let bridge = runtime.block_on(async {
+        let bridge = connect(args).await?;
+        bridge.close_bridge().await;
+        Ok::<_, Failure>(bridge)
+    })?;
+    let endpoint = args.allow_host.iter().fold(bridge.endpoint(), McpEndpoint::allow_host);
+    let mut server = Server::new(mount_endpoint(Router::new(), endpoint)).workers(args.workers.into());
+    for address in parse_listeners(&args.listen)? {
+        server = server.listen_on(address);
+    }
+    let server = server.start()?;
+    print_addresses(&server);
+    tracing::info!("the MCP endpoint is at `{PATH}`, and for clients of HTTP+SSE at `{SSE_PATH}`");
+    signals.wait();
+    tracing::info!("draining");
+    thread::spawn(move || {
+        signals.wait();
+        std::process::exit(EXIT_AT_ONCE);
+    });
+    server.drain();
+    // While the workers are there that talk to them.
+    runtime.block_on(bridge.close_bridge());
+    let is_clean = server.join().iter().all(|load| load.connections == 0);
+    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn connect(args: &McpBridgeArgs) -> Result<McpServer, Failure> {
+    let options = BridgeOptions {
+        client: McpClientOptions {
+            client_info: Implementation::new("thruway", env!("CARGO_PKG_VERSION")),
+            era: args.era,
+            timeout: args.timeout,
+            ..McpClientOptions::default()
+        },
+        server: McpServerOptions { session_idle: args.session_idle, ..McpServerOptions::default() },
+        has_server_per_session: args.server_per_session,
+        servers_max: args.servers_max.into(),
+        ..BridgeOptions::default()
+    };
+    let target = Target::of(args)?;
+    McpServer::bridge(options, move |builder| target.connect(builder)).await.map_err(Failure::new)
+}
+
+/// Which server is meant.
+enum Target {
+    Url { url: String, fields: Vec<(String, String)> },
+    Command(Vec<String>),
+}
+
+impl Target {
+    fn of(args: &McpBridgeArgs) -> Result<Self, Failure> {
+        match &args.url {
+            None => Ok(Self::Command(args.command.clone())),
+            Some(url) => {
+                let fields = args.header.iter().map(|field| split(field)).collect::<Result<_, _>>()?;
+                Ok(Self::Url { url: url.clone(), fields })
+            }
+        }
+    }
+
+    fn connect(&self, builder: McpClientBuilder) -> Result<McpClient, McpClientError> {
+        match self {
+            Self::Url { url, fields } => {
+                let fields = fields.iter();
+                Ok(fields.fold(builder, |builder, (name, value)| builder.field(name, value)).http(url))
+            }
+            Self::Command(words) => {
+                let mut words = words.iter();
+                let mut command = Command::new(words.next().map_or("", String::as_str));
+                command.args(words);
+                builder.command(command)
+            }
+        }
+    }
+}
+
+fn split(field: &str) -> Result<(String, String), Failure> {
+    let (name, value) = field
+        .split_once(':')
+        .ok_or_else(|| Failure::new(format!("`{field}`: a header is typed as `Name: value`")))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::new(format!("no reactor is to be had: {error}")))
+}
+
+/// As a shell has it for SIGTERM.
+const EXIT_AT_ONCE: i32 = 143;

@@ -1,0 +1,84 @@
+//! Servers for one call at a time: who asks on a stream that several calls share could not be told whom.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::upstream::Upstream;
+
+/// Servers that wait for their next call.
+#[derive(Debug)]
+pub(super) struct Leases {
+    idle: Mutex<Vec<Idle>>,
+    idle_max: Duration,
+}
+
+#[derive(Debug)]
+struct Idle {
+    upstream: Arc<Upstream>,
+    capabilities: Arc<str>,
+    since: Instant,
+}
+
+/// A server for one call. When it is dropped, the server waits for the next one.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) upstream: Arc<Upstream>,
+    capabilities: Arc<str>,
+    leases: Arc<Leases>,
+    is_over: bool,
+}
+
+impl Leases {
+    pub(super) fn new(idle_max: Duration) -> Arc<Self> {
+        Arc::new(Self { idle: Mutex::default(), idle_max })
+    }
+
+    /// One whose client can be asked the same.
+    pub(super) fn take(self: &Arc<Self>, capabilities: &str) -> Option<Lease> {
+        let mut idle = self.idle();
+        idle.retain(|one| one.since.elapsed() < self.idle_max && !one.upstream.client.is_closed());
+        let place = idle.iter().rposition(|one| *one.capabilities == *capabilities)?;
+        let Idle { upstream, capabilities, .. } = idle.swap_remove(place);
+        Some(Lease { upstream, capabilities, leases: self.clone(), is_over: false })
+    }
+
+    pub(super) fn lease(self: &Arc<Self>, capabilities: &str, upstream: Arc<Upstream>) -> Lease {
+        Lease { upstream, capabilities: capabilities.into(), leases: self.clone(), is_over: false }
+    }
+
+    /// Ends the one that has waited for longest.
+    pub(super) fn end_one(&self) {
+        let mut idle = self.idle();
+        if let Some(place) = (0..idle.len()).min_by_key(|place| idle[*place].since) {
+            idle.swap_remove(place);
+        }
+    }
+
+    pub(super) fn end_all(&self) -> Vec<Arc<Upstream>> {
+        std::mem::take(&mut *self.idle()).into_iter().map(|one| one.upstream).collect()
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lease {
+    /// The call has come to its end, so that the server can be used for another one. One whose call was given up may still
+    /// be about to ask.
+    pub(super) fn finish(mut self) {
+        self.is_over = true;
+    }
+}
+
+/// There is no other place that learns that a call was given up.
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.is_over && !self.upstream.client.is_closed() {
+            let (upstream, capabilities) = (self.upstream.clone(), self.capabilities.clone());
+            self.leases.idle().push(Idle { upstream, capabilities, since: Instant::now() });
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Requests of clients of the legacy era.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use thruway_mcp::Era;
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Notification, Request};
+use thruway_mcp::members::{append_line, append_member};
+use thruway_mcp::modern::{ResultType, result_type};
+use thruway_mcp::params::{self, Params};
+use thruway_mcp::schema::{RequestId, SetLevelRequestParams, methods};
+use tokio::sync::mpsc;
+
+use super::answer::{self, Way};
+use super::messages::{self, MESSAGES_MAX};
+use super::onward::{id_of, onward};
+use super::{Bridge, Upstream};
+use crate::ask::Question;
+use crate::client::{Answer, McpClientError, Onward, Party, RawAnswer, Sender, reporting};
+use crate::dispatch::{Exchange, Reply, Said, Status};
+use crate::server::{Change, Shared};
+use crate::session::Session;
+
+/// Forwards a request; `None` if it is answered here.
+pub(crate) fn handle_request(
+    shared: &Arc<Shared>,
+    bridge: &Arc<Bridge>,
+    session: Option<&Arc<Session>>,
+    request: &Request<'_>,
+    params: &Params<'_>,
+) -> Option<Reply> {
+    let forwarding = Forwarding {
+        shared: shared.clone(),
+        bridge: bridge.clone(),
+        session: session.cloned(),
+        id: id_of(request),
+    };
+    match &*request.method {
+        methods::PING => return None,
+        methods::LOGGING_SET_LEVEL => {
+            note_level(session, request);
+            if bridge.era == Era::Modern {
+                // It is said with each request.
+                return None;
+            }
+        }
+        methods::RESOURCES_SUBSCRIBE | methods::RESOURCES_UNSUBSCRIBE => {
+            let subscribes = request.method == methods::RESOURCES_SUBSCRIBE;
+            let uri = params.uri.as_deref().unwrap_or_default().to_owned();
+            return Some(Reply::Later(Exchange::new(forwarding.watch(subscribes, uri), None)));
+        }
+        _ => {}
+    }
+    let (mut onward, mut messages) = (onward(request, params), None);
+    onward.sender = (bridge.era == Era::Modern).then(|| sender(session));
+    if let Some(session) = session {
+        let (outbox, receiver) = mpsc::channel(MESSAGES_MAX);
+        messages = Some(receiver);
+        let token = params.meta.progress_token.as_ref().map(Id::to_owned);
+        speak_for(&mut onward, session, outbox, token);
+    }
+    Some(Reply::Later(Exchange::new(forwarding.forward(onward), messages)))
+}
+
+fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) {
+    if let (Some(session), Ok(SetLevelRequestParams { level, .. })) = (session, params::parse(request.params))
+    {
+        session.set_log_level(level);
+    }
+}
+
+/// What the client said of itself when the session began.
+fn sender(session: Option<&Arc<Session>>) -> Sender {
+    match session {
+        Some(session) => Sender {
+            capabilities: session.capabilities_json().into(),
+            info: session.info_json().into(),
+            log_level: session.log_level().map(|level| level.as_str()),
+        },
+        None => Sender {
+            capabilities: "{}".into(),
+            info: concat!(r#"{"name":"thruway","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#).into(),
+            log_level: None,
+        },
+    }
+}
+
+fn speak_for(
+    onward: &mut Onward,
+    session: &Arc<Session>,
+    outbox: mpsc::Sender<Said>,
+    token: Option<RequestId>,
+) {
+    if let Some(token) = token {
+        let outbox = outbox.clone();
+        onward.progress = Some(reporting(Arc::new(move |params| messages::report(&outbox, &token, params))));
+    }
+    onward.party = Some(Arc::new(SessionParty { session: session.clone(), outbox }));
+}
+
+/// The client of a session, asked and told on the stream of one of its requests.
+struct SessionParty {
+    session: Arc<Session>,
+    outbox: mpsc::Sender<Said>,
+}
+
+impl Party for SessionParty {
+    /// The place of the session in memory is nobody else's for as long as it is there.
+    fn key(&self) -> u64 {
+        Arc::as_ptr(&self.session).addr() as u64
+    }
+
+    fn ask(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
+        let (session, outbox) = (self.session.clone(), self.outbox.clone());
+        let question = question(method, params);
+        Box::pin(async move {
+            let answer = session.pending.ask(&question?, &outbox).await?;
+            to_raw_value(&answer).map_err(|_| Error::internal("the answer cannot be written"))
+        })
+    }
+
+    fn tell(&self, notification: &Notification<'_>) {
+        messages::log(&self.outbox, self.session.log_level(), notification);
+    }
+}
+
+fn question(method: &str, params: Option<&RawValue>) -> Result<Question, Error> {
+    let known = [methods::ELICITATION_CREATE, methods::SAMPLING_CREATE_MESSAGE, methods::ROOTS_LIST];
+    let method = known.into_iter().find(|known| *known == method);
+    let method = method.ok_or_else(|| Error::new(ErrorCode::METHOD_NOT_FOUND, "no such question"))?;
+    let params = serde_json::from_str(params.map_or("{}", RawValue::get));
+    Ok(Question { method, params: params.map_err(|_| Error::invalid_params("the question is too deep"))? })
+}
+
+/// A request that is being forwarded.
+struct Forwarding {
+    shared: Arc<Shared>,
+    bridge: Arc<Bridge>,
+    session: Option<Arc<Session>>,
+    id: RequestId,
+}
+
+impl Forwarding {
+    async fn forward(self, mut onward: Onward) -> (Vec<u8>, Status) {
+        let outcome = match self.upstream().await {
+            Ok(upstream) => self.exchange(&upstream, &mut onward).await,
+            Err(error) => Err(error),
+        };
+        self.write(&onward.method, outcome)
+    }
+
+    /// Sends the request on, again with what the client has answered if the server asks by its answer.
+    async fn exchange(&self, upstream: &Upstream, onward: &mut Onward) -> Result<Answer, McpClientError> {
+        for _ in 0..=ROUNDS_MAX {
+            let answer = upstream.client.forward(onward).await?;
+            if self.bridge.era == Era::Legacy {
+                return Ok(answer);
+            }
+            match result_type(&answer) {
+                Ok(ResultType::Complete) => return Ok(answer),
+                Ok(ResultType::InputRequired) => onward.round = round(onward, &answer).await?,
+                Ok(ResultType::Task) | Err(_) => {
+                    return Err(McpClientError::result_invalid(
+                        &"its `resultType` is not one to be expected",
+                    ));
+                }
+            }
+        }
+        Err(McpClientError::TooManyRounds)
+    }
+
+    /// Lets the server of the session tell of changes of a resource, or tell no more.
+    async fn watch(self, subscribes: bool, uri: String) -> (Vec<u8>, Status) {
+        let outcome = match (&self.session, subscribes) {
+            (None, _) => Err(McpClientError::Server(Error::new(
+                ErrorCode::INVALID_REQUEST,
+                "there is no session to subscribe in",
+            ))),
+            (Some(session), false) => {
+                session.subscription.remove(&Change::Resource(uri.as_str().into()));
+                session.watches().remove(&uri);
+                Ok(())
+            }
+            (Some(session), true) => self.subscribe(session, uri).await,
+        };
+        let outcome = outcome.map(|()| to_raw_value(&serde_json::Map::new()).expect("an object"));
+        self.write(methods::RESOURCES_READ, outcome)
+    }
+
+    async fn subscribe(&self, session: &Arc<Session>, uri: String) -> Result<(), McpClientError> {
+        let change = Change::Resource(uri.as_str().into());
+        if !session.subscription.add(change.clone()) {
+            let error = Error::invalid_params("too many subscriptions in one session");
+            return Err(McpClientError::Server(error));
+        }
+        let watched = match self.upstream().await {
+            Ok(upstream) => upstream.watch(&uri).await,
+            Err(error) => Err(error),
+        };
+        let watch = watched.inspect_err(|_| {
+            session.subscription.remove(&change);
+        })?;
+        session.watches().insert(uri, watch);
+        Ok(())
+    }
+
+    async fn upstream(&self) -> Result<Arc<Upstream>, McpClientError> {
+        self.bridge.upstreams.of_session(self.session.as_ref()).await
+    }
+
+    fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
+        let way = Way { near: Era::Legacy, far: self.bridge.era };
+        let mut output = Vec::new();
+        let id = Id::from(&self.id);
+        let status = answer::write(&mut output, &id, way, method, &self.shared.results, outcome);
+        (output, status)
+    }
+}
+
+/// What the server asks by its answer.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Questions {
+    #[serde(default)]
+    input_requests: std::collections::BTreeMap<String, EmbeddedRequest>,
+    request_state: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct EmbeddedRequest {
+    method: String,
+    #[serde(default)]
+    params: Option<Box<RawValue>>,
+}
+
+/// Asks the client what the server asks by its answer, one after another. Returns what the next round brings.
+async fn round(onward: &Onward, answer: &Answer) -> Result<Vec<u8>, McpClientError> {
+    let questions: Questions =
+        serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))?;
+    let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot be asked");
+    let mut responses = b"{".to_vec();
+    for (name, question) in questions.input_requests {
+        let party = onward.party.as_ref().ok_or_else(|| McpClientError::QuestionFailed(nobody()))?;
+        let answered = party.ask(&question.method, question.params.as_deref()).await;
+        append_member(&mut responses, &name, answered.map_err(McpClientError::QuestionFailed)?.get());
+    }
+    responses.push(b'}');
+    let mut round = br#""inputResponses":"#.to_vec();
+    append_line(&mut round, &String::from_utf8(responses).unwrap_or_default());
+    if let Some(state) = questions.request_state {
+        append_member(&mut round, "requestState", state.get());
+    }
+    Ok(round)
+}
+
+/// How often a server may ask before it answers.
+const ROUNDS_MAX: usize = 32;

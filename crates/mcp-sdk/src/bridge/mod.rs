@@ -1,0 +1,178 @@
+//! Bridges: servers whose requests are answered by another one, elsewhere and perhaps in the other era.
+//!
+//! The near side is an [`McpServer`], with all its bindings; the far side is an [`McpClient`]. What is forwarded stays the octets
+//! that it is, but for the id, the progress token, and what the eras say differently.
+
+// where requests go
+mod upstream;
+mod upstreams;
+mod leases;
+
+// from a request to its answer
+mod onward;
+mod legacy;
+mod modern;
+mod ongoing;
+mod suspended;
+mod answer;
+mod messages;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use thruway_mcp::Era;
+use thruway_mcp::params::meta_keys;
+use thruway_mcp::schema::{DiscoverResult, Implementation, ServerCapabilities};
+
+use crate::client::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, Subscription};
+use crate::server::{McpServer, McpServerOptions, Shared};
+use suspended::Suspended;
+use upstreams::Upstreams;
+
+pub(crate) use legacy::handle_request as handle_legacy_request;
+pub(crate) use modern::{handle_request as handle_modern_request, watch_all};
+pub(crate) use upstream::Upstream;
+
+/// Options of a [bridge](McpServer::bridge), with defaults that suit most.
+#[derive(Clone, Debug)]
+pub struct BridgeOptions {
+    /// How the far side is talked to. Default: a call may take 5 minutes from its beginning or its last progress on, and an
+    /// hour in all.
+    pub client: McpClientOptions,
+    /// How the near side serves. What the server says of itself is that of the far side. Default: sessions of the legacy era
+    /// end after 10 minutes without use.
+    pub server: McpServerOptions,
+    /// Whether each session of the legacy era has a server of its own, such as a child process. Default: only those whose
+    /// clients can be asked; the others share one.
+    pub has_server_per_session: bool,
+    /// How many servers may be there for one session or one call alone. Default: 32; beyond, sessions are refused, and calls
+    /// wait for a while.
+    pub servers_max: usize,
+    /// How long a call of the legacy era waits for the answers of a client of the modern era. Default: 5 minutes.
+    pub question_wait: Duration,
+    /// How many calls may wait for such answers. Default: 1000; beyond, they fail.
+    pub questions_max: usize,
+}
+
+impl Default for BridgeOptions {
+    fn default() -> Self {
+        let client = McpClientOptions { timeout: Duration::from_mins(5), ..McpClientOptions::default() };
+        let server =
+            McpServerOptions { session_idle: Duration::from_mins(10), ..McpServerOptions::default() };
+        Self {
+            client,
+            server,
+            has_server_per_session: false,
+            servers_max: 32,
+            question_wait: Duration::from_mins(5),
+            questions_max: 1000,
+        }
+    }
+}
+
+/// The far side of a server.
+pub(crate) struct Bridge {
+    /// The era of the far side.
+    era: Era,
+    capabilities: ServerCapabilities,
+    upstreams: Upstreams,
+    suspended: Arc<Suspended>,
+    /// Tells of lists that change, once somebody wants to know.
+    lists: tokio::sync::OnceCell<Arc<Subscription>>,
+}
+
+/// The near side, for the far side to tell what changes.
+pub(crate) type Near = Arc<OnceLock<Weak<Shared>>>;
+
+impl McpServer {
+    /// A server that answers with what another one answers. `connect` makes a client of that one each time one is needed:
+    /// once here, to learn what the server is, and again when it is asked from another runtime, has gone, or is needed for
+    /// one client alone.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use thruway_mcp_sdk::{BridgeOptions, McpServer};
+    ///
+    /// let connect = |builder: thruway_mcp_sdk::McpClientBuilder| Ok(builder.http("https://mcp.example/mcp"));
+    /// let server = McpServer::bridge(BridgeOptions::default(), connect).await?;
+    /// server.serve_standard_streams().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Clients and servers of different eras understand each other: sessions, subscriptions, progress, log messages and
+    /// questions are translated. Who cannot be told which client it asks is not answered: a server on one stream, such as
+    /// a child process, that asks while it handles requests of several. Clients that can be asked have one for themselves:
+    /// in the legacy era for a session, in the modern era for a call.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or does not say what it is.
+    pub async fn bridge(
+        options: BridgeOptions,
+        connect: impl Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync + 'static,
+    ) -> Result<Self, McpClientError> {
+        let near = Near::default();
+        let mut upstreams = Upstreams::new(&options, Box::new(connect), near.clone());
+        let client = upstreams.connect_first()?;
+        let discovered = client.discover().await;
+        let discovered = match discovered {
+            Ok(discovered) => discovered,
+            Err(error) => {
+                client.close().await;
+                return Err(error);
+            }
+        };
+        let era = client.revision().await?.era();
+        if options.client.era == EraChoice::Auto {
+            // What is known is not asked each time.
+            upstreams.era = if era == Era::Legacy { EraChoice::Legacy } else { EraChoice::Modern };
+        }
+        upstreams.put(client);
+        let bridge = Bridge {
+            era,
+            capabilities: discovered.capabilities.clone(),
+            upstreams,
+            suspended: Suspended::new(options.questions_max, options.question_wait),
+            lists: tokio::sync::OnceCell::new(),
+        };
+        let server_options =
+            McpServerOptions { instructions: discovered.instructions.clone(), ..options.server };
+        let server = Self::bridging(info_of(&discovered), server_options, Arc::new(bridge));
+        near.get_or_init(|| Arc::downgrade(&server.shared));
+        Ok(server)
+    }
+
+    /// Sees the servers behind a [bridge](Self::bridge) out; they are connected to again if there are further requests. Of
+    /// another server, nothing happens.
+    pub async fn close_bridge(&self) {
+        if let Some(bridge) = &self.shared.bridge {
+            bridge.upstreams.close().await;
+        }
+    }
+}
+
+impl Bridge {
+    pub(crate) const fn capabilities(&self) -> &ServerCapabilities {
+        &self.capabilities
+    }
+
+    /// Begins to hear of lists that change. A server that does not tell tells nothing.
+    pub(crate) async fn watch_lists(&self) {
+        let watch = || async { self.upstreams.plain().await?.watch_lists().await };
+        let _ = self.lists.get_or_try_init(watch).await;
+    }
+}
+
+/// What the server says that it is.
+fn info_of(discovered: &DiscoverResult) -> Implementation {
+    let meta = discovered.meta.as_ref();
+    let info = meta.and_then(|meta| meta.get(meta_keys::SERVER_INFO)).cloned();
+    let info = info.and_then(|info| serde_json::from_value(info).ok());
+    info.unwrap_or_else(|| Implementation::new("bridge", env!("CARGO_PKG_VERSION")))
+}
+
+impl fmt::Debug for Bridge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bridge").field("era", &self.era).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,202 @@
+//! Requests of clients of the modern era.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use thruway_mcp::Era;
+use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
+use thruway_mcp::modern::{self, ResultType};
+use thruway_mcp::params::Params;
+use thruway_mcp::schema::{RequestId, SubscriptionFilter, methods};
+use tokio::sync::mpsc;
+
+use super::answer::{self, Way};
+use super::ongoing::{Listener, ModernParty, Ongoing, Step};
+use super::onward::{id_of, onward};
+use super::upstreams::can_be_asked;
+use super::{Bridge, Upstream};
+use crate::ask::BoundRequest;
+use crate::authorization::Caller;
+use crate::client::{McpClientError, Onward, Subscription};
+use crate::dispatch::{Exchange, Reply, Said, Status};
+use crate::server::Shared;
+
+/// Forwards a request.
+pub(crate) fn handle_request(
+    shared: &Arc<Shared>,
+    bridge: &Arc<Bridge>,
+    request: &Request<'_>,
+    params: &Params<'_>,
+    caller: &Caller,
+    output: &mut Vec<u8>,
+) -> Reply {
+    let (listener, messages) = Listener::of(params);
+    let forwarding = Forwarding { shared: shared.clone(), bridge: bridge.clone(), id: id_of(request) };
+    match asking(bridge, request, params) {
+        Err(error) => Reply::error(output, &request.id, &error),
+        Ok(None) => {
+            let onward = onward(request, params);
+            Reply::Later(Exchange::new(forwarding.plain(onward, listener), messages))
+        }
+        Ok(Some(capabilities)) => {
+            let bound = BoundRequest::new(caller, &request.method, params);
+            let resumed = match &params.request_state {
+                None => None,
+                Some(state) => match resume(bridge, state, &bound, params, listener_of(params)) {
+                    Ok((ongoing, messages)) => {
+                        let answer = forwarding.drive(ongoing, bound);
+                        return Reply::Later(Exchange::new(answer, messages));
+                    }
+                    Err(error) => Some(error),
+                },
+            };
+            if let Some(error) = resumed {
+                return Reply::error(output, &request.id, &error);
+            }
+            let onward = onward(request, params);
+            let answer = forwarding.asking(capabilities.into(), onward, listener, bound);
+            Reply::Later(Exchange::new(answer, messages))
+        }
+    }
+}
+
+type Heard = (Listener, Option<mpsc::Receiver<Said>>);
+
+fn listener_of(params: &Params<'_>) -> Heard {
+    Listener::of(params)
+}
+
+/// What the client can be asked, if the server may ask it by requests.
+fn asking<'p>(bridge: &Bridge, request: &Request<'_>, params: &Params<'p>) -> Result<Option<&'p str>, Error> {
+    let may_ask =
+        matches!(&*request.method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ);
+    if bridge.era == Era::Modern || !may_ask {
+        return Ok(None);
+    }
+    let capabilities = modern::client_capabilities(&params.meta)?;
+    let raw = params.meta.client_capabilities.filter(|_| can_be_asked(&capabilities));
+    Ok(raw.map(|raw| raw.get()))
+}
+
+fn resume(
+    bridge: &Bridge,
+    state: &str,
+    bound: &BoundRequest,
+    params: &Params<'_>,
+    (listener, messages): Heard,
+) -> Result<(Ongoing, Option<mpsc::Receiver<Said>>), Error> {
+    let mut ongoing = bridge.suspended.take(state, &bound.binding())?;
+    ongoing.resume(params, listener)?;
+    Ok((ongoing, messages))
+}
+
+/// A request that is being forwarded.
+struct Forwarding {
+    shared: Arc<Shared>,
+    bridge: Arc<Bridge>,
+    id: RequestId,
+}
+
+impl Forwarding {
+    /// Forwards it to the server that all share. One of the modern era asks by its answers, which are forwarded as they are.
+    async fn plain(self, mut onward: Onward, listener: Listener) -> (Vec<u8>, Status) {
+        if !listener.is_deaf() {
+            ModernParty::new(self.next_key(), listener).speak_for(&mut onward);
+        }
+        let outcome = match self.bridge.upstreams.plain().await {
+            Ok(upstream) => upstream.client.forward(&onward).await,
+            Err(error) => Err(error),
+        };
+        self.write(&onward.method, outcome)
+    }
+
+    /// Forwards it to a server that may ask.
+    async fn asking(
+        self,
+        capabilities: Box<str>,
+        onward: Onward,
+        listener: Listener,
+        bound: BoundRequest,
+    ) -> (Vec<u8>, Status) {
+        match self.bridge.upstreams.lease(&capabilities).await {
+            Ok(lease) => {
+                let ongoing = Ongoing::begin(self.next_key(), lease, onward, listener);
+                self.drive(ongoing, bound).await
+            }
+            Err(error) => self.write(bound.method(), Err(error)),
+        }
+    }
+
+    /// Waits for the answer, or asks the client to come back with answers of its own.
+    async fn drive(self, mut ongoing: Ongoing, bound: BoundRequest) -> (Vec<u8>, Status) {
+        match ongoing.next().await {
+            Step::Done(outcome) => self.write(bound.method(), outcome),
+            Step::Asks => {
+                let mut output = Vec::new();
+                if let Err(error) = self.ask(&mut output, ongoing, &bound) {
+                    write_error(&mut output, Some(&Id::from(&self.id)), &error);
+                }
+                (output, Status::Ok)
+            }
+        }
+    }
+
+    fn ask(&self, output: &mut Vec<u8>, ongoing: Ongoing, bound: &BoundRequest) -> Result<(), Error> {
+        ongoing.suspend();
+        let questions = serde_json::to_value(ongoing.questions())
+            .map_err(|_| Error::internal("the questions of the server cannot be written"))?;
+        let state = self.bridge.suspended.put(ongoing, bound.binding())?;
+        let result = json!({"inputRequests": questions, "requestState": state});
+        write_result(output, &Id::from(&self.id), |output| {
+            self.shared.results.write(output, ResultType::InputRequired, None, &result, None)
+        });
+        Ok(())
+    }
+
+    fn write(
+        &self,
+        method: &str,
+        outcome: Result<crate::client::Answer, McpClientError>,
+    ) -> (Vec<u8>, Status) {
+        let way = Way { near: Era::Modern, far: self.bridge.era };
+        let room = outcome.as_ref().map_or(0, |answer| answer.get().len());
+        let mut output = Vec::with_capacity(room + ENVELOPE_BYTES);
+        let id = Id::from(&self.id);
+        let status = answer::write(&mut output, &id, way, method, &self.shared.results, outcome);
+        (output, status)
+    }
+
+    fn next_key(&self) -> u64 {
+        self.bridge.upstreams.next_party()
+    }
+}
+
+/// Lets the far side tell what a subscription wants to know. Returns what it will tell, and what keeps it telling.
+pub(crate) async fn watch_all(
+    bridge: &Bridge,
+    mut filter: SubscriptionFilter,
+) -> (SubscriptionFilter, Vec<Arc<Subscription>>) {
+    let wants_lists = [filter.tools_list_changed, filter.prompts_list_changed, filter.resources_list_changed];
+    if wants_lists.contains(&Some(true)) {
+        bridge.watch_lists().await;
+    }
+    let mut watches = Vec::new();
+    if !filter.resource_subscriptions.is_empty() {
+        let upstream = bridge.upstreams.plain().await.ok();
+        let uris = std::mem::take(&mut filter.resource_subscriptions);
+        for uri in uris {
+            if let Some(watch) = watch(upstream.as_ref(), &uri).await {
+                watches.push(watch);
+                filter.resource_subscriptions.push(uri);
+            }
+        }
+    }
+    (filter, watches)
+}
+
+async fn watch(upstream: Option<&Arc<Upstream>>, uri: &str) -> Option<Arc<Subscription>> {
+    upstream?.watch(uri).await.ok()
+}
+
+/// Room for what stands around a result.
+const ENVELOPE_BYTES: usize = 512;

@@ -1,0 +1,48 @@
+//! A request on its way to the far side.
+
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::{Id, Request};
+use thruway_mcp::params::Params;
+use thruway_mcp::schema::methods;
+
+use crate::client::Onward;
+
+/// The request, for the far side.
+pub(super) fn onward(request: &Request<'_>, params: &Params<'_>) -> Onward {
+    let meta = &params.meta;
+    let has_meta = meta.progress_token.is_some()
+        || meta.protocol_version.is_some()
+        || meta.client_capabilities.is_some()
+        || meta.client_info.is_some()
+        || meta.log_level.is_some()
+        || !meta.others.is_empty();
+    Onward {
+        method: request.method.as_ref().into(),
+        name: name(&request.method, params).map(Into::into),
+        params: request.params.map_or_else(empty, ToOwned::to_owned),
+        has_meta,
+        sender: None,
+        round: Vec::new(),
+        party: None,
+        progress: None,
+    }
+}
+
+/// What a request names.
+fn name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
+    match method {
+        methods::TOOLS_CALL | methods::PROMPTS_GET => params.name.as_deref(),
+        methods::RESOURCES_READ => params.uri.as_deref(),
+        methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL => params.task_id.as_deref(),
+        _ => None,
+    }
+}
+
+fn empty() -> Box<RawValue> {
+    RawValue::from_string("{}".to_owned()).expect("an object")
+}
+
+/// The id, which outlives the message.
+pub(super) fn id_of(request: &Request<'_>) -> thruway_mcp::schema::RequestId {
+    Id::to_owned(&request.id)
+}

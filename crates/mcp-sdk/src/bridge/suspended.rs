@@ -1,0 +1,72 @@
+//! Calls that wait for their clients to come back with answers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use thruway_mcp::json_rpc::Error;
+use tokio::time::sleep;
+
+use super::ongoing::Ongoing;
+use crate::ask::RequestBinding;
+use crate::session::unguessable_id;
+
+/// Calls that wait, by what their clients were given to bring back.
+pub(super) struct Suspended {
+    calls: Mutex<HashMap<Box<str>, Call>>,
+    max: usize,
+    wait: Duration,
+}
+
+struct Call {
+    ongoing: Ongoing,
+    /// Whose call it is, and of what.
+    binding: RequestBinding,
+}
+
+impl Suspended {
+    pub(super) fn new(max: usize, wait: Duration) -> Arc<Self> {
+        Arc::new(Self { calls: Mutex::default(), max, wait })
+    }
+
+    /// Keeps a call until its client comes back, for so long as it may take. Returns what the client is to bring.
+    ///
+    /// # Errors
+    /// Too many wait.
+    pub(super) fn put(
+        self: &Arc<Self>,
+        ongoing: Ongoing,
+        binding: RequestBinding,
+    ) -> Result<Box<str>, Error> {
+        let state = unguessable_id();
+        let mut calls = self.calls();
+        if calls.len() >= self.max {
+            return Err(Error::internal("too many calls wait for answers of their clients"));
+        }
+        calls.insert(state.clone(), Call { ongoing, binding });
+        drop(calls);
+        let (all, overdue) = (self.clone(), state.clone());
+        tokio::spawn(async move {
+            sleep(all.wait).await;
+            let _given_up = all.calls().remove(&overdue);
+        });
+        Ok(state)
+    }
+
+    /// The call, if it is this one's: to others, it is not there.
+    ///
+    /// # Errors
+    /// There is no such call, or it was waited for too long.
+    pub(super) fn take(&self, state: &str, binding: &RequestBinding) -> Result<Ongoing, Error> {
+        let mut calls = self.calls();
+        let is_its = calls.get(state).is_some_and(|call| call.binding == *binding);
+        let call = if is_its { calls.remove(state) } else { None };
+        let invalid =
+            || Error::invalid_params("`requestState` is not valid for this request, or has expired");
+        call.map(|call| call.ongoing).ok_or_else(invalid)
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<Box<str>, Call>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,57 @@
+//! One server behind a bridge.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use thruway_mcp::schema::SubscriptionFilter;
+use tokio::sync::{Mutex, OwnedSemaphorePermit};
+
+use crate::client::{McpClient, McpClientError, Subscription};
+
+/// One server behind a bridge: for all, for one session, or for one call at a time.
+pub(crate) struct Upstream {
+    pub(super) client: McpClient,
+    /// What is watched, by the URI of the resource.
+    watches: Mutex<HashMap<String, Weak<Subscription>>>,
+    /// That there may be one more.
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Upstream {
+    pub(super) fn new(client: McpClient, permit: Option<OwnedSemaphorePermit>) -> Arc<Self> {
+        Arc::new(Self { client, watches: Mutex::default(), _permit: permit })
+    }
+
+    /// Hears of changes of a resource until nobody keeps what is returned.
+    pub(crate) async fn watch(&self, uri: &str) -> Result<Arc<Subscription>, McpClientError> {
+        let mut watches = self.watches.lock().await;
+        if let Some(watch) = watches.get(uri).and_then(Weak::upgrade) {
+            return Ok(watch);
+        }
+        watches.retain(|_, watch| watch.strong_count() > 0);
+        let filter = SubscriptionFilter {
+            resource_subscriptions: vec![uri.to_owned()],
+            ..SubscriptionFilter::default()
+        };
+        let watch = Arc::new(self.client.listen(filter).await?);
+        watches.insert(uri.to_owned(), Arc::downgrade(&watch));
+        Ok(watch)
+    }
+
+    pub(super) async fn watch_lists(&self) -> Result<Arc<Subscription>, McpClientError> {
+        let filter = SubscriptionFilter {
+            tools_list_changed: Some(true),
+            prompts_list_changed: Some(true),
+            resources_list_changed: Some(true),
+            ..SubscriptionFilter::default()
+        };
+        self.client.listen(filter).await.map(Arc::new)
+    }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream").field("client", &self.client).finish_non_exhaustive()
+    }
+}

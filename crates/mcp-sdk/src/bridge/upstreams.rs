@@ -1,0 +1,215 @@
+//! The servers behind a bridge: the one that all share, and those that are for one session or one call alone.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use thruway_mcp::schema::{ClientCapabilities, Implementation};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use super::leases::{Lease, Leases};
+use super::upstream::Upstream;
+use super::{BridgeOptions, Near};
+use crate::client::{
+    EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
+};
+use crate::server::Change;
+use crate::session::Session;
+
+/// Makes a client of the far side.
+pub(super) type Connect = Box<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
+
+/// The servers behind a bridge.
+pub(super) struct Upstreams {
+    connect: Connect,
+    options: McpClientOptions,
+    /// How the far side speaks, once it is known.
+    pub(super) era: EraChoice,
+    has_server_per_session: bool,
+    near: Near,
+    shared: ArcSwapOption<Upstream>,
+    /// When the shared one was connected to last; held while that is done.
+    connecting: tokio::sync::Mutex<Option<Instant>>,
+    /// Those of sessions, to be seen out.
+    of_sessions: Mutex<Vec<Weak<Upstream>>>,
+    leases: Arc<Leases>,
+    /// How many more there may be for one session or one call alone.
+    permits: Arc<Semaphore>,
+    last_party: AtomicU64,
+}
+
+impl Upstreams {
+    pub(super) fn new(options: &BridgeOptions, connect: Connect, near: Near) -> Self {
+        Self {
+            connect,
+            options: options.client.clone(),
+            era: options.client.era,
+            has_server_per_session: options.has_server_per_session,
+            near,
+            shared: ArcSwapOption::empty(),
+            connecting: tokio::sync::Mutex::const_new(None),
+            of_sessions: Mutex::default(),
+            leases: Leases::new(options.server.session_idle),
+            permits: Arc::new(Semaphore::new(options.servers_max)),
+            last_party: AtomicU64::new(0),
+        }
+    }
+
+    /// What tells those apart on whose behalf something is forwarded.
+    pub(super) fn next_party(&self) -> u64 {
+        self.last_party.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The first client, by which the far side is known.
+    pub(super) fn connect_first(&self) -> Result<McpClient, McpClientError> {
+        self.client(None, None, self.tell_all())
+    }
+
+    /// Shares `client`.
+    pub(super) fn put(&mut self, client: McpClient) {
+        self.shared.store(Some(Upstream::new(client, None)));
+        *self.connecting.get_mut() = Some(Instant::now());
+    }
+
+    /// The server that all share, whose clients cannot be asked.
+    pub(super) async fn plain(&self) -> Result<Arc<Upstream>, McpClientError> {
+        if let Some(upstream) = self.usable() {
+            return Ok(upstream);
+        }
+        let mut connected = self.connecting.lock().await;
+        if let Some(upstream) = self.usable() {
+            return Ok(upstream);
+        }
+        if self.shared.load().is_some() && connected.is_some_and(|at| at.elapsed() < RECONNECT_PAUSE) {
+            return Err(McpClientError::Closed);
+        }
+        *connected = Some(Instant::now());
+        let upstream = Upstream::new(self.client(None, None, self.tell_all())?, None);
+        self.shared.store(Some(upstream.clone()));
+        Ok(upstream)
+    }
+
+    fn usable(&self) -> Option<Arc<Upstream>> {
+        self.shared.load_full().filter(|upstream| !upstream.client.is_closed())
+    }
+
+    /// The server for the requests of a session: its own, if its client can be asked.
+    pub(super) async fn of_session(
+        &self,
+        session: Option<&Arc<Session>>,
+    ) -> Result<Arc<Upstream>, McpClientError> {
+        let Some(session) = session else { return self.plain().await };
+        if !self.has_server_per_session && !can_be_asked(&session.client_capabilities()) {
+            return self.plain().await;
+        }
+        let own = session.upstream.get_or_try_init(|| async { self.connect_for(session) });
+        own.await.cloned()
+    }
+
+    fn connect_for(&self, session: &Arc<Session>) -> Result<Arc<Upstream>, McpClientError> {
+        let permits = self.permits.clone();
+        let permit = permits.try_acquire_owned().map_err(|_| McpClientError::TooManyServers)?;
+        let (info, capabilities) = (session.client_info(), session.client_capabilities());
+        let client = self.client(info, Some(capabilities), tell_session(session))?;
+        let upstream = Upstream::new(client, Some(permit));
+        let mut of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        of_sessions.retain(|upstream| upstream.strong_count() > 0);
+        of_sessions.push(Arc::downgrade(&upstream));
+        Ok(upstream)
+    }
+
+    /// A server for one call, whose client can be asked what `capabilities` say.
+    pub(super) async fn lease(&self, capabilities: &str) -> Result<Lease, McpClientError> {
+        if let Some(lease) = self.leases.take(capabilities) {
+            return Ok(lease);
+        }
+        let permit = match self.permits.clone().try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => {
+                // One that waits for calls of other clients makes room.
+                self.leases.end_one();
+                let wait = timeout(LEASE_WAIT, self.permits.clone().acquire_owned()).await;
+                wait.ok().and_then(Result::ok).ok_or(McpClientError::TooManyServers)?
+            }
+        };
+        let said = serde_json::from_str(capabilities).map_err(|_| McpClientError::ArgumentsInvalid)?;
+        let client = self.client(None, Some(said), self.tell_all())?;
+        Ok(self.leases.lease(capabilities, Upstream::new(client, Some(permit))))
+    }
+
+    fn client(
+        &self,
+        info: Option<Implementation>,
+        capabilities: Option<ClientCapabilities>,
+        tell: impl Fn(ServerNotification) + Send + Sync + 'static,
+    ) -> Result<McpClient, McpClientError> {
+        let ours = &self.options;
+        let options = McpClientOptions {
+            client_info: info.unwrap_or_else(|| ours.client_info.clone()),
+            capabilities: capabilities.unwrap_or_default(),
+            era: self.era,
+            ..ours.clone()
+        };
+        (self.connect)(McpClient::builder().options(options).on_notification(tell))
+    }
+
+    fn tell_all(&self) -> impl Fn(ServerNotification) + Send + Sync + 'static {
+        let near = self.near.clone();
+        move |told| {
+            if let Some(shared) = near.get().and_then(Weak::upgrade)
+                && let Some(change) = change(told)
+            {
+                shared.changes.announce(&change);
+            }
+        }
+    }
+
+    /// Sees all servers out.
+    pub(super) async fn close(&self) {
+        let of_sessions =
+            std::mem::take(&mut *self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner));
+        let of_sessions = of_sessions.iter().filter_map(Weak::upgrade);
+        let all: Vec<_> =
+            self.shared.swap(None).into_iter().chain(of_sessions).chain(self.leases.end_all()).collect();
+        let closing = all.iter().map(|upstream| tokio::spawn(upstream.client.clone().close()));
+        for closed in closing.collect::<Vec<_>>() {
+            // What has failed has ended too.
+            let _ = closed.await;
+        }
+    }
+}
+
+/// Changes in the server of one session are told to that one.
+fn tell_session(session: &Arc<Session>) -> impl Fn(ServerNotification) + Send + Sync + 'static {
+    let session = Arc::downgrade(session);
+    move |told| {
+        if let Some(session) = session.upgrade()
+            && let Some(change) = change(told)
+        {
+            session.subscription.note(change);
+        }
+    }
+}
+
+fn change(told: ServerNotification) -> Option<Change> {
+    match told {
+        ServerNotification::ToolsListChanged => Some(Change::Tools),
+        ServerNotification::PromptsListChanged => Some(Change::Prompts),
+        ServerNotification::ResourcesListChanged => Some(Change::Resources),
+        ServerNotification::ResourceUpdated(updated) => Some(Change::Resource(updated.uri.into())),
+        ServerNotification::Message(_) | ServerNotification::Other { .. } => None,
+    }
+}
+
+/// Whether there is anything that a server could ask.
+pub(super) const fn can_be_asked(capabilities: &ClientCapabilities) -> bool {
+    capabilities.elicitation.is_some() || capabilities.sampling.is_some() || capabilities.roots.is_some()
+}
+
+/// A server that has gone for good is not connected to more often than this.
+const RECONNECT_PAUSE: Duration = Duration::from_secs(2);
+
+/// How long a call waits for a server of its own.
+const LEASE_WAIT: Duration = Duration::from_secs(30);

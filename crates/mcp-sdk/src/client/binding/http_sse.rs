@@ -1,0 +1,134 @@
+//! HTTP with SSE, the binding of revision 2024-11-05: one stream brings everything, and its first event says where messages are
+//! to be sent.
+
+use std::sync::{Arc, Weak};
+
+use thruway_client::Events;
+use thruway_message::Method;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use super::super::conversation::Conversation;
+use super::super::error::McpClientError;
+use super::super::incoming::Answer;
+use super::http::{Http, Kind, kind_of};
+use super::http_events::events_of;
+use super::{Outgoing, Received};
+
+/// A stream that is open.
+#[derive(Debug)]
+pub(crate) struct OpenStream {
+    /// Where messages go.
+    url: Box<str>,
+    /// The task that reads it.
+    reading: AbortHandle,
+}
+
+impl Http {
+    /// Opens the stream of a server that knows no other binding; whether there is one.
+    pub(super) async fn open_stream(
+        self: &Arc<Self>,
+        conversation: &Arc<Conversation>,
+    ) -> Result<bool, McpClientError> {
+        let response = self.get(&[], "").send().await?;
+        if kind_of(&response) != Kind::Events || !response.status().is_success() {
+            return Ok(false);
+        }
+        let mut events = events_of(conversation, response);
+        let first = timeout(conversation.options.timeout, events.next()).await;
+        let first = first.map_err(|_| McpClientError::TimedOut)?;
+        let Some(Ok(event)) =
+            first.filter(|first| first.as_ref().is_ok_and(|event| event.event == "endpoint"))
+        else {
+            return Ok(false);
+        };
+        let url = message_url(self.url(), &event.data).ok_or(McpClientError::MessageInvalid)?;
+        let reading = read(Arc::downgrade(self), Arc::downgrade(conversation), events);
+        let reading = conversation.runtime.spawn(reading).abort_handle();
+        self.stream.store(Some(Arc::new(OpenStream { url: url.into(), reading })));
+        Ok(true)
+    }
+
+    /// Sends a request whose answer comes on the stream, through `answer`.
+    pub(super) async fn exchange_on(
+        &self,
+        stream: &OpenStream,
+        outgoing: Outgoing,
+        answer: oneshot::Receiver<Result<Answer, McpClientError>>,
+    ) -> Result<Received, McpClientError> {
+        self.send_on(stream, outgoing).await?;
+        let answer = answer.await.map_err(|_| McpClientError::Closed)??;
+        Ok(Received { answer, session_id: None })
+    }
+
+    pub(super) async fn send_on(
+        &self,
+        stream: &OpenStream,
+        outgoing: Outgoing,
+    ) -> Result<(), McpClientError> {
+        let request = self.request_to(&stream.url, Method::Post, &outgoing.fields);
+        let request = request.field("Content-Type", "application/json").content(outgoing.octets);
+        let response = request.send().await?;
+        let status = response.status();
+        // Read, so that the connection can be used again.
+        let _ = response.collect(ACKNOWLEDGEMENT_BYTES_MAX).await;
+        if status.is_success() { Ok(()) } else { Err(McpClientError::Status(status)) }
+    }
+}
+
+async fn read(http: Weak<Http>, conversation: Weak<Conversation>, mut events: Events) {
+    while let Some(Ok(event)) = events.next().await {
+        let Some(conversation) = conversation.upgrade() else { return };
+        // What is no message is passed over.
+        let _ = conversation.handle_octets(event.data.as_bytes());
+    }
+    if let (Some(http), Some(conversation)) = (http.upgrade(), conversation.upgrade()) {
+        http.stream.store(None);
+        conversation.lose();
+    }
+}
+
+/// Where messages go: on the same server, because nothing that is meant for it is for others.
+fn message_url(url: &str, endpoint: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?']).next()?;
+    let origin = format!("{scheme}://{authority}");
+    match endpoint.strip_prefix(&origin) {
+        Some(path) if path.starts_with('/') => Some(endpoint.to_owned()),
+        None if endpoint.starts_with('/') && !endpoint.starts_with("//") => Some(origin + endpoint),
+        _ => None,
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+/// How much is read of what says that a message was taken.
+const ACKNOWLEDGEMENT_BYTES_MAX: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_go_to_the_server_that_the_stream_comes_from() {
+        let url = |endpoint: &str| message_url("http://a.example:1/sse?x=1", endpoint);
+        let expected = Some("http://a.example:1/message?id=7".to_owned());
+        assert_eq!(url("/message?id=7"), expected);
+        assert_eq!(url("http://a.example:1/message?id=7"), expected);
+        for other in [
+            "http://b.example/message",
+            "//b.example/message",
+            "http://a.example:12/",
+            "message",
+            "",
+            "https://a.example:1/",
+        ] {
+            assert_eq!(url(other), None, "{other}");
+        }
+    }
+}

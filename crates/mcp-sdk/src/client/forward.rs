@@ -1,0 +1,192 @@
+//! Requests of somebody else, sent on as they are but for what ties them to a client: the id, the progress token, and what
+//! an era wants to be said.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::{Id, write_request_with};
+use thruway_mcp::members::{NoObject, append_line, append_member, append_members};
+use thruway_mcp::params::{Params, meta_keys};
+use thruway_mcp::schema::methods;
+use thruway_mcp::{Era, Revision};
+
+use super::binding::Field;
+use super::conversation::Waiter;
+use super::deadline::{OnProgress, Progress};
+use super::eras::Spoken;
+use super::error::McpClientError;
+use super::incoming::Answer;
+use super::party::Party;
+use super::{McpClient, is_header_mismatch};
+
+/// A request of somebody else.
+#[derive(Debug)]
+pub(crate) struct Onward {
+    pub(crate) method: Box<str>,
+    /// The tool, prompt, resource or task that it names.
+    pub(crate) name: Option<Box<str>>,
+    /// The parameters as they were sent.
+    pub(crate) params: Box<RawValue>,
+    /// Whether there is anything in their `_meta`.
+    pub(crate) has_meta: bool,
+    /// What the sender says of itself, if the parameters do not: in the legacy era, it was said before.
+    pub(crate) sender: Option<Sender>,
+    /// What a further round brings: members of the parameters.
+    pub(crate) round: Vec<u8>,
+    /// Who is asked and told meanwhile.
+    pub(crate) party: Option<Arc<dyn Party>>,
+    /// What reports of progress become.
+    pub(crate) progress: Option<Arc<Progress>>,
+}
+
+/// What the sender of a request says of itself, as JSON.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pub(crate) capabilities: Box<str>,
+    pub(crate) info: Box<str>,
+    pub(crate) log_level: Option<&'static str>,
+}
+
+/// Lets reports of progress be forwarded.
+pub(crate) fn reporting(on_progress: OnProgress) -> Arc<Progress> {
+    Arc::new(Progress::new(on_progress))
+}
+
+impl McpClient {
+    /// Sends a request on, and returns its result as it was sent.
+    ///
+    /// # Cancel safety
+    /// The request is given up if the future is dropped, and the server is told.
+    pub(crate) async fn forward(&self, onward: &Onward) -> Result<Answer, McpClientError> {
+        let outcome = self.forward_with(onward, self.fields_of(onward)).await;
+        if is_header_mismatch(&outcome) && *onward.method == *methods::TOOLS_CALL {
+            // The tool was never listed, or has changed; it was not called.
+            self.list_tools().await?;
+            return self.forward_with(onward, self.fields_of(onward)).await;
+        }
+        outcome
+    }
+
+    async fn forward_with(&self, onward: &Onward, fields: Vec<Field>) -> Result<Answer, McpClientError> {
+        let spoken = self.conversation.spoken().await?;
+        let outcome = self.forward_once(onward, &fields, &spoken).await;
+        match self.again(&spoken, &onward.method, onward.name.as_deref(), &outcome).await? {
+            Some(spoken) => self.forward_once(onward, &fields, &spoken).await,
+            None => outcome,
+        }
+    }
+
+    async fn forward_once(
+        &self,
+        onward: &Onward,
+        fields: &[Field],
+        spoken: &Spoken,
+    ) -> Result<Answer, McpClientError> {
+        let id = self.conversation.next_id();
+        let mut octets = Vec::with_capacity(onward.params.get().len() + ENVELOPE_BYTES);
+        write_request_with(&mut octets, &Id::Integer(id), &onward.method, |output| {
+            onward.write_params(output, id, spoken.revision())
+        })
+        .map_err(|NoObject| McpClientError::ArgumentsInvalid)?;
+        let outgoing = spoken.outgoing(octets, &onward.method, onward.name.as_deref(), fields.to_vec());
+        let waiter = Waiter {
+            patience: self.options.patience,
+            progress: onward.progress.clone(),
+            queue: None,
+            party: onward.party.clone(),
+            cancels: spoken.era() == Era::Legacy || self.conversation.binding.has_common_stream(),
+        };
+        Ok(self.conversation.exchange(id, outgoing, waiter).await?.answer)
+    }
+
+    /// The headers that mirror arguments.
+    fn fields_of(&self, onward: &Onward) -> Vec<Field> {
+        let tools = &self.conversation.tools;
+        let Some(tool) = onward.name.as_deref().filter(|tool| tools.are_mirrored(tool)) else {
+            return Vec::new();
+        };
+        let params = Params::parse(Some(&onward.params)).unwrap_or_default();
+        params.arguments.map_or_else(Vec::new, |arguments| tools.fields(tool, arguments))
+    }
+}
+
+impl Onward {
+    /// Writes the parameters for a server that speaks `revision`, as request `id`.
+    fn write_params(&self, output: &mut Vec<u8>, id: i64, revision: Revision) -> Result<(), NoObject> {
+        let is_to_be_said = revision.era() == Era::Modern && self.sender.is_some();
+        if !self.has_meta && !is_to_be_said && self.round.is_empty() {
+            append_line(output, self.params.get());
+            return Ok(());
+        }
+        output.push(b'{');
+        let mut meta = None;
+        append_members(output, &self.params, |name, value| match name {
+            "_meta" => {
+                meta = Some(value);
+                false
+            }
+            "inputResponses" | "requestState" => self.round.is_empty(),
+            _ => true,
+        })?;
+        self.append_meta(output, meta, id, revision)?;
+        if !self.round.is_empty() {
+            if output.last() != Some(&b'{') {
+                output.push(b',');
+            }
+            output.extend_from_slice(&self.round);
+        }
+        output.push(b'}');
+        Ok(())
+    }
+
+    fn append_meta(
+        &self,
+        output: &mut Vec<u8>,
+        meta: Option<&RawValue>,
+        id: i64,
+        revision: Revision,
+    ) -> Result<(), NoObject> {
+        let mut members = vec![b'{'];
+        let mut has_token = false;
+        if let Some(meta) = meta {
+            let is_modern = revision.era() == Era::Modern;
+            append_members(&mut members, meta, |name, _| match name {
+                meta_keys::PROGRESS_TOKEN => {
+                    has_token = true;
+                    false
+                }
+                meta_keys::PROTOCOL_VERSION
+                | meta_keys::CLIENT_CAPABILITIES
+                | meta_keys::CLIENT_INFO
+                | meta_keys::LOG_LEVEL => is_modern && self.sender.is_none(),
+                _ => true,
+            })?;
+        }
+        if let Some(sender) = self.sender.as_ref().filter(|_| revision.era() == Era::Modern) {
+            sender.append(&mut members, revision);
+        }
+        if has_token && self.progress.is_some() {
+            append_member(&mut members, meta_keys::PROGRESS_TOKEN, &id.to_string());
+        }
+        if members.len() > 1 {
+            members.push(b'}');
+            // It was put together from JSON.
+            append_member(output, "_meta", &String::from_utf8(members).unwrap_or_default());
+        }
+        Ok(())
+    }
+}
+
+impl Sender {
+    fn append(&self, meta: &mut Vec<u8>, revision: Revision) {
+        append_member(meta, meta_keys::PROTOCOL_VERSION, &format!("\"{revision}\""));
+        append_member(meta, meta_keys::CLIENT_CAPABILITIES, &self.capabilities);
+        append_member(meta, meta_keys::CLIENT_INFO, &self.info);
+        if let Some(level) = self.log_level {
+            append_member(meta, meta_keys::LOG_LEVEL, &format!("\"{level}\""));
+        }
+    }
+}
+
+/// Room for what stands around parameters.
+const ENVELOPE_BYTES: usize = 256;

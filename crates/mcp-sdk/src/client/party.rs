@@ -1,0 +1,30 @@
+//! On whose behalf a request is sent, where one client speaks for many.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::{Error, Notification};
+
+/// The answer to a question as it was given.
+pub(crate) type RawAnswer = Result<Box<RawValue>, Error>;
+
+/// Whoever is asked and told what a server says while it handles a request.
+pub(crate) trait Party: Send + Sync {
+    /// Tells parties apart: what does not say which request it belongs to is for whoever has sent all of them.
+    fn key(&self) -> u64;
+
+    /// Answers a question.
+    fn ask(&self, method: &str, params: Option<&RawValue>)
+    -> Pin<Box<dyn Future<Output = RawAnswer> + Send>>;
+
+    /// Is told what is no answer. It must be quick: nothing is read meanwhile.
+    fn tell(&self, notification: &Notification<'_>);
+}
+
+impl fmt::Debug for dyn Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Party").field(&self.key()).finish()
+    }
+}

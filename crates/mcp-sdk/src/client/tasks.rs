@@ -1,0 +1,181 @@
+//! Calls of tools that become tasks: the extension `io.modelcontextprotocol/tasks` to 2026-07-28.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thruway_mcp::modern::{ResultType, result_type};
+use thruway_mcp::schema::{
+    CallToolResult, CreateTaskResult, DetailedTask, GetTaskResult, InputRequests, InputResponses, Task,
+    methods,
+};
+use tokio::time::{Instant, sleep};
+
+use super::McpClient;
+use super::eras::Call;
+use super::error::McpClientError;
+use super::incoming::Answer;
+
+/// What calling a tool has come to so far.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ToolOutcome {
+    /// A result.
+    Result(CallToolResult),
+    /// A task that goes on.
+    Task(Task),
+}
+
+impl ToolOutcome {
+    pub(super) fn parse(answer: &Answer) -> Result<Self, McpClientError> {
+        let invalid = |error| McpClientError::result_invalid(&error);
+        if answer.get().contains("\"task\"") && result_type(answer) == Ok(ResultType::Task) {
+            let created: CreateTaskResult = serde_json::from_str(answer.get()).map_err(invalid)?;
+            return Ok(Self::Task(created.task));
+        }
+        serde_json::from_str(answer.get()).map(Self::Result).map_err(invalid)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskParams<'a> {
+    task_id: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct UpdateTaskParams<'a> {
+    task_id: &'a str,
+    input_responses: InputResponses,
+}
+
+impl McpClient {
+    /// How a task stands.
+    ///
+    /// # Errors
+    /// See [`McpClientError`].
+    pub async fn get_task(&self, id: &str) -> Result<DetailedTask, McpClientError> {
+        let result: GetTaskResult = self.of_task(methods::TASKS_GET, id, TaskParams { task_id: id }).await?;
+        Ok(result.task)
+    }
+
+    /// Answers what a task has asked, each answer under the name of its question.
+    ///
+    /// # Errors
+    /// See [`McpClientError`].
+    pub async fn update_task(&self, id: &str, answers: InputResponses) -> Result<(), McpClientError> {
+        let params = UpdateTaskParams { task_id: id, input_responses: answers };
+        self.of_task::<serde::de::IgnoredAny, _>(methods::TASKS_UPDATE, id, params).await.map(drop)
+    }
+
+    /// Gives a task up. It may come to its end all the same.
+    ///
+    /// # Errors
+    /// See [`McpClientError`].
+    pub async fn cancel_task(&self, id: &str) -> Result<(), McpClientError> {
+        let params = TaskParams { task_id: id };
+        self.of_task::<serde::de::IgnoredAny, _>(methods::TASKS_CANCEL, id, params).await.map(drop)
+    }
+
+    /// Waits for the result of a task, and answers what it asks. It is asked for as often as the server wants.
+    ///
+    /// # Errors
+    /// See [`McpClientError`]; the task has failed, or was given up.
+    ///
+    /// # Cancel safety
+    /// The task goes on if the future is dropped.
+    pub async fn wait_for_task(&self, id: &str) -> Result<CallToolResult, McpClientError> {
+        self.await_task(id, false).await
+    }
+
+    /// The same; if `is_given_up`, the task is when nobody waits for it any more.
+    pub(super) async fn await_task(
+        &self,
+        id: &str,
+        is_given_up: bool,
+    ) -> Result<CallToolResult, McpClientError> {
+        let mut guard = GivesUp { client: self, id: is_given_up.then_some(id) };
+        let latest = Instant::now() + self.options.patience.timeout_max;
+        let mut answered = BTreeSet::new();
+        while Instant::now() < latest {
+            let task = match self.get_task(id).await? {
+                DetailedTask::Working(task) => task,
+                DetailedTask::InputRequired(asking) => {
+                    self.answer_task(id, asking.input_requests, &mut answered).await?;
+                    asking.task
+                }
+                DetailedTask::Completed(completed) => {
+                    guard.id = None;
+                    let result = serde_json::Value::Object(completed.result);
+                    let result = CallToolResult::deserialize(result);
+                    return result.map_err(|error| McpClientError::result_invalid(&error));
+                }
+                DetailedTask::Failed(failed) => {
+                    guard.id = None;
+                    return Err(McpClientError::Server(failed.error));
+                }
+                DetailedTask::Cancelled(_) => {
+                    guard.id = None;
+                    return Err(McpClientError::TaskCancelled);
+                }
+            };
+            let pause = task.poll_interval_ms.map_or(PAUSE, Duration::from_millis);
+            sleep(pause.clamp(PAUSE_MIN, PAUSE_MAX)).await;
+        }
+        Err(McpClientError::TimedOut)
+    }
+
+    /// Answers what was not answered before: no name is used for two questions of a task.
+    async fn answer_task(
+        &self,
+        id: &str,
+        questions: InputRequests,
+        answered: &mut BTreeSet<String>,
+    ) -> Result<(), McpClientError> {
+        let mut answers = InputResponses::new();
+        for (name, question) in questions {
+            if answered.len() >= QUESTIONS_MAX {
+                return Err(McpClientError::TooManyRounds);
+            }
+            if answered.insert(name.clone()) {
+                let answer = self.conversation.incoming.handlers.answer(question).await;
+                answers.insert(name, answer.map_err(McpClientError::QuestionFailed)?);
+            }
+        }
+        if answers.is_empty() { Ok(()) } else { self.update_task(id, answers).await }
+    }
+
+    async fn of_task<R: serde::de::DeserializeOwned, P: Serialize>(
+        &self,
+        method: &'static str,
+        id: &str,
+        params: P,
+    ) -> Result<R, McpClientError> {
+        self.perform(&Call { name: Some(id), ..self.call(method, params) }).await
+    }
+}
+
+/// Gives a task up when it is dropped.
+struct GivesUp<'a> {
+    client: &'a McpClient,
+    id: Option<&'a str>,
+}
+
+impl Drop for GivesUp<'_> {
+    /// There is no other place that learns that nobody waits any more.
+    fn drop(&mut self) {
+        let Some(id) = self.id.map(str::to_owned) else { return };
+        let client = self.client.clone();
+        let runtime = client.conversation.runtime.clone();
+        // A server that is gone does nothing either.
+        runtime.spawn(async move { client.cancel_task(&id).await });
+    }
+}
+
+/// How often a task is asked for of which it is not said.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// How much one task may ask.
+const QUESTIONS_MAX: usize = 100;

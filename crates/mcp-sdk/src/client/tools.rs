@@ -1,0 +1,156 @@
+//! What is known of tools from their lists: the arguments that are mirrored in headers (2026-07-28, Streamable HTTP), what
+//! their results promise to be, and whether to call them twice does no harm.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use thruway_mcp::header_value;
+use thruway_mcp::param_headers::{self, ParamHeader};
+use thruway_mcp::schema::{CallToolResult, JsonObject, Tool};
+
+use super::binding::Field;
+use super::error::McpClientError;
+use crate::json_schema::Checked;
+
+/// What is known of tools: those of which there is nothing to know are not in it.
+#[derive(Default, Debug)]
+pub(super) struct KnownTools(Mutex<HashMap<String, Arc<KnownTool>>>);
+
+/// What is known of one.
+#[derive(Debug)]
+struct KnownTool {
+    headers: Vec<ParamHeader>,
+    output: Option<OutputSchema>,
+    may_be_repeated: bool,
+}
+
+/// What results promise to be. It is compiled for the first of them.
+#[derive(Debug)]
+struct OutputSchema {
+    schema: JsonObject,
+    /// `None` if it cannot be checked against.
+    compiled: OnceLock<Option<Checked>>,
+}
+
+impl KnownTools {
+    /// Remembers what there is to know of `tools`. If arguments `are_mirrored`, leaves those out that cannot be called for
+    /// what they want.
+    pub(super) fn learn(&self, tools: &mut Vec<Tool>, are_mirrored: bool) {
+        tools.retain(|tool| {
+            let headers = if are_mirrored { param_headers::find(&tool.input_schema) } else { Ok(Vec::new()) };
+            match headers {
+                Ok(headers) => {
+                    self.remember(tool, headers);
+                    true
+                }
+                Err(invalid) => {
+                    let name = &tool.name;
+                    tracing::warn!(
+                        "the tool `{name}` is left out: its `x-mcp-header` is invalid: {invalid:?}"
+                    );
+                    false
+                }
+            }
+        });
+    }
+
+    fn remember(&self, tool: &Tool, headers: Vec<ParamHeader>) {
+        let known_tool = KnownTool::new(tool, headers);
+        let mut known = self.known();
+        if known_tool.is_empty() {
+            known.remove(&tool.name);
+        } else if known.len() < TOOLS_MAX || known.contains_key(&tool.name) {
+            known.insert(tool.name.clone(), Arc::new(known_tool));
+        }
+    }
+
+    /// The headers of a call of `tool`.
+    pub(super) fn fields(&self, tool: &str, arguments: &RawValue) -> Vec<Field> {
+        let Some(tool) = self.find(tool).filter(|tool| !tool.headers.is_empty()) else { return Vec::new() };
+        let arguments: Value = serde_json::from_str(arguments.get()).unwrap_or_default();
+        let fields = tool.headers.iter().filter_map(|header| {
+            let value = header.expected(&arguments)?;
+            Some((header.field_name.clone().into(), header_value::encode(&value).into_owned()))
+        });
+        fields.collect()
+    }
+
+    /// Whether arguments of `tool` are mirrored.
+    pub(super) fn are_mirrored(&self, tool: &str) -> bool {
+        self.find(tool).is_some_and(|tool| !tool.headers.is_empty())
+    }
+
+    /// Whether it does not matter how often `tool` is called, as its server says.
+    pub(super) fn may_be_repeated(&self, tool: &str) -> bool {
+        self.find(tool).is_some_and(|tool| tool.may_be_repeated)
+    }
+
+    /// Checks what `tool` has answered against what it promises, if that is known.
+    ///
+    /// # Errors
+    /// The result is another one.
+    pub(super) fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), McpClientError> {
+        if result.is_error == Some(true) {
+            return Ok(());
+        }
+        let Some(known) = self.find(tool) else { return Ok(()) };
+        let Some(schema) = known.output.as_ref().and_then(|output| output.compiled(tool)) else {
+            return Ok(());
+        };
+        let Some(structured) = &result.structured_content else {
+            return Err(McpClientError::result_invalid(
+                &"it has no `structuredContent`, which its tool promises",
+            ));
+        };
+        let structured = serde_json::from_str(structured.as_str())
+            .map_err(|error| McpClientError::result_invalid(&error))?;
+        match schema.violations(&structured) {
+            None => Ok(()),
+            Some(violations) => Err(McpClientError::result_invalid(&violations)),
+        }
+    }
+
+    fn find(&self, tool: &str) -> Option<Arc<KnownTool>> {
+        self.known().get(tool).cloned()
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<KnownTool>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KnownTool {
+    fn new(tool: &Tool, headers: Vec<ParamHeader>) -> Self {
+        let says = tool.annotations.as_ref();
+        let may_be_repeated =
+            says.is_some_and(|says| says.read_only_hint == Some(true) || says.idempotent_hint == Some(true));
+        let schema = tool.output_schema.clone();
+        let output = schema.map(|schema| OutputSchema { schema, compiled: OnceLock::new() });
+        Self { headers, output, may_be_repeated }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.headers.is_empty() && self.output.is_none() && !self.may_be_repeated
+    }
+}
+
+impl OutputSchema {
+    fn compiled(&self, tool: &str) -> Option<&Checked> {
+        let compile = || match Checked::compile(&self.schema) {
+            Ok(checked) => Some(checked),
+            Err(invalid) => {
+                let reason = invalid.0;
+                tracing::warn!(
+                    "results of the tool `{tool}` are not checked: its schema is invalid: {reason}"
+                );
+                None
+            }
+        };
+        self.compiled.get_or_init(compile).as_ref()
+    }
+}
+
+/// Of how many tools this is remembered.
+const TOOLS_MAX: usize = 10_000;

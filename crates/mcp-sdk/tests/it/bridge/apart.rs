@@ -1,0 +1,156 @@
+//! What one client is told and asked, no other one is.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::json_rpc::Error;
+use thruway_mcp_sdk::schema::{ClientCapabilities, Tool};
+use thruway_mcp_sdk::{BridgeOptions, Context, EraChoice, HandlerError, McpClient, McpServer};
+
+use super::sites::{in_memory, options};
+use crate::client::calls::text;
+use crate::client::sites::{Site, Told};
+use crate::fixtures::{Echo, ask, server};
+use crate::http::{self, Message};
+
+/// A server whose tool `whoami` reports its argument as progress, asks who it is, and says both.
+fn asking() -> McpServer {
+    McpServer::new("asking", "1").tool(Tool::new("whoami"), |echo: Echo, context: Context| async move {
+        tokio::task::yield_now().await;
+        context.progress(1.0, None, Some(&echo.message)).await;
+        let name = ask(&context, "name").await?;
+        Ok::<_, HandlerError>(format!("{} {name}", echo.message))
+    })
+}
+
+/// A client that answers with `name`.
+fn named(era: EraChoice, url: &str, name: String) -> McpClient {
+    let capabilities = ClientCapabilities::default().with_elicitation();
+    let builder = McpClient::builder().era(era).answers(capabilities, move |_| {
+        let answer = json!({"action": "accept", "content": {"name": name}});
+        async move { Ok::<_, Error>(serde_json::from_value(answer).unwrap()) }
+    });
+    builder.http(url)
+}
+
+#[tokio::test]
+async fn questions_and_progress_find_their_clients() {
+    let server = asking();
+    for (near, far) in [
+        (EraChoice::Modern, EraChoice::Legacy),
+        (EraChoice::Legacy, EraChoice::Legacy),
+        (EraChoice::Legacy, EraChoice::Modern),
+        (EraChoice::Modern, EraChoice::Modern),
+    ] {
+        let bridge = in_memory(&server, options(far)).await;
+        let site = Site::new(&bridge);
+        let calls: Vec<_> = (0..12)
+            .map(|n| {
+                let client = named(near, &site.url, format!("name{n}"));
+                tokio::spawn(async move {
+                    let told = Told::new();
+                    let teller = told.teller();
+                    let client = client.with_progress(move |progress| teller(progress.message));
+                    let message = format!("message{n}");
+                    for _ in 0..3 {
+                        let result = client.call_tool("whoami", json!({"message": message})).await.unwrap();
+                        assert_eq!(text(&result), format!("{message} name{n}"));
+                    }
+                    let said = told.take();
+                    assert!(said.iter().all(|said| said.as_deref() == Some(&*message)), "{said:?}");
+                    assert!(!said.is_empty());
+                })
+            })
+            .collect();
+        for call in calls {
+            call.await.unwrap_or_else(|error| panic!("{near:?} before {far:?}: {error}"));
+        }
+    }
+}
+
+/// A request in the modern era, whose client can be asked by a form. All have the same id.
+fn modern(method: &str, params: Value) -> Message {
+    Message::modern_with(method, params, &json!({"elicitation": {}}))
+}
+
+#[tokio::test]
+async fn the_same_id_may_be_used_by_several_clients() {
+    let bridge = in_memory(&server(), options(EraChoice::Legacy)).await;
+    let site = http::Site::new(&bridge);
+    let call = |n: u32| {
+        let arguments = json!({"name": "echo", "arguments": {"message": format!("m{n}")}});
+        site.open(&modern("tools/call", arguments))
+    };
+    let open: Vec<_> = (0..8).map(call).collect();
+    for (n, exchange) in open.into_iter().enumerate() {
+        let answer = exchange.response().await.message();
+        assert_eq!(answer["id"], 1);
+        assert!(answer["result"].to_string().contains(&format!("m{n}")), "{answer}");
+        assert_eq!(answer["result"]["resultType"], "complete");
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_taken_up_by_the_same_request_once() {
+    let bridge = in_memory(&asking(), options(EraChoice::Legacy)).await;
+    let site = http::Site::new(&bridge);
+    let params = |message: &str| json!({"name": "whoami", "arguments": {"message": message}});
+    let asked = site.send(&modern("tools/call", params("a"))).await.message();
+    let result = &asked["result"];
+    assert_eq!(result["resultType"], "input_required", "{asked}");
+    let (key, question) = result["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    assert_eq!(question["method"], "elicitation/create");
+    let again = |mut params: Value, responses: Value| {
+        params["requestState"] = result["requestState"].clone();
+        params["inputResponses"] = responses;
+        site.open(&modern("tools/call", params)).response()
+    };
+    let answer = json!({key: {"action": "accept", "content": {"name": "Ada"}}});
+    // Another request, with the same state.
+    let other = again(params("b"), answer.clone()).await.message();
+    assert_eq!(other["error"]["code"], -32602, "{other}");
+    // Without the answer, it is asked again, under a state of its own.
+    let unanswered = again(params("a"), json!({})).await.message();
+    assert_eq!(unanswered["result"]["resultType"], "input_required", "{unanswered}");
+    let spent = again(params("a"), answer.clone()).await.message();
+    assert_eq!(spent["error"]["code"], -32602, "{spent}");
+    let mut params = params("a");
+    params["requestState"] = unanswered["result"]["requestState"].clone();
+    params["inputResponses"] = answer;
+    let answered = site.send(&modern("tools/call", params)).await.message();
+    assert_eq!(answered["result"]["content"][0]["text"], "a Ada", "{answered}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_come_back_with_answers_is_not_waited_for_for_ever() {
+    let options = BridgeOptions { question_wait: Duration::from_secs(60), ..options(EraChoice::Legacy) };
+    let bridge = in_memory(&asking(), options).await;
+    let site = http::Site::new(&bridge);
+    let mut params = json!({"name": "whoami", "arguments": {"message": "a"}});
+    let asked = site.send(&modern("tools/call", params.clone())).await.message();
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    params["requestState"] = asked["result"]["requestState"].clone();
+    params["inputResponses"] = json!({"question-1": {"action": "decline"}});
+    let late = site.send(&modern("tools/call", params)).await.message();
+    assert_eq!(late["error"]["code"], -32602, "{late}");
+}
+
+#[tokio::test]
+async fn there_are_no_more_servers_for_one_client_alone_than_there_may_be() {
+    let options = BridgeOptions { servers_max: 2, ..options(EraChoice::Legacy) };
+    let bridge = in_memory(&asking(), options).await;
+    let site = Site::new(&bridge);
+    let sessions: Vec<_> = (0..3).map(|n| named(EraChoice::Legacy, &site.url, format!("name{n}"))).collect();
+    let mut outcomes = Vec::new();
+    for session in &sessions {
+        outcomes.push(session.call_tool("whoami", json!({"message": "m"})).await);
+    }
+    assert!(outcomes[0].is_ok() && outcomes[1].is_ok());
+    let refused = outcomes[2].as_ref().unwrap_err().server_error().unwrap();
+    assert!(refused.message.contains("as many"), "{refused}");
+    // A session that ends makes room.
+    let mut sessions = sessions.into_iter();
+    sessions.next().unwrap().close().await;
+    let result = sessions.last().unwrap().call_tool("whoami", json!({"message": "m"})).await.unwrap();
+    assert_eq!(text(&result), "m name2");
+}

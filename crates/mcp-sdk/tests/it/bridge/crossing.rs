@@ -1,0 +1,200 @@
+//! What crosses a bridge, in every way and between all eras.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::json;
+use thruway_mcp_sdk::json_rpc::ErrorCode;
+use thruway_mcp_sdk::schema::{
+    CompleteArgument, CompletionReference, ContentBlock, LoggingLevel, PromptReference, ResourceContents,
+    SubscriptionFilter, Tool,
+};
+use thruway_mcp_sdk::{McpClient, ServerNotification};
+
+use super::sites::{bridges, clients};
+use crate::client::calls::text;
+use crate::client::sites::{Site, Told, answering};
+use crate::fixtures::{server, with_hanging};
+
+#[tokio::test]
+async fn everything_that_is_offered_can_be_used() {
+    let server = server();
+    let site = Site::new(&server);
+    for (far, bridge) in bridges(&server, &site).await {
+        let near = Site::new(&bridge);
+        for (way, client) in clients(&bridge, &near, |builder| builder) {
+            let way = format!("{way} {far}");
+            use_everything(&client, &way).await;
+            client.close().await;
+        }
+        bridge.close_bridge().await;
+    }
+}
+
+async fn use_everything(client: &McpClient, way: &str) {
+    client.ping().await.unwrap_or_else(|error| panic!("{way}: {error}"));
+    let discovered = client.discover().await.unwrap();
+    assert!(discovered.capabilities.tools.is_some(), "{way}");
+    assert_eq!(discovered.meta.unwrap()["io.modelcontextprotocol/serverInfo"]["name"], "fixtures", "{way}");
+    let tools = client.list_tools().await.unwrap_or_else(|error| panic!("{way}: {error}"));
+    assert!(tools.iter().any(|tool| tool.name == "echo"), "{way}");
+    let result = client.call_tool("echo", json!({"message": "hü\n"})).await.unwrap();
+    assert!(text(&result).contains("hü"), "{way}");
+    let read = client.read_resource("test://item/7").await.unwrap();
+    assert!(matches!(&read.contents[..], [ResourceContents::Text(text)] if text.text == "item 7"), "{way}");
+    assert_eq!(client.list_resources().await.unwrap().len(), 4, "{way}");
+    let arguments = BTreeMap::from([("message".to_owned(), "cheese".to_owned())]);
+    let prompt = client.get_prompt("greeting", arguments).await.unwrap();
+    assert!(matches!(&prompt.messages[0].content, ContentBlock::Text(text) if text.text == "Say cheese."));
+    let reference = CompletionReference::Prompt(PromptReference { name: "greeting".into(), title: None });
+    let argument = CompleteArgument { name: "message".into(), value: "x".into() };
+    assert_eq!(client.complete(reference, argument, None).await.unwrap().values[1], "x1", "{way}");
+    refusals(client, way).await;
+}
+
+async fn refusals(client: &McpClient, way: &str) {
+    let failed = client.call_tool("fail", json!({})).await.unwrap();
+    assert_eq!(failed.is_error, Some(true), "{way}");
+    let refused = client.call_tool("unknown", json!({})).await.unwrap_err();
+    assert_eq!(refused.server_error().unwrap().code, ErrorCode::INVALID_PARAMS, "{way}");
+    let refused = client.read_resource("test://nowhere").await.unwrap_err();
+    let is_modern = client.revision().await.unwrap().era() == thruway_mcp_sdk::Revision::LATEST.era();
+    let expected = if is_modern { ErrorCode::INVALID_PARAMS } else { ErrorCode::RESOURCE_NOT_FOUND };
+    assert_eq!(refused.server_error().unwrap().code, expected, "{way}");
+}
+
+#[tokio::test]
+async fn questions_cross() {
+    let server = server();
+    let site = Site::new(&server);
+    for (far, bridge) in bridges(&server, &site).await {
+        let near = Site::new(&bridge);
+        for (way, client) in clients(&bridge, &near, answering) {
+            let way = format!("{way} {far}");
+            let call = async |tool: &str| match client.call_tool(tool, json!({"message": "m"})).await {
+                Ok(result) => text(&result).to_owned(),
+                Err(error) => panic!("{way}: {error}"),
+            };
+            assert_eq!(call("ask").await, "Ada", "{way}");
+            assert_eq!(call("ask_twice").await, "Ada and Ada", "{way}");
+            assert_eq!(call("ask_all").await, "Ada 42 file:///home", "{way}");
+            let prompt = client.get_prompt("asks", BTreeMap::new()).await.unwrap();
+            let content = &prompt.messages[0].content;
+            assert!(matches!(content, ContentBlock::Text(text) if text.text == "Ada"), "{way}");
+            client.read_resource("test://asks").await.unwrap_or_else(|error| panic!("{way}: {error}"));
+        }
+        bridge.close_bridge().await;
+    }
+}
+
+#[tokio::test]
+async fn who_cannot_be_asked_is_not_asked() {
+    let server = server();
+    let site = Site::new(&server);
+    for (far, bridge) in bridges(&server, &site).await {
+        let near = Site::new(&bridge);
+        for (way, client) in clients(&bridge, &near, |builder| builder) {
+            let failed = match client.call_tool("ask", json!({})).await {
+                Ok(result) => result.is_error == Some(true),
+                Err(error) => error.server_error().is_some(),
+            };
+            assert!(failed, "{way} {far}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn progress_and_log_messages_cross() {
+    let server = server();
+    let site = Site::new(&server);
+    for (far, bridge) in bridges(&server, &site).await {
+        let near = Site::new(&bridge);
+        let logged = Told::new();
+        for (way, client) in clients(&bridge, &near, |builder| builder.on_notification(logged.teller())) {
+            let way = format!("{way} {far}");
+            let told = Told::new();
+            let teller = told.teller();
+            let reporting = client.clone().with_progress(move |progress| teller(progress.progress));
+            assert_eq!(text(&reporting.call_tool("progress", json!({})).await.unwrap()), "done", "{way}");
+            let steps = told.take();
+            assert!(steps.starts_with(&[1.0, 2.0]) && steps.ends_with(&[3.0]), "{way}: {steps:?}");
+            logged.take();
+            client.set_logging_level(LoggingLevel::Error).await.unwrap();
+            client.call_tool("log", json!({})).await.unwrap();
+            let levels = logged.take().into_iter().filter_map(|told| match told {
+                ServerNotification::Message(message) => Some(message.level),
+                _ => None,
+            });
+            assert_eq!(levels.collect::<Vec<_>>(), LoggingLevel::ALL[4..], "{way}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn changes_are_told_across() {
+    let server = server();
+    let site = Site::new(&server);
+    let filter = SubscriptionFilter {
+        tools_list_changed: Some(true),
+        resource_subscriptions: vec!["test://text".into()],
+        ..SubscriptionFilter::default()
+    };
+    for (far, bridge) in bridges(&server, &site).await {
+        let near = Site::new(&bridge);
+        for (way, client) in clients(&bridge, &near, |builder| builder) {
+            let way = format!("{way} {far}");
+            let mut subscription =
+                client.listen(filter.clone()).await.unwrap_or_else(|error| panic!("{way}: {error}"));
+            let mut updated = false;
+            let mut changed = false;
+            let telling = async {
+                while !(updated && changed) {
+                    match subscription.next().await.expect("the subscription should stand") {
+                        ServerNotification::ToolsListChanged => changed = true,
+                        ServerNotification::ResourceUpdated(told) => updated = told.uri == "test://text",
+                        other => panic!("{way}: {other:?}"),
+                    }
+                }
+            };
+            // Streams of the legacy era may open after `listen` has returned.
+            let changing = async {
+                loop {
+                    server.resource_updated("test://text");
+                    server.add_tool(Tool::new("new"), |_: crate::fixtures::Nothing| "new").unwrap();
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            let both = async {
+                tokio::select! { () = telling => {}, () = changing => {} }
+            };
+            tokio::time::timeout(Duration::from_secs(10), both).await.unwrap_or_else(|_| panic!("{way}"));
+        }
+        bridge.close_bridge().await;
+    }
+}
+
+#[tokio::test]
+async fn who_goes_cancels_across() {
+    let (server, running) = with_hanging(server());
+    let site = Site::new(&server);
+    for (far, bridge) in bridges(&server, &site).await {
+        let near = Site::new(&bridge);
+        for prepare in [|builder| builder, answering] {
+            for (way, client) in clients(&bridge, &near, prepare) {
+                client.revision().await.unwrap();
+                let call = tokio::spawn(async move { client.call_tool("hang", json!({})).await });
+                while running.count() == 0 {
+                    tokio::task::yield_now().await;
+                }
+                call.abort();
+                let cancelled = async {
+                    while running.count() > 0 {
+                        tokio::task::yield_now().await;
+                    }
+                };
+                let waited = tokio::time::timeout(Duration::from_secs(10), cancelled).await;
+                waited.unwrap_or_else(|_| panic!("{way} {far}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Servers behind a bridge that die, hang or misbehave: each call ends with an error that says so.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+use thruway_mcp_sdk::json_rpc;
+use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpClient, McpClientError, McpClientOptions, McpServer};
+
+fn options() -> BridgeOptions {
+    let client = McpClientOptions {
+        timeout: Duration::from_millis(500),
+        exit_wait: Duration::from_millis(100),
+        message_bytes_max: 64 << 10,
+        ..McpClientOptions::default()
+    };
+    BridgeOptions { client, ..BridgeOptions::default() }
+}
+
+/// A server of the legacy era that does `on_call` when a tool is called; `$id` is the id of the request.
+fn script(on_call: &str) -> String {
+    let initialized = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+        "serverInfo": {"name": "script", "version": "1"}});
+    format!(
+        r#"
+while read -r line; do
+    id=$(echo "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+    case "$line" in
+        *initialize\"*) echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{initialized}}}" ;;
+        *tools/call*) {on_call} ;;
+        *\"id\"*) echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{{\"code\":-32601,\"message\":\"no\"}}}}" ;;
+    esac
+done
+"#,
+        initialized = initialized.to_string().replace('"', "\\\"")
+    )
+}
+
+/// What answers the call.
+const PROPER: &str = r#"echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[]}}""#;
+
+async fn bridge(script: String) -> McpServer {
+    let connect = move |builder: thruway_mcp_sdk::McpClientBuilder| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]);
+        builder.command(command)
+    };
+    McpServer::bridge(options(), connect).await.unwrap()
+}
+
+async fn call(client: &McpClient) -> Result<(), json_rpc::Error> {
+    match client.call_tool("any", json!({})).await {
+        Ok(_) => Ok(()),
+        Err(McpClientError::Server(error)) => Err(error),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_dies_is_started_again_and_the_call_is_not_repeated() {
+    let directory = std::env::temp_dir().join(format!("bridge-{}", std::process::id()));
+    let died = directory.display();
+    let on_call = format!("if mkdir {died} 2>/dev/null; then exit 1; else {PROPER}; fi");
+    let bridge = bridge(script(&on_call)).await;
+    for era in [EraChoice::Legacy, EraChoice::Modern] {
+        let client = McpClient::builder().era(era).server(&bridge);
+        let _ = std::fs::remove_dir(&directory);
+        let error = call(&client).await.unwrap_err();
+        assert!(error.message.contains("the connection ended"), "{era:?}: {error}");
+        assert_eq!(call(&client).await, Ok(()), "{era:?}: by the next one");
+    }
+    std::fs::remove_dir(&directory).unwrap();
+    bridge.close_bridge().await;
+}
+
+#[tokio::test]
+async fn a_server_that_always_dies_is_not_started_for_ever() {
+    let bridge = bridge(script("exit 1")).await;
+    let client = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
+    for _ in 0..8 {
+        let error = call(&client).await.unwrap_err();
+        assert!(error.message.contains("the server behind this one"), "{error}");
+    }
+    bridge.close_bridge().await;
+}
+
+#[tokio::test]
+async fn a_call_ends_whatever_the_server_does() {
+    for (on_call, expected) in [
+        (":", "no answer came in time"),
+        ("head -c 200000 /dev/zero | tr '\\0' x; echo", "larger than allowed"),
+        ("echo \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$id,\\\"result\\\":[]}\"", "no object"),
+        ("yes rubbish | head -n 5000", "what is no answer"),
+        ("echo \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":99,\\\"result\\\":{}}\"", "no answer came in time"),
+    ] {
+        let bridge = bridge(script(on_call)).await;
+        for era in [EraChoice::Legacy, EraChoice::Modern] {
+            let client = McpClient::builder().era(era).server(&bridge);
+            let error = call(&client).await.unwrap_err();
+            assert!(error.message.contains(expected), "{era:?}, {on_call}: {error}");
+            if on_call.starts_with("yes") {
+                // It has been given up.
+                break;
+            }
+        }
+        bridge.close_bridge().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_floods_its_standard_error_answers() {
+    let flood = format!("yes flood | head -n 100000 >&2; {PROPER}");
+    let script = script(&flood);
+    let connect = move |builder: thruway_mcp_sdk::McpClientBuilder| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]);
+        builder.on_stderr(|_| {}).command(command)
+    };
+    let bridge = McpServer::bridge(options(), connect).await.unwrap();
+    let client = McpClient::builder().era(EraChoice::Modern).server(&bridge);
+    assert_eq!(call(&client).await, Ok(()));
+    bridge.close_bridge().await;
+}
+
+#[tokio::test]
+async fn there_is_no_bridge_to_a_server_that_is_not_there() {
+    let none = McpServer::bridge(options(), |builder| builder.command(Command::new("/nowhere/to/be/found")));
+    assert!(matches!(none.await.unwrap_err(), McpClientError::Start(_)));
+    let silent = McpServer::bridge(options(), |builder| {
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        builder.command(command)
+    });
+    assert_eq!(silent.await.unwrap_err(), McpClientError::TimedOut);
+}

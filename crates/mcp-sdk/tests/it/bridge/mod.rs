@@ -1,0 +1,6 @@
+//! Bridges: clients of either era before servers of either era.
+
+mod sites;
+mod crossing;
+mod apart;
+mod faults;

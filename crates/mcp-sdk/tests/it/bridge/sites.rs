@@ -1,0 +1,53 @@
+//! Every way in which a client can talk to one of our servers through a bridge.
+
+use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientOptions, McpServer};
+
+use crate::client::sites::Site;
+
+/// How the bridge is told to speak to the server.
+pub(super) const FAR_ERAS: [EraChoice; 2] = [EraChoice::Legacy, EraChoice::Modern];
+
+/// How clients are told to speak to the bridge.
+pub(super) const NEAR_ERAS: [EraChoice; 2] = [EraChoice::Legacy, EraChoice::Modern];
+
+pub(super) fn options(era: EraChoice) -> BridgeOptions {
+    let client = McpClientOptions { era, ..McpClientOptions::default() };
+    BridgeOptions { client, ..BridgeOptions::default() }
+}
+
+/// A bridge to `server`, which is in the same process: all that it says comes on one stream.
+pub(super) async fn in_memory(server: &McpServer, options: BridgeOptions) -> McpServer {
+    let server = server.clone();
+    McpServer::bridge(options, move |builder| Ok(builder.server(&server))).await.unwrap()
+}
+
+/// A bridge to the server at `url`.
+pub(super) async fn over_http(url: &str, options: BridgeOptions) -> McpServer {
+    let url = url.to_owned();
+    McpServer::bridge(options, move |builder| Ok(builder.http(&url))).await.unwrap()
+}
+
+/// Bridges of all kinds to `server`, which `site` serves, each with what it is.
+pub(super) async fn bridges(server: &McpServer, site: &Site) -> Vec<(String, McpServer)> {
+    let mut bridges = Vec::new();
+    for far in FAR_ERAS {
+        bridges.push((format!("to {far:?} in memory"), in_memory(server, options(far)).await));
+        bridges.push((format!("to {far:?} over HTTP"), over_http(&site.url, options(far)).await));
+    }
+    bridges
+}
+
+/// Clients of a bridge, over HTTP and in memory.
+pub(super) fn clients(
+    bridge: &McpServer,
+    site: &Site,
+    prepare: impl Fn(McpClientBuilder) -> McpClientBuilder,
+) -> Vec<(String, McpClient)> {
+    let mut clients = Vec::new();
+    for near in NEAR_ERAS {
+        let builder = || prepare(McpClient::builder().era(near));
+        clients.push((format!("{near:?} in memory"), builder().server(bridge)));
+        clients.push((format!("{near:?} over HTTP"), builder().http(&site.url)));
+    }
+    clients
+}

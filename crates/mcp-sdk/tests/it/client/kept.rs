@@ -1,0 +1,176 @@
+//! Results that are kept, and results that are not what was promised.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::schema::{CacheHint, CacheScope, Resource, SubscriptionFilter, Tool, ToolAnnotations};
+use thruway_mcp_sdk::{EraChoice, McpClient, McpClientError, McpClientOptions, McpServer, McpServerOptions};
+
+use crate::fixtures::{Nothing, server_with};
+
+/// A server whose results may be kept for a minute, and how often its resource was read.
+fn counting() -> (McpServer, Arc<AtomicUsize>) {
+    let cache = CacheHint { ttl_ms: 60_000, cache_scope: CacheScope::Private };
+    let reads = Arc::new(AtomicUsize::new(0));
+    let ours = reads.clone();
+    let server = server_with(McpServerOptions { cache, ..McpServerOptions::default() });
+    let server = server.resource(Resource::new("test://counted", "counted"), move || {
+        ours.fetch_add(1, Ordering::Relaxed).to_string()
+    });
+    (server, reads)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_be_kept_is_asked_for_once_in_its_time() {
+    let (server, reads) = counting();
+    let client = McpClient::builder().era(EraChoice::Modern).server(&server);
+    for _ in 0..3 {
+        client.read_resource("test://counted").await.unwrap();
+    }
+    assert_eq!(reads.load(Ordering::Relaxed), 1);
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    client.read_resource("test://counted").await.unwrap();
+    assert_eq!(reads.load(Ordering::Relaxed), 2);
+    client.read_resource("test://text").await.unwrap();
+    let options = McpClientOptions { keeps_results: false, ..McpClientOptions::default() };
+    let other = McpClient::builder().options(options).server(&server);
+    for _ in 0..2 {
+        other.read_resource("test://counted").await.unwrap();
+    }
+    assert_eq!(reads.load(Ordering::Relaxed), 4, "a client that keeps nothing");
+}
+
+#[tokio::test]
+async fn what_has_changed_is_kept_no_longer() {
+    let (server, reads) = counting();
+    let client = McpClient::builder().era(EraChoice::Modern).server(&server);
+    let filter = SubscriptionFilter {
+        tools_list_changed: Some(true),
+        resource_subscriptions: vec!["test://counted".into()],
+        ..SubscriptionFilter::default()
+    };
+    let mut subscription = client.listen(filter).await.unwrap();
+    let before = client.list_tools().await.unwrap().len();
+    client.read_resource("test://counted").await.unwrap();
+    server.resource_updated("test://counted");
+    subscription.next().await.unwrap();
+    client.read_resource("test://counted").await.unwrap();
+    assert_eq!(reads.load(Ordering::Relaxed), 2);
+    server.add_tool(Tool::new("new"), |_: Nothing| "new").unwrap();
+    subscription.next().await.unwrap();
+    assert_eq!(client.list_tools().await.unwrap().len(), before + 1);
+}
+
+/// Answers that depend on who was asked are nobody else's.
+#[tokio::test]
+async fn what_was_answered_after_a_question_is_not_kept() {
+    let (server, _) = counting();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let ours = asked.clone();
+    let capabilities = serde_json::from_value(crate::fixtures::capabilities()).unwrap();
+    let builder = McpClient::builder().era(EraChoice::Modern).answers(capabilities, move |question| {
+        ours.fetch_add(1, Ordering::Relaxed);
+        async move { Ok(super::sites::response(&question)) }
+    });
+    let client = builder.server(&server);
+    for _ in 0..2 {
+        client.read_resource("test://asks").await.unwrap();
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
+}
+
+/// A server that answers each request with the result that `result` makes of its method and parameters.
+async fn answering(result: impl Fn(&str, &Value) -> Value + Send + 'static) -> String {
+    super::misbehaving::scripted(move |_, message| {
+        let result = result(message["method"].as_str().unwrap_or_default(), &message["params"]);
+        let content = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
+        let length = content.len();
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
+        format!("{head}\r\nContent-Length: {length}\r\n\r\n{content}")
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_result_is_checked_against_what_its_tool_promises() {
+    let schema = json!({"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]});
+    let promising = Tool::new("promising").with_output_schema(schema.as_object().unwrap().clone());
+    let url = answering(move |method, params| match method {
+        "tools/list" => listed(json!([promising])),
+        _ => {
+            let mut result = params["arguments"].clone();
+            result["resultType"] = "complete".into();
+            result["content"] = json!([]);
+            result
+        }
+    });
+    let client = McpClient::builder().era(EraChoice::Modern).http(&url.await);
+    let call = async |result: Value| client.call_tool("promising", result).await.map(drop);
+    let breaking = json!({"structuredContent": {"sum": "three"}});
+    assert_eq!(call(breaking.clone()).await, Ok(()), "nothing is known of a tool that was not listed");
+    client.list_tools().await.unwrap();
+    assert_eq!(call(json!({"structuredContent": {"sum": 3}})).await, Ok(()));
+    assert_eq!(call(json!({"isError": true})).await, Ok(()), "a call that failed promises nothing");
+    for (result, reason) in [(breaking, "/sum"), (json!({}), "structuredContent")] {
+        let refused = call(result).await.unwrap_err();
+        assert!(
+            matches!(&refused, McpClientError::ResultInvalid(said) if said.contains(reason)),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_cannot_be_called_is_left_out_where_it_cannot() {
+    let input = |annotation: Value| {
+        let schema =
+            json!({"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": annotation}}});
+        schema.as_object().unwrap().clone()
+    };
+    let good = Tool::new("good").with_input_schema(input(json!("Region")));
+    let tools = json!([good, Tool::new("bad").with_input_schema(input(json!("not a token")))]);
+    let url = answering(move |_, _| listed(tools.clone()));
+    let client = McpClient::builder().era(EraChoice::Modern).http(&url.await);
+    let names: Vec<_> = client.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
+    assert_eq!(names, ["good"]);
+}
+
+fn listed(tools: Value) -> Value {
+    json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": tools})
+}
+
+/// Which calls of tools are sent to a child again that has died meanwhile.
+#[tokio::test]
+async fn what_may_be_repeated_is_repeated_when_a_child_has_died() {
+    let read_only = ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::default() };
+    let tools = json!([Tool::new("reads").with_annotations(read_only), Tool::new("writes")]);
+    let directory = std::env::temp_dir().join(format!("repeated-{}", std::process::id()));
+    let script = format!(
+        r#"
+while read -r line; do
+    id=$(echo "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+    case "$line" in
+        *tools/list*) result='{}' ;;
+        *) if mkdir {died} 2>/dev/null; then exit 1; fi; result='{{"resultType":"complete","content":[]}}' ;;
+    esac
+    echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$result}}"
+done
+"#,
+        listed(tools),
+        died = directory.display()
+    );
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &script]);
+    let client = McpClient::builder().era(EraChoice::Modern).command(command).unwrap();
+    client.list_tools().await.unwrap();
+    for (tool, is_repeated) in [("reads", true), ("writes", false)] {
+        let _ = std::fs::remove_dir(&directory);
+        let outcome = client.call_tool(tool, json!({})).await;
+        let expected = if is_repeated { Ok(()) } else { Err(McpClientError::Closed) };
+        assert_eq!(outcome.map(drop), expected, "{tool}");
+    }
+    std::fs::remove_dir(&directory).unwrap();
+    client.close().await;
+}

@@ -1,0 +1,115 @@
+//! The members of an object, taken over as the octets that they are.
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// The JSON is no object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoObject;
+
+/// Appends those members of `object` that `keep` wants to an object that has begun: after `{`, or after another member.
+///
+/// # Errors
+/// `object` is none.
+pub fn append_members<'a>(
+    output: &mut Vec<u8>,
+    object: &'a RawValue,
+    keep: impl FnMut(&str, &'a RawValue) -> bool,
+) -> Result<(), NoObject> {
+    let mut deserializer = serde_json::Deserializer::from_str(object.get());
+    Appender { output, keep }.deserialize(&mut deserializer).map_err(|_| NoObject)
+}
+
+/// Appends a member to an object that has begun.
+pub fn append_member(output: &mut Vec<u8>, name: &str, value: &str) {
+    if output.last().is_some_and(|last| *last != b'{') {
+        output.push(b',');
+    }
+    // A string can be written.
+    let _ = serde_json::to_writer(&mut *output, name);
+    output.push(b':');
+    append_line(output, value);
+}
+
+/// Appends JSON on one line: within JSON, an end of a line is nothing but space.
+pub fn append_line(output: &mut Vec<u8>, json: &str) {
+    let start = output.len();
+    output.extend_from_slice(json.as_bytes());
+    for octet in &mut output[start..] {
+        if matches!(octet, b'\n' | b'\r') {
+            *octet = b' ';
+        }
+    }
+}
+
+struct Appender<'o, F> {
+    output: &'o mut Vec<u8>,
+    keep: F,
+}
+
+impl<'de, F: FnMut(&str, &'de RawValue) -> bool> DeserializeSeed<'de> for Appender<'_, F> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, F: FnMut(&str, &'de RawValue) -> bool> Visitor<'de> for Appender<'_, F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some(Text(name)) = map.next_key()? {
+            let value: &'de RawValue = map.next_value()?;
+            if (self.keep)(&name, value) {
+                append_member(self.output, &name, value.get());
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, _: A) -> Result<(), A::Error> {
+        Err(A::Error::custom("an array"))
+    }
+}
+
+/// A string, borrowed unless it was written with escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+
+    fn appended(before: &str, object: &str) -> Result<String, NoObject> {
+        let mut output = before.as_bytes().to_vec();
+        let object = serde_json::from_str(object).unwrap();
+        append_members(&mut output, object, |name, _| name != "left out")?;
+        Ok(String::from_utf8(output).unwrap())
+    }
+
+    #[test]
+    fn members_are_taken_over_as_they_are_written() {
+        let object = "{ \"a\" : 1.0e2, \"left out\": {},\n\"b\\u0063\":\"\\u0041\\n\" , \"c\":[ 1,\r\n2] }";
+        assert_eq!(appended("{", object).unwrap(), "{\"a\":1.0e2,\"bc\":\"\\u0041\\n\",\"c\":[ 1,  2]");
+        assert_eq!(appended("{\"z\":0", "{\"a\":null}").unwrap(), "{\"z\":0,\"a\":null");
+        assert_eq!(appended("{", "{}").unwrap(), "{");
+    }
+
+    #[test]
+    fn what_is_no_object_has_no_members() {
+        for other in ["[]", "[1]", "\"a\"", "1", "null"] {
+            assert_eq!(appended("{", other), Err(NoObject), "{other}");
+        }
+    }
+}
