@@ -41,6 +41,10 @@ fuzz seconds="10" *targets:
 interop *arguments:
     cargo xtask interop {{ arguments }}
 
+# Open the pages of `thruway bench` in Chromium, as wide as a phone and as a window, in light and dark
+report-page *arguments:
+    cargo xtask report-page {{ arguments }}
+
 # Run the official MCP conformance suite against our server
 conformance *arguments:
     cargo xtask conformance {{ arguments }}

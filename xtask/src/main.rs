@@ -15,6 +15,7 @@ mod conformance;
 mod differential;
 mod fuzz;
 mod interop;
+mod report_page;
 mod schema;
 mod tidy;
 
@@ -41,6 +42,8 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Let clients that others wrote talk to `thruway serve`.
     Interop(interop::Options),
+    /// Open the pages of `thruway bench` in a browser, if there is one.
+    ReportPage(report_page::Options),
     /// Compare the types of `mcp` with the official schema and its examples.
     Schema(schema::Options),
     /// Check the rules of the house that neither the compiler nor clippy knows.
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Task::Differential(options) => differential::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Interop(options) => interop::run(&options),
+        Task::ReportPage(options) => report_page::run(&options),
         Task::Schema(options) => schema::run(&options),
         Task::Tidy => tidy::run(),
     };

@@ -127,6 +127,16 @@ impl Failure {
     pub(crate) const fn of(kind: FailureKind) -> Self {
         Self { kind, detail: Detail::None }
     }
+
+    /// A JSON-RPC error with this code.
+    pub(crate) const fn code(code: i64) -> Self {
+        Self { kind: FailureKind::RpcError, detail: Detail::Code(code) }
+    }
+
+    /// An answer with this status, which was not expected.
+    pub(crate) const fn status(status: u16) -> Self {
+        Self { kind: FailureKind::WrongStatus, detail: Detail::Status(status) }
+    }
 }
 
 impl From<ConnectError> for Failure {

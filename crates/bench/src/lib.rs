@@ -15,6 +15,7 @@ mod stop;
 mod worker;
 mod stdio;
 mod probe;
+mod fan_out;
 
 // what came of it
 mod failure;
@@ -30,6 +31,7 @@ pub mod ramp;
 mod report;
 
 pub use failure::FailureKind;
+pub use fan_out::{FanOut, FanOutError};
 pub use over_time::OverTime;
 pub use probe::{FoundTool, McpServerFacts, ProbeError, probe_child, probe_http};
 pub use process::{Usage, usage};

@@ -11,7 +11,7 @@ use thruway_net::Clock;
 
 use crate::over_time::OverTime;
 use crate::process::{self, Usage};
-use crate::record::{Interval, Record};
+use crate::record::{Interval, Record, Times};
 use crate::requests::Requests;
 use crate::schedule::Pace;
 use crate::stdio::ChildServer;
@@ -60,6 +60,8 @@ pub struct Outcome {
     pub is_stopped: bool,
     /// Why some of the connections could not be opened before the start, and how many.
     pub missing: Option<(usize, ConnectError)>,
+    /// The time until each subscriber was told of a publication, where that was the load.
+    pub deliveries: Option<Times>,
 }
 
 /// What a server has cost while it was measured.
@@ -195,7 +197,7 @@ impl Load {
         }
     }
 
-    fn interval(&self) -> Duration {
+    pub(crate) fn interval(&self) -> Duration {
         match self.limit {
             Limit::Duration(duration) => (duration / 60).clamp(INTERVAL_MIN, INTERVAL_MAX),
             Limit::Requests(_) => INTERVAL_OF_REQUESTS,
@@ -239,7 +241,16 @@ impl Load {
             _ => ended.saturating_sub(watcher.measured_from),
         };
         let server = watcher.server_use();
-        Ok(Outcome { record, over_time: watcher.over_time, elapsed, workers, server, is_stopped, missing })
+        Ok(Outcome {
+            record,
+            over_time: watcher.over_time,
+            elapsed,
+            workers,
+            server,
+            is_stopped,
+            missing,
+            deliveries: None,
+        })
     }
 }
 

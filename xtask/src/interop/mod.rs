@@ -98,7 +98,11 @@ fn run_one(check: &Check, scene: &Scene<'_>) -> Row {
     check::row(check.client, check.what, || (check.run)(scene))
 }
 
-fn build(stop: &Stop) -> anyhow::Result<std::path::PathBuf> {
+/// Builds `thruway` as users have it.
+///
+/// # Errors
+/// It cannot be built.
+pub(crate) fn build(stop: &Stop) -> anyhow::Result<std::path::PathBuf> {
     let root = repository();
     let target = root.join("target");
     let mut command = Command::new("cargo");

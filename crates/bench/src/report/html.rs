@@ -63,6 +63,8 @@ pub(super) fn page(title: &str, reports: &[Report], comparison: Option<&Comparis
 fn shown(report: &Report) -> Shown {
     let rows = [("response", &report.response_time), ("service", &report.service_time)];
     let rows = if report.offered_rate.is_some() { &rows[..] } else { &rows[1..] };
+    // Where nothing was answered there are no times.
+    let rows = if report.response_time.max > 0.0 { rows } else { &[] };
     let times = rows.iter().map(|(name, times)| TimesRow {
         name,
         values: [times.p50, times.p90, times.p99, times.p99_9, times.max].map(time).to_vec(),
@@ -150,8 +152,8 @@ fn shortened(name: &str) -> String {
 fn shown_pair(pair: &crate::compare::Pair) -> ShownPair {
     let is_rate = pair.metric == Metric::AchievedRate;
     ShownPair {
-        candidate: pair.candidate.clone(),
-        against: pair.against.clone(),
+        candidate: shortened(&pair.candidate),
+        against: shortened(&pair.against),
         metric: if is_rate { "requests/s" } else { pair.metric.label() },
         ratio: format!("{:.3}", pair.ratio.median),
         interval: format!("{:.3} to {:.3}", pair.ratio.low, pair.ratio.high),

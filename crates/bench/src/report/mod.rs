@@ -58,6 +58,10 @@ pub struct Report {
     /// Times from the intended start of a request to the end of its answer. Requests that timed out, were not answered or
     /// never sent before the end count with the time that was waited. The same as `service_time` in a closed loop.
     pub response_time: TimesReport,
+    /// Times from the start of a publication until a subscriber was told of it, for each subscriber; absent of other loads. There
+    /// `service_time` is the time until the last one was told.
+    #[serde(default)]
+    pub deliveries: Option<TimesReport>,
     /// How it went, in parts of equal length.
     pub over_time: Vec<Part>,
     /// What the load generator itself has cost.
@@ -234,6 +238,7 @@ impl Report {
             },
             service_time: TimesReport::of(&record.service),
             response_time: TimesReport::of(&record.response),
+            deliveries: outcome.deliveries.as_ref().map(TimesReport::of),
             over_time: parts(outcome),
             generator: Generator::of(outcome, seconds),
             server: ServerCost::of(load, outcome),

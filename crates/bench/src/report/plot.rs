@@ -62,7 +62,7 @@ impl Plot<'_> {
             let _ = write!(
                 svg,
                 r#"<line class="grid" x1="{at:.1}" x2="{at:.1}" y1="{TOP}" y2="{BOTTOM}"/><text x="{at:.1}" y="{:.1}" text-anchor="middle">{label}</text>"#,
-                BOTTOM + 19.0
+                BOTTOM + 28.0
             );
         }
         for (place, line) in self.lines.iter().enumerate() {
@@ -117,7 +117,7 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> String {
         let _ = write!(
             svg,
             r#"<text x="0" y="{:.1}">{}</text><rect class="{}" x="{start:.1}" y="{:.1}" width="{:.1}" height="14"/><line class="axis" x1="{:.1}" x2="{:.1}" y1="{middle:.1}" y2="{middle:.1}"/>"#,
-            middle - 14.0,
+            middle - 15.0,
             escaped(&bar.label),
             bar.class,
             middle - 7.0,
@@ -186,14 +186,14 @@ fn decades(min: f64, max: f64) -> Vec<f64> {
 }
 
 const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 86.0;
+const HEIGHT: f64 = 306.0;
+const LEFT: f64 = 92.0;
 const LEFT_OF_BARS: f64 = 10.0;
 const RIGHT: f64 = 685.0;
-const TOP: f64 = 10.0;
+const TOP: f64 = 18.0;
 const BOTTOM: f64 = 270.0;
 /// A label and the bar below it.
-const ROW: f64 = 48.0;
+const ROW: f64 = 52.0;
 const COLOURS: usize = 5;
 
 #[cfg(test)]

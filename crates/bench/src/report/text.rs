@@ -22,8 +22,12 @@ pub(super) fn report(report: &Report) -> String {
 /// How it was loaded, in a line.
 pub(super) fn manner(report: &Report) -> String {
     let settings = &report.settings;
-    let mut manner =
-        format!("{}, {}", plural(settings.connections, "connection"), plural(settings.workers, "worker"));
+    let connections = match report.deliveries {
+        // The publisher has one too.
+        Some(_) => plural(settings.connections.saturating_sub(1), "subscriber"),
+        None => plural(settings.connections, "connection"),
+    };
+    let mut manner = format!("{connections}, {}", plural(settings.workers, "worker"));
     if settings.pipeline > 1 {
         let _ = write!(manner, ", pipelines of {}", settings.pipeline);
     }
@@ -61,6 +65,12 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
             .collect();
         row("statuses", statuses.join(", "));
     }
+    if let Some(deliveries) = &report.deliveries {
+        let [p50, p99, max] = [deliveries.p50, deliveries.p99, deliveries.max].map(time);
+        row("deliveries", format!("{}, p50 {p50}, p99 {p99}, max {max}", count(deliveries.count)));
+        rows.extend(costs(report));
+        return rows;
+    }
     let per_second = report.octets.received as f64 / report.elapsed_seconds.max(f64::MIN_POSITIVE);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "three digits are shown")]
     let received_rate = octets(per_second as u64);
@@ -79,6 +89,14 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
     if requests.event_streams > 0 {
         row("event streams", format!("{} of the answers", count(requests.event_streams)));
     }
+    rows.extend(costs(report));
+    rows
+}
+
+/// What it has cost on both sides.
+fn costs(report: &Report) -> Vec<[String; 2]> {
+    let mut rows = Vec::new();
+    let mut row = |name: &str, value: String| rows.push([name.to_owned(), value]);
     let generator = &report.generator;
     row(
         "generator",

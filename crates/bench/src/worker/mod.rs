@@ -40,7 +40,7 @@ use crate::stop::{Budget, Limit, StopFlag};
 use parking::Parking;
 
 pub use lane::Connect;
-pub(crate) use thread::{ThreadPlan, WorkerThread};
+pub(crate) use thread::{ThreadPlan, WorkerThread, thread_cpu_time};
 
 /// How connections are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

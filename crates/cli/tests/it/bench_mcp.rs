@@ -91,6 +91,55 @@ fn a_child_is_loaded_in_both_eras() {
 }
 
 #[test]
+fn the_time_until_the_last_subscriber_was_told_is_measured_in_both_eras() {
+    let (server, url) = server();
+    let pid = server.pid().as_raw_nonzero().to_string();
+    for era in ["modern", "legacy", "2025-03-26"] {
+        let args =
+            [&url, "--era", era, "--subscribers", "20", "--tool", "count", "--uri", "example://counter"];
+        let load = ["-n", "15", "--output", "json", "--pid", &pid];
+        let report = assert_answered(&bench(&[&args[..], &load].concat()), 15);
+        assert!(
+            report["target"].as_str().unwrap().contains("count tells 20 subscribers of example://counter")
+        );
+        assert_eq!(report["deliveries"]["count"], 15 * 20, "{era}");
+        let of = |times: &str, what: &str| report[times][what].as_f64().unwrap();
+        let last = |times: &str| report[times]["max"].to_string();
+        assert_eq!(last("service_time"), last("deliveries"), "nobody was told after the last one");
+        assert!(of("deliveries", "p50") <= of("service_time", "max") && of("deliveries", "p50") > 0.0);
+        assert!(report["server"]["cpu_seconds"].as_f64().unwrap() > 0.0);
+        jsonschema::validate(&json(&bench(&["--schema"])), &report).unwrap();
+    }
+    let args = [&url, "--subscribers", "20", "--tool", "count", "--uri", "example://counter", "-n", "60"];
+    let report = json(&bench(&[&args[..], &["--output", "json"]].concat()));
+    assert!(report["generator"]["cpu_seconds"].as_f64().unwrap() > 0.002, "{report}");
+    let text = bench(&args).stdout;
+    assert!(
+        text.contains("20 subscribers, 1 worker") && text.contains("deliveries     1,200, p50"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_fan_out_of_nothing_is_refused() {
+    let (_server, url) = server();
+    let subscribers = [&url, "--subscribers", "3", "-n", "1", "--timeout", "300ms"];
+    for (args, message) in [
+        (
+            &["--tool", "count", "--uri", "example://hello"][..],
+            "0 subscribers were told of the first publication",
+        ),
+        (&["--tool", "none", "--uri", "example://counter"], "the tool cannot be called"),
+        (&["--tool", "count"], "--uri"),
+        (&["--tool", "count", "--uri", "a:b", "--rate", "5"], "cannot be used with"),
+    ] {
+        let ended = bench(&[&subscribers[..], args].concat());
+        assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(message), "{args:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
 fn a_report_has_the_schema_and_the_page_of_every_load() {
     let (_server, url) = server();
     let directory = tempfile::tempdir().unwrap();

@@ -30,9 +30,13 @@ pub(crate) struct McpArgs {
     /// Its arguments, an object
     #[arg(long, value_name = "JSON", value_parser = parse_object)]
     pub(crate) arguments: Option<serde_json::Value>,
-    /// The resource that is read
+    /// The resource that is read, or of which subscribers are told
     #[arg(long, value_name = "URI")]
     pub(crate) uri: Option<String>,
+    /// Let so many subscribe to `--uri`, call `--tool`, which changes it, and measure the time until the last of them was told
+    #[arg(long, value_name = "N", requires_all = ["tool", "uri"], value_parser = clap::value_parser!(u32).range(1..=100_000),
+        conflicts_with_all = ["command", "operation", "mix", "session", "connections", "workers", "rate", "pipeline", "is_not_persistent"])]
+    pub(crate) subscribers: Option<u32>,
 
     /// `modern`, `legacy`, or the date of a revision [default: modern if the server speaks it, otherwise legacy]
     #[arg(long, value_name = "ERA", value_parser = parse_era)]
@@ -155,6 +159,7 @@ const AFTER: &str = r#"Texts in arguments may hold placeholders:
 Examples:
   thruway bench mcp http://127.0.0.1:8080/mcp --tool add --arguments '{"a": 1, "b": 2}'
   thruway bench mcp http://127.0.0.1:8080/mcp --era legacy --session per-call --mix call=8,list=1,ping=1
+  thruway bench mcp http://127.0.0.1:8080/mcp --subscribers 100 --tool count --uri example://counter
   thruway bench mcp --window 16 -d 3s -- thruway mcp serve --stdio
 
 Exit codes:

@@ -3,6 +3,7 @@
 // what is asked for
 mod args;
 mod operations;
+mod fan_out;
 
 pub(crate) use args::McpArgs;
 
@@ -46,6 +47,9 @@ fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, F
     let addresses = load::reachable(&load::addresses(&endpoint.url.origin)?)?;
     let facts = probe_http(&endpoint, &addresses[0], &revisions(args), args.load.timeout);
     let facts = facts.map_err(|error| not_understood(url, &error))?;
+    if args.subscribers.is_some() {
+        return fan_out::run(args, &facts, &endpoint, stop);
+    }
     let sessions = sessions(args, &facts)?;
     let (requests, name) = prepare(url, args, &facts, sessions, Some(&endpoint))?;
     let load = Load { server: args.pid, ..load::assemble(Arc::new(requests), addresses, &load_args, stop) };

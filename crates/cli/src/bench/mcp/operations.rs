@@ -67,7 +67,8 @@ fn plain(method: &str) -> McpOperation {
     McpOperation { method: method.to_owned(), params: json!({}), mirrored: Vec::new(), weight: 1 }
 }
 
-fn call(args: &McpArgs, facts: &McpServerFacts) -> Result<McpOperation, Failure> {
+/// A call of the tool that is asked for.
+pub(super) fn call(args: &McpArgs, facts: &McpServerFacts) -> Result<McpOperation, Failure> {
     let tool = chosen_tool(args, facts)?;
     let arguments = args.arguments.clone().unwrap_or_else(|| default_arguments(&tool));
     let mirrored = tool.mirrored(&arguments);

@@ -1,0 +1,135 @@
+//! Who has been told of a publication, and when.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::record::Times;
+
+/// What subscribers hear of one publication after the other. Time comes in as an argument.
+pub(super) struct Hearing {
+    state: Mutex<State>,
+    all_told: Notify,
+}
+
+struct State {
+    /// The publication at hand, from 1.
+    round: u64,
+    started: Duration,
+    is_measured: bool,
+    /// For each subscriber, the last publication that it was told of.
+    heard: Vec<u64>,
+    /// How many have not been told of the one at hand.
+    waiting: usize,
+    /// When the last one was told.
+    last: Duration,
+    deliveries: Times,
+}
+
+impl Hearing {
+    pub(super) fn new(subscribers: usize) -> Self {
+        let state = State {
+            round: 0,
+            started: Duration::ZERO,
+            is_measured: false,
+            heard: vec![0; subscribers],
+            waiting: 0,
+            last: Duration::ZERO,
+            deliveries: Times::exact(),
+        };
+        Self { state: Mutex::new(state), all_told: Notify::new() }
+    }
+
+    /// A publication begins. What is heard from here on is taken to be about it: one before that was not complete may be
+    /// mistaken for it.
+    pub(super) fn begin(&self, now: Duration, is_measured: bool) {
+        let mut state = self.state();
+        state.round += 1;
+        state.started = now;
+        state.is_measured = is_measured;
+        state.waiting = state.heard.len();
+    }
+
+    /// The subscriber at `place` is told. Only the first time counts.
+    pub(super) fn hear(&self, place: usize, now: Duration) {
+        let mut state = self.state();
+        let round = state.round;
+        if std::mem::replace(&mut state.heard[place], round) == round {
+            return;
+        }
+        state.waiting -= 1;
+        state.last = now;
+        if state.is_measured {
+            let time = now.saturating_sub(state.started);
+            state.deliveries.record(time);
+        }
+        if state.waiting == 0 {
+            self.all_told.notify_one();
+        }
+    }
+
+    /// Waits until all are told; when the last of them was.
+    pub(super) async fn all_told(&self) -> Duration {
+        loop {
+            let told = self.all_told.notified();
+            {
+                let state = self.state();
+                if state.waiting == 0 {
+                    return state.last;
+                }
+            }
+            told.await;
+        }
+    }
+
+    /// How many were told of the publication at hand.
+    pub(super) fn told(&self) -> usize {
+        let state = self.state();
+        state.heard.len() - state.waiting
+    }
+
+    /// The time until each subscriber was told, of all that was measured.
+    pub(super) fn deliveries(&self) -> Times {
+        self.state().deliveries.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn ask(hearing: &Hearing) -> Poll<Duration> {
+        pin!(hearing.all_told()).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_publication_is_complete_when_the_last_was_told() {
+        let milliseconds = Duration::from_millis;
+        let hearing = Hearing::new(3);
+        hearing.begin(milliseconds(100), true);
+        hearing.hear(0, milliseconds(101));
+        hearing.hear(0, milliseconds(102));
+        hearing.hear(2, milliseconds(103));
+        assert!(ask(&hearing).is_pending() && hearing.told() == 2, "told twice is told once");
+        hearing.hear(1, milliseconds(110));
+        assert_eq!(ask(&hearing), Poll::Ready(milliseconds(110)));
+        hearing.hear(1, milliseconds(120));
+        assert_eq!(ask(&hearing), Poll::Ready(milliseconds(110)), "what comes later changes nothing");
+        assert_eq!(hearing.deliveries().count(), 3);
+        hearing.begin(milliseconds(200), false);
+        assert!(ask(&hearing).is_pending() && hearing.told() == 0);
+        (0..3).for_each(|place| hearing.hear(place, milliseconds(201)));
+        assert_eq!(ask(&hearing), Poll::Ready(milliseconds(201)));
+        assert_eq!(hearing.deliveries().count(), 3, "what is not measured is not counted");
+        assert!(hearing.deliveries().max() < milliseconds(11));
+    }
+}

@@ -1,0 +1,359 @@
+//! Notifications as a load: one publishes, many are told, and what counts is the time until the last of them was.
+//!
+//! Subscribers are clients of the SDK in one thread: what they cost is in the times, as it is in those of a real client.
+
+// who has been told
+mod hearing;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::Value;
+use thruway_mcp::Revision;
+use thruway_mcp_sdk::schema::SubscriptionFilter;
+use thruway_mcp_sdk::{EraChoice, McpClient, McpClientError, McpClientOptions, Subscription};
+use thruway_net::Clock;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::failure::{Failure, FailureKind};
+use crate::over_time::OverTime;
+use crate::process::{self, Usage};
+use crate::record::{Interval, Record};
+use crate::run::{Load, Outcome, Progress, RunError, ServerUse};
+use crate::stop::Limit;
+use crate::worker::thread_cpu_time;
+use hearing::Hearing;
+
+/// Subscribers of a resource, and a tool that changes it. A publication is complete when all were told.
+#[derive(Clone, Debug)]
+pub struct FanOut {
+    /// The MCP endpoint.
+    pub url: String,
+    /// Fields of each request besides those of the protocol.
+    pub headers: Vec<(String, String)>,
+    /// What is spoken.
+    pub revision: Revision,
+    /// How many are told; each has connections of its own.
+    pub subscribers: usize,
+    /// The resource.
+    pub uri: String,
+    /// The tool that changes it.
+    pub tool: String,
+    /// The arguments of that.
+    pub arguments: Value,
+}
+
+/// Why nothing could be measured.
+#[derive(Debug)]
+pub enum FanOutError {
+    /// The first publication was not answered.
+    Publish(McpClientError),
+    /// The load could not begin.
+    Run(RunError),
+    /// One could not subscribe.
+    Subscribe(McpClientError),
+    /// So many were told of the first publication in time.
+    Told(usize),
+    /// The tool says of the first publication that it failed.
+    ToolError,
+}
+
+impl FanOut {
+    /// Publishes as long as `load` says, one publication after the other is complete; of it count the limit, the warm-up, the time for a request,
+    /// the server's process, and what ends it from outside. The first publication is not measured.
+    ///
+    /// # Errors
+    /// Somebody could not subscribe, or was not told of the first publication. Whatever happens afterwards is part of the outcome.
+    pub fn run(&self, load: &Load, watch: &mut dyn FnMut(&Progress)) -> Result<Outcome, FanOutError> {
+        if let Some(id) = load.server {
+            process::usage(id).ok_or(RunError::ServerMissing(id))?;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let hearing = Arc::new(Hearing::new(self.subscribers));
+            let subscribers = self.subscribe(load.manner.timeout, &hearing).await?;
+            let publisher = self.client(load.manner.timeout);
+            let mut rounds = Rounds::new(self, load, &hearing, &publisher);
+            rounds.first().await?;
+            rounds.run(watch).await;
+            let outcome = rounds.conclude();
+            leave(subscribers, publisher).await;
+            Ok(outcome)
+        })
+    }
+
+    fn client(&self, within: Duration) -> McpClient {
+        let options = McpClientOptions {
+            era: EraChoice::Revision(self.revision),
+            timeout: within,
+            ..McpClientOptions::default()
+        };
+        let builder = McpClient::builder().options(options);
+        let builder = self.headers.iter().fold(builder, |builder, (name, value)| builder.field(name, value));
+        builder.http(&self.url)
+    }
+
+    /// One after the other: a crowd at the door is another load.
+    async fn subscribe(
+        &self,
+        within: Duration,
+        hearing: &Arc<Hearing>,
+    ) -> Result<Vec<(McpClient, JoinHandle<()>)>, FanOutError> {
+        let mut subscribers = Vec::with_capacity(self.subscribers);
+        for place in 0..self.subscribers {
+            let client = self.client(within);
+            let resource_subscriptions = vec![self.uri.clone()];
+            let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
+            let subscription = client.listen(filter).await.map_err(FanOutError::Subscribe)?;
+            subscribers.push((client, tokio::spawn(listen(subscription, place, hearing.clone()))));
+        }
+        Ok(subscribers)
+    }
+}
+
+async fn listen(mut subscription: Subscription, place: usize, hearing: Arc<Hearing>) {
+    while subscription.next().await.is_some() {
+        hearing.hear(place, Clock::system().now_exact());
+    }
+}
+
+/// Ends what was begun, sessions too, as far as the server lets that happen soon.
+async fn leave(subscribers: Vec<(McpClient, JoinHandle<()>)>, publisher: McpClient) {
+    let clients = subscribers.into_iter().map(|(client, listening)| {
+        listening.abort();
+        client
+    });
+    let closing = clients.chain([publisher]).map(McpClient::close);
+    // Who cannot say goodbye is forgotten by the server at some time.
+    let _ = timeout(LEAVE, join_all(closing)).await;
+}
+
+/// The publications of a load.
+struct Rounds<'a> {
+    fan_out: &'a FanOut,
+    load: &'a Load,
+    hearing: &'a Hearing,
+    publisher: &'a McpClient,
+    clock: Clock,
+    measured_from: Duration,
+    record: Record,
+    over_time: OverTime,
+    interval: Interval,
+    failures_in_a_row: u32,
+    server_before: Option<Usage>,
+    resident_max_bytes: u64,
+    cpu_before: Option<Duration>,
+}
+
+impl<'a> Rounds<'a> {
+    fn new(fan_out: &'a FanOut, load: &'a Load, hearing: &'a Hearing, publisher: &'a McpClient) -> Self {
+        Self {
+            fan_out,
+            load,
+            hearing,
+            publisher,
+            clock: Clock::system(),
+            measured_from: Duration::MAX,
+            record: Record::new(),
+            over_time: OverTime::new(load.interval()),
+            interval: Interval::new(0),
+            failures_in_a_row: 0,
+            server_before: None,
+            resident_max_bytes: 0,
+            cpu_before: None,
+        }
+    }
+
+    /// Shows whether the tool changes the resource at all.
+    async fn first(&self) -> Result<(), FanOutError> {
+        let answer = async {
+            let result = self.publish().await.map_err(FanOutError::Publish)?;
+            if result { Ok(()) } else { Err(FanOutError::ToolError) }
+        };
+        self.hearing.begin(self.clock.now_exact(), false);
+        answer.await?;
+        let told = timeout(self.load.manner.timeout, self.hearing.all_told()).await;
+        told.map(drop).map_err(|_| FanOutError::Told(self.hearing.told()))
+    }
+
+    /// Whether the tool did well.
+    async fn publish(&self) -> Result<bool, McpClientError> {
+        let FanOut { tool, arguments, .. } = self.fan_out;
+        let result = self.publisher.call_tool(tool, arguments).await?;
+        Ok(result.is_error != Some(true))
+    }
+
+    async fn run(&mut self, watch: &mut dyn FnMut(&Progress)) {
+        let begin = self.clock.now_exact();
+        self.measured_from = begin + self.load.warm_up;
+        let mut next_look = begin;
+        while !self.is_over() {
+            let started = self.clock.now_exact();
+            if started >= self.measured_from && self.cpu_before.is_none() {
+                self.cpu_before = Some(thread_cpu_time());
+                self.server_before = self.load.server.and_then(process::usage);
+            }
+            let outcome = tokio::select! {
+                outcome = self.publication(started) => outcome,
+                () = self.stopped() => {
+                    self.record.cut_off += 1;
+                    return;
+                }
+            };
+            if started >= self.measured_from {
+                self.count(started, outcome);
+            }
+            if self.clock.now_exact() >= next_look {
+                next_look = self.clock.now_exact() + LOOK;
+                self.look_at_server();
+                watch(&self.progress());
+            }
+        }
+    }
+
+    /// Returns when the load is ended from outside.
+    async fn stopped(&self) {
+        while !self.load.stop.is_set() {
+            sleep(STOP_LOOK).await;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let measured = self.clock.now_exact().checked_sub(self.measured_from);
+        let is_enough = match self.load.limit {
+            Limit::Duration(duration) => measured.is_some_and(|measured| measured >= duration),
+            Limit::Requests(requests) => self.record.answered + self.record.failed() >= requests,
+        };
+        is_enough || self.load.stop.is_set() || self.record.is_given_up
+    }
+
+    /// How long it took until the last was told of one more publication.
+    async fn publication(&self, started: Duration) -> Result<Duration, Failure> {
+        self.hearing.begin(started, started >= self.measured_from);
+        let told = async { tokio::join!(self.publish(), self.hearing.all_told()) };
+        match timeout(self.load.manner.timeout, told).await {
+            Ok((Ok(true), last)) => Ok(last.saturating_sub(started)),
+            Ok((Ok(false), _)) => Err(Failure::of(FailureKind::ToolError)),
+            Ok((Err(error), _)) => Err(failure(&error)),
+            Err(_) => Err(Failure::of(FailureKind::TimedOut)),
+        }
+    }
+
+    fn count(&mut self, started: Duration, outcome: Result<Duration, Failure>) {
+        let at = started.saturating_sub(self.measured_from);
+        let index =
+            u64::try_from(at.as_nanos() / self.over_time.part_length().as_nanos()).unwrap_or(u64::MAX);
+        if index != self.interval.index {
+            self.over_time.add(&self.interval);
+            self.interval = Interval::new(index);
+        }
+        match outcome {
+            Ok(time) => {
+                self.failures_in_a_row = 0;
+                self.record.answered += 1;
+                self.record.service.record(time);
+                self.record.response.record(time);
+                self.interval.answered += 1;
+                self.interval.response.record(time);
+            }
+            Err(failure) => {
+                self.failures_in_a_row += 1;
+                self.record.is_given_up = self.failures_in_a_row >= FAILURES_MAX;
+                self.record.fail(&failure);
+                self.interval.failed += 1;
+            }
+        }
+    }
+
+    fn look_at_server(&mut self) -> Option<Usage> {
+        let usage = self.load.server.and_then(process::usage)?;
+        self.resident_max_bytes = self.resident_max_bytes.max(usage.resident_bytes);
+        Some(usage)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    fn progress(&self) -> Progress {
+        let measured = self.clock.now_exact().checked_sub(self.measured_from);
+        let seconds = measured.unwrap_or_default().as_secs_f64().max(f64::MIN_POSITIVE);
+        Progress {
+            measured,
+            answered: self.record.answered,
+            failed: self.record.failed(),
+            rate: self.record.answered as f64 / seconds,
+            p99: self.record.response.percentile(99.0),
+        }
+    }
+
+    fn conclude(mut self) -> Outcome {
+        let elapsed = self.clock.now_exact().saturating_sub(self.measured_from);
+        let cpu = thread_cpu_time();
+        let cpu = cpu.saturating_sub(self.cpu_before.unwrap_or(cpu));
+        let after = self.look_at_server();
+        self.over_time.add(&self.interval);
+        let server = self.server_before.zip(after).map(|(before, after)| ServerUse {
+            cpu: after.cpu.saturating_sub(before.cpu),
+            resident_before_bytes: before.resident_bytes,
+            resident_after_bytes: after.resident_bytes,
+            resident_max_bytes: self.resident_max_bytes,
+        });
+        Outcome {
+            record: self.record,
+            over_time: self.over_time,
+            elapsed,
+            workers: vec![cpu],
+            server,
+            is_stopped: self.load.stop.is_set(),
+            missing: None,
+            deliveries: Some(self.hearing.deliveries()),
+        }
+    }
+}
+
+fn failure(error: &McpClientError) -> Failure {
+    match error {
+        McpClientError::TimedOut => Failure::of(FailureKind::TimedOut),
+        McpClientError::Server(error) => Failure::code(error.code.0),
+        McpClientError::Status(status) => Failure::status(status.as_u16()),
+        McpClientError::MessageInvalid => Failure::of(FailureKind::NotAResponse),
+        _ => Failure::of(FailureKind::Closed),
+    }
+}
+
+impl From<RunError> for FanOutError {
+    fn from(error: RunError) -> Self {
+        Self::Run(error)
+    }
+}
+
+impl From<io::Error> for FanOutError {
+    fn from(error: io::Error) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl fmt::Display for FanOutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Publish(error) => write!(f, "the tool cannot be called: {error}"),
+            Self::Run(error) => error.fmt(f),
+            Self::Subscribe(error) => write!(f, "it cannot be subscribed to: {error}"),
+            Self::Told(told) => write!(f, "{told} subscribers were told of the first publication in time"),
+            Self::ToolError => f.write_str("the tool says that it failed"),
+        }
+    }
+}
+
+impl std::error::Error for FanOutError {}
+
+const LOOK: Duration = Duration::from_millis(200);
+
+const STOP_LOOK: Duration = Duration::from_millis(50);
+
+/// So many publications in a row that fail end the load.
+const FAILURES_MAX: u32 = 3;
+
+const LEAVE: Duration = Duration::from_secs(1);

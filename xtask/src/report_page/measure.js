@@ -1,0 +1,26 @@
+// What is to be seen in each frame, as JSON.
+addEventListener("load", () => {
+  const seen = [...document.querySelectorAll("iframe")].map((frame) => {
+    const page = frame.contentDocument.documentElement;
+    const isBeyond = (element) =>
+      !element.closest(".wide") && element.getBoundingClientRect().right > page.clientWidth + 1;
+    const plot = (svg) => {
+      const box = svg.getBoundingClientRect();
+      const lines = [...svg.querySelectorAll("polyline")].filter((line) => line.points.numberOfItems > 1);
+      return {
+        width: box.width,
+        height: box.height,
+        shapes: lines.length + svg.querySelectorAll("rect").length,
+        has_numbers: !/NaN|Infinity/.test(svg.outerHTML),
+      };
+    };
+    return {
+      width: page.clientWidth,
+      content_width: page.scrollWidth,
+      beyond: [...page.querySelectorAll("body *")].filter(isBeyond).map((element) => element.tagName),
+      plots: [...page.querySelectorAll("svg")].map(plot),
+      is_dark: frame.contentWindow.matchMedia("(prefers-color-scheme: dark)").matches,
+    };
+  });
+  document.getElementById("seen").textContent = JSON.stringify(seen);
+});

@@ -1,0 +1,47 @@
+//! The pages: one of a load, one of loads that are compared, and one of a load that failed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::child;
+use crate::server::Server;
+use crate::stop::Stop;
+
+/// A page, and what is to be seen in it.
+pub(super) struct Page {
+    pub(super) name: &'static str,
+    pub(super) path: PathBuf,
+    /// How many plots it has.
+    pub(super) plots: usize,
+}
+
+/// Writes all pages.
+///
+/// # Errors
+/// The server or the load generator failed.
+pub(super) fn write(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<Vec<Page>> {
+    let log = directory.join("server.log");
+    let server = Server::start(program, &["serve", "--listen", "127.0.0.1:0", "--workers", "1"], &log, stop)?;
+    let url = |path: &str| format!("{}{path}", server.url());
+    let (plaintext, json, download, missing) =
+        (url("/plaintext"), url("/json"), url("/download?bytes=20000"), url("/missing"));
+    let loads: [(&str, &[&str], usize); 3] = [
+        ("load", &["http", &plaintext, "-d", "1s"], 3),
+        ("comparison", &["compare", &plaintext, &json, &download, "-d", "200ms"], 2 + 3 * 2),
+        ("failures", &["http", &missing, "-d", "300ms", "--rate", "300"], 1),
+    ];
+    let mut pages = Vec::new();
+    for (name, arguments, plots) in loads {
+        let path = directory.join(name).with_extension("html");
+        let mut command = Command::new(program);
+        command.arg("bench").args(arguments).arg("--html").arg(&path);
+        // A load that fails has a page too.
+        child::any_output_of(command, LIMIT, stop)?;
+        pages.push(Page { name, path, plots });
+    }
+    server.end(stop)?;
+    Ok(pages)
+}
+
+const LIMIT: Duration = Duration::from_secs(30);
