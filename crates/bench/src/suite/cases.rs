@@ -109,6 +109,19 @@ pub enum Between {
     Pipes,
     /// Load generators, on one server of ours: whether ours is to be trusted.
     Generators,
+    /// Ours and a loop written by hand, each on a server of ours on pipes.
+    PipeGenerators,
+}
+
+impl Between {
+    /// Whether the server is the same for all candidates.
+    pub const fn is_about_generators(self) -> bool {
+        matches!(self, Self::Generators | Self::PipeGenerators)
+    }
+
+    const fn is_on_pipes(self) -> bool {
+        matches!(self, Self::Pipes | Self::PipeGenerators)
+    }
 }
 
 /// Who takes part in a case besides ours.
@@ -226,7 +239,7 @@ impl Case {
             Request::Get(target, _) => vec![format!("thruway bench http 'http://ADDRESS{target}'")],
             Request::Mcp(operation) => vec![self.mcp_command(operation)],
         };
-        if self.between == Between::Pipes {
+        if self.between.is_on_pipes() {
             words.extend((self.pipeline > 1).then(|| format!("--window {}", self.pipeline)));
         } else {
             words.push(format!("-c {}", self.connections));
@@ -238,14 +251,14 @@ impl Case {
             Amount::Time => format!("-d {}ms", duration.as_millis()),
             Amount::Requests(requests, _) => format!("-n {requests}"),
         });
-        if self.between == Between::Pipes {
+        if self.between.is_on_pipes() {
             words.push("-- SERVER".to_owned());
         }
         words.join(" ")
     }
 
     fn mcp_command(&self, operation: Operation) -> String {
-        let target = if self.between == Between::Pipes { "" } else { " http://ADDRESS/mcp" };
+        let target = if self.between.is_on_pipes() { "" } else { " http://ADDRESS/mcp" };
         let asked = match operation {
             Operation::Ping => "-o ping",
             Operation::Echo => "--tool echo",
@@ -364,6 +377,11 @@ fn mcp_stdio() -> Vec<Case> {
     let mut cases: Vec<_> = Operation::ALL.map(operation).into();
     cases.extend([100, 1000, 5000].map(counted));
     cases.extend([1, 16, 64].map(window));
+    cases.extend([1, 16].map(|pipeline| {
+        let case = window(pipeline);
+        let name = format!("{}, by a hand-written loop", case.name);
+        Case { name, between: Between::PipeGenerators, rank: 2, ..case }
+    }));
     cases
 }
 

@@ -121,7 +121,7 @@ fn target_row(judged: &Judged) -> Vec<String> {
 /// metric.
 fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
     let (mut compared, mut rows) = (0, Vec::new());
-    for case in report.cases.iter().filter(|case| case.between != Between::Generators) {
+    for case in report.cases.iter().filter(|case| !case.between.is_about_generators()) {
         for metric in COMPARED {
             let ratios = ratios(case, metric);
             compared += ratios.len();
@@ -181,7 +181,7 @@ fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
         .cases
         .iter()
         .filter(|case| {
-            case.workload == workload && case.between != Between::Generators && case.ours().is_some()
+            case.workload == workload && !case.between.is_about_generators() && case.ours().is_some()
         })
         .collect();
     if cases.is_empty() {
@@ -316,7 +316,7 @@ fn cross_checks(report: &SuiteReport) -> Option<Section> {
     let cases: Vec<_> = report
         .cases
         .iter()
-        .filter(|case| case.between == Between::Generators && case.ours().is_some())
+        .filter(|case| case.between.is_about_generators() && case.ours().is_some())
         .collect();
     let mut section = Section::new("Is the load generator to be trusted?");
     section.paragraphs.push(

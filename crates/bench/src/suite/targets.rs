@@ -123,8 +123,18 @@ fn gateway() -> impl Iterator<Item = Target> {
     })
 }
 
-/// The load generator itself, beside wrk.
+/// The load generator itself, beside wrk and a loop over pipes.
 fn generators() -> impl Iterator<Item = Target> {
+    let on_pipes = [1, 16].map(|window| Target {
+        case: format!("stdio tools/call echo, window {window}, by a hand-written loop"),
+        metric: Metric::Rate,
+        against: Against::Candidate("hand-written loop"),
+        bound: Bound::AtLeast(1.0),
+    });
+    beside_wrk().chain(on_pipes)
+}
+
+fn beside_wrk() -> impl Iterator<Item = Target> {
     ["plaintext c=16", "plaintext c=256", "pipelining depth 16"].into_iter().flat_map(|case| {
         let bounds = [(Metric::Rate, Bound::AtLeast(1.0)), (Metric::GeneratorCpu, Bound::AtMost(1.1))];
         bounds.map(|(metric, bound)| Target {

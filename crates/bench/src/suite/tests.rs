@@ -87,6 +87,7 @@ pub(super) fn report(cases: Vec<CaseResult>) -> SuiteReport {
 fn whole() -> SuiteReport {
     let names = |case: &Case| match case.between {
         Between::Generators => ["thruway bench", "wrk", "ab"],
+        Between::PipeGenerators => ["thruway bench", "hand-written loop", "none"],
         Between::Pipes => ["thruway", "thruway over HTTP", "rmcp"],
         _ => ["thruway", "nginx", "haproxy"],
     };

@@ -14,6 +14,7 @@ use thruway_net::Clock;
 use super::cores::run_on;
 use super::found::Found;
 use super::generators::Generator;
+use super::hand_written::HandWritten;
 use super::peers::Role;
 use super::server::{Ground, Server, told};
 use crate::bench::args::LoadArgs;
@@ -34,6 +35,8 @@ pub(super) enum What {
     Server(Found, Role),
     /// The server of ours that is shared, by another load generator, or by ours if there is none.
     Ours(Option<Generator>),
+    /// Ours on pipes, by a loop written by hand.
+    HandWritten(Found),
 }
 
 /// What is common to the cells of a case.
@@ -62,6 +65,7 @@ enum Subject {
     Shared(Load),
     Child(Box<ChildServer>, Load),
     Other(Generator),
+    HandWritten(Box<HandWritten>),
 }
 
 impl Contender {
@@ -124,12 +128,15 @@ impl Subject {
                 let load = http_load(cell, &server).map_err(|why| server.with_what_it_printed(&why))?;
                 Ok(Self::Server(Box::new(server), load))
             }
+            What::HandWritten(ours) => {
+                HandWritten::start(ours, cell.ground).map(|started| Self::HandWritten(Box::new(started)))
+            }
             What::Ours(Some(generator)) => Ok(Self::Other(*generator)),
             What::Ours(None) => http_load(cell, cell.shared.ok_or(NO_SERVER)?).map(Self::Shared),
         }
     }
 
-    fn measure(&self, cell: Cell<'_>, line: &ProgressLine) -> Result<Figures, String> {
+    fn measure(&mut self, cell: Cell<'_>, line: &ProgressLine) -> Result<Figures, String> {
         match self {
             Self::Server(server, load) => {
                 // The growth with connections is that of the process from before there were any.
@@ -141,6 +148,12 @@ impl Subject {
             Self::Shared(load) => run(load, None, cell, line).map(|report| Figures::of(&report, None)),
             Self::Child(child, load) => {
                 run(load, Some(child), cell, line).map(|report| Figures::of(&report, None))
+            }
+            Self::HandWritten(started) => {
+                line.say("a loop written by hand");
+                let figures = started.load(cell.case, cell.warm_up, cell.duration);
+                line.finish();
+                figures
             }
             Self::Other(generator) => {
                 line.say(generator.name());
@@ -161,6 +174,7 @@ impl Subject {
                 ground.groups.forget(child.id());
                 Some(format!("it has ended: {status}"))
             }
+            Self::HandWritten(started) => started.death(),
             Self::Shared(_) | Self::Other(_) => None,
         }
     }
@@ -178,7 +192,7 @@ fn run(
         Amount::Time => cell.duration,
         Amount::Requests(_, about) => about,
     };
-    let end = clock.now_exact() + cell.warm_up + about * 4 + PATIENCE;
+    let end = clock.now_exact() + cell.warm_up + about * 3 + PATIENCE;
     let load = Load { stop: StopFlag::default(), ..load.clone() };
     let mut watch = |progress: &_| {
         if cell.ground.stop.is_set() || clock.now_exact() > end {
@@ -278,5 +292,5 @@ const NO_SERVER: &str = "there is no server";
 const REVISIONS: [Revision; 2] = [Revision::LATEST, Revision::LATEST_LEGACY];
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a load may take beyond four times of what it should.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// What a load may take beyond three times of what it should.
+const PATIENCE: Duration = Duration::from_secs(2);

@@ -7,6 +7,7 @@ mod args;
 mod peers;
 mod found;
 mod generators;
+mod hand_written;
 
 // where
 mod cores;
@@ -81,9 +82,11 @@ fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
         left_out: finds.left_out.clone(),
     };
     let asked = Asked { duration: args.duration, rounds: args.rounds.into(), limit: args.limit };
+    let names: Vec<_> = cases.iter().map(|case| case.name.clone()).collect();
     let plan = Plan::new(session.feasible(cases), asked);
     let start = Clock::system().now_exact();
     session.run(&plan)?;
+    session.results.sort_by_key(|result| names.iter().position(|name| *name == result.name));
     let elapsed = Clock::system().now_exact().saturating_sub(start);
     Ok(SuiteReport {
         format: SuiteReport::FORMAT.to_owned(),

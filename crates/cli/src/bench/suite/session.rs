@@ -123,6 +123,10 @@ impl Session<'_> {
     fn entries(&self, case: &Case) -> Vec<Entry> {
         let (Some((ours, peers)), role) = (self.servers.split_first(), role(case)) else { return Vec::new() };
         let entry = |name: &str, what| Entry { name: name.to_owned(), what };
+        if case.between == Between::PipeGenerators {
+            let own = entry("thruway bench", What::Server(ours.clone(), Role::Pipes));
+            return vec![own, entry("hand-written loop", What::HandWritten(ours.clone()))];
+        }
         if case.between == Between::Generators {
             let others = Generator::of(case).iter().filter(|generator| generator.is_there());
             let own = entry("thruway bench", What::Ours(None));
@@ -196,7 +200,7 @@ impl Progress<'_> {
 
 fn role(case: &Case) -> Role {
     match (case.between, case.request) {
-        (Between::Pipes, _) => Role::Pipes,
+        (Between::Pipes | Between::PipeGenerators, _) => Role::Pipes,
         (Between::Gateways | Between::GatewaysBeforeClosing, _) => Role::Gateway,
         (_, Request::Mcp(_)) => Role::Mcp,
         (_, Request::Get(..)) => Role::Http,
