@@ -57,7 +57,7 @@ fn markdown(text: &mut String, section: &Section) {
     for paragraph in &section.paragraphs {
         let _ = write!(text, "\n{}\n", escaped(paragraph));
     }
-    for Table { caption, heads, rows } in &section.tables {
+    for Table { caption, heads, rows, .. } in &section.tables {
         let line = |cells: &[String]| {
             let cells: Vec<_> = cells.iter().map(|cell| escaped(cell)).collect();
             format!("| {} |", cells.join(" | "))

@@ -20,6 +20,7 @@ struct Shown {
 
 #[derive(Serialize)]
 struct ShownTable {
+    is_prose: bool,
     caption: String,
     heads: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -43,6 +44,7 @@ impl Shown {
     fn of(section: Section) -> Self {
         let Section { title, paragraphs, tables, bars, listings } = section;
         let tables = tables.into_iter().map(|table| ShownTable {
+            is_prose: table.is_prose,
             caption: table.caption,
             heads: table.heads,
             rows: table.rows,

@@ -59,16 +59,18 @@ pub(super) fn summary(report: &SuiteReport) -> Section {
     judged.sort_by_key(|target| target.is_met);
     let rows = judged.iter().map(target_row).collect();
     let heads = ["target (ours / theirs)", "bound", "figure", "verdict"];
-    section.tables.extend(Table::new("Targets", &heads, rows).or_nothing());
+    section.tables.extend(Table::prose("Targets", &heads, rows).or_nothing());
     let (compared, behind) = behind(report);
     let caption = format!(
         "Where somebody else is shown to be ahead (of {compared} comparisons, one in forty by chance)"
     );
     section
         .tables
-        .extend(Table::new(caption, &["case", "in what", "who, and ours / theirs"], behind).or_nothing());
-    section.tables.extend(Table::new("What failed", &["case", "who", "how"], failures(report)).or_nothing());
-    let left_out = Table::new("Left out", &["because", "what"], left_out(report));
+        .extend(Table::prose(caption, &["case", "in what", "who, and ours / theirs"], behind).or_nothing());
+    section
+        .tables
+        .extend(Table::prose("What failed", &["case", "who", "how"], failures(report)).or_nothing());
+    let left_out = Table::prose("Left out", &["because", "what"], left_out(report));
     section.tables.extend(left_out.or_nothing());
     section
 }
@@ -166,7 +168,8 @@ fn failures(report: &SuiteReport) -> Vec<Vec<String>> {
         for candidate in &case.candidates {
             let failed = candidate.rounds.iter().find(|figures| !figures.is_clean()).map(|figures| {
                 let Figures { answered, failed, failure, .. } = figures;
-                format!("a round with {answered} answers and {failed} failures: {failure}")
+                let how = format!("a round with {answered} answers and {failed} failures: {failure}");
+                how.trim_end_matches([':', ' ']).to_owned()
             });
             for how in candidate.failure.clone().into_iter().chain(failed) {
                 rows.push(vec![case.name.clone(), candidate.name.clone(), how]);
@@ -233,8 +236,8 @@ fn gain_of_pipelining(cases: &[&CaseResult]) -> Option<Table> {
         let gains = gains.map(|gain| gain.unwrap_or_else(|| "–".to_owned()));
         Some([name.to_owned()].into_iter().chain(gains).collect())
     });
-    let caption = "requests/s with pipelining, as a multiple of those without".to_owned();
-    Table { caption, heads, rows: rows.collect() }.or_nothing()
+    let caption = "requests/s with pipelining, as a multiple of those without";
+    Table::new(caption, heads, rows.collect()).or_nothing()
 }
 
 fn mcp_http(cases: &[&CaseResult]) -> Vec<Table> {
@@ -353,12 +356,12 @@ fn method(report: &SuiteReport) -> Section {
     ];
     rows.extend(environment.tools.iter().map(|tool| (tool.name.as_str(), tool.version.clone())));
     let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
-    section.tables.extend(Table::new("Environment", &["what", "value"], rows).or_nothing());
+    section.tables.extend(Table::prose("Environment", &["what", "value"], rows).or_nothing());
     let servers = report.servers.iter().map(|server| {
         vec![server.name.clone(), server.version.clone(), server.about.clone(), server.command.clone()]
     });
     let heads = ["server", "version", "how it is set up", "command"];
-    section.tables.extend(Table::new("Servers", &heads, servers.collect()).or_nothing());
+    section.tables.extend(Table::prose("Servers", &heads, servers.collect()).or_nothing());
     section.listings.push(("To repeat it".to_owned(), settings.command.clone()));
     let commands: Vec<_> =
         report.cases.iter().map(|case| format!("# {}\n{}", case.name, case.command)).collect();

@@ -7,14 +7,23 @@ use crate::statistics::Ratio;
 
 /// A table of text; the first column names what the rows are about.
 pub(super) struct Table {
+    /// Whether it is made of words, which may be wrapped, and not of figures.
+    pub(super) is_prose: bool,
     pub(super) caption: String,
     pub(super) heads: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(super) fn new(caption: impl Into<String>, heads: &[&str], rows: Vec<Vec<String>>) -> Self {
-        Self { caption: caption.into(), heads: heads.iter().map(|head| (*head).to_owned()).collect(), rows }
+    /// Of figures.
+    pub(super) fn new(caption: impl Into<String>, heads: Vec<String>, rows: Vec<Vec<String>>) -> Self {
+        Self { is_prose: false, caption: caption.into(), heads, rows }
+    }
+
+    /// Of words.
+    pub(super) fn prose(caption: impl Into<String>, heads: &[&str], rows: Vec<Vec<String>>) -> Self {
+        let heads = heads.iter().map(|head| (*head).to_owned()).collect();
+        Self { is_prose: true, ..Self::new(caption, heads, rows) }
     }
 
     /// Nothing if there are no rows.
@@ -59,20 +68,20 @@ pub(super) fn by_candidate(cases: &[&CaseResult], metric: Metric) -> Option<Tabl
         let ratios = others.map(|name| ratio(metric, case.ours()?, case.candidate(name)?).map(with_interval));
         row(&case.name, medians.chain(ratios).collect())
     });
-    Table { caption: metric.label().to_owned(), heads, rows: rows.collect() }.or_nothing()
+    Table::new(metric.label(), heads, rows.collect()).or_nothing()
 }
 
 /// All figures of ours: a row for each case.
 pub(super) fn in_full(caption: &str, cases: &[&CaseResult]) -> Option<Table> {
-    let mut heads = vec!["case"];
-    heads.extend(IN_FULL.map(Metric::label));
-    heads.extend(["answered", "success"]);
+    let figures = IN_FULL.iter().map(|metric| metric.label());
+    let heads = ["case"].into_iter().chain(figures).chain(["answered", "success"]);
+    let heads = heads.map(str::to_owned).collect();
     let rows = cases.iter().filter_map(|case| {
         let rounds = &case.ours()?.rounds;
         let cells = IN_FULL.iter().map(|metric| median(*metric, rounds));
         row(&case.name, cells.chain([Some(answered(rounds)), Some(success(rounds))]).collect())
     });
-    Table::new(caption, &heads, rows.collect()).or_nothing()
+    Table::new(caption, heads, rows.collect()).or_nothing()
 }
 
 /// How many requests of each candidate were answered, and how many failed.
@@ -115,7 +124,7 @@ pub(super) fn median(metric: Metric, rounds: &[Figures]) -> Option<String> {
 
 fn columns(caption: &str, cases: &[&CaseResult], rows: Vec<Vec<String>>) -> Table {
     let heads = cases.iter().map(|case| shortened(&case.name).to_owned());
-    Table { caption: caption.to_owned(), heads: [String::new()].into_iter().chain(heads).collect(), rows }
+    Table::new(caption, [String::new()].into_iter().chain(heads).collect(), rows)
 }
 
 /// Without the workload, which stands above the table.
