@@ -29,12 +29,13 @@ pub mod statistics;
 pub mod compare;
 pub mod ramp;
 mod report;
+pub mod suite;
 
 pub use failure::FailureKind;
 pub use fan_out::{FanOut, FanOutError};
 pub use over_time::OverTime;
 pub use probe::{FoundTool, McpServerFacts, ProbeError, probe_child, probe_http};
-pub use process::{Usage, usage};
+pub use process::{Usage, cpu_of_ended, usage};
 pub use record::{Interval, Record, Times};
 pub use report::{
     Connections, ErrorCount, Generator, Octets, Part, Point, Report, RequestCounts, ServerCost, Settings,

@@ -30,6 +30,11 @@ pub fn usage(id: u32) -> Option<Usage> {
     Some(all)
 }
 
+/// CPU time of a process that has ended and that nobody has waited for yet, all its threads included, in clock ticks.
+pub fn cpu_of_ended(id: u32) -> Option<Duration> {
+    by_ticks(id)
+}
+
 /// A process and all its descendants.
 fn family(id: u32) -> Vec<u32> {
     let parents = parents();

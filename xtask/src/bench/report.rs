@@ -138,7 +138,7 @@ impl Report<'_> {
 
     fn servers(&self) -> String {
         let rows = self.ready.servers.iter().map(|server| {
-            let config = server.peer.config.map_or_else(String::new, |name| format!("`bench/{name}`"));
+            let config = server.peer.config.map_or_else(String::new, |name| format!("`{name}`"));
             let command = format!("`{}`", shown_command(server));
             vec![
                 server.peer.name.to_owned(),

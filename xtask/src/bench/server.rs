@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use super::prepare::Prepared;
 use crate::child::{self, Running};
+use crate::places::repository;
 use crate::stop::Stop;
 
 /// The core of the load generator.
@@ -119,6 +120,7 @@ fn command(
             ("{port}", &port),
             ("{directory}", directory_name),
             ("{bench}", bench),
+            ("{content}", &format!("{bench}/h2o/root")),
             ("{config}", &config),
             ("{backend}", &backend),
             ("{backend_port}", &backend_port),
@@ -127,8 +129,8 @@ fn command(
         places.iter().fold(template.to_owned(), |text, (place, value)| text.replace(place, value))
     };
     if let Some(name) = prepared.peer.config {
-        let template = fs::read_to_string(prepared.bench_directory.join(name))
-            .with_context(|| format!("cannot read `bench/{name}`"))?;
+        let template =
+            fs::read_to_string(repository().join(name)).with_context(|| format!("cannot read `{name}`"))?;
         fs::write(&config, fill(&template))?;
     }
     let mut command = child::pinned(cores, &prepared.program);

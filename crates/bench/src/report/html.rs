@@ -50,6 +50,7 @@ pub(super) fn page(title: &str, reports: &[Report], comparison: Option<&Comparis
     let rendered = templates.add_template("report.html", TEMPLATE).and_then(|()| {
         templates.get_template("report.html")?.render(context! {
             title,
+            style => STYLE,
             loads => Value::from(Serde(&shown)),
             pairs => Value::from(Serde(&pairs)),
             distribution => distribution(reports),
@@ -171,4 +172,6 @@ const fn class(verdict: Verdict) -> &'static str {
 }
 
 const NAME_MAX: usize = 44;
+/// The style of every page.
+pub(crate) const STYLE: &str = include_str!("style.css");
 const TEMPLATE: &str = include_str!("report.html");

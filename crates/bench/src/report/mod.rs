@@ -20,7 +20,10 @@ use crate::run::{Load, Outcome};
 use crate::schedule::Pace;
 use crate::stop::Limit;
 
+pub(crate) use figures::three_digits;
 pub use figures::{octets, rate, time};
+pub(crate) use html::STYLE;
+pub(crate) use plot::{Bar, bars};
 pub use times::{Point, TimesReport};
 
 /// A report. Fields may be added to it; none changes its meaning or its unit without another `format`.

@@ -22,13 +22,13 @@ pub(super) struct Plot<'a> {
 }
 
 /// A bar with an interval, around a line at 1.
-pub(super) struct Bar {
-    pub(super) label: String,
-    pub(super) median: f64,
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub(crate) struct Bar {
+    pub(crate) label: String,
+    pub(crate) median: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
     /// The class of its colour.
-    pub(super) class: &'static str,
+    pub(crate) class: &'static str,
 }
 
 impl Plot<'_> {
@@ -94,7 +94,7 @@ impl Plot<'_> {
 }
 
 /// Bars of ratios, one below the other.
-pub(super) fn bars(title: &str, bars: &[Bar]) -> String {
+pub(crate) fn bars(title: &str, bars: &[Bar]) -> String {
     let all = bars.iter().flat_map(|bar| [bar.low, bar.high, 1.0]);
     let (min, max) = bounds(all.filter(|value| value.is_finite()));
     let margin = ((max - min) * 0.1).max(0.02);

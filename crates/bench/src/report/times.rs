@@ -24,6 +24,12 @@ pub struct TimesReport {
     pub p75: f64,
     /// 90 of 100.
     pub p90: f64,
+    /// 95 of 100.
+    #[serde(default)]
+    pub p95: f64,
+    /// 98 of 100.
+    #[serde(default)]
+    pub p98: f64,
     /// 99 of 100.
     pub p99: f64,
     /// 999 of 1000.
@@ -56,6 +62,8 @@ impl TimesReport {
             p50: at(50.0),
             p75: at(75.0),
             p90: at(90.0),
+            p95: at(95.0),
+            p98: at(98.0),
             p99: at(99.0),
             p99_9: at(99.9),
             p99_99: at(99.99),

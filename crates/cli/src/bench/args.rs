@@ -7,6 +7,7 @@ use clap::{Subcommand, ValueEnum};
 use thruway_bench::Expected;
 
 use super::mcp::McpArgs;
+use super::suite::SuiteArgs;
 
 /// Load servers and measure what they do
 #[derive(Subcommand)]
@@ -15,6 +16,7 @@ pub(crate) enum BenchCommand {
     Compare(CompareArgs),
     Ramp(RampArgs),
     Mcp(Box<McpArgs>),
+    Suite(SuiteArgs),
     Wrk(WrkArgs),
     Ab(AbArgs),
 }

@@ -14,6 +14,7 @@ mod started;
 mod compare;
 mod ramp;
 mod mcp;
+mod suite;
 
 // what is shown
 mod interrupt;
@@ -33,6 +34,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<ExitCode, Failure> {
         BenchCommand::Compare(args) => compare::run(args),
         BenchCommand::Ramp(args) => ramp::run(args),
         BenchCommand::Mcp(args) => mcp::run(args),
+        BenchCommand::Suite(args) => suite::run(args),
         BenchCommand::Wrk(args) => presets::run_wrk(args),
         BenchCommand::Ab(args) => presets::run_ab(args),
     }

@@ -24,6 +24,13 @@ impl ProgressLine {
         }
     }
 
+    /// Shows something that is not ours to look into.
+    pub(super) fn say(&self, what: &str) {
+        if self.is_shown {
+            let _ = write!(stderr(), "\r\x1b[2K{}{what}", self.name);
+        }
+    }
+
     /// Takes the line away.
     pub(super) fn finish(&self) {
         if self.is_shown {

@@ -25,6 +25,7 @@ mod admin;
 // what is measured
 mod bench;
 mod bench_mcp;
+mod bench_suite;
 
 // where, and how it ends
 mod listening;

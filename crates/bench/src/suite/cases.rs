@@ -1,0 +1,475 @@
+//! The loads of the suite, as a table: what is asked, on how many connections, how much of it.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::probe::McpServerFacts;
+use crate::requests::McpOperation;
+use crate::{Era, FoundTool};
+
+/// A workload, in the order in which reports tell of them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    /// W1: small answers on persistent connections.
+    Plaintext,
+    /// W2: the same, several requests sent before an answer is read.
+    Pipelining,
+    /// W3: connections that persist against a connection for each request.
+    #[serde(rename = "keep-alive")]
+    Persistence,
+    /// W4: messages of MCP over HTTP.
+    McpHttp,
+    /// W5: the same over the standard input and output.
+    McpStdio,
+    /// W6: in front of other servers.
+    Gateway,
+    /// W7: ten thousand connections.
+    Connections,
+}
+
+/// One load of one workload, made on several candidates in turn.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Case {
+    /// The workload it belongs to.
+    pub workload: Workload,
+    /// Its name in reports; each has its own.
+    pub name: String,
+    /// What is asked.
+    pub request: Request,
+    /// Connections at the same time; of no concern over pipes.
+    pub connections: u32,
+    /// Requests that are unanswered on a connection, or on a pipe, at the same time.
+    pub pipeline: u16,
+    /// Whether a connection has more than one request.
+    pub is_persistent: bool,
+    /// Requests a second in an open loop; nothing in a closed one.
+    pub rate: Option<f64>,
+    /// How much is measured at a time.
+    pub amount: Amount,
+    /// Between what the comparison is.
+    pub between: Between,
+    /// Who takes part besides ours.
+    pub peers: Peers,
+    /// What is left out first when time is short: the highest. 0 has what a workload is known by.
+    pub rank: u8,
+}
+
+/// What is asked of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// GET of this target, whose answer has so many octets of content.
+    Get(&'static str, u64),
+    /// A message of MCP.
+    Mcp(Operation),
+}
+
+/// An operation of MCP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// `ping`, or `server/discover`, which is in its place in the modern era.
+    Ping,
+    /// `tools/call` of `echo`.
+    Echo,
+    /// `tools/call` of `add`.
+    Add,
+    /// `resources/read`.
+    Read,
+    /// `tools/list`.
+    Tools,
+    /// `resources/list`.
+    Resources,
+    /// `prompts/list`.
+    Prompts,
+}
+
+/// How much is measured at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Amount {
+    /// As long as the suite says for each.
+    Time,
+    /// So many requests, which take about so long.
+    Requests(u64, Duration),
+}
+
+/// What is compared in a case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Between {
+    /// Servers, under the same load.
+    Servers,
+    /// Gateways before a backend that keeps its connections.
+    Gateways,
+    /// Gateways before a backend that closes after each response.
+    GatewaysBeforeClosing,
+    /// Servers on pipes; and ours over HTTP, on one connection.
+    Pipes,
+    /// Load generators, on one server of ours: whether ours is to be trusted.
+    Generators,
+    /// Ours and a loop written by hand, each on a server of ours on pipes.
+    PipeGenerators,
+}
+
+impl Between {
+    /// Whether the server is the same for all candidates.
+    pub const fn is_about_generators(self) -> bool {
+        matches!(self, Self::Generators | Self::PipeGenerators)
+    }
+
+    const fn is_on_pipes(self) -> bool {
+        matches!(self, Self::Pipes | Self::PipeGenerators)
+    }
+}
+
+/// Who takes part in a case besides ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peers {
+    /// All that can.
+    All,
+    /// Those of these names.
+    Only(&'static [&'static str]),
+    /// Nobody.
+    None,
+}
+
+impl Workload {
+    /// Every workload.
+    pub const ALL: [Self; 7] = [
+        Self::Plaintext,
+        Self::Pipelining,
+        Self::Persistence,
+        Self::McpHttp,
+        Self::McpStdio,
+        Self::Gateway,
+        Self::Connections,
+    ];
+
+    /// What it is called on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "plaintext",
+            Self::Pipelining => "pipelining",
+            Self::Persistence => "keep-alive",
+            Self::McpHttp => "mcp-http",
+            Self::McpStdio => "mcp-stdio",
+            Self::Gateway => "gateway",
+            Self::Connections => "connections",
+        }
+    }
+
+    /// What it is called in reports.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Plaintext => "W1: small answers on persistent connections",
+            Self::Pipelining => "W2: with and without pipelining",
+            Self::Persistence => "W3: with and without persistence",
+            Self::McpHttp => "W4: messages of MCP over HTTP",
+            Self::McpStdio => "W5: messages of MCP over pipes, and over HTTP",
+            Self::Gateway => "W6: in front of other servers",
+            Self::Connections => "W7: ten thousand connections",
+        }
+    }
+}
+
+impl Operation {
+    /// Every operation, in the order of reports.
+    pub const ALL: [Self; 7] =
+        [Self::Ping, Self::Echo, Self::Add, Self::Read, Self::Tools, Self::Resources, Self::Prompts];
+
+    /// What it is called in reports.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Ping => "ping",
+            Self::Echo => "tools/call echo",
+            Self::Add => "tools/call add",
+            Self::Read => "resources/read",
+            Self::Tools => "tools/list",
+            Self::Resources => "resources/list",
+            Self::Prompts => "prompts/list",
+        }
+    }
+
+    /// As it is sent to a server that says this of itself.
+    pub fn on(self, facts: &McpServerFacts) -> McpOperation {
+        let call = |name: &str, arguments: Value| {
+            let known = facts.tools.iter().find(|tool| tool.name == name).cloned();
+            let tool =
+                known.unwrap_or_else(|| FoundTool { name: name.to_owned(), input_schema: Value::Null });
+            let mirrored = tool.mirrored(&arguments);
+            McpOperation { mirrored, ..plain("tools/call", json!({"name": name, "arguments": arguments})) }
+        };
+        match self {
+            Self::Ping if facts.revision.era() == Era::Modern => plain("server/discover", json!({})),
+            Self::Ping => plain("ping", json!({})),
+            Self::Echo => call("echo", json!({"message": "Benchmark test message {n}"})),
+            Self::Add => call("add", json!({"a": 5, "b": 3})),
+            Self::Read => plain("resources/read", json!({"uri": "example://hello"})),
+            Self::Tools | Self::Resources | Self::Prompts => plain(self.label(), json!({})),
+        }
+    }
+}
+
+fn plain(method: &str, params: Value) -> McpOperation {
+    McpOperation { method: method.to_owned(), params, mirrored: Vec::new(), weight: 1 }
+}
+
+impl Case {
+    fn new(workload: Workload, name: impl Into<String>, request: Request, connections: u32) -> Self {
+        Self {
+            workload,
+            name: name.into(),
+            request,
+            connections,
+            pipeline: 1,
+            is_persistent: true,
+            rate: None,
+            amount: Amount::Time,
+            between: Between::Servers,
+            peers: Peers::All,
+            rank: 0,
+        }
+    }
+
+    /// The command that makes this load, for a measured time of `duration`; the address is that of the server.
+    pub fn command(&self, duration: Duration) -> String {
+        let mut words = match self.request {
+            Request::Get(target, _) => vec![format!("thruway bench http 'http://ADDRESS{target}'")],
+            Request::Mcp(operation) => vec![self.mcp_command(operation)],
+        };
+        if self.between.is_on_pipes() {
+            words.extend((self.pipeline > 1).then(|| format!("--window {}", self.pipeline)));
+        } else {
+            words.push(format!("-c {}", self.connections));
+            words.extend((self.pipeline > 1).then(|| format!("--pipeline {}", self.pipeline)));
+            words.extend((!self.is_persistent).then(|| "--no-keep-alive".to_owned()));
+        }
+        words.extend(self.rate.map(|rate| format!("--rate {rate}")));
+        words.push(match self.amount {
+            Amount::Time => format!("-d {}ms", duration.as_millis()),
+            Amount::Requests(requests, _) => format!("-n {requests}"),
+        });
+        if self.between.is_on_pipes() {
+            words.push("-- SERVER".to_owned());
+        }
+        words.join(" ")
+    }
+
+    fn mcp_command(&self, operation: Operation) -> String {
+        let target = if self.between.is_on_pipes() { "" } else { " http://ADDRESS/mcp" };
+        let asked = match operation {
+            Operation::Ping => "-o ping",
+            Operation::Echo => "--tool echo",
+            Operation::Add => "--tool add --arguments '{\"a\": 5, \"b\": 3}'",
+            Operation::Read => "-o read --uri example://hello",
+            Operation::Tools => "-o list",
+            Operation::Resources => "-o resources",
+            Operation::Prompts => "-o prompts",
+        };
+        format!("thruway bench mcp{target} {asked}")
+    }
+}
+
+/// The cases of these workloads, in the order in which they run.
+pub fn cases(workloads: &[Workload]) -> Vec<Case> {
+    let all = [plaintext(), pipelining(), persistence(), mcp_http(), mcp_stdio(), gateway(), connections()];
+    all.into_iter().flatten().filter(|case| workloads.contains(&case.workload)).collect()
+}
+
+const PLAINTEXT: Request = Request::Get("/plaintext", 13);
+
+fn plaintext() -> Vec<Case> {
+    let case = |connections: u32| {
+        let rank = match connections {
+            MANY => 0,
+            16 => 1,
+            _ => 2,
+        };
+        let name = format!("plaintext c={connections}");
+        Case { rank, ..Case::new(Workload::Plaintext, name, PLAINTEXT, connections) }
+    };
+    let mut cases: Vec<_> = [1, 16, 64, MANY, 1000].map(case).into();
+    cases.extend([16, MANY].map(|connections| generators(&case(connections))));
+    cases
+}
+
+fn pipelining() -> Vec<Case> {
+    let case = |pipeline: u16| {
+        let name = format!("pipelining depth {pipeline}");
+        let rank = u8::from(pipeline != 16);
+        Case { pipeline, rank, ..Case::new(Workload::Pipelining, name, PLAINTEXT, MANY) }
+    };
+    let mut cases: Vec<_> = [1, 16, 100].map(case).into();
+    cases.push(generators(&case(16)));
+    cases
+}
+
+/// The same load, made by ours and by other load generators.
+fn generators(case: &Case) -> Case {
+    let name = format!("{}, by other load generators", case.name);
+    Case { name, between: Between::Generators, peers: Peers::All, rank: 2, ..case.clone() }
+}
+
+fn persistence() -> Vec<Case> {
+    let case = |name: &str, is_persistent, about| {
+        let amount = Amount::Requests(50_000, Duration::from_millis(about));
+        let case = Case::new(Workload::Persistence, name, PLAINTEXT, 1000);
+        Case { is_persistent, amount, ..case }
+    };
+    let with = case("keep-alive with -k", true, 700);
+    let without = case("keep-alive without -k", false, 2500);
+    let checks = [&with, &without].map(generators);
+    [with, without].into_iter().chain(checks).collect()
+}
+
+fn mcp_http() -> Vec<Case> {
+    let case = |operation: Operation, connections| {
+        let name = format!("mcp {} c={connections}", operation.label());
+        Case::new(Workload::McpHttp, name, Request::Mcp(operation), connections)
+    };
+    let operation = |operation: Operation| {
+        // What is in resources, prompts and lists of tools is each server's own.
+        let peers = match operation {
+            Operation::Ping | Operation::Echo | Operation::Add => Peers::All,
+            _ => Peers::None,
+        };
+        Case { peers, rank: 1, ..case(operation, 1) }
+    };
+    let wide = |connections: u32| {
+        let (peers, rank) = match connections {
+            16 => (Peers::All, 0),
+            32 => (Peers::All, 1),
+            _ => (Peers::Only(&["rmcp"]), 2),
+        };
+        Case { peers, rank, ..case(Operation::Echo, connections) }
+    };
+    let mut cases: Vec<_> = Operation::ALL.map(operation).into();
+    cases.extend([2, 4, 8, 10, 16, 32, 50, 100].map(wide));
+    let name = "mcp tools/call echo c=1, a connection for each request";
+    let rank = 1;
+    cases.push(Case { name: name.to_owned(), is_persistent: false, rank, ..case(Operation::Echo, 1) });
+    cases
+}
+
+fn mcp_stdio() -> Vec<Case> {
+    let case = |name: String, operation: Operation| {
+        let case = Case::new(Workload::McpStdio, name, Request::Mcp(operation), 1);
+        Case { between: Between::Pipes, peers: Peers::None, ..case }
+    };
+    let operation = |operation: Operation| {
+        let rank = u8::from(operation != Operation::Echo);
+        Case { rank, ..case(format!("stdio {}", operation.label()), operation) }
+    };
+    let counted = |requests: u64| {
+        let amount = Amount::Requests(requests, Duration::from_millis(requests / 20 + 10));
+        Case {
+            amount,
+            rank: 2,
+            ..case(format!("stdio tools/call echo, {requests} requests"), Operation::Echo)
+        }
+    };
+    let window = |pipeline: u16| {
+        let name = format!("stdio tools/call echo, window {pipeline}");
+        Case { pipeline, peers: Peers::All, rank: 1, ..case(name, Operation::Echo) }
+    };
+    let mut cases: Vec<_> = Operation::ALL.map(operation).into();
+    cases.extend([100, 1000, 5000].map(counted));
+    cases.extend([1, 16, 64].map(window));
+    cases.extend([1, 16].map(|pipeline| {
+        let case = window(pipeline);
+        let name = format!("{}, by a hand-written loop", case.name);
+        Case { name, between: Between::PipeGenerators, rank: 2, ..case }
+    }));
+    cases
+}
+
+const SIZES: [(&str, &str, u64); 3] = [
+    ("2 B", "/ok", 2),
+    ("4 KB", "/download?bytes=4096", 4096),
+    ("1 MB", "/download?bytes=1048576", 1_048_576),
+];
+
+fn gateway() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let backends =
+        [("", Between::Gateways, 0), (" before a closing backend", Between::GatewaysBeforeClosing, 2)];
+    for (what, between, rank) in backends {
+        for (size, target, octets) in SIZES {
+            for connections in [50, 200, 500] {
+                let name = format!("gateway{what} {size} c={connections}");
+                let case = Case::new(Workload::Gateway, name, Request::Get(target, octets), connections);
+                let rank = rank + u8::from(connections != 200);
+                cases.push(Case { between, rank, ..case });
+            }
+        }
+    }
+    cases
+}
+
+fn connections() -> Vec<Case> {
+    let case = |name: &str, connections, rate: Option<f64>| {
+        let case = Case::new(Workload::Connections, name, PLAINTEXT, connections);
+        let rank = u8::from(rate.is_none());
+        Case { rate, rank, peers: Peers::Only(&["nginx", "haproxy", "h2o", "hyper", "nethttp"]), ..case }
+    };
+    vec![
+        case("connections held c=10000", 10_000, Some(2000.0)),
+        case("connections busy c=100", 100, None),
+        case("connections busy c=10000", 10_000, None),
+    ]
+}
+
+/// Connections of W1 and W2.
+const MANY: u32 = 256;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_case_has_a_name_of_its_own_and_a_workload_that_chooses_it() {
+        let all = cases(&Workload::ALL);
+        let names: BTreeSet<_> = all.iter().map(|case| &case.name).collect();
+        assert_eq!(names.len(), all.len());
+        for workload in Workload::ALL {
+            let chosen = cases(&[workload]);
+            assert!(!chosen.is_empty() && chosen.iter().all(|case| case.workload == workload));
+        }
+    }
+
+    #[test]
+    fn every_workload_has_a_case_that_is_left_out_last() {
+        for workload in Workload::ALL {
+            assert!(cases(&[workload]).iter().any(|case| case.rank == 0), "{}", workload.name());
+        }
+    }
+
+    #[test]
+    fn a_case_says_the_command_that_makes_it() {
+        let second = Duration::from_secs(1);
+        let command = |name: &str| {
+            let all = cases(&Workload::ALL);
+            all.iter().find(|case| case.name == name).unwrap().command(second)
+        };
+        assert_eq!(
+            command("pipelining depth 16"),
+            "thruway bench http 'http://ADDRESS/plaintext' -c 256 --pipeline 16 -d 1000ms"
+        );
+        assert_eq!(
+            command("keep-alive without -k"),
+            "thruway bench http 'http://ADDRESS/plaintext' -c 1000 --no-keep-alive -n 50000"
+        );
+        assert_eq!(
+            command("stdio tools/call echo, window 16"),
+            "thruway bench mcp --tool echo --window 16 -d 1000ms -- SERVER"
+        );
+        assert_eq!(
+            command("mcp resources/read c=1"),
+            "thruway bench mcp http://ADDRESS/mcp -o read --uri example://hello -c 1 -d 1000ms"
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! The figures of one load, as far as the suite keeps them, and the metrics that are read from them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::report::{Report, octets, rate, time};
+use crate::statistics::{Ratio, Summary};
+
+/// What one load has shown. Times are in microseconds; four digits are kept.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Figures {
+    /// Requests that were answered as expected.
+    pub answered: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// What there is to say about the first kind of failure; empty if there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub failure: String,
+    /// Seconds that were measured.
+    pub seconds: f64,
+    /// Requests a second that were answered as expected.
+    pub rate: f64,
+    /// Times of requests; absent where there was no answer, or another load generator tells none that could be compared.
+    pub times: Option<SpreadOfTimes>,
+    /// Octets a second that were received.
+    pub received_rate: Option<f64>,
+    /// CPU time of the server for each answer.
+    pub server_cpu: Option<f64>,
+    /// CPU time of the load generator for each answer.
+    pub generator_cpu: Option<f64>,
+    /// Whether the load generator, and not the server, was likely the limit.
+    pub is_generator_limit: bool,
+    /// How much the resident memory of the server has grown for each connection, in octets, where that was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_per_connection: Option<f64>,
+}
+
+/// How long requests took.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SpreadOfTimes {
+    /// The shortest.
+    pub min: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation.
+    pub deviation: f64,
+    /// Half of them were not longer.
+    pub p50: f64,
+    /// 90 of 100.
+    pub p90: f64,
+    /// 95 of 100.
+    pub p95: f64,
+    /// 98 of 100.
+    pub p98: f64,
+    /// 99 of 100.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// What is read from figures.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "`label` has the words")]
+pub enum Metric {
+    Rate,
+    ServerCpu,
+    GeneratorCpu,
+    Mean,
+    P50,
+    P90,
+    P95,
+    P98,
+    P99,
+    Longest,
+    Shortest,
+    Deviation,
+    ReceivedRate,
+    MemoryPerConnection,
+}
+
+impl Figures {
+    /// Those of a report; `memory_before` is the resident memory of the server before there were connections, where what they take is
+    /// of interest.
+    #[expect(clippy::cast_precision_loss, reason = "four digits are kept")]
+    pub fn of(report: &Report, memory_before: Option<u64>) -> Self {
+        let times = &report.response_time;
+        let received = report.octets.received as f64 / report.elapsed_seconds.max(f64::MIN_POSITIVE);
+        let server = report.server.as_ref();
+        let grown = |before: u64| {
+            let after = server.map_or(before, |server| server.resident_max);
+            after.saturating_sub(before) as f64 / report.settings.connections as f64
+        };
+        let failure = report.errors.first();
+        // Of no answer there is no time, and nothing that it has cost.
+        let has_answers = report.requests.answered > 0;
+        Self {
+            answered: report.requests.answered,
+            // A few that were due just at the end of an open loop, and were not sent, are no failure.
+            failed: if report.is_clean() { 0 } else { report.requests.failed },
+            failure: failure
+                .filter(|_| !report.is_clean())
+                .map_or_else(String::new, |error| format!("{} {}", error.kind, error.example)),
+            seconds: kept(report.elapsed_seconds),
+            rate: kept(report.achieved_rate),
+            times: has_answers.then(|| SpreadOfTimes {
+                min: kept(times.min),
+                mean: kept(times.mean),
+                deviation: kept(times.deviation),
+                p50: kept(times.p50),
+                p90: kept(times.p90),
+                p95: kept(times.p95),
+                p98: kept(times.p98),
+                p99: kept(times.p99),
+                max: kept(times.max),
+            }),
+            received_rate: Some(kept(received)),
+            server_cpu: server.filter(|_| has_answers).map(|server| kept(server.cpu_per_request)),
+            generator_cpu: has_answers.then(|| kept(report.generator.cpu_per_request)),
+            is_generator_limit: report.generator.is_limit,
+            memory_per_connection: memory_before.map(|before| kept(grown(before))),
+        }
+    }
+}
+
+/// Four digits, which is what figures are worth.
+pub fn kept(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+impl Figures {
+    /// Whether requests were answered, and none failed.
+    pub const fn is_clean(&self) -> bool {
+        self.answered > 0 && self.failed == 0
+    }
+}
+
+impl Metric {
+    /// What it is called.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Rate => "requests/s",
+            Self::ServerCpu => "server CPU per request",
+            Self::GeneratorCpu => "generator CPU per request",
+            Self::Mean => "mean",
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P95 => "p95",
+            Self::P98 => "p98",
+            Self::P99 => "p99",
+            Self::Longest => "longest",
+            Self::Shortest => "shortest",
+            Self::Deviation => "deviation",
+            Self::ReceivedRate => "received/s",
+            Self::MemoryPerConnection => "memory per connection",
+        }
+    }
+
+    /// A value with its unit.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole octets are shown")]
+    pub fn format(self, value: f64) -> String {
+        match self {
+            Self::Rate => rate(value),
+            Self::ReceivedRate | Self::MemoryPerConnection => octets(value as u64),
+            _ => time(value),
+        }
+    }
+
+    /// Whether more is better.
+    pub const fn is_more_better(self) -> bool {
+        matches!(self, Self::Rate | Self::ReceivedRate)
+    }
+
+    /// The figure, where there is one.
+    pub fn of(self, figures: &Figures) -> Option<f64> {
+        let times = figures.times.as_ref();
+        match self {
+            Self::Rate => Some(figures.rate),
+            Self::ServerCpu => figures.server_cpu,
+            Self::GeneratorCpu => figures.generator_cpu,
+            Self::ReceivedRate => figures.received_rate,
+            Self::MemoryPerConnection => figures.memory_per_connection,
+            Self::Mean => times.map(|times| times.mean),
+            Self::P50 => times.map(|times| times.p50),
+            Self::P90 => times.map(|times| times.p90),
+            Self::P95 => times.map(|times| times.p95),
+            Self::P98 => times.map(|times| times.p98),
+            Self::P99 => times.map(|times| times.p99),
+            Self::Longest => times.map(|times| times.max),
+            Self::Shortest => times.map(|times| times.min),
+            Self::Deviation => times.map(|times| times.deviation),
+        }
+    }
+
+    /// The median of some rounds and their spread.
+    pub(super) fn summary(self, rounds: &[Figures]) -> Option<Summary> {
+        Summary::of(&self.values(rounds)?)
+    }
+
+    /// What is measured in `ours` as a multiple of what is in `theirs`, round by round.
+    pub(super) fn ratio(self, ours: &[Figures], theirs: &[Figures]) -> Option<Ratio> {
+        let pairs: Vec<_> = self.values(ours)?.into_iter().zip(self.values(theirs)?).collect();
+        Ratio::of_pairs(&pairs)
+    }
+
+    /// The values of all rounds.
+    pub(super) fn values(self, rounds: &[Figures]) -> Option<Vec<f64>> {
+        rounds.iter().map(|figures| self.of(figures)).collect()
+    }
+}

@@ -1,0 +1,235 @@
+//! Which cases fit into a time: all are shortened alike, then measured less often, then the least important are left out.
+
+use std::time::Duration;
+
+use super::cases::{Amount, Between, Case, Request};
+
+/// How long and how often is to be measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// Each time.
+    pub duration: Duration,
+    /// How often each candidate is loaded in each case.
+    pub rounds: usize,
+    /// All of it together.
+    pub limit: Duration,
+}
+
+/// A case that will be measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PlannedCase {
+    /// The case. Its number of requests may be less than in the table.
+    pub case: Case,
+    /// How many candidates it has.
+    pub candidates: usize,
+}
+
+/// What will be measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// How long each time.
+    pub duration: Duration,
+    /// How often each candidate is loaded in each case.
+    pub rounds: usize,
+    /// What is measured, in this order: first what each workload is known by, in case that it takes longer than expected.
+    pub cases: Vec<PlannedCase>,
+    /// The names of those for which there is no time.
+    pub left_out: Vec<String>,
+}
+
+impl Plan {
+    /// How long each candidate is loaded before it is measured.
+    pub const WARM_UP: Duration = Duration::from_millis(200);
+
+    /// As much of `cases` as fits.
+    pub fn new(mut cases: Vec<PlannedCase>, asked: Asked) -> Self {
+        cases.sort_by_key(|planned| planned.case.rank);
+        let Asked { duration, rounds, limit } = asked;
+        let mut plan = Self { duration, rounds, cases, left_out: Vec::new() };
+        while plan.estimated_from(0, 0) > limit && plan.is_reduced(duration) {}
+        plan
+    }
+
+    /// About how long it takes from cell `cell` of case `case` on. A cell is one candidate in one round.
+    pub fn estimated_from(&self, case: usize, cell: usize) -> Duration {
+        let of = |planned: &PlannedCase| {
+            let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+            let cells = self.cell(&planned.case) * count(planned.candidates * self.rounds);
+            START * count(1 + planned.candidates) + cells
+        };
+        let rest = self.cases.get(case..).unwrap_or_default();
+        let whole: Duration = rest.iter().map(of).sum();
+        let done = rest.first().map_or(Duration::ZERO, |planned| {
+            self.cell(&planned.case) * u32::try_from(cell).unwrap_or(u32::MAX)
+        });
+        whole.saturating_sub(done)
+    }
+
+    /// How long `case` is measured each time, if its amount is a time.
+    pub fn duration_of(&self, case: &Case) -> Duration {
+        if needs_a_second(case) { self.duration.max(SECOND) } else { self.duration }
+    }
+
+    fn cell(&self, case: &Case) -> Duration {
+        let measured = match case.amount {
+            Amount::Time => self.duration_of(case),
+            Amount::Requests(_, about) => about,
+        };
+        WARM_UP_AND_PAUSE + measured
+    }
+
+    /// Takes the next step to a shorter plan; false if there is none.
+    fn is_reduced(&mut self, asked: Duration) -> bool {
+        let shortest = SHORTEST.min(asked);
+        if self.duration > shortest {
+            let shorter = (self.duration * 9 / 10).max(shortest);
+            let share = shorter.as_secs_f64() / self.duration.as_secs_f64();
+            self.duration = shorter;
+            for planned in &mut self.cases {
+                planned.case.amount = planned.case.amount.in_less_time(share);
+            }
+        } else if self.rounds > ROUNDS_MIN {
+            self.rounds -= 1;
+        } else if self.cases.len() > 1 {
+            let last = self.cases.pop();
+            self.left_out.extend(last.map(|planned| planned.case.name));
+        } else {
+            return false;
+        }
+        true
+    }
+}
+
+impl Amount {
+    /// What is counted in requests is shortened as what is counted in seconds is, unless it is short anyway.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a few requests more or less"
+    )]
+    fn in_less_time(self, share: f64) -> Self {
+        match self {
+            Self::Requests(requests, about) if about > SHORTEST => {
+                Self::Requests((requests as f64 * share) as u64, about.mul_f64(share))
+            }
+            other => other,
+        }
+    }
+}
+
+/// Other load generators count in whole seconds; and where much is on its way at the same time, the first answers take long.
+fn needs_a_second(case: &Case) -> bool {
+    let octets = match case.request {
+        Request::Get(_, octets) => octets,
+        Request::Mcp(_) => 0,
+    };
+    let is_heavy = octets * u64::from(case.connections) > HEAVY_BYTES;
+    is_heavy || case.connections >= MANY || case.between == Between::Generators
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Below this, the first moments weigh too much.
+const SHORTEST: Duration = Duration::from_millis(250);
+
+/// Below this, there is no interval to speak of.
+const ROUNDS_MIN: usize = 3;
+
+const HEAVY_BYTES: u64 = 40 << 20;
+const MANY: u32 = 10_000;
+
+/// To start a server and to end it.
+const START: Duration = Duration::from_millis(250);
+
+/// A load takes a moment to begin, and another to be seen to have ended.
+const WARM_UP_AND_PAUSE: Duration = Duration::from_millis(350);
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::{Workload, cases};
+    use super::*;
+
+    fn planned(candidates: usize) -> Vec<PlannedCase> {
+        cases(&Workload::ALL).into_iter().map(|case| PlannedCase { case, candidates }).collect()
+    }
+
+    fn plan(limit: u64) -> Plan {
+        let limit = Duration::from_secs(limit);
+        Plan::new(planned(4), Asked { duration: SECOND, rounds: 5, limit })
+    }
+
+    #[test]
+    fn what_fits_is_measured_as_it_was_asked_for() {
+        let plan = plan(100_000);
+        assert_eq!((plan.duration, plan.rounds, plan.left_out.len()), (SECOND, 5, 0));
+        let mut all = planned(4);
+        all.sort_by_key(|planned| planned.case.rank);
+        assert_eq!(plan.cases, all);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_shortened_then_measured_less_often_then_left_out_by_rank() {
+        let [long, short, shorter] = [1200, 560, 300].map(plan);
+        assert!((SHORTEST..SECOND).contains(&long.duration) && long.rounds == 5, "{:?}", long.duration);
+        assert!(long.left_out.is_empty());
+        assert_eq!((short.duration, short.rounds), (SHORTEST, ROUNDS_MIN), "{}", short.left_out.len());
+        assert!(!shorter.left_out.is_empty());
+        let worst_kept = shorter.cases.iter().map(|planned| planned.case.rank).max().unwrap();
+        for case in planned(4).into_iter().map(|planned| planned.case) {
+            assert!(case.rank >= worst_kept || !shorter.left_out.contains(&case.name), "{}", case.name);
+        }
+        for (plan, limit) in [(long, 1200), (short, 560), (shorter, 300)] {
+            assert!(plan.estimated_from(0, 0) <= Duration::from_secs(limit), "{limit}");
+        }
+    }
+
+    #[test]
+    fn the_whole_suite_fits_into_twenty_minutes() {
+        let asked = Asked { duration: SECOND, rounds: 5, limit: Duration::from_mins(20) };
+        let plan = Plan::new(planned(4), asked);
+        assert_eq!((plan.rounds, plan.left_out.len()), (5, 0));
+    }
+
+    #[test]
+    fn counted_requests_become_fewer_unless_they_are_few() {
+        let plan = plan(1200);
+        let amount = |name: &str| {
+            plan.cases.iter().find(|planned| planned.case.name == name).map(|planned| planned.case.amount)
+        };
+        let Some(Amount::Requests(requests, _)) = amount("keep-alive without -k") else { panic!("counted") };
+        assert!((12_500..50_000).contains(&requests), "{requests}");
+        let few = amount("stdio tools/call echo, 1000 requests");
+        assert!(matches!(few, Some(Amount::Requests(1000, _))), "{few:?}");
+    }
+
+    #[test]
+    fn one_case_is_left_however_short_the_time_is() {
+        let asked = Asked { duration: SECOND, rounds: 2, limit: Duration::ZERO };
+        let plan = Plan::new(planned(2), asked);
+        assert_eq!((plan.cases.len(), plan.rounds), (1, 2));
+        assert_eq!(plan.left_out.len(), planned(2).len() - 1);
+    }
+
+    #[test]
+    fn what_is_heavy_is_not_shortened_below_a_second() {
+        let plan = plan(560);
+        let duration = |name: &str| {
+            let planned = plan.cases.iter().find(|planned| planned.case.name == name);
+            planned.map(|planned| plan.duration_of(&planned.case))
+        };
+        assert_eq!(duration("gateway 1 MB c=200"), Some(SECOND));
+        assert_eq!(duration("connections held c=10000"), Some(SECOND));
+        assert_eq!(duration("gateway 4 KB c=200"), Some(SHORTEST));
+    }
+
+    #[test]
+    fn the_time_left_becomes_less_with_every_cell() {
+        let plan = plan(1200);
+        let cells = plan.rounds * 4;
+        let left: Vec<_> = (0..=cells).map(|cell| plan.estimated_from(0, cell)).collect();
+        assert!(left.windows(2).all(|two| two[1] < two[0]));
+        assert!(plan.estimated_from(1, 0) < left[cells]);
+        assert_eq!(plan.estimated_from(plan.cases.len(), 0), Duration::ZERO);
+    }
+}

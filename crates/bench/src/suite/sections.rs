@@ -1,0 +1,391 @@
+//! What a report says, in the order in which it says it: the summary, a section for each workload, how it was measured.
+
+use super::cases::{Between, Workload};
+use super::figures::{Figures, Metric};
+use super::results::{CaseResult, SuiteReport};
+use super::tables::{self, Table};
+use super::targets::{Judged, judge};
+use crate::report::{octets, three_digits};
+use crate::statistics::Ratio;
+
+/// A part of a report.
+pub(super) struct Section {
+    pub(super) title: String,
+    pub(super) paragraphs: Vec<String>,
+    pub(super) tables: Vec<Table>,
+    /// What is ours as a multiple of what is theirs, to be drawn.
+    pub(super) bars: Vec<RatioBar>,
+    /// Commands and configs, each with its name.
+    pub(super) listings: Vec<(String, String)>,
+}
+
+/// A ratio to be drawn.
+pub(super) struct RatioBar {
+    pub(super) label: String,
+    pub(super) ratio: Ratio,
+    /// Whether more is better.
+    pub(super) is_more_better: bool,
+}
+
+impl Section {
+    fn new(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            paragraphs: Vec::new(),
+            tables: Vec::new(),
+            bars: Vec::new(),
+            listings: Vec::new(),
+        }
+    }
+}
+
+/// All of them.
+pub(super) fn all(report: &SuiteReport) -> Vec<Section> {
+    let mut sections = vec![summary(report)];
+    sections.extend(Workload::ALL.iter().filter_map(|workload| of_workload(report, *workload)));
+    sections.extend(cross_checks(report));
+    sections.push(method(report));
+    sections
+}
+
+/// Where we stand: the targets, those that are missed first, and who is ahead of us in what.
+pub(super) fn summary(report: &SuiteReport) -> Section {
+    let mut section = Section::new("Summary");
+    let mut judged = judge(report);
+    section.paragraphs.extend(caveats(report));
+    section.paragraphs.push(in_a_sentence(&judged));
+    judged.retain(|target| target.figure.is_some());
+    // A stable sort: the order of the table within each kind.
+    judged.sort_by_key(|target| target.is_met);
+    let rows = judged.iter().map(target_row).collect();
+    let heads = ["target (ours / theirs)", "bound", "figure", "verdict"];
+    section.tables.extend(Table::prose("Targets", &heads, rows).or_nothing());
+    let (compared, behind) = behind(report);
+    let caption = format!(
+        "Where somebody else is shown to be ahead (of {compared} comparisons, one in forty by chance)"
+    );
+    section
+        .tables
+        .extend(Table::prose(caption, &["case", "in what", "who, and ours / theirs"], behind).or_nothing());
+    section
+        .tables
+        .extend(Table::prose("What failed", &["case", "who", "how"], failures(report)).or_nothing());
+    let left_out = Table::prose("Left out", &["because", "what"], left_out(report));
+    section.tables.extend(left_out.or_nothing());
+    section
+}
+
+fn caveats(report: &SuiteReport) -> Vec<String> {
+    let environment = &report.environment;
+    let mut caveats = vec![format!(
+        "{}, {}, on {} ({}), Linux {}.",
+        environment.date,
+        environment.version,
+        environment.cpu,
+        plural(environment.cores, "core"),
+        environment.kernel
+    )];
+    if environment.is_debug_build {
+        caveats.push(
+            "The load generator was compiled without optimisation: it is often the limit, rates and times say nothing, and CPU times of servers are all that \
+             counts here."
+                .to_owned(),
+        );
+    }
+    if report.is_interrupted {
+        caveats.push("It was interrupted: this is what was measured until then.".to_owned());
+    }
+    if !report.is_clean() {
+        caveats.push("Some requests failed, or a server did; see below.".to_owned());
+    }
+    caveats
+}
+
+fn in_a_sentence(judged: &[Judged]) -> String {
+    let count = |is: fn(&Judged) -> bool| judged.iter().filter(|target| is(target)).count();
+    let measured = count(|target| target.figure.is_some());
+    let met = count(|target| target.is_met);
+    let sure = count(|target| target.figure.is_some() && !target.is_met && !target.is_close);
+    format!(
+        "Of {} targets, {measured} were measured: {met} are met, {} missed, {sure} of these with the whole interval.",
+        judged.len(),
+        measured - met
+    )
+}
+
+fn target_row(judged: &Judged) -> Vec<String> {
+    let figure = judged.figure.map_or_else(|| "–".to_owned(), tables::with_interval);
+    let verdict = if judged.is_met { judged.verdict().to_owned() } else { judged.verdict().to_uppercase() };
+    vec![judged.target.clone(), judged.bound.clone(), figure, verdict]
+}
+
+/// How many comparisons there are, and where the whole interval says that other candidates are better: a row for each case and
+/// metric.
+fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
+    let (mut compared, mut rows) = (0, Vec::new());
+    for case in report.cases.iter().filter(|case| !case.between.is_about_generators()) {
+        for metric in COMPARED {
+            let ratios = ratios(case, metric);
+            compared += ratios.len();
+            let is_ahead = |ratio: Ratio| {
+                if metric.is_more_better() { ratio.high < 1.0 } else { ratio.low > 1.0 }
+            };
+            let ahead = ratios.into_iter().filter(|(_, ratio)| is_ahead(*ratio));
+            let ahead: Vec<_> =
+                ahead.map(|(name, ratio)| format!("{name} {}", tables::with_interval(ratio))).collect();
+            if !ahead.is_empty() {
+                rows.push(vec![case.name.clone(), metric.label().to_owned(), ahead.join("; ")]);
+            }
+        }
+    }
+    (compared, rows)
+}
+
+/// What is ours as a multiple of what is each other's, where there are enough rounds for an interval.
+fn ratios(case: &CaseResult, metric: Metric) -> Vec<(&str, Ratio)> {
+    let Some(ours) = case.ours() else { return Vec::new() };
+    // What is only a yardstick is not ahead.
+    let others = case.others().filter(|other| other.name != OVER_HTTP && other.rounds.len() >= ROUNDS_MIN);
+    let ratios = others.filter_map(|other| Some((other.name.as_str(), tables::ratio(metric, ours, other)?)));
+    ratios.collect()
+}
+
+/// What was not measured, by the reason.
+fn left_out(report: &SuiteReport) -> Vec<Vec<String>> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for left in &report.left_out {
+        match reasons.iter_mut().find(|(because, _)| *because == left.because) {
+            Some((_, what)) => what.push(&left.what),
+            None => reasons.push((&left.because, vec![&left.what])),
+        }
+    }
+    reasons.into_iter().map(|(because, what)| vec![because.to_owned(), what.join("; ")]).collect()
+}
+
+fn failures(report: &SuiteReport) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for case in &report.cases {
+        for candidate in &case.candidates {
+            let failed = candidate.rounds.iter().find(|figures| !figures.is_clean()).map(|figures| {
+                let Figures { answered, failed, failure, .. } = figures;
+                let how = format!("a round with {answered} answers and {failed} failures: {failure}");
+                how.trim_end_matches([':', ' ']).to_owned()
+            });
+            for how in candidate.failure.clone().into_iter().chain(failed) {
+                rows.push(vec![case.name.clone(), candidate.name.clone(), how]);
+            }
+        }
+    }
+    rows
+}
+
+fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
+    let cases: Vec<_> = report
+        .cases
+        .iter()
+        .filter(|case| {
+            case.workload == workload && !case.between.is_about_generators() && case.ours().is_some()
+        })
+        .collect();
+    if cases.is_empty() {
+        return None;
+    }
+    let mut section = Section::new(workload.title());
+    match workload {
+        Workload::Plaintext | Workload::Pipelining => {
+            section.tables = beside(&cases, &[Metric::Rate, Metric::ServerCpu, Metric::P50, Metric::P99]);
+        }
+        Workload::Persistence => {
+            let metrics =
+                [Metric::Rate, Metric::P50, Metric::P98, Metric::P99, Metric::Longest, Metric::ServerCpu];
+            section.tables = beside(&cases, &metrics);
+            section.tables.extend(tables::outcomes(&cases));
+        }
+        Workload::McpHttp => section.tables = mcp_http(&cases),
+        Workload::McpStdio => section.tables = mcp_stdio(&cases),
+        Workload::Gateway => section.tables = gateway(&cases),
+        Workload::Connections => {
+            section.tables =
+                beside(&cases, &[Metric::MemoryPerConnection, Metric::ServerCpu, Metric::P99, Metric::Rate]);
+        }
+    }
+    if workload == Workload::Pipelining {
+        section.tables.extend(gain_of_pipelining(&cases));
+    }
+    section.bars = bars(&cases);
+    Some(section)
+}
+
+/// Medians in each metric, then the ratios in rate and CPU time.
+fn beside(cases: &[&CaseResult], metrics: &[Metric]) -> Vec<Table> {
+    let medians = metrics.iter().filter_map(|metric| tables::by_case(cases, *metric));
+    let ratios = [Metric::ServerCpu, Metric::Rate];
+    medians.chain(ratios.iter().filter_map(|metric| tables::ratios_by_case(cases, *metric))).collect()
+}
+
+fn gain_of_pipelining(cases: &[&CaseResult]) -> Option<Table> {
+    let (first, deeper) = cases.split_first()?;
+    let mut heads = vec![String::new()];
+    heads.extend(deeper.iter().map(|case| format!("depth {}", case.pipeline)));
+    let rows = tables::names(cases).into_iter().filter_map(|name| {
+        let one = Metric::Rate.values(&first.candidate(name)?.rounds)?;
+        let gains = deeper.iter().map(|case| {
+            let many = Metric::Rate.values(&case.candidate(name)?.rounds)?;
+            Ratio::of_medians(&many, &one).map(|gain| format!("×{}", three_digits(gain.median)))
+        });
+        let gains = gains.map(|gain| gain.unwrap_or_else(|| "–".to_owned()));
+        Some([name.to_owned()].into_iter().chain(gains).collect())
+    });
+    let caption = "requests/s with pipelining, as a multiple of those without";
+    Table::new(caption, heads, rows.collect()).or_nothing()
+}
+
+fn mcp_http(cases: &[&CaseResult]) -> Vec<Table> {
+    let is_closing = |case: &CaseResult| case.name.contains("a connection for each request");
+    let chosen = |is: &dyn Fn(&CaseResult) -> bool| -> Vec<&CaseResult> {
+        cases.iter().copied().filter(|case| is(case)).collect()
+    };
+    let by_operation = chosen(&|case| case.connections == 1 && !is_closing(case));
+    let is_echo = |case: &CaseResult| case.name.starts_with("mcp tools/call echo c=");
+    let by_concurrency = chosen(&|case| is_echo(case) && !is_closing(case));
+    let persistence = chosen(&|case| is_echo(case) && case.connections == 1);
+    let with_peers = chosen(&|case| case.others().next().is_some());
+    let mut all = Vec::new();
+    all.extend(tables::in_full("By operation, on one connection (ours)", &by_operation));
+    all.extend(tables::in_full("By concurrency (ours)", &by_concurrency));
+    all.extend(tables::in_full("With and without a connection for each request (ours)", &persistence));
+    all.extend(beside(&with_peers, &[Metric::Rate, Metric::ServerCpu, Metric::P99]));
+    all
+}
+
+fn mcp_stdio(cases: &[&CaseResult]) -> Vec<Table> {
+    let (varied, by_operation): (Vec<_>, Vec<_>) =
+        cases.iter().copied().partition(|case| case.name.contains(','));
+    let with_peers: Vec<_> = varied.iter().copied().filter(|case| case.candidates.len() > 1).collect();
+    let mut all = Vec::new();
+    all.extend(tables::in_full("By operation, one request at a time (ours)", &by_operation));
+    for metric in [Metric::Rate, Metric::Mean, Metric::ServerCpu] {
+        let table = tables::by_candidate(&by_operation, metric);
+        all.extend(
+            table.map(|table| Table { caption: format!("Pipes against HTTP: {}", metric.label()), ..table }),
+        );
+    }
+    all.extend(tables::in_full("By number of requests and by window (ours)", &varied));
+    all.extend(beside(&with_peers, &[Metric::Rate, Metric::ServerCpu, Metric::P99]));
+    all
+}
+
+fn gateway(cases: &[&CaseResult]) -> Vec<Table> {
+    let metrics =
+        [Metric::Rate, Metric::P50, Metric::P90, Metric::P99, Metric::ServerCpu, Metric::ReceivedRate];
+    let backends = [
+        (Between::Gateways, "a backend that keeps its connections"),
+        (Between::GatewaysBeforeClosing, "a backend that closes after each response"),
+    ];
+    let mut all = Vec::new();
+    for (between, backend) in backends {
+        let cases: Vec<_> = cases.iter().copied().filter(|case| case.between == between).collect();
+        for table in metrics.iter().filter_map(|metric| tables::by_candidate(&cases, *metric)) {
+            all.push(Table { caption: format!("Before {backend}: {}", table.caption), ..table });
+        }
+        all.extend(tables::outcomes(&cases));
+    }
+    all
+}
+
+/// Of the cases that are never left out, in the metric that says most.
+fn bars(cases: &[&CaseResult]) -> Vec<RatioBar> {
+    let mut bars = Vec::new();
+    for case in cases {
+        let Some(ours) = case.ours() else { continue };
+        for other in case.others() {
+            let metric = if other.rounds.iter().any(|figures| figures.server_cpu.is_none()) {
+                Metric::Rate
+            } else {
+                Metric::ServerCpu
+            };
+            let ratio = tables::ratio(metric, ours, other);
+            bars.extend(ratio.map(|ratio| RatioBar {
+                label: format!("{} / {}: {} ×{:.2}", case.name, other.name, metric.label(), ratio.median),
+                ratio,
+                is_more_better: metric.is_more_better(),
+            }));
+        }
+    }
+    bars
+}
+
+fn cross_checks(report: &SuiteReport) -> Option<Section> {
+    let cases: Vec<_> = report
+        .cases
+        .iter()
+        .filter(|case| case.between.is_about_generators() && case.ours().is_some())
+        .collect();
+    let mut section = Section::new("Is the load generator to be trusted?");
+    section.paragraphs.push(
+        "The same load on the same server of ours, made by `thruway bench` and by other load generators in turn. Rates must agree where the server is the limit."
+            .to_owned(),
+    );
+    for metric in [Metric::Rate, Metric::GeneratorCpu] {
+        section.tables.extend(tables::by_candidate(&cases, metric));
+    }
+    (!section.tables.is_empty()).then_some(section)
+}
+
+fn method(report: &SuiteReport) -> Section {
+    let mut section = Section::new("How it was measured, and how to repeat it");
+    section.paragraphs.push(METHOD.to_owned());
+    let environment = &report.environment;
+    let descriptors =
+        environment.descriptors.map_or_else(|| "without limit".to_owned(), |most| most.to_string());
+    let settings = &report.settings;
+    let mut rows = vec![
+        ("date", environment.date.clone()),
+        ("version", environment.version.clone()),
+        ("processor", format!("{}, {}", environment.cpu, plural(environment.cores, "core"))),
+        ("placement", environment.placement.clone()),
+        ("memory", octets(environment.memory)),
+        ("kernel", format!("Linux {}", environment.kernel)),
+        ("descriptors of a process", descriptors),
+        ("rounds", settings.rounds.to_string()),
+        (
+            "measured each time",
+            format!("{} s, after {} s of warm-up", settings.duration_seconds, settings.warm_up_seconds),
+        ),
+        ("took", format!("{:.0} s of at most {:.0} s", report.elapsed_seconds, settings.limit_seconds)),
+    ];
+    rows.extend(environment.tools.iter().map(|tool| (tool.name.as_str(), tool.version.clone())));
+    let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    section.tables.extend(Table::prose("Environment", &["what", "value"], rows).or_nothing());
+    let servers = report.servers.iter().map(|server| {
+        vec![server.name.clone(), server.version.clone(), server.about.clone(), server.command.clone()]
+    });
+    let heads = ["server", "version", "how it is set up", "command"];
+    section.tables.extend(Table::prose("Servers", &heads, servers.collect()).or_nothing());
+    section.listings.push(("To repeat it".to_owned(), settings.command.clone()));
+    let commands: Vec<_> =
+        report.cases.iter().map(|case| format!("# {}\n{}", case.name, case.command)).collect();
+    section.listings.push(("The loads".to_owned(), commands.join("\n")));
+    let configs = report.servers.iter().filter_map(|server| Some((&server.name, server.config.clone()?)));
+    section.listings.extend(configs.map(|(name, config)| (format!("The config of {name}"), config)));
+    section
+}
+
+fn plural(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// With fewer, chance alone makes an interval that does not hold 1 too often.
+const ROUNDS_MIN: usize = 3;
+
+/// In which somebody else may be ahead.
+const COMPARED: [Metric; 3] = [Metric::Rate, Metric::ServerCpu, Metric::P99];
+
+/// Our own, as a yardstick for pipes.
+const OVER_HTTP: &str = "thruway over HTTP";
+
+const METHOD: &str = "The candidates of a case are started together, each on the same core; the load generator has another one. They are loaded in turn, \
+     one at a time, in rounds: in a random order, and in the next round the other way round. Figures are medians of the rounds. A ratio is taken within each \
+     round and is the median of those, with the interval in which the bootstrap's medians lie with 95 %. Every answer is checked: its status and its length, or \
+     the JSON-RPC message in it; one that is not as expected is a failure. CPU time is that of the server's process and its children. Where the load generator \
+     is the limit, rates say little: look at the CPU time.";

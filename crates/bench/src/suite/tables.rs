@@ -1,0 +1,169 @@
+//! Tables, the same for every form.
+
+use super::figures::{Figures, Metric};
+use super::results::{CandidateResult, CaseResult};
+use crate::report::{rate, three_digits};
+use crate::statistics::Ratio;
+
+/// A table of text; the first column names what the rows are about.
+pub(super) struct Table {
+    /// Whether it is made of words, which may be wrapped, and not of figures.
+    pub(super) is_prose: bool,
+    pub(super) caption: String,
+    pub(super) heads: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Of figures.
+    pub(super) fn new(caption: impl Into<String>, heads: Vec<String>, rows: Vec<Vec<String>>) -> Self {
+        Self { is_prose: false, caption: caption.into(), heads, rows }
+    }
+
+    /// Of words.
+    pub(super) fn prose(caption: impl Into<String>, heads: &[&str], rows: Vec<Vec<String>>) -> Self {
+        let heads = heads.iter().map(|head| (*head).to_owned()).collect();
+        Self { is_prose: true, ..Self::new(caption, heads, rows) }
+    }
+
+    /// Nothing if there are no rows.
+    pub(super) fn or_nothing(self) -> Option<Self> {
+        (!self.rows.is_empty()).then_some(self)
+    }
+}
+
+/// A row for each candidate, a column for each case: medians.
+pub(super) fn by_case(cases: &[&CaseResult], metric: Metric) -> Option<Table> {
+    let rows = names(cases).into_iter().filter_map(|name| {
+        let cells: Vec<_> = cases
+            .iter()
+            .map(|case| case.candidate(name).and_then(|found| median(metric, &found.rounds)))
+            .collect();
+        row(name, cells)
+    });
+    columns(metric.label(), cases, rows.collect()).or_nothing()
+}
+
+/// The same with what is ours as a multiple of what is theirs.
+pub(super) fn ratios_by_case(cases: &[&CaseResult], metric: Metric) -> Option<Table> {
+    let rows = names(cases).into_iter().skip(1).filter_map(|name| {
+        let cells: Vec<_> = cases
+            .iter()
+            .map(|case| ratio(metric, case.ours()?, case.candidate(name)?).map(with_interval))
+            .collect();
+        row(name, cells)
+    });
+    columns(&format!("{}, ours / theirs", metric.label()), cases, rows.collect()).or_nothing()
+}
+
+/// A row for each case, a column for each candidate, and what is ours as a multiple of each other's.
+pub(super) fn by_candidate(cases: &[&CaseResult], metric: Metric) -> Option<Table> {
+    let names = names(cases);
+    let mut heads = vec!["case".to_owned()];
+    heads.extend(names.iter().map(|name| (*name).to_owned()));
+    heads.extend(names.iter().skip(1).map(|name| format!("ours / {name}")));
+    let rows = cases.iter().filter_map(|case| {
+        let medians = names.iter().map(|name| median(metric, &case.candidate(name)?.rounds));
+        let others = names.iter().skip(1);
+        let ratios = others.map(|name| ratio(metric, case.ours()?, case.candidate(name)?).map(with_interval));
+        row(&case.name, medians.chain(ratios).collect())
+    });
+    Table::new(metric.label(), heads, rows.collect()).or_nothing()
+}
+
+/// All figures of ours: a row for each case.
+pub(super) fn in_full(caption: &str, cases: &[&CaseResult]) -> Option<Table> {
+    let figures = IN_FULL.iter().map(|metric| metric.label());
+    let heads = ["case"].into_iter().chain(figures).chain(["answered", "success"]);
+    let heads = heads.map(str::to_owned).collect();
+    let rows = cases.iter().filter_map(|case| {
+        let rounds = &case.ours()?.rounds;
+        let cells = IN_FULL.iter().map(|metric| median(*metric, rounds));
+        row(&case.name, cells.chain([Some(answered(rounds)), Some(success(rounds))]).collect())
+    });
+    Table::new(caption, heads, rows.collect()).or_nothing()
+}
+
+/// How many requests of each candidate were answered, and how many failed.
+pub(super) fn outcomes(cases: &[&CaseResult]) -> Option<Table> {
+    let rows = names(cases).into_iter().filter_map(|name| {
+        let cells = cases.iter().map(|case| {
+            let rounds = &case.candidate(name)?.rounds;
+            let failed: u64 = rounds.iter().map(|figures| figures.failed).sum();
+            Some(format!("{} / {failed}", answered(rounds)))
+        });
+        row(name, cells.collect())
+    });
+    columns("answered / failed, all rounds", cases, rows.collect()).or_nothing()
+}
+
+/// The names of all candidates, ours first.
+pub(super) fn names<'a>(cases: &[&'a CaseResult]) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    for candidate in cases.iter().flat_map(|case| &case.candidates) {
+        if !names.contains(&candidate.name.as_str()) {
+            names.push(candidate.name.as_str());
+        }
+    }
+    names
+}
+
+/// A ratio with its interval.
+pub(super) fn with_interval(Ratio { median, low, high }: Ratio) -> String {
+    format!("{} ({} to {})", three_digits(median), three_digits(low), three_digits(high))
+}
+
+/// What is measured in `ours` as a multiple of what is in `theirs`.
+pub(super) fn ratio(metric: Metric, ours: &CandidateResult, theirs: &CandidateResult) -> Option<Ratio> {
+    metric.ratio(&ours.rounds, &theirs.rounds)
+}
+
+pub(super) fn median(metric: Metric, rounds: &[Figures]) -> Option<String> {
+    metric.summary(rounds).map(|summary| metric.format(summary.median))
+}
+
+fn columns(caption: &str, cases: &[&CaseResult], rows: Vec<Vec<String>>) -> Table {
+    let heads = cases.iter().map(|case| shortened(&case.name).to_owned());
+    Table::new(caption, [String::new()].into_iter().chain(heads).collect(), rows)
+}
+
+/// Without the workload, which stands above the table.
+fn shortened(name: &str) -> &str {
+    name.split_once(' ').map_or(name, |(_, rest)| rest)
+}
+
+/// A row, if there is anything in it.
+fn row(name: &str, cells: Vec<Option<String>>) -> Option<Vec<String>> {
+    if cells.iter().all(Option::is_none) {
+        return None;
+    }
+    let cells = cells.into_iter().map(|cell| cell.unwrap_or_else(|| "–".to_owned()));
+    Some([name.to_owned()].into_iter().chain(cells).collect())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown without digits behind the point")]
+fn answered(rounds: &[Figures]) -> String {
+    rate(rounds.iter().map(|figures| figures.answered).sum::<u64>() as f64)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with a few digits")]
+fn success(rounds: &[Figures]) -> String {
+    let answered: u64 = rounds.iter().map(|figures| figures.answered).sum();
+    let failed: u64 = rounds.iter().map(|figures| figures.failed).sum();
+    match failed {
+        0 => "100 %".to_owned(),
+        _ => format!("{:.3} %", 100.0 * answered as f64 / (answered + failed) as f64),
+    }
+}
+
+const IN_FULL: [Metric; 9] = [
+    Metric::Rate,
+    Metric::Mean,
+    Metric::P50,
+    Metric::Shortest,
+    Metric::Longest,
+    Metric::P95,
+    Metric::P99,
+    Metric::Deviation,
+    Metric::ServerCpu,
+];

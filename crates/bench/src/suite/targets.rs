@@ -1,0 +1,269 @@
+//! What the project has set itself, as a table, and what the figures say of it.
+
+use std::fmt;
+
+use super::figures::Metric;
+use super::results::{CaseResult, SuiteReport};
+use crate::statistics::Ratio;
+
+/// A figure that must hold.
+#[derive(Clone, Debug)]
+struct Target {
+    case: String,
+    metric: Metric,
+    against: Against,
+    bound: Bound,
+}
+
+/// What our figure is put in relation to.
+#[derive(Clone, Copy, Debug)]
+enum Against {
+    /// That of this candidate in the same rounds.
+    Candidate(&'static str),
+    /// That of every other candidate.
+    Everyone,
+    /// Our own in another case.
+    OurCase(&'static str),
+    /// Nothing: the figure itself is bounded.
+    Nothing,
+}
+
+/// Where a figure must lie.
+#[derive(Clone, Copy, Debug)]
+enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+    Below(f64),
+}
+
+/// A target, the figure that was measured, and what follows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Judged {
+    /// The target in words.
+    pub target: String,
+    /// The bound in words.
+    pub bound: String,
+    /// The figure that is bounded: a ratio, or a value with its spread for a target against nothing.
+    pub figure: Option<Ratio>,
+    /// Whether the median keeps the bound.
+    pub is_met: bool,
+    /// Whether the bound lies within the interval, so that another run may come out differently.
+    pub is_close: bool,
+}
+
+/// Holds the figures against the targets of the cases that were measured, or were to be.
+pub fn judge(report: &SuiteReport) -> Vec<Judged> {
+    let is_of_interest = |target: &Target| {
+        report.case(&target.case).is_some() || report.left_out.iter().any(|left| left.what == target.case)
+    };
+    all().filter(is_of_interest).map(|target| target.judge(report)).collect()
+}
+
+fn all() -> impl Iterator<Item = Target> {
+    single().into_iter().chain(gateway()).chain(generators())
+}
+
+fn single() -> Vec<Target> {
+    use Against::{Candidate, Everyone, Nothing, OurCase};
+    use Bound::{AtLeast, AtMost, Below};
+    use Metric::{Longest, MemoryPerConnection, P98, P99, Rate, ServerCpu};
+    let nginx = Candidate("nginx");
+    let rmcp = Candidate("rmcp");
+    let table = [
+        // W1
+        ("plaintext c=16", ServerCpu, Everyone, Below(1.0)),
+        ("plaintext c=256", ServerCpu, Everyone, Below(1.0)),
+        // W2
+        ("pipelining depth 16", ServerCpu, Everyone, Below(1.0)),
+        ("pipelining depth 100", ServerCpu, Everyone, Below(1.0)),
+        ("pipelining depth 100", ServerCpu, Candidate("hyper"), AtMost(0.4)),
+        // W3
+        ("keep-alive with -k", P99, nginx, AtMost(1.0)),
+        ("keep-alive without -k", Rate, nginx, AtLeast(1.0)),
+        ("keep-alive without -k", P98, nginx, AtMost(1.0)),
+        ("keep-alive without -k", P99, nginx, AtMost(1.0)),
+        ("keep-alive without -k", Longest, nginx, AtMost(1.0)),
+        // W4
+        ("mcp tools/call echo c=16", Rate, rmcp, AtLeast(4.0)),
+        ("mcp tools/call echo c=32", Rate, rmcp, AtLeast(4.0)),
+        ("mcp tools/call echo c=16", ServerCpu, rmcp, AtMost(0.27)),
+        ("mcp tools/call echo c=32", ServerCpu, rmcp, AtMost(0.27)),
+        // W5
+        ("stdio tools/call echo, window 64", Rate, rmcp, AtLeast(3.0)),
+        // W7
+        ("connections held c=10000", MemoryPerConnection, Nothing, AtMost(2048.0)),
+        ("connections busy c=10000", ServerCpu, OurCase("connections busy c=100"), AtMost(1.5)),
+    ];
+    table
+        .map(|(case, metric, against, bound)| Target { case: case.to_owned(), metric, against, bound })
+        .into()
+}
+
+/// W6: the same for each size and number of connections.
+fn gateway() -> impl Iterator<Item = Target> {
+    const SMALL: &[(Metric, Bound)] = &[
+        (Metric::ServerCpu, Bound::AtMost(0.85)),
+        (Metric::Rate, Bound::AtLeast(1.15)),
+        (Metric::P99, Bound::AtMost(1.0)),
+    ];
+    const LARGE: &[(Metric, Bound)] =
+        &[(Metric::Rate, Bound::AtLeast(1.0)), (Metric::P99, Bound::AtMost(1.0))];
+    let sizes = [("2 B", SMALL), ("4 KB", SMALL), ("1 MB", LARGE)];
+    let cases = sizes
+        .into_iter()
+        .flat_map(|(size, bounds)| [50, 200, 500].map(|c| (format!("gateway {size} c={c}"), bounds)));
+    cases.flat_map(|(case, bounds)| {
+        ["haproxy", "nginx"].into_iter().flat_map(move |peer| {
+            let case = case.clone();
+            bounds.iter().map(move |&(metric, bound)| {
+                let against = Against::Candidate(peer);
+                Target { case: case.clone(), metric, against, bound }
+            })
+        })
+    })
+}
+
+/// The load generator itself, beside wrk and a loop over pipes.
+fn generators() -> impl Iterator<Item = Target> {
+    let on_pipes = [1, 16].map(|window| Target {
+        case: format!("stdio tools/call echo, window {window}, by a hand-written loop"),
+        metric: Metric::Rate,
+        against: Against::Candidate("hand-written loop"),
+        bound: Bound::AtLeast(1.0),
+    });
+    beside_wrk().chain(on_pipes)
+}
+
+fn beside_wrk() -> impl Iterator<Item = Target> {
+    ["plaintext c=16", "plaintext c=256", "pipelining depth 16"].into_iter().flat_map(|case| {
+        let bounds = [(Metric::Rate, Bound::AtLeast(1.0)), (Metric::GeneratorCpu, Bound::AtMost(1.1))];
+        bounds.map(|(metric, bound)| Target {
+            case: format!("{case}, by other load generators"),
+            metric,
+            against: Against::Candidate("wrk"),
+            bound,
+        })
+    })
+}
+
+impl Target {
+    fn judge(&self, report: &SuiteReport) -> Judged {
+        match self.against {
+            Against::Candidate(name) => self.judged(&format!(" / {name}"), self.ratio(report, name)),
+            Against::Everyone => self.against_everyone(report),
+            Against::OurCase(other) => self.judged(&format!(" / `{other}`"), self.to_case(report, other)),
+            Against::Nothing => self.judged("", self.value(report)),
+        }
+    }
+
+    fn ratio(&self, report: &SuiteReport, name: &str) -> Option<Ratio> {
+        let case = report.case(&self.case)?;
+        self.metric.ratio(&case.ours()?.rounds, &case.candidate(name)?.rounds)
+    }
+
+    /// What holds against the closest holds against every other.
+    fn against_everyone(&self, report: &SuiteReport) -> Judged {
+        let others = report.case(&self.case).into_iter().flat_map(CaseResult::others);
+        let ratios = others.filter_map(|other| Some((&other.name, self.ratio(report, &other.name)?)));
+        match ratios.max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median)) {
+            Some((name, ratio)) => self.judged(&format!(" / everyone (closest: {name})"), Some(ratio)),
+            None => self.judged(" / everyone", None),
+        }
+    }
+
+    fn to_case(&self, report: &SuiteReport, other: &str) -> Option<Ratio> {
+        let values = |name: &str| self.metric.values(&report.case(name)?.ours()?.rounds);
+        Ratio::of_medians(&values(&self.case)?, &values(other)?)
+    }
+
+    fn value(&self, report: &SuiteReport) -> Option<Ratio> {
+        let summary = self.metric.summary(&report.case(&self.case)?.ours()?.rounds)?;
+        Some(Ratio { median: summary.median, low: summary.min, high: summary.max })
+    }
+
+    fn judged(&self, against: &str, figure: Option<Ratio>) -> Judged {
+        Judged {
+            target: format!("{}: {}{against}", self.case, self.metric.label()),
+            bound: self.bound.to_string(),
+            figure,
+            is_met: figure.is_some_and(|figure| self.bound.holds(figure.median)),
+            is_close: figure
+                .is_some_and(|figure| self.bound.holds(figure.low) != self.bound.holds(figure.high)),
+        }
+    }
+}
+
+impl Judged {
+    /// What follows, in words.
+    pub const fn verdict(&self) -> &'static str {
+        match (self.figure, self.is_met, self.is_close) {
+            (None, ..) => "not measured",
+            (_, true, false) => "met",
+            (_, true, true) => "met, but the interval crosses it",
+            (_, false, true) => "missed, but the interval crosses it",
+            (_, false, false) => "missed",
+        }
+    }
+}
+
+impl Bound {
+    fn holds(self, figure: f64) -> bool {
+        match self {
+            Self::AtMost(bound) => figure <= bound,
+            Self::AtLeast(bound) => figure >= bound,
+            Self::Below(bound) => figure < bound,
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(bound) => write!(f, "≤ {bound:.2}"),
+            Self::AtLeast(bound) => write!(f, "≥ {bound:.2}"),
+            Self::Below(bound) => write!(f, "< {bound:.2}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::{Workload, cases};
+    use super::super::tests::{case, report};
+    use super::*;
+
+    #[test]
+    fn targets_name_cases_that_exist() {
+        let known = cases(&Workload::ALL);
+        let is_known = |name: &str| known.iter().any(|case| case.name == name);
+        for target in all() {
+            assert!(is_known(&target.case), "no case `{}`", target.case);
+            if let Against::OurCase(other) = target.against {
+                assert!(is_known(other), "no case `{other}`");
+            }
+        }
+    }
+
+    #[test]
+    fn everyone_is_the_closest_and_a_bound_within_the_interval_is_marked() {
+        let close = case(
+            "plaintext c=16",
+            &[("thruway", &[9.0, 11.0, 9.5]), ("nginx", &[10.0; 3]), ("h2o", &[20.0; 3])],
+        );
+        let judged = judge(&report(vec![close]));
+        let [target] = &judged[..] else { panic!("{judged:?}") };
+        assert!(target.target.ends_with("closest: nginx)") && target.is_met && target.is_close);
+        assert_eq!(target.verdict(), "met, but the interval crosses it");
+    }
+
+    #[test]
+    fn what_is_missed_and_what_was_not_measured_are_told_apart() {
+        let slow = case("keep-alive without -k", &[("thruway", &[30.0; 3]), ("nginx", &[10.0; 3])]);
+        let judged = judge(&report(vec![slow]));
+        let verdicts: Vec<_> = judged.iter().map(Judged::verdict).collect();
+        assert_eq!(verdicts, ["missed", "missed", "missed", "missed"]);
+        let alone = case("keep-alive without -k", &[("thruway", &[30.0; 3])]);
+        assert!(judge(&report(vec![alone])).iter().all(|judged| judged.verdict() == "not measured"));
+        assert!(judge(&report(Vec::new())).is_empty());
+    }
+}

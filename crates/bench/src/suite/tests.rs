@@ -1,0 +1,186 @@
+//! Reports of recorded figures, in every form.
+
+use super::*;
+
+/// What three rounds might have shown, each of which took so many microseconds.
+fn rounds(times: &[f64]) -> Vec<Figures> {
+    let figures = |time: &f64| Figures {
+        answered: 1000,
+        failed: 0,
+        failure: String::new(),
+        seconds: 1.0,
+        rate: 1e6 / time,
+        times: Some(SpreadOfTimes {
+            min: time / 2.0,
+            mean: *time,
+            deviation: 1.0,
+            p50: *time,
+            p90: time * 2.0,
+            p95: time * 2.5,
+            p98: time * 2.8,
+            p99: time * 3.0,
+            max: time * 4.0,
+        }),
+        received_rate: Some(1e6),
+        server_cpu: Some(*time),
+        generator_cpu: Some(*time),
+        is_generator_limit: false,
+        memory_per_connection: Some(1000.0),
+    };
+    times.iter().map(figures).collect()
+}
+
+/// A case of the table with these candidates.
+pub(super) fn case(name: &str, candidates: &[(&str, &[f64])]) -> CaseResult {
+    let known = cases(&Workload::ALL);
+    let case = known.iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"));
+    CaseResult {
+        workload: case.workload,
+        name: name.to_owned(),
+        between: case.between,
+        command: case.command(std::time::Duration::from_secs(1)),
+        connections: case.connections.into(),
+        pipeline: case.pipeline.into(),
+        candidates: candidates
+            .iter()
+            .map(|(name, times)| CandidateResult {
+                name: (*name).to_owned(),
+                rounds: rounds(times),
+                failure: None,
+            })
+            .collect(),
+    }
+}
+
+pub(super) fn report(cases: Vec<CaseResult>) -> SuiteReport {
+    SuiteReport {
+        format: SuiteReport::FORMAT.to_owned(),
+        environment: Environment {
+            date: "2026-01-02".to_owned(),
+            cpu: "a <fast> one".to_owned(),
+            cores: 2,
+            tools: vec![Tool { name: "wrk".to_owned(), version: "4.1".to_owned() }],
+            ..Environment::default()
+        },
+        settings: SuiteSettings {
+            command: "thruway bench suite all".to_owned(),
+            duration_seconds: 1.0,
+            warm_up_seconds: 0.2,
+            rounds: 3,
+            limit_seconds: 600.0,
+        },
+        servers: vec![ServerFacts {
+            name: "nginx".to_owned(),
+            version: "1.2".to_owned(),
+            about: "one worker | no log".to_owned(),
+            command: "nginx -c CONFIG".to_owned(),
+            config: Some("worker_processes 1;\n".to_owned()),
+        }],
+        cases,
+        left_out: vec![LeftOut { what: "h2o".to_owned(), because: "it is not on the `PATH`".to_owned() }],
+        is_interrupted: false,
+        elapsed_seconds: 12.0,
+    }
+}
+
+/// Every case of the table up to a rank, measured: ours takes 10, another one 8, a third 20.
+fn up_to_rank(rank: u8) -> SuiteReport {
+    let names = |case: &Case| match case.between {
+        Between::Generators => ["thruway bench", "wrk", "ab"],
+        Between::PipeGenerators => ["thruway bench", "hand-written loop", "none"],
+        Between::Pipes => ["thruway", "thruway over HTTP", "rmcp"],
+        _ => ["thruway", "nginx", "haproxy"],
+    };
+    let of = |known: &Case| {
+        let [ours, fast, slow] = names(known);
+        case(
+            &known.name,
+            &[(ours, &[10.0, 10.1, 9.9]), (fast, &[8.0, 8.1, 8.05]), (slow, &[20.0, 21.0, 19.0])],
+        )
+    };
+    report(cases(&Workload::ALL).iter().filter(|case| case.rank <= rank).map(of).collect())
+}
+
+#[test]
+fn a_report_has_a_section_for_each_workload_and_says_who_is_ahead() {
+    let markdown = up_to_rank(u8::MAX).to_markdown();
+    for workload in Workload::ALL {
+        assert!(markdown.contains(&format!("\n## {}\n", workload.title())), "{}", workload.title());
+    }
+    for part in [
+        "### Where somebody else is shown to be ahead (of ",
+        "| plaintext c=16 | server CPU per request | nginx 1.25 (1.23 to 1.25) |",
+        "### By operation, on one connection (ours)",
+        "### By concurrency (ours)",
+        "### With and without a connection for each request (ours)",
+        "### Pipes against HTTP: requests/s",
+        "### Before a backend that closes after each response: p99",
+        "| gateway 1 MB c=500 | 100,000 |",
+        "requests/s with pipelining, as a multiple of those without",
+        "## Is the load generator to be trusted?",
+        "| it is not on the `PATH` | h2o |",
+        "one worker \\| no log",
+        "thruway bench suite all",
+        "worker_processes 1;",
+    ] {
+        assert!(markdown.contains(part), "{part}\n{markdown}");
+    }
+    let ahead = markdown.split("shown to be ahead").nth(1).unwrap().split("###").next().unwrap();
+    assert!(
+        !ahead.contains("haproxy") && !ahead.contains("over HTTP"),
+        "who is slower is not ahead: {ahead}"
+    );
+    assert!(markdown.lines().all(|line| !line.ends_with(' ')));
+}
+
+#[test]
+fn what_is_missed_stands_before_what_is_met() {
+    let text = up_to_rank(0).to_text();
+    let [missed, met] = ["MISSED", "  met"].map(|word| text.find(word).unwrap_or_else(|| panic!("{text}")));
+    assert!(missed < met, "{text}");
+    assert!(text.contains("Of ") && text.contains("Left out"), "{text}");
+}
+
+#[test]
+fn a_page_needs_nothing_else_and_takes_names_for_text() {
+    let page = up_to_rank(0).to_html();
+    assert!(page.contains("a &lt;fast&gt; one") && !page.contains("<fast>"));
+    assert!(page.contains("prefers-color-scheme: dark") && page.contains("name=\"viewport\""));
+    assert_eq!(page.matches("<svg ").count(), Workload::ALL.len());
+    for foreign in ["<script", "src=", "@import", "url(", "NaN", "inf\""] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+}
+
+#[test]
+fn what_was_measured_is_written_down_and_read_again() {
+    let whole = up_to_rank(u8::MAX);
+    let json = whole.to_json();
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    jsonschema::validate(SuiteReport::schema().as_value(), &value).unwrap();
+    assert_eq!(SuiteReport::from_json(&json).unwrap(), whole);
+    let other = json.replace(SuiteReport::FORMAT, "thruway-bench/1");
+    assert!(SuiteReport::from_json(&other).unwrap_err().contains("thruway-bench/1"));
+    let lines: Vec<_> = whole.to_csv().lines().map(|line| line.matches(',').count()).collect();
+    assert!(lines.len() > 500 && lines.iter().all(|commas| *commas == lines[0]), "{lines:?}");
+}
+
+#[test]
+fn what_failed_is_told_and_no_ratio_is_made_of_nothing() {
+    let mut dead = case("plaintext c=16", &[("thruway", &[10.0; 2]), ("nginx", &[])]);
+    dead.candidates[1].failure = Some("it has ended: signal 9".to_owned());
+    dead.candidates[0].rounds[1].failed = 3;
+    "timed out".clone_into(&mut dead.candidates[0].rounds[1].failure);
+    let report = report(vec![dead]);
+    assert!(!report.is_clean() && report.has_figures());
+    let markdown = report.to_markdown();
+    for part in [
+        "| plaintext c=16 | nginx | it has ended: signal 9 |",
+        "| plaintext c=16 | thruway | a round with 1000 answers and 3 failures: timed out |",
+        "Some requests failed",
+        "0 were measured",
+    ] {
+        assert!(markdown.contains(part), "{part}\n{markdown}");
+    }
+    assert!(!SuiteReport { cases: Vec::new(), ..report }.has_figures());
+}

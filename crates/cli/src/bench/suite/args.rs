@@ -1,0 +1,103 @@
+//! What can be typed after `thruway bench suite`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use thruway_bench::suite::Workload;
+
+use crate::bench::args::{Form, parse_time};
+
+/// Run the workloads of published reports, beside the peers that are found on this machine
+#[derive(clap::Args)]
+#[command(after_help = AFTER)]
+pub(crate) struct SuiteArgs {
+    /// The workload
+    #[arg(value_name = "NAME", value_enum, required_unless_present_any = ["schema", "from"])]
+    pub(crate) name: Option<SuiteName>,
+    /// How long all of it may take: what does not fit is shortened, then measured less often, then left out and named
+    #[arg(long, value_name = "TIME", default_value = "20m", value_parser = parse_time)]
+    pub(crate) limit: Duration,
+    /// How long each candidate is measured each time
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
+    pub(crate) duration: Duration,
+    /// How often each candidate is measured in each case
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(2..=100))]
+    pub(crate) rounds: u16,
+    /// Only cases whose names hold one of these texts
+    #[arg(long, value_name = "TEXT,…", value_delimiter = ',')]
+    pub(crate) cases: Vec<String>,
+    /// Only these peers; `none` for ours alone [default: all that are found]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) peers: Vec<String>,
+    /// The folder `bench` of the repository, in which peers were built by `cargo xtask bench` [default: `$THRUWAY_PEERS`]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) peers_from: Option<PathBuf>,
+    /// The `thruway` whose servers are measured [default: this one]
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) program: Option<PathBuf>,
+    /// Write `report.md`, `report.html` and `report.json` into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+    /// Measure nothing: make the reports of a `report.json` again
+    #[arg(long, value_name = "FILE", conflicts_with = "name")]
+    pub(crate) from: Option<PathBuf>,
+    /// How the report is printed
+    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+    pub(crate) output: Form,
+    /// Print the JSON Schema of `--output json` instead
+    #[arg(long, exclusive = true)]
+    pub(crate) schema: bool,
+}
+
+/// What is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum SuiteName {
+    /// W1: small answers on persistent connections
+    Plaintext,
+    /// W2: the same, pipelined
+    Pipelining,
+    /// W3: with and without persistence
+    #[value(name = "keep-alive")]
+    Persistence,
+    /// W4: messages of MCP over HTTP
+    McpHttp,
+    /// W5: messages of MCP over pipes, and over HTTP
+    McpStdio,
+    /// W6: in front of other servers
+    Gateway,
+    /// W7: ten thousand connections
+    Connections,
+    /// All of them
+    All,
+}
+
+impl SuiteName {
+    /// The workloads that it stands for.
+    pub(super) fn workloads(self) -> Vec<Workload> {
+        match self {
+            Self::Plaintext => vec![Workload::Plaintext],
+            Self::Pipelining => vec![Workload::Pipelining],
+            Self::Persistence => vec![Workload::Persistence],
+            Self::McpHttp => vec![Workload::McpHttp],
+            Self::McpStdio => vec![Workload::McpStdio],
+            Self::Gateway => vec![Workload::Gateway],
+            Self::Connections => vec![Workload::Connections],
+            Self::All => Workload::ALL.to_vec(),
+        }
+    }
+}
+
+const AFTER: &str = r"Servers have a core of their own, and so has the load generator, where there are two. Without `--peers-from`, the peers are nginx, HAProxy
+and h2o, as far as they are installed; wrk, ab and h2load check the load generator.
+
+Examples:
+  thruway bench suite plaintext --limit 1m --peers nginx
+  thruway bench suite all --peers-from bench --report docs/reports
+  thruway bench suite --from docs/reports/report.json --output markdown
+
+Exit codes:
+  0    Every request was answered as expected
+  1    Some were not, or a server has died
+  2    The arguments cannot be used, or nothing could be measured
+  130  It was interrupted; what was measured is reported. At a second signal it ends at once";

@@ -1,0 +1,296 @@
+//! One of those that are loaded in a case: a server, a child on pipes, or another load generator on a server of ours.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_bench::suite::{Amount, CandidateResult, Case, Figures, Operation, Request, Workload};
+use thruway_bench::{
+    ChildServer, Endpoint, Era, Expected, HttpRequest, HttpRequests, Load, McpRequests, McpServerFacts, Pace,
+    Report, Requests, Revision, SessionUse, StopFlag, Url, probe_child, probe_http, usage,
+};
+use thruway_client::UpstreamAddr;
+use thruway_net::Clock;
+
+use super::cores::run_on;
+use super::found::Found;
+use super::generators::Generator;
+use super::hand_written::HandWritten;
+use super::peers::Role;
+use super::server::{Ground, Server, told};
+use crate::bench::args::LoadArgs;
+use crate::bench::load::{assemble, unreachable};
+use crate::bench::progress::ProgressLine;
+
+/// What is to be loaded, and under which name.
+#[derive(Clone)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) what: What,
+}
+
+/// What is to be loaded.
+#[derive(Clone)]
+pub(super) enum What {
+    /// This server, being that.
+    Server(Found, Role),
+    /// The server of ours that is shared, by another load generator, or by ours if there is none.
+    Ours(Option<Generator>),
+    /// Ours on pipes, by a loop written by hand.
+    HandWritten(Found),
+}
+
+/// What is common to the cells of a case.
+#[derive(Clone, Copy)]
+pub(super) struct Cell<'a> {
+    pub(super) case: &'a Case,
+    pub(super) duration: Duration,
+    pub(super) warm_up: Duration,
+    pub(super) ground: Ground<'a>,
+    /// What gateways stand before.
+    pub(super) backend: Option<&'a Server>,
+    /// The server of ours that all load generators load.
+    pub(super) shared: Option<&'a Server>,
+}
+
+/// One of those that are loaded.
+pub(super) struct Contender {
+    entry: Entry,
+    subject: Option<Subject>,
+    rounds: Vec<Figures>,
+    failure: Option<String>,
+}
+
+enum Subject {
+    Server(Box<Server>, Load),
+    Shared(Load),
+    Child(Box<ChildServer>, Load),
+    Other(Generator),
+    HandWritten(Box<HandWritten>),
+}
+
+impl Contender {
+    /// Starts what is to be loaded. Why that was not possible is part of the result.
+    pub(super) fn start(entry: Entry, cell: Cell<'_>) -> Self {
+        let mut contender = Self { entry, subject: None, rounds: Vec::new(), failure: None };
+        contender.prepare(cell);
+        contender
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.entry.name
+    }
+
+    /// What came of it.
+    pub(super) fn into_result(self) -> CandidateResult {
+        CandidateResult { name: self.entry.name, rounds: self.rounds, failure: self.failure }
+    }
+
+    /// Loads it once. One that has failed is not loaded again.
+    pub(super) fn measure(&mut self, cell: Cell<'_>, line: &ProgressLine) {
+        // What connections leave behind in a server would be no growth in the next round.
+        if cell.case.workload == Workload::Connections && !self.rounds.is_empty() {
+            self.subject = None;
+            self.prepare(cell);
+        }
+        let Some(subject) = &mut self.subject else { return };
+        let measured = subject.measure(cell, line);
+        let death = subject.death(cell.ground);
+        if cell.ground.stop.is_set() {
+            return;
+        }
+        // Figures of a server that has died are not those of one that works.
+        match death.map_or(measured, Err) {
+            Ok(figures) => self.rounds.push(figures),
+            Err(why) => self.fail(why),
+        }
+    }
+
+    fn prepare(&mut self, cell: Cell<'_>) {
+        match Subject::start(&self.entry.what, cell) {
+            Ok(subject) => self.subject = Some(subject),
+            Err(why) => self.fail(why),
+        }
+    }
+
+    fn fail(&mut self, why: String) {
+        self.subject = None;
+        self.failure = Some(why);
+    }
+}
+
+impl Subject {
+    fn start(what: &What, cell: Cell<'_>) -> Result<Self, String> {
+        match what {
+            What::Server(found, Role::Pipes) => child(found, cell),
+            What::Server(found, role) => {
+                let backend = cell.backend.map(|backend| backend.address);
+                let server = Server::start(found, *role, backend, cell.ground)?;
+                let load = http_load(cell, &server).map_err(|why| server.with_what_it_printed(&why))?;
+                Ok(Self::Server(Box::new(server), load))
+            }
+            What::HandWritten(ours) => {
+                HandWritten::start(ours, cell.ground).map(|started| Self::HandWritten(Box::new(started)))
+            }
+            What::Ours(Some(generator)) => Ok(Self::Other(*generator)),
+            What::Ours(None) => http_load(cell, cell.shared.ok_or(NO_SERVER)?).map(Self::Shared),
+        }
+    }
+
+    fn measure(&mut self, cell: Cell<'_>, line: &ProgressLine) -> Result<Figures, String> {
+        match self {
+            Self::Server(server, load) => {
+                // The growth with connections is that of the process from before there were any.
+                let counts_memory = cell.case.workload == Workload::Connections && cell.case.rate.is_some();
+                let before = usage(server.id()).filter(|_| counts_memory);
+                let report = run(load, None, cell, line)?;
+                Ok(Figures::of(&report, before.map(|before| before.resident_bytes)))
+            }
+            Self::Shared(load) => run(load, None, cell, line).map(|report| Figures::of(&report, None)),
+            Self::Child(child, load) => {
+                run(load, Some(child), cell, line).map(|report| Figures::of(&report, None))
+            }
+            Self::HandWritten(started) => {
+                line.say("a loop written by hand");
+                let figures = started.load(cell.case, cell.warm_up, cell.duration);
+                line.finish();
+                figures
+            }
+            Self::Other(generator) => {
+                line.say(generator.name());
+                let server = cell.shared.ok_or(NO_SERVER)?;
+                let figures = generator.load(cell.case, cell.duration, server, cell.ground);
+                line.finish();
+                figures
+            }
+        }
+    }
+
+    /// Why what is loaded has ended, if it has.
+    fn death(&mut self, ground: Ground<'_>) -> Option<String> {
+        match self {
+            Self::Server(server, _) => server.death(),
+            Self::Child(child, _) => {
+                let status = child.status()?;
+                ground.groups.forget(child.id());
+                Some(format!("it has ended: {status}"))
+            }
+            Self::HandWritten(started) => started.death(),
+            Self::Shared(_) | Self::Other(_) => None,
+        }
+    }
+}
+
+/// Makes a load that ends with the suite, or when it takes far longer than it should.
+fn run(
+    load: &Load,
+    child: Option<&ChildServer>,
+    cell: Cell<'_>,
+    line: &ProgressLine,
+) -> Result<Report, String> {
+    let clock = Clock::system();
+    let about = match cell.case.amount {
+        Amount::Time => cell.duration,
+        Amount::Requests(_, about) => about,
+    };
+    let end = clock.now_exact() + cell.warm_up + about * 3 + PATIENCE;
+    let load = Load { stop: StopFlag::default(), ..load.clone() };
+    let mut watch = |progress: &_| {
+        if cell.ground.stop.is_set() || clock.now_exact() > end {
+            load.stop.stop();
+        }
+        line.show(&load, progress);
+    };
+    let outcome = match child {
+        Some(child) => load.run_child(child, &mut watch),
+        None => load.run(&mut watch),
+    };
+    line.finish();
+    let report = outcome.map(|outcome| Report::new("", &load, &outcome));
+    report.map_err(|error| told(&unreachable(&error)))
+}
+
+fn http_load(cell: Cell<'_>, server: &Server) -> Result<Load, String> {
+    let address = UpstreamAddr::from(server.address);
+    let requests: Arc<dyn Requests> = match cell.case.request {
+        Request::Get(target, octets) => {
+            let url = url(server, target)?;
+            let expected = Expected { status: Some(200), content_bytes: Some(octets), ..Expected::default() };
+            let is_persistent = cell.case.is_persistent;
+            let request = HttpRequest { is_persistent, expected, ..HttpRequest::get(url) };
+            Arc::new(HttpRequests::new(&[request]).map_err(|error| error.to_string())?)
+        }
+        Request::Mcp(operation) => {
+            let is_persistent = cell.case.is_persistent;
+            let endpoint = Endpoint { url: url(server, "/mcp")?, headers: Vec::new(), is_persistent };
+            let facts = probe_http(&endpoint, &address, &REVISIONS, PROBE_TIMEOUT);
+            let facts = facts.map_err(|error| error.to_string())?;
+            Arc::new(messages(operation, &facts, Some(&endpoint), cell.case)?)
+        }
+    };
+    let load = assemble(requests, vec![address], &load_args(cell), cell.ground.stop);
+    Ok(Load { server: Some(server.id()), ..with_rate(load, cell.case) })
+}
+
+fn child(found: &Found, cell: Cell<'_>) -> Result<Subject, String> {
+    let Request::Mcp(operation) = cell.case.request else { return Err("pipes carry MCP".to_owned()) };
+    let setup = found.peer.setup(Role::Pipes).ok_or("it cannot be that")?;
+    let program = found.program.display().to_string();
+    let command: Vec<_> =
+        [program].into_iter().chain(setup.arguments.iter().map(|argument| (*argument).to_owned())).collect();
+    run_on(&cell.ground.cores.server);
+    let child = ChildServer::start(&command);
+    run_on(&cell.ground.cores.load);
+    let child = child.map_err(|error| error.to_string())?;
+    cell.ground.groups.add(child.id());
+    let facts = probe_child(&child, &REVISIONS, PROBE_TIMEOUT).map_err(|error| error.to_string())?;
+    let requests = Arc::new(messages(operation, &facts, None, cell.case)?);
+    let load = assemble(requests, Vec::new(), &load_args(cell), cell.ground.stop);
+    let load = Load { server: Some(child.id()), ..load };
+    Ok(Subject::Child(Box::new(child), load))
+}
+
+fn messages(
+    operation: Operation,
+    facts: &McpServerFacts,
+    endpoint: Option<&Endpoint>,
+    case: &Case,
+) -> Result<McpRequests, String> {
+    // Sessions need a connection that lasts, and pipes are one.
+    let has_sessions = facts.revision.era() == Era::Legacy && endpoint.is_some() && case.is_persistent;
+    let sessions = if has_sessions { SessionUse::PerConnection } else { SessionUse::None };
+    let requests = McpRequests::new(facts.revision, sessions, &[operation.on(facts)], endpoint);
+    requests.map_err(|error| error.to_string())
+}
+
+fn url(server: &Server, target: &str) -> Result<Url, String> {
+    Url::parse(&format!("http://{}{target}", server.address)).map_err(|error| error.to_string())
+}
+
+fn load_args(cell: Cell<'_>) -> LoadArgs {
+    let case = cell.case;
+    let requests = match case.amount {
+        Amount::Time => None,
+        Amount::Requests(requests, _) => Some(requests),
+    };
+    LoadArgs {
+        connections: case.connections,
+        duration: cell.duration,
+        requests,
+        warm_up: cell.warm_up,
+        pipeline: case.pipeline,
+        is_not_persistent: !case.is_persistent,
+        ..LoadArgs::default()
+    }
+}
+
+fn with_rate(load: Load, case: &Case) -> Load {
+    Load { pace: case.rate.map_or(load.pace, |rate| Pace::Constant { rate }), ..load }
+}
+
+const NO_SERVER: &str = "there is no server";
+
+const REVISIONS: [Revision; 2] = [Revision::LATEST, Revision::LATEST_LEGACY];
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a load may take beyond three times of what it should.
+const PATIENCE: Duration = Duration::from_secs(2);

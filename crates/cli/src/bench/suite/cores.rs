@@ -1,0 +1,75 @@
+//! Who runs on which core: what a thread may use is inherited by what it starts.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// The cores of this machine, shared out.
+pub(super) struct Cores {
+    /// Of the servers that are measured.
+    pub(super) server: CpuSet,
+    /// Of the load generator.
+    pub(super) load: CpuSet,
+    /// Of what stands behind gateways.
+    pub(super) backend: CpuSet,
+    /// How many there are.
+    pub(super) count: usize,
+    description: String,
+}
+
+impl Cores {
+    /// Shares out the cores that this thread may use.
+    pub(super) fn share_out() -> Self {
+        let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+        let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
+        let description = describe(&cores);
+        let core = |place: usize| {
+            let mut only = CpuSet::new();
+            cores.get(place.min(cores.len().saturating_sub(1))).inspect(|core| only.set(**core));
+            only
+        };
+        Self { server: core(0), load: core(1), backend: core(2), count: cores.len(), description }
+    }
+
+    /// In words.
+    pub(super) fn describe(&self) -> &str {
+        &self.description
+    }
+}
+
+/// Runs this thread on `cores`, and with it what it starts from now on.
+pub(super) fn run_on(cores: &CpuSet) {
+    // Where that is not allowed, the report's figures are those of any core.
+    let _ = sched_setaffinity(None, cores);
+}
+
+fn describe(cores: &[usize]) -> String {
+    match cores {
+        [] => "unknown".to_owned(),
+        [one] => format!("everything on core {one}: servers and load disturb each other"),
+        [server, load] => {
+            format!("servers on core {server}; the load generator, and backends of gateways, on core {load}")
+        }
+        [server, load, backend, ..] => format!(
+            "servers on core {server}, the load generator on core {load}, backends of gateways on core {backend}"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_of_cores_is_described() {
+        assert!(describe(&[3]).contains("everything on core 3"));
+        assert!(describe(&[0, 1]).ends_with("on core 1"));
+        assert!(describe(&[0, 2, 4, 6]).ends_with("gateways on core 4"));
+    }
+
+    #[test]
+    fn a_thread_runs_where_it_is_told() {
+        let cores = Cores::share_out();
+        assert!(cores.count > 0);
+        run_on(&cores.server);
+        assert_eq!(Cores::share_out().count, 1);
+    }
+}

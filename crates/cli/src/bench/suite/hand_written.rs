@@ -1,0 +1,253 @@
+//! A loop over pipes as one writes it by hand, to measure ours against: blocking calls, one message in which the id changes, answers that
+//! are counted. It keeps no times.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::json;
+use thruway_bench::suite::{Case, Figures, kept};
+use thruway_bench::{Revision, StopFlag, usage};
+use thruway_net::Clock;
+
+use super::cores::run_on;
+use super::found::Found;
+use super::peers::Role;
+use super::server::Ground;
+use crate::bench::groups::ProcessGroups;
+
+/// A server of ours on pipes. It is ended when this is dropped.
+pub(super) struct HandWritten {
+    child: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+    message: Vec<u8>,
+    id_at: usize,
+    next_id: u64,
+    buffer: Vec<u8>,
+    /// All answers are as long as the first.
+    answer_bytes: u64,
+    received_bytes: u64,
+    groups: ProcessGroups,
+    stop: StopFlag,
+}
+
+impl HandWritten {
+    /// Starts the server on its core.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn start(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
+        let setup = ours.peer.setup(Role::Pipes).ok_or("it cannot be that")?;
+        let mut command = Command::new(&ours.program);
+        command.args(setup.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        run_on(&ground.cores.server);
+        let child = ground.groups.start(&mut command);
+        run_on(&ground.cores.load);
+        let mut child = child.map_err(|error| error.to_string())?;
+        let (input, output) = child.stdin.take().zip(child.stdout.take()).ok_or("it has no pipes")?;
+        let message = message();
+        let id = FIRST_ID.to_string();
+        let id_at = message.windows(id.len()).position(|octets| octets == id.as_bytes()).unwrap_or_default();
+        let buffer = vec![0; BUFFER_BYTES];
+        let mut started = Self {
+            child,
+            input,
+            output,
+            message,
+            id_at,
+            next_id: FIRST_ID,
+            buffer,
+            answer_bytes: 0,
+            received_bytes: 0,
+            groups: ground.groups.clone(),
+            stop: ground.stop.clone(),
+        };
+        started.guarded(PATIENCE, Self::exchange_first)?;
+        Ok(started)
+    }
+
+    /// Keeps as many requests unanswered as the case says, for `warm_up` and then for `duration`.
+    ///
+    /// # Errors
+    /// What is wrong with the answers, or that it was interrupted.
+    pub(super) fn load(
+        &mut self,
+        case: &Case,
+        warm_up: Duration,
+        duration: Duration,
+    ) -> Result<Figures, String> {
+        let window = u64::from(case.pipeline);
+        self.guarded(warm_up + duration + PATIENCE, |pipes| {
+            pipes.send(window)?;
+            pipes.exchange(warm_up)?;
+            let figures = pipes.measure(duration)?;
+            pipes.receive_last(window)?;
+            Ok(figures)
+        })
+    }
+
+    fn measure(&mut self, duration: Duration) -> Result<Figures, String> {
+        let (clock, before) = (Clock::system(), usage(self.child.id()));
+        let (start, cpu) = (clock.now_exact(), thread_cpu_time());
+        let answered = self.exchange(duration)?;
+        let own = thread_cpu_time().saturating_sub(cpu);
+        let seconds = clock.now_exact().saturating_sub(start).as_secs_f64();
+        let after = usage(self.child.id());
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        let count = answered.max(1) as f64;
+        let each = |cpu: Duration| kept(cpu.as_secs_f64() * 1e6 / count);
+        Ok(Figures {
+            answered,
+            failed: 0,
+            failure: String::new(),
+            seconds: kept(seconds),
+            rate: kept(count / seconds),
+            times: None,
+            received_rate: None,
+            server_cpu: before.zip(after).map(|(before, after)| each(after.cpu.saturating_sub(before.cpu))),
+            generator_cpu: Some(each(own)),
+            is_generator_limit: false,
+            memory_per_connection: None,
+        })
+    }
+
+    /// Kills the server when `work` takes longer, or when it is time to end: then nothing is left to wait for.
+    fn guarded<T>(
+        &mut self,
+        patience: Duration,
+        work: impl FnOnce(&mut Self) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let (done, is_done) = channel::<()>();
+        let (stop, group) = (self.stop.clone(), Pid::from_child(&self.child));
+        let end = Clock::system().now_exact() + patience;
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let clock = Clock::system();
+                while is_done.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                    if stop.is_set() || clock.now_exact() > end {
+                        // It may have ended already.
+                        let _ = kill_process_group(group, Signal::KILL);
+                    }
+                }
+            });
+            let result = work(self);
+            drop(done);
+            result
+        })
+    }
+
+    /// Why the server has ended, if it has.
+    pub(super) fn death(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok().flatten()?;
+        Some(format!("it has ended: {status}"))
+    }
+
+    /// The first answer tells how long all of them are.
+    fn exchange_first(&mut self) -> Result<(), String> {
+        self.send(1)?;
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\n") {
+            self.receive()?;
+            let n = usize::try_from(self.received_bytes).unwrap_or(usize::MAX) - answer.len();
+            answer.extend_from_slice(&self.buffer[..n]);
+        }
+        let answer = String::from_utf8_lossy(&answer);
+        if !answer.contains(MESSAGE) {
+            return Err(format!("it answers {}", answer.escape_debug()));
+        }
+        self.answer_bytes = self.received_bytes;
+        Ok(())
+    }
+
+    /// How many requests were answered until `time` was over; each is followed by another one.
+    fn exchange(&mut self, time: Duration) -> Result<u64, String> {
+        let clock = Clock::system();
+        let end = clock.now_exact() + time;
+        let mut answered = 0;
+        while clock.now_exact() < end {
+            let answers = self.receive()?;
+            self.send(answers)?;
+            answered += answers;
+        }
+        Ok(answered)
+    }
+
+    /// What is still unanswered; then all must have been as long as the first.
+    fn receive_last(&mut self, unanswered: u64) -> Result<(), String> {
+        let mut left = unanswered;
+        while left > 0 {
+            left = left.saturating_sub(self.receive()?);
+        }
+        if self.received_bytes.is_multiple_of(self.answer_bytes) {
+            Ok(())
+        } else {
+            Err("some answers are longer or shorter than the first".to_owned())
+        }
+    }
+
+    /// So many requests with one write.
+    fn send(&mut self, requests: u64) -> Result<(), String> {
+        let mut batch = Vec::new();
+        for _ in 0..requests {
+            let id_at = batch.len() + self.id_at;
+            batch.extend_from_slice(&self.message);
+            let id = self.next_id.to_string();
+            batch[id_at..id_at + id.len()].copy_from_slice(id.as_bytes());
+            self.next_id = if self.next_id == LAST_ID { FIRST_ID } else { self.next_id + 1 };
+        }
+        self.input.write_all(&batch).map_err(|error| format!("it reads no more: {error}"))
+    }
+
+    /// How many answers there are in what comes next.
+    fn receive(&mut self) -> Result<u64, String> {
+        let n = self.output.read(&mut self.buffer).map_err(|error| error.to_string())?;
+        if n == 0 {
+            return Err("it has closed its output".to_owned());
+        }
+        let read = &self.buffer[..n];
+        self.received_bytes += n as u64;
+        Ok(read.iter().map(|octet| u64::from(*octet == b'\n')).sum())
+    }
+}
+
+impl Drop for HandWritten {
+    fn drop(&mut self) {
+        // It has nothing to finish, and may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.groups.forget(self.child.id());
+    }
+}
+
+fn message() -> Vec<u8> {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": Revision::LATEST.as_str(),
+        "io.modelcontextprotocol/clientInfo": {"name": "hand-written", "version": "1.0"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let arguments = json!({"message": MESSAGE});
+    let params = json!({"name": "echo", "arguments": arguments, "_meta": meta});
+    let message = json!({"jsonrpc": "2.0", "id": FIRST_ID, "method": "tools/call", "params": params});
+    format!("{message}\n").into_bytes()
+}
+
+fn thread_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_nanos(time.tv_nsec.unsigned_abs())
+}
+
+const MESSAGE: &str = "Benchmark test message";
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(100);
+
+/// All ids have as many digits.
+const FIRST_ID: u64 = 1_000_000;
+const LAST_ID: u64 = 9_999_999;
+
+/// As much as a pipe holds.
+const BUFFER_BYTES: usize = 64 << 10;

@@ -1,0 +1,77 @@
+//! What this machine is, as far as it tells.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::{Resource, getrlimit};
+use thruway_bench::suite::{Environment, Tool};
+
+use super::cores::Cores;
+use super::found::{Found, first_line};
+
+/// Where and on what is measured.
+pub(super) fn describe(ours: &Found, cores: &Cores, tools: Vec<Tool>) -> Environment {
+    let unknown = || "unknown".to_owned();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease");
+    Environment {
+        date: first_line(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"])).unwrap_or_else(unknown),
+        version: version(ours),
+        is_debug_build: cfg!(debug_assertions),
+        cpu: value_of("/proc/cpuinfo", "model name").unwrap_or_else(unknown),
+        cores: cores.count as u64,
+        placement: cores.describe().to_owned(),
+        kernel: kernel.map_or_else(|_| unknown(), |kernel| kernel.trim().to_owned()),
+        memory: memory().unwrap_or(0),
+        descriptors: getrlimit(Resource::Nofile).current,
+        tools,
+    }
+}
+
+/// What the measured program says, and its commit if it lies within a repository.
+fn version(ours: &Found) -> String {
+    let generator = format!("thruway {}", env!("CARGO_PKG_VERSION"));
+    let commit = ours.program.parent().and_then(commit);
+    let commit = commit.map_or_else(String::new, |commit| format!(", in a repository at {commit}"));
+    let loader = if ours.version == generator { String::new() } else { format!(", loaded by {generator}") };
+    format!("{}{commit}{loader}", ours.version)
+}
+
+/// The commit that is checked out around `directory`, and whether the files differ from it.
+fn commit(directory: &Path) -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(directory).args(arguments).output().ok()?;
+        let printed = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| printed.trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let root = git(&["rev-parse", "--show-toplevel"])?;
+    // Reports are what changes when a suite is run.
+    let changes = git(&["-C", &root, "status", "--porcelain", "--", ".", ":!docs"])?;
+    Some(if changes.is_empty() { commit } else { format!("{commit} with changes") })
+}
+
+fn memory() -> Option<u64> {
+    let kibibytes: u64 = value_of("/proc/meminfo", "MemTotal")?.strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
+}
+
+/// The value of the first line `name : value` of a file of `/proc`.
+fn value_of(path: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_tells_of_itself() {
+        assert!(memory().unwrap() > 1 << 20);
+        assert_eq!(value_of("/proc/meminfo", "NoSuchLine"), None);
+        assert_eq!(commit(Path::new("/proc")), None);
+    }
+}

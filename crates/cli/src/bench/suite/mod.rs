@@ -1,0 +1,196 @@
+//! `thruway bench suite`.
+
+// what is asked for
+mod args;
+
+// who takes part
+mod peers;
+mod found;
+mod generators;
+mod hand_written;
+
+// where
+mod cores;
+mod machine;
+mod server;
+
+// what is done
+mod contender;
+mod session;
+
+pub(crate) use args::SuiteArgs;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use thruway_bench::suite::{Asked, Case, Plan, ServerFacts, SuiteReport, SuiteSettings, Workload, cases};
+use thruway_net::{Clock, raise_descriptor_limit};
+
+use super::args::Form;
+use super::groups::ProcessGroups;
+use super::{EXIT_FAILED, EXIT_INTERRUPTED, interrupt, output};
+use crate::config::Failure;
+use cores::{Cores, run_on};
+use found::{Finds, Found, on_path};
+use generators::Generator;
+use server::Ground;
+use session::Session;
+
+/// Measures a suite, or makes the reports of one that was measured before.
+pub(super) fn run(args: &SuiteArgs) -> Result<ExitCode, Failure> {
+    if args.schema {
+        output::print(&format!("{:#}", SuiteReport::schema().as_value()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(directory) = &args.report {
+        fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
+        output::check(Some(&directory.join(JSON)))?;
+    }
+    let report = match &args.from {
+        Some(path) => read(path)?,
+        None => measure(args)?,
+    };
+    show(&report, args)?;
+    Ok(match report {
+        _ if args.from.is_some() => ExitCode::SUCCESS,
+        SuiteReport { is_interrupted: true, .. } => ExitCode::from(EXIT_INTERRUPTED),
+        report if !report.has_figures() => {
+            return Err(Failure::new("nothing could be measured").with_hint("the report says why"));
+        }
+        report if report.is_clean() => ExitCode::SUCCESS,
+        _ => ExitCode::from(EXIT_FAILED),
+    })
+}
+
+fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
+    let cases = chosen(args)?;
+    let groups = ProcessGroups::default();
+    let stop = interrupt::stop_flag(&groups)?;
+    raise_descriptor_limit();
+    let cores = Cores::share_out();
+    let finds = Finds::look(args)?;
+    let ours = finds.servers.first().ok_or_else(|| Failure::new("ours is missing"))?;
+    let environment = machine::describe(ours, &cores, Generator::versions());
+    run_on(&cores.load);
+    let mut session = Session {
+        servers: &finds.servers,
+        python: on_path("python3"),
+        ground: Ground { cores: &cores, groups: &groups, stop: &stop },
+        limit: args.limit,
+        results: Vec::new(),
+        left_out: finds.left_out.clone(),
+    };
+    let asked = Asked { duration: args.duration, rounds: args.rounds.into(), limit: args.limit };
+    let names: Vec<_> = cases.iter().map(|case| case.name.clone()).collect();
+    let plan = Plan::new(session.feasible(cases), asked);
+    let start = Clock::system().now_exact();
+    session.run(&plan)?;
+    session.results.sort_by_key(|result| names.iter().position(|name| *name == result.name));
+    let elapsed = Clock::system().now_exact().saturating_sub(start);
+    Ok(SuiteReport {
+        format: SuiteReport::FORMAT.to_owned(),
+        environment,
+        settings: settings(args, &plan),
+        servers: facts(&finds.servers, &session),
+        cases: session.results,
+        left_out: session.left_out,
+        is_interrupted: stop.is_set(),
+        elapsed_seconds: elapsed.as_secs_f64(),
+    })
+}
+
+/// The cases that are asked for.
+fn chosen(args: &SuiteArgs) -> Result<Vec<Case>, Failure> {
+    let workloads = args.name.map_or_else(|| Workload::ALL.to_vec(), args::SuiteName::workloads);
+    let all = cases(&workloads);
+    for text in &args.cases {
+        if !all.iter().any(|case| case.name.contains(text)) {
+            let names: Vec<_> = all.iter().map(|case| case.name.as_str()).collect();
+            return Err(Failure::new(format!("no case is called `{}`", text.escape_debug()))
+                .with_hint(format!("there are `{}`", names.join("`, `"))));
+        }
+    }
+    let is_chosen = |case: &Case| args.cases.iter().any(|text| case.name.contains(text));
+    Ok(all.into_iter().filter(|case| args.cases.is_empty() || is_chosen(case)).collect())
+}
+
+fn settings(args: &SuiteArgs, plan: &Plan) -> SuiteSettings {
+    SuiteSettings {
+        command: command_line(args),
+        duration_seconds: plan.duration.as_secs_f64(),
+        warm_up_seconds: Plan::WARM_UP.as_secs_f64(),
+        rounds: plan.rounds as u64,
+        limit_seconds: args.limit.as_secs_f64(),
+    }
+}
+
+/// As it is typed to ask for the same again.
+fn command_line(args: &SuiteArgs) -> String {
+    use clap::ValueEnum as _;
+    let name = args.name.and_then(|name| Some(name.to_possible_value()?.get_name().to_owned()));
+    let mut words = vec![format!("thruway bench suite {}", name.unwrap_or_default())];
+    words.push(format!("--limit {}", humantime::format_duration(args.limit).to_string().replace(' ', "")));
+    words.push(format!(
+        "--duration {}",
+        humantime::format_duration(args.duration).to_string().replace(' ', "")
+    ));
+    words.push(format!("--rounds {}", args.rounds));
+    for (option, list) in [("--cases", &args.cases), ("--peers", &args.peers)] {
+        words.extend((!list.is_empty()).then(|| format!("{option} '{}'", list.join(","))));
+    }
+    // Where peers were built is another place on each machine.
+    words.extend(args.peers_from.is_some().then(|| "--peers-from bench".to_owned()));
+    words.join(" ")
+}
+
+/// Those that took part in what was measured, or failed to.
+fn facts(servers: &[Found], session: &Session<'_>) -> Vec<ServerFacts> {
+    let has_part = |found: &&Found| {
+        let mut candidates = session.results.iter().flat_map(|case| &case.candidates);
+        candidates.any(|candidate| candidate.name.split(' ').next() == Some(found.peer.name))
+    };
+    let fact = |found: &Found| {
+        let program = found.program.file_name().unwrap_or_default().to_string_lossy();
+        let setups = found.peer.setups;
+        let commands = setups.iter().map(|setup| format!("{program} {}", setup.arguments.join(" ")));
+        let configs: Vec<_> = setups.iter().filter_map(|setup| setup.config).collect();
+        ServerFacts {
+            name: found.peer.name.to_owned(),
+            version: found.version.clone(),
+            about: found.peer.about.to_owned(),
+            command: commands.collect::<Vec<_>>().join("; "),
+            config: (!configs.is_empty()).then(|| configs.join("\n")),
+        }
+    };
+    servers.iter().filter(has_part).map(fact).collect()
+}
+
+fn show(report: &SuiteReport, args: &SuiteArgs) -> Result<(), Failure> {
+    if let Some(directory) = &args.report {
+        output::write(Some(&directory.join("report.md")), || report.to_markdown())?;
+        output::write(Some(&directory.join("report.html")), || report.to_html())?;
+        output::write(Some(&directory.join(JSON)), || report.to_json() + "\n")?;
+    }
+    output::print(&match args.output {
+        Form::Text => report.to_text(),
+        Form::Json => report.to_json(),
+        Form::Csv => report.to_csv(),
+        Form::Markdown => report.to_markdown(),
+    })
+}
+
+fn read(path: &Path) -> Result<SuiteReport, Failure> {
+    let failure = |error: String| {
+        Failure::new(format!("`{}` cannot be used: {error}", path.display()))
+            .with_hint("it is to be what `thruway bench suite … --output json` has printed")
+    };
+    let text = fs::read_to_string(path).map_err(|error| failure(error.to_string()))?;
+    SuiteReport::from_json(&text).map_err(failure)
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("`{}` cannot be written: {error}", path.display()))
+}
+
+const JSON: &str = "report.json";

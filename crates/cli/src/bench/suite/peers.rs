@@ -1,0 +1,228 @@
+//! The servers that can take part, as a table: what they are, how they are started, how they are set up.
+
+use thruway_bench::suite::Workload;
+
+/// A server that can take part; ours is one of them.
+pub(super) struct Peer {
+    /// Its name on the command line and in reports.
+    pub(super) name: &'static str,
+    /// How it is set up, for reports.
+    pub(super) about: &'static str,
+    /// Where its program is.
+    pub(super) program: Program,
+    /// Where its version is found.
+    pub(super) version: Version,
+    /// What it can be, each with how it is started.
+    pub(super) setups: &'static [Setup],
+    /// The workloads that it has no part in nevertheless.
+    pub(super) not_in: &'static [Workload],
+}
+
+/// Where a program is.
+pub(super) enum Program {
+    /// It is the one whose servers are measured.
+    Ours,
+    /// In the `PATH`.
+    Installed(&'static str),
+    /// Where peers were built, below the folder `bench`.
+    Built(&'static str),
+}
+
+/// Where a version is found.
+pub(super) enum Version {
+    /// The first line that the program prints with this argument.
+    Printed(&'static str),
+    /// The entry of this package in `Cargo.lock`.
+    Locked(&'static str),
+    /// The line of this module in `go/go.mod`.
+    GoModule(&'static str),
+    /// What `go version` says of the program.
+    Go,
+}
+
+/// What a server can be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    /// It has `GET /plaintext`.
+    Http,
+    /// It has `POST /mcp`.
+    Mcp,
+    /// It speaks MCP on its standard input and output.
+    Pipes,
+    /// It stands before others.
+    Gateway,
+}
+
+/// How a server is started to be one thing. `{address}`, `{host}`, `{port}`, `{directory}`, `{content}`, `{config}` and `{backend}` are filled in.
+pub(super) struct Setup {
+    pub(super) role: Role,
+    pub(super) arguments: &'static [&'static str],
+    pub(super) config: Option<&'static str>,
+}
+
+const fn setup(role: Role, arguments: &'static [&'static str]) -> Setup {
+    Setup { role, arguments, config: None }
+}
+
+const fn configured(role: Role, arguments: &'static [&'static str], config: &'static str) -> Setup {
+    Setup { role, arguments, config: Some(config) }
+}
+
+/// A peer of the repository's folder `bench`, which takes the arguments that all of them take.
+const fn built(name: &'static str, about: &'static str, program: &'static str, version: Version) -> Peer {
+    Peer { name, about, program: Program::Built(program), version, setups: LISTENING, not_in: &[] }
+}
+
+const fn built_for_mcp(
+    name: &'static str,
+    about: &'static str,
+    program: &'static str,
+    version: Version,
+) -> Peer {
+    Peer { setups: SPEAKING_MCP, ..built(name, about, program, version) }
+}
+
+const LISTENING: &[Setup] = &[setup(Role::Http, &["--listen", "{address}"])];
+const SPEAKING_MCP: &[Setup] =
+    &[setup(Role::Mcp, &["--listen", "{address}"]), setup(Role::Pipes, &["--stdio"])];
+
+const NGINX: &[&str] = &["-p", "{directory}", "-e", "stderr", "-c", "{config}"];
+const HAPROXY: &[&str] = &["-db", "-f", "{config}"];
+
+/// All of them, ours first.
+pub(super) const PEERS: &[Peer] = &[
+    Peer {
+        name: "thruway",
+        about: "ours, one worker",
+        program: Program::Ours,
+        version: Version::Printed("--version"),
+        setups: &[
+            setup(Role::Http, &["serve", "--listen", "{address}", "--workers", "1"]),
+            setup(Role::Mcp, &["mcp", "serve", "--listen", "{address}", "--workers", "1"]),
+            setup(Role::Pipes, &["mcp", "serve", "--stdio"]),
+            configured(Role::Gateway, &["serve", "{config}"], GATEWAY_THRUWAY),
+        ],
+        not_in: &[],
+    },
+    Peer {
+        name: "nginx",
+        about: "`return 200`, as a gateway persistent connections to the backend; one worker process, no access log",
+        program: Program::Installed("nginx"),
+        version: Version::Printed("-v"),
+        setups: &[
+            configured(Role::Http, NGINX, include_str!("../../../peers/nginx.conf")),
+            configured(Role::Gateway, NGINX, include_str!("../../../peers/gateway-nginx.conf")),
+        ],
+        not_in: &[],
+    },
+    Peer {
+        name: "haproxy",
+        about: "`http-request return`, as a gateway as it comes; one thread, no log",
+        program: Program::Installed("haproxy"),
+        version: Version::Printed("-v"),
+        setups: &[
+            configured(Role::Http, HAPROXY, include_str!("../../../peers/haproxy.cfg")),
+            configured(Role::Gateway, HAPROXY, include_str!("../../../peers/gateway-haproxy.cfg")),
+        ],
+        not_in: &[],
+    },
+    Peer {
+        name: "h2o",
+        about: "a file of 13 octets, one thread, no log",
+        program: Program::Installed("h2o"),
+        version: Version::Printed("-v"),
+        setups: &[configured(Role::Http, &["-c", "{config}"], include_str!("../../../peers/h2o.conf"))],
+        not_in: &[],
+    },
+    built("hyper", "`pipeline_flush`, mimalloc", "target/release/bench-hyper", Version::Locked("hyper")),
+    built("axum", "`axum::serve`, mimalloc", "target/release/bench-axum", Version::Locked("axum")),
+    built("actix", "actix-web, mimalloc", "target/release/bench-actix", Version::Locked("actix-web")),
+    built(
+        "ntex",
+        "its HTTP service alone, io_uring, mimalloc",
+        "target/release/bench-ntex",
+        Version::Locked("ntex"),
+    ),
+    Peer {
+        // It reads no `Connection`.
+        not_in: &[Workload::Persistence],
+        ..built(
+            "may_minihttp",
+            "mimalloc",
+            "target/release/bench-may-minihttp",
+            Version::Locked("may_minihttp"),
+        )
+    },
+    built(
+        "fasthttp",
+        "Go, `GOMAXPROCS` 1",
+        "target/go/fasthttp",
+        Version::GoModule("github.com/valyala/fasthttp"),
+    ),
+    built("nethttp", "Go's net/http, `GOMAXPROCS` 1", "target/go/nethttp", Version::Go),
+    built_for_mcp(
+        "rmcp",
+        "the official Rust SDK, JSON answers, no sessions, mimalloc",
+        "target/release/bench-rmcp",
+        Version::Locked("rmcp"),
+    ),
+    built_for_mcp(
+        "tower-mcp",
+        "JSON answers, no sessions, mimalloc",
+        "target/release/bench-tower-mcp",
+        Version::Locked("tower-mcp"),
+    ),
+    built_for_mcp(
+        "mcp-go",
+        "mark3labs/mcp-go, `GOMAXPROCS` 1, `GOGC` 400, no sessions",
+        "target/go/mcpgo",
+        Version::GoModule("github.com/mark3labs/mcp-go"),
+    ),
+    built_for_mcp(
+        "go-sdk",
+        "the official Go SDK, `GOMAXPROCS` 1, `GOGC` 400, no sessions",
+        "target/go/gosdk",
+        Version::GoModule("github.com/modelcontextprotocol/go-sdk"),
+    ),
+];
+
+const GATEWAY_THRUWAY: &str = include_str!("../../../peers/gateway-thruway.toml");
+
+/// A backend that closes after each response.
+pub(super) const CLOSING_BACKEND: &str = include_str!("../../../peers/closing.py");
+
+impl Peer {
+    /// How it is started to be `role`, if it can be.
+    pub(super) fn setup(&self, role: Role) -> Option<&'static Setup> {
+        self.setups.iter().find(|setup| setup.role == role)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use thruway_bench::suite::{Peers, cases};
+
+    use super::*;
+
+    #[test]
+    fn every_peer_that_a_case_names_is_in_the_table_once() {
+        let names: BTreeSet<_> = PEERS.iter().map(|peer| peer.name).collect();
+        assert_eq!(names.len(), PEERS.len());
+        for case in cases(&Workload::ALL) {
+            if let Peers::Only(named) = case.peers {
+                assert!(named.iter().all(|name| names.contains(name)), "{}: {named:?}", case.name);
+            }
+        }
+    }
+
+    #[test]
+    fn ours_can_be_everything_and_comes_first() {
+        let ours = &PEERS[0];
+        assert!(matches!(ours.program, Program::Ours));
+        for role in [Role::Http, Role::Mcp, Role::Pipes, Role::Gateway] {
+            assert!(ours.setup(role).is_some(), "{role:?}");
+        }
+    }
+}

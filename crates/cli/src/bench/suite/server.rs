@@ -1,0 +1,236 @@
+//! A server that is measured: started on a free port and a core, in a directory of its own, ended when dropped.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::thread::CpuSet;
+use tempfile::TempDir;
+use thruway_bench::StopFlag;
+
+use super::cores::{Cores, run_on};
+use super::found::Found;
+use super::peers::{CLOSING_BACKEND, Role, Setup};
+use crate::bench::groups::ProcessGroups;
+use crate::bench::started::Started;
+use crate::config::Failure;
+
+/// A running server.
+pub(super) struct Server {
+    // Dropped in this order: the directory goes when nobody uses it any more.
+    started: Started,
+    directory: TempDir,
+    pub(super) address: SocketAddr,
+}
+
+/// What is needed to start servers.
+#[derive(Clone, Copy)]
+pub(super) struct Ground<'a> {
+    pub(super) cores: &'a Cores,
+    pub(super) groups: &'a ProcessGroups,
+    pub(super) stop: &'a StopFlag,
+}
+
+impl Server {
+    /// Starts a server as `role` and waits until it listens. `backend` is what a gateway stands before.
+    ///
+    /// # Errors
+    /// Why there is none, with what it has printed.
+    pub(super) fn start(
+        found: &Found,
+        role: Role,
+        backend: Option<SocketAddr>,
+        ground: Ground<'_>,
+    ) -> Result<Self, String> {
+        let setup = found.peer.setup(role).ok_or("it cannot be that")?;
+        let start = || Self::try_to_start(found, setup, backend, &ground.cores.server, ground);
+        // Between the choice of a port and its use, somebody else may have taken it.
+        start().or_else(|_| start())
+    }
+
+    /// Starts ours behind gateways.
+    ///
+    /// # Errors
+    /// Why there is none, with what it has printed.
+    pub(super) fn start_backend(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
+        let setup = ours.peer.setup(Role::Http).ok_or("it cannot be that")?;
+        Self::try_to_start(ours, setup, None, &ground.cores.backend, ground)
+    }
+
+    /// Starts the backend that closes after each response.
+    ///
+    /// # Errors
+    /// Why there is none, with what it has printed.
+    pub(super) fn start_closing_backend(python: &Path, ground: Ground<'_>) -> Result<Self, String> {
+        let directory = directory()?;
+        let script = directory.path().join("closing.py");
+        fs::write(&script, CLOSING_BACKEND).map_err(in_words)?;
+        let address = free_address().map_err(in_words)?;
+        let mut command = Command::new(python);
+        command.arg(script).arg("--listen").arg(address.to_string());
+        Self::run(command, "closing.py", directory, address, &ground.cores.backend, ground)
+    }
+
+    fn try_to_start(
+        found: &Found,
+        setup: &Setup,
+        backend: Option<SocketAddr>,
+        cores: &CpuSet,
+        ground: Ground<'_>,
+    ) -> Result<Self, String> {
+        let directory = directory()?;
+        let address = free_address().map_err(in_words)?;
+        let fill = |template: &str| filled(template, directory.path(), address, backend);
+        if let Some(template) = setup.config {
+            fs::write(directory.path().join(CONFIG), fill(template)).map_err(in_words)?;
+        }
+        let mut command = Command::new(&found.program);
+        command.args(setup.arguments.iter().map(|argument| fill(argument)));
+        Self::run(command, found.peer.name, directory, address, cores, ground)
+    }
+
+    fn run(
+        mut command: Command,
+        name: &str,
+        directory: TempDir,
+        address: SocketAddr,
+        cores: &CpuSet,
+        ground: Ground<'_>,
+    ) -> Result<Self, String> {
+        let printed = File::create(directory.path().join(PRINTED)).map_err(in_words)?;
+        command.stderr(printed).env("THRUWAY_LOG", "warn");
+        run_on(cores);
+        let started = Started::of(&mut command, name, ground.groups, GRACE);
+        run_on(&ground.cores.load);
+        let started = started.map_err(|failure| told(&failure))?;
+        let mut server = Self { started, directory, address };
+        let ready = server.started.wait_until_ready(&[address.into()], ground.stop);
+        ready.map_err(|failure| server.with_what_it_printed(&told(&failure)))?;
+        Ok(server)
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.started.id()
+    }
+
+    /// Why it has ended, if it has.
+    pub(super) fn death(&mut self) -> Option<String> {
+        let status = self.started.status()?;
+        Some(self.with_what_it_printed(&format!("it has ended: {status}")))
+    }
+
+    /// Adds the end of what it has printed to what may be its fault.
+    pub(super) fn with_what_it_printed(&self, what: &str) -> String {
+        let printed = fs::read(self.directory.path().join(PRINTED)).unwrap_or_default();
+        with_tail(what, &String::from_utf8_lossy(&printed))
+    }
+}
+
+/// A message and the last lines of `printed`.
+fn with_tail(what: &str, printed: &str) -> String {
+    let lines: Vec<_> = printed.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    match &lines[lines.len().saturating_sub(TAIL_LINES)..] {
+        [] => what.to_owned(),
+        tail => format!("{what}; it printed: {}", tail.join(" / ").escape_debug()),
+    }
+}
+
+fn filled(template: &str, directory: &Path, address: SocketAddr, backend: Option<SocketAddr>) -> String {
+    let path = |name: &str| directory.join(name).display().to_string();
+    let places = [
+        ("{address}", address.to_string()),
+        ("{host}", address.ip().to_string()),
+        ("{port}", address.port().to_string()),
+        ("{directory}", directory.display().to_string()),
+        ("{content}", path(CONTENT)),
+        ("{config}", path(CONFIG)),
+        ("{backend}", backend.map_or_else(String::new, |backend| backend.to_string())),
+    ];
+    places.iter().fold(template.to_owned(), |text, (place, value)| text.replace(place, value))
+}
+
+/// A directory with what is served from files.
+fn directory() -> Result<TempDir, String> {
+    let directory = tempfile::Builder::new().prefix("thruway-suite-").tempdir().map_err(in_words)?;
+    let content = directory.path().join(CONTENT);
+    fs::create_dir(&content).map_err(in_words)?;
+    fs::write(content.join("plaintext"), "Hello, World!").map_err(in_words)?;
+    Ok(directory)
+}
+
+/// Asks the kernel for a port that nobody has.
+fn free_address() -> io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` wants it")]
+fn in_words(error: io::Error) -> String {
+    error.to_string()
+}
+
+/// What a failure says, in one line and without what stands before it on a terminal.
+pub(super) fn told(failure: &Failure) -> String {
+    let text = failure.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+const CONFIG: &str = "config";
+const CONTENT: &str = "content";
+const PRINTED: &str = "printed";
+const TAIL_LINES: usize = 4;
+
+/// They have nothing to finish.
+const GRACE: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::suite::peers::{PEERS, Peer, Program, Version};
+
+    /// A peer that is started as `sh -c SCRIPT`.
+    const fn shell(setups: &'static [Setup]) -> Peer {
+        let program = Program::Installed("sh");
+        Peer { name: "shell", about: "", program, version: Version::Go, setups, not_in: &[] }
+    }
+
+    #[test]
+    fn a_server_that_dies_at_its_start_is_told_with_what_it_printed() {
+        static DYING: Peer = shell(&[Setup {
+            role: Role::Http,
+            arguments: &["-c", "echo no such option >&2; exit 3"],
+            config: None,
+        }]);
+        let found = Found { peer: &DYING, program: "/bin/sh".into(), version: String::new() };
+        let (cores, groups, stop) = (Cores::share_out(), ProcessGroups::default(), StopFlag::default());
+        let ground = Ground { cores: &cores, groups: &groups, stop: &stop };
+        let why = Server::start(&found, Role::Http, None, ground).err().unwrap();
+        assert_eq!(why, "`shell` has ended: exit status: 3; it printed: no such option");
+        let none = Server::start(&found, Role::Gateway, None, ground).err().unwrap();
+        assert_eq!(none, "it cannot be that");
+    }
+
+    #[test]
+    fn every_place_in_templates_and_arguments_is_filled_in() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 81));
+        for setup in PEERS.iter().flat_map(|peer| peer.setups) {
+            for template in setup.arguments.iter().chain(setup.config.as_ref()) {
+                let text = filled(template, Path::new("dir"), address, Some(address));
+                let places =
+                    ["address", "host", "port", "directory", "content", "config", "backend", "bench"];
+                for place in places {
+                    assert!(!text.contains(&format!("{{{place}}}")), "{place}: {text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_end_of_what_was_printed_is_told() {
+        assert_eq!(with_tail("gone", "\n \n"), "gone");
+        assert_eq!(with_tail("gone", "1\n2\n3\n4\n\n5\n"), "gone; it printed: 2 / 3 / 4 / 5");
+    }
+}

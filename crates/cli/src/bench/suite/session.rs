@@ -1,0 +1,228 @@
+//! One case after the other: its candidates are started, loaded in turn and ended.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit};
+use thruway_bench::suite::{
+    Between, CandidateResult, Case, CaseResult, LeftOut, Peers, Plan, PlannedCase, Request,
+};
+use thruway_net::Clock;
+
+use super::contender::{Cell, Contender, Entry, What};
+use super::found::Found;
+use super::generators::Generator;
+use super::peers::Role;
+use super::server::{Ground, Server};
+use crate::bench::progress::ProgressLine;
+use crate::bench::rounds::measure_in_turn;
+use crate::config::Failure;
+
+/// What is measured with, and what was measured so far.
+pub(super) struct Session<'a> {
+    pub(super) servers: &'a [Found],
+    pub(super) python: Option<PathBuf>,
+    pub(super) ground: Ground<'a>,
+    pub(super) limit: Duration,
+    pub(super) results: Vec<CaseResult>,
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// When it began, and how far it should be.
+struct Progress<'a> {
+    plan: &'a Plan,
+    start: Duration,
+    limit: Duration,
+}
+
+impl Session<'_> {
+    /// Those cases of `all` that can be measured here, with the number of their candidates.
+    pub(super) fn feasible(&mut self, all: Vec<Case>) -> Vec<PlannedCase> {
+        let mut feasible = Vec::new();
+        for case in all {
+            let candidates = self.entries(&case).len();
+            match self.obstacle(&case, candidates) {
+                Some(because) => self.leave_out(&case.name, because),
+                None => feasible.push(PlannedCase { case, candidates }),
+            }
+        }
+        feasible
+    }
+
+    /// Measures what is planned, until it is done, the time is over, or it is time to end.
+    ///
+    /// # Errors
+    /// The order of the rounds cannot be kept.
+    pub(super) fn run(&mut self, plan: &Plan) -> Result<(), Failure> {
+        let progress = Progress { plan, start: Clock::system().now_exact(), limit: self.limit };
+        for name in &plan.left_out {
+            self.leave_out(name, "there is no time for it within `--limit`");
+        }
+        for (place, planned) in plan.cases.iter().enumerate() {
+            if self.ground.stop.is_set() {
+                self.leave_out(&planned.case.name, "it was interrupted before");
+            } else if progress.is_over() {
+                self.leave_out(&planned.case.name, "the time of `--limit` was over");
+            } else {
+                self.measure(&planned.case, place, &progress)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, case: &Case, place: usize, progress: &Progress<'_>) -> Result<(), Failure> {
+        let (mut backend, mut shared) = match self.surroundings(case) {
+            Ok(surroundings) => surroundings,
+            Err(because) => {
+                self.leave_out(&case.name, because);
+                return Ok(());
+            }
+        };
+        let (ground, duration) = (self.ground, progress.plan.duration_of(case));
+        let (warm_up, rounds) = (Plan::WARM_UP, progress.plan.rounds);
+        let cell =
+            Cell { case, duration, warm_up, ground, backend: backend.as_ref(), shared: shared.as_ref() };
+        let mut contenders: Vec<_> =
+            self.entries(case).into_iter().map(|entry| Contender::start(entry, cell)).collect();
+        let mut cells = 0;
+        measure_in_turn(&mut contenders, rounds, |contender, round| {
+            if ground.stop.is_set() || progress.is_over() {
+                return Ok(ControlFlow::Break(()));
+            }
+            let left = minutes(progress.left(place, cells));
+            let what = format!("{}, round {} of {rounds}, {}", case.name, round + 1, contender.name());
+            contender.measure(cell, &ProgressLine::new(format!("{left} left in all   {what}   ")));
+            cells += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let mut candidates: Vec<_> = contenders.into_iter().map(Contender::into_result).collect();
+        // Whatever stands behind all of them has failed for all of them.
+        let deaths = [&mut backend, &mut shared].map(|server| server.as_mut().and_then(Server::death));
+        for candidate in &mut candidates {
+            candidate.failure = candidate.failure.take().or_else(|| deaths.iter().flatten().next().cloned());
+        }
+        self.results.push(result(case, duration, candidates));
+        Ok(())
+    }
+
+    /// The backend of gateways, and the server that all load generators share, as far as the case needs them.
+    fn surroundings(&self, case: &Case) -> Result<(Option<Server>, Option<Server>), String> {
+        let (ours, ground) = (&self.servers[0], self.ground);
+        Ok(match (case.between, &self.python) {
+            (Between::Gateways, _) => (Some(Server::start_backend(ours, ground)?), None),
+            (Between::GatewaysBeforeClosing, Some(python)) => {
+                (Some(Server::start_closing_backend(python, ground)?), None)
+            }
+            (Between::Generators, _) => (None, Some(Server::start(ours, Role::Http, None, ground)?)),
+            _ => (None, None),
+        })
+    }
+
+    /// Who takes part in a case; ours first.
+    fn entries(&self, case: &Case) -> Vec<Entry> {
+        let (Some((ours, peers)), role) = (self.servers.split_first(), role(case)) else { return Vec::new() };
+        let entry = |name: &str, what| Entry { name: name.to_owned(), what };
+        if case.between == Between::PipeGenerators {
+            let own = entry("thruway bench", What::Server(ours.clone(), Role::Pipes));
+            return vec![own, entry("hand-written loop", What::HandWritten(ours.clone()))];
+        }
+        if case.between == Between::Generators {
+            let others = Generator::of(case).iter().filter(|generator| generator.is_there());
+            let own = entry("thruway bench", What::Ours(None));
+            let others = others.map(|generator| entry(generator.name(), What::Ours(Some(*generator))));
+            return [own].into_iter().chain(others).collect();
+        }
+        let mut entries = vec![entry(ours.peer.name, What::Server(ours.clone(), role))];
+        // One request at a time on pipes is compared with one at a time on a connection.
+        if case.between == Between::Pipes && case.peers == Peers::None {
+            entries.push(entry("thruway over HTTP", What::Server(ours.clone(), Role::Mcp)));
+        }
+        let takes_part = |found: &&Found| {
+            let is_chosen = match case.peers {
+                Peers::All => true,
+                Peers::Only(names) => names.contains(&found.peer.name),
+                Peers::None => false,
+            };
+            is_chosen && found.peer.setup(role).is_some() && !found.peer.not_in.contains(&case.workload)
+        };
+        let peers = peers.iter().filter(takes_part);
+        entries.extend(peers.map(|found| entry(found.peer.name, What::Server(found.clone(), role))));
+        entries
+    }
+
+    /// Why a case cannot be measured here, if it cannot.
+    fn obstacle(&self, case: &Case, candidates: usize) -> Option<String> {
+        let needed = u64::from(case.connections) + DESCRIPTORS;
+        let limit = getrlimit(Resource::Nofile).current.filter(|limit| *limit < needed);
+        if let Some(limit) = limit {
+            return Some(format!("it needs {needed} descriptors, and a process may have {limit}"));
+        }
+        match case.between {
+            Between::GatewaysBeforeClosing if self.python.is_none() => {
+                Some("its backend needs `python3`, which is not on the `PATH`".to_owned())
+            }
+            Between::Generators if candidates < 2 => {
+                let names: Vec<_> = Generator::of(case).iter().map(|generator| generator.name()).collect();
+                Some(format!("`{}` is not on the `PATH`", names.join("` or `")))
+            }
+            _ => None,
+        }
+    }
+
+    fn leave_out(&mut self, what: &str, because: impl Into<String>) {
+        self.left_out.push(LeftOut { what: what.to_owned(), because: because.into() });
+    }
+}
+
+impl Progress<'_> {
+    fn elapsed(&self) -> Duration {
+        Clock::system().now_exact().saturating_sub(self.start)
+    }
+
+    fn is_over(&self) -> bool {
+        self.elapsed() >= self.limit
+    }
+
+    /// How long it will take from cell `cell` of case `case` on, if it goes on as it went so far.
+    fn left(&self, case: usize, cell: usize) -> Duration {
+        let planned = self.plan.estimated_from(case, cell);
+        let done = self.plan.estimated_from(0, 0).saturating_sub(planned);
+        // The first few cells say little.
+        let factor = if done < Duration::from_secs(5) {
+            1.0
+        } else {
+            self.elapsed().as_secs_f64() / done.as_secs_f64()
+        };
+        planned.mul_f64(factor).min(self.limit.saturating_sub(self.elapsed()))
+    }
+}
+
+fn role(case: &Case) -> Role {
+    match (case.between, case.request) {
+        (Between::Pipes | Between::PipeGenerators, _) => Role::Pipes,
+        (Between::Gateways | Between::GatewaysBeforeClosing, _) => Role::Gateway,
+        (_, Request::Mcp(_)) => Role::Mcp,
+        (_, Request::Get(..)) => Role::Http,
+    }
+}
+
+fn result(case: &Case, duration: Duration, candidates: Vec<CandidateResult>) -> CaseResult {
+    CaseResult {
+        workload: case.workload,
+        name: case.name.clone(),
+        between: case.between,
+        command: case.command(duration),
+        connections: case.connections.into(),
+        pipeline: case.pipeline.into(),
+        candidates,
+    }
+}
+
+fn minutes(time: Duration) -> String {
+    let seconds = time.as_secs();
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}
+
+/// Besides those of the connections.
+const DESCRIPTORS: u64 = 64;

@@ -1,0 +1,208 @@
+//! `thruway bench suite`: real servers, short loads, what is missing, what dies, and how it ends.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::process::{Ended, Signal, Thruway};
+
+/// Ours alone, as short as it can be.
+const SHORT: [&str; 6] = ["--rounds", "2", "--duration", "300ms", "--peers", "none"];
+
+fn suite(directory: &Path, args: &[&str]) -> Ended {
+    Thruway::start_in(directory, &[&["bench", "suite"], args].concat()).end()
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn case<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let cases = report["cases"].as_array().unwrap();
+    cases.iter().find(|case| case["name"] == name).unwrap_or_else(|| panic!("no `{name}`: {report:#}"))
+}
+
+/// A program that answers for another one: a script.
+fn program(directory: &Path, name: &str, script: &str) -> String {
+    let path = directory.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn one_workload_is_measured_and_its_reports_are_written_and_made_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let args =
+        [&["pipelining", "--cases", "depth 16", "--report", "reports", "--output", "json"], &SHORT[..]];
+    let ended = suite(directory.path(), &args.concat());
+    assert!(matches!(ended.code, Some(0 | 1)), "{}", ended.stderr);
+    let report = json(&ended.stdout);
+    let schema = suite(directory.path(), &["--schema"]);
+    jsonschema::validate(&json(&schema.stdout), &report).unwrap();
+    let ours = &case(&report, "pipelining depth 16")["candidates"][0];
+    assert_eq!((&ours["name"], ours["rounds"].as_array().unwrap().len()), (&"thruway".into(), 2));
+    assert!(ours["rounds"][0]["answered"].as_u64().is_some_and(|answered| answered > 0), "{ours}");
+    assert_eq!(ours["rounds"][0]["failed"], 0, "{ours}");
+    let command = report["settings"]["command"].as_str().unwrap();
+    assert_eq!(
+        command,
+        "thruway bench suite pipelining --limit 20m --duration 300ms --rounds 2 --cases 'depth 16' --peers 'none'"
+    );
+
+    let read = |name: &str| fs::read_to_string(directory.path().join("reports").join(name)).unwrap();
+    assert_eq!(json(&read("report.json")), report);
+    assert!(read("report.html").contains("<h2>W2: with and without pipelining</h2>"));
+    let again = suite(directory.path(), &["--from", "reports/report.json", "--output", "markdown"]);
+    assert_eq!((again.code, again.stdout.trim_end()), (Some(0), read("report.md").trim_end()));
+}
+
+#[test]
+fn every_kind_of_server_is_started_and_loaded() {
+    let directory = tempfile::tempdir().unwrap();
+    let cases = "echo c=2,stdio prompts/list,window 16,gateway 4 KB c=50";
+    let args = [&["all", "--limit", "5m", "--output", "json", "--cases", cases], &SHORT[..]].concat();
+    let ended = suite(directory.path(), &args);
+    let report = json(&ended.stdout);
+    for (name, place) in [
+        ("mcp tools/call echo c=2", 0),
+        ("stdio tools/call echo, window 16", 0),
+        ("stdio tools/call echo, window 16, by a hand-written loop", 1),
+        ("gateway 4 KB c=50", 0),
+    ] {
+        let ours = &case(&report, name)["candidates"][place];
+        assert_eq!(ours["failure"], Value::Null, "{name}");
+        assert!(
+            ours["rounds"][0]["answered"].as_u64().is_some_and(|answered| answered > 0),
+            "{name}: {ours}"
+        );
+        assert_eq!(ours["rounds"][0]["failed"], 0, "{name}: {ours}");
+        assert!(ours["rounds"][0]["server_cpu"].as_f64().unwrap() > 0.0, "{name}: {ours}");
+    }
+    let pipes = &case(&report, "stdio prompts/list")["candidates"];
+    assert_eq!((&pipes[0]["name"], &pipes[1]["name"]), (&"thruway".into(), &"thruway over HTTP".into()));
+    assert!(pipes[1]["rounds"][1]["answered"].as_u64().is_some_and(|answered| answered > 0), "{pipes}");
+}
+
+#[test]
+fn what_does_not_fit_into_the_time_is_left_out_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let args = [&["plaintext", "--limit", "3s", "--output", "json"], &SHORT[..]].concat();
+    let report = json(&suite(directory.path(), &args).stdout);
+    let left_out = report["left_out"].as_array().unwrap();
+    let because = |what: &str| left_out.iter().find(|left| left["what"] == what).map(|left| &left["because"]);
+    assert_eq!(because("plaintext c=1"), Some(&"there is no time for it within `--limit`".into()));
+    assert_eq!(because("plaintext c=256"), None, "{left_out:?}");
+}
+
+#[test]
+fn peers_that_are_not_there_are_named_with_what_would_help() {
+    let directory = tempfile::tempdir().unwrap();
+    let args =
+        ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "300ms", "--limit", "1m"];
+    let missing = [&args[..], &["--peers", "hyper", "--output", "markdown"]].concat();
+    let ended = suite(directory.path(), &missing);
+    assert!(
+        ended.stdout.contains("no `--peers-from` (or $THRUWAY_PEERS) says where peers were built | hyper"),
+        "{}",
+        ended.stdout
+    );
+    fs::create_dir(directory.path().join("bench")).unwrap();
+    let ended = suite(directory.path(), &[&missing[..], &["--peers-from", "bench"]].concat());
+    assert!(ended.stdout.contains("was not built: `cargo xtask bench` builds it"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_peer_that_dies_at_its_start_fails_with_what_it_printed_and_the_others_are_measured() {
+    let directory = tempfile::tempdir().unwrap();
+    let built = "bench/target/release/bench-hyper";
+    program(directory.path(), built, "echo 'cannot bind: no luck' >&2; exit 7");
+    let args =
+        ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "300ms", "--limit", "1m"];
+    let peers = ["--peers", "hyper", "--peers-from", "bench", "--output", "json"];
+    let ended = suite(directory.path(), &[&args[..], &peers].concat());
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let report = json(&ended.stdout);
+    let candidates = &case(&report, "plaintext c=256")["candidates"];
+    let failure = candidates[1]["failure"].as_str().unwrap();
+    assert!(failure.contains("exit status: 7; it printed: cannot bind: no luck"), "{failure}");
+    assert!(
+        candidates[0]["rounds"][0]["answered"].as_u64().is_some_and(|answered| answered > 0),
+        "{candidates}"
+    );
+}
+
+#[test]
+fn a_server_that_dies_while_it_is_loaded_is_told_with_what_was_measured() {
+    let directory = tempfile::tempdir().unwrap();
+    // It lives for as long as nobody has made many requests.
+    let script = format!(
+        "if [ \"$1\" = --version ]; then echo mortal; exit; fi\n{} \"$@\" & child=$!\n\
+         while read -r _ _ _ _ _ _ _ _ _ _ _ _ _ user _ < /proc/$child/stat && [ \"$user\" -lt 4 ]; do :; done\n\
+         kill -9 $child; echo out of breath >&2; exit 9",
+        env!("CARGO_BIN_EXE_thruway")
+    );
+    let mortal = program(directory.path(), "mortal", &script);
+    let args =
+        ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "1s", "--peers", "none"];
+    let ended = suite(directory.path(), &[&args[..], &["--program", &mortal, "--output", "json"]].concat());
+    let report = json(&ended.stdout);
+    let ours = &case(&report, "plaintext c=256")["candidates"][0];
+    let failure = ours["failure"].as_str().unwrap();
+    assert!(failure.contains("it has ended: exit status: 9; it printed: out of breath"), "{failure}");
+    assert!(report["environment"]["version"].as_str().unwrap().starts_with("mortal"), "{report}");
+    assert!(matches!(ended.code, Some(1 | 2)), "{}", ended.stderr);
+}
+
+#[test]
+fn an_interrupt_ends_the_suite_with_a_report_and_leaves_no_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let note = program(
+        directory.path(),
+        "noted",
+        &format!("echo $$ >> pids; exec {} \"$@\"", env!("CARGO_BIN_EXE_thruway")),
+    );
+    let args = ["bench", "suite", "plaintext", "--duration", "10m", "--limit", "1h", "--peers", "none"];
+    let args = [&args[..], &["--program", &note, "--output", "json"]].concat();
+    let suite = Thruway::start_in(directory.path(), &args);
+    suite.until_it_has_a_thread("bench-0");
+    suite.signal(Signal::INT);
+    let ended = suite.end();
+    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
+    let report = json(&ended.stdout);
+    assert_eq!(report["is_interrupted"], true);
+    let left_out = report["left_out"].to_string();
+    assert!(left_out.contains("it was interrupted before"), "{left_out}");
+    let pids = fs::read_to_string(directory.path().join("pids")).unwrap();
+    assert!(pids.lines().count() > 0);
+    for pid in pids.lines() {
+        assert!(!Path::new("/proc").join(pid).exists(), "{pid} was left");
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_a_hint() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("other.json"), "{\"format\": \"x\"}").unwrap();
+    for (args, message, hint) in [
+        (&["plainttext"][..], "invalid value 'plainttext'", "'plaintext'"),
+        (&[], "<NAME>", "--help"),
+        (&["all", "--peers", "ngnix"], "no peer is called `ngnix`", "did you mean `nginx`?"),
+        (&["all", "--cases", "c=17"], "no case is called `c=17`", "there are `plaintext c=1`"),
+        (&["all", "--peers-from", "none"], "there is no directory `none` with peers", "`--peers-from` is"),
+        (&["all", "--program", "other.json"], "`other.json` is no program", ""),
+        (&["all", "--report", "other.json"], "`other.json` cannot be written", ""),
+        (&["--from", "other.json"], "`other.json` cannot be used", "`thruway bench suite"),
+        (&["--from", "none.json"], "`none.json` cannot be used", "`thruway bench suite"),
+        (&["all", "--limit", "0s"], "it must be more than 0", ""),
+        (&["all", "--rounds", "1"], "1 is not in 2..=100", ""),
+    ] {
+        let ended = suite(directory.path(), args);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.starts_with("error: "), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(message) && ended.stderr.contains(hint), "{args:?}: {}", ended.stderr);
+    }
+}
