@@ -8,6 +8,7 @@ mod proxies;
 mod rewrite;
 mod routes;
 mod shares;
+mod connect;
 mod policies;
 mod upstreams;
 
@@ -25,6 +26,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
+pub(super) use connect::RawConnect;
 pub(super) use listeners::{RawListener, RawProxies, RawProxyProtocol, RawTcp};
 pub(super) use policies::{
     RawApiKeys, RawBasicAuth, RawConcurrency, RawCountBy, RawCountByHeader, RawCountByName, RawJwt,

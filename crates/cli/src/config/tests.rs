@@ -1,5 +1,6 @@
 //! The examples are true: one names every key, the defaults it shows are those of the server, and the schema fits both.
 
+mod connect;
 mod listeners;
 mod policies;
 mod proxies;
@@ -16,6 +17,7 @@ const CANARY: &str = include_str!("../../examples/canary.toml");
 const REWRITING: &str = include_str!("../../examples/rewriting.toml");
 const GATEWAY: &str = include_str!("../../examples/gateway.toml");
 const TCP: &str = include_str!("../../examples/tcp.toml");
+const TUNNELS: &str = include_str!("../../examples/tunnels.toml");
 const POLICIES: &str = include_str!("../../examples/policies.toml");
 
 fn resolved(text: &str) -> Result<Config, Failure> {
@@ -62,6 +64,7 @@ fn the_example_names_every_key() {
         "[[listeners]]\naddress = \"127.0.0.1:1\"\ntcp.",
         "[[routes]]\n",
         "[[routes]]\nanswer.",
+        "[[routes]]\nconnect.",
         "[[routes]]\nfiles.",
         "[[routes]]\nredirect.",
         "[[routes]]\nrewrite.",
@@ -114,7 +117,7 @@ fn violations(text: &str) -> Vec<String> {
 
 #[test]
 fn the_schema_fits_the_examples() {
-    for example in [EXAMPLE, GATEWAY, REWRITING, CANARY, TCP, POLICIES] {
+    for example in [EXAMPLE, GATEWAY, REWRITING, CANARY, TCP, POLICIES, TUNNELS] {
         assert_eq!(violations(example), [""; 0]);
         assert!(resolved(example).is_ok());
     }
