@@ -21,7 +21,7 @@ use thruway_net::ClientAddr;
 use crate::trusted::Origin;
 use crate::{Answer, Handler, ProxyFields, TrustedProxies};
 
-pub use content::{ContentError, RequestContent};
+pub use content::{ContentError, RequestContent, RequestPiece};
 pub use parameters::Parameters;
 pub use rejection::Rejection;
 
