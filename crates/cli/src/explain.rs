@@ -38,7 +38,8 @@ fn octets(request: &str, headers: &[String]) -> Result<String, Failure> {
         |header: &String| header.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("host"));
     let mut octets = format!("{method} {target} HTTP/1.1\r\n");
     if !headers.iter().any(names_host) {
-        let authority = target.split_once("://").map_or("", |(_, rest)| rest);
+        let behind_scheme = target.split_once("://").map_or("", |(_, rest)| rest);
+        let authority = if method == "CONNECT" { target } else { behind_scheme };
         let _ = write!(octets, "Host: {}\r\n", authority.split(['/', '?']).next().unwrap_or_default());
     }
     for header in headers {

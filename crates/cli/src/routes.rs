@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use thruway_gateway::{
-    FirstLookup, Forward, ForwardConfig, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig,
+    Connect, FirstLookup, Forward, ForwardConfig, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig,
     RefusalCount, RouteMatch, RouteMeter, Routes, Split, Unreachable, Upstream, UpstreamConfig,
 };
 use thruway_server::layers::Layer;
@@ -192,7 +192,7 @@ impl Parts {
                 }
             });
         }
-        Ok(measured(self.own_handler(route, before)?, meter))
+        Ok(measured(self.own_handler(route, is_recorded, before)?, meter))
     }
 
     /// What sends requests to the upstream of this name. That there is one was checked with the config.
@@ -217,9 +217,15 @@ impl Parts {
     }
 
     /// What answers `route` if that is not forwarded.
-    fn own_handler(&mut self, route: &Route, before: &Self) -> Result<Arc<dyn Handler>, String> {
+    fn own_handler(
+        &mut self,
+        route: &Route,
+        is_recorded: bool,
+        before: &Self,
+    ) -> Result<Arc<dyn Handler>, String> {
         Ok(match &route.action {
             Action::Answer(answer) => answer.clone().into_handler(),
+            Action::Connect(connect) => Connect::new(connect.clone()).recorded(is_recorded).into_handler(),
             Action::Demo => self.demo(before),
             Action::Files(files) => {
                 let opened = files.open().map_err(|error| {

@@ -9,12 +9,18 @@ use thruway_server::{ContentError, Response, StatusCode};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Failure {
+    /// A tunnel would lead to an address that is not of the whole internet, and the config does not name it.
+    AddressRefused,
     /// There is no connection to the server.
     Connect(ConnectError),
-    /// CONNECT was asked for, which a gateway does not do.
+    /// CONNECT was asked for where no tunnels are made.
     ConnectRefused,
+    /// A tunnel was asked for to where the config lets none lead.
+    DestinationRefused,
     /// The exchange with the server failed.
     Exchange(Error),
+    /// The name of a host that a tunnel was asked for to has no address.
+    NameUnresolved,
     /// There is no server.
     NoServer,
     /// No server has room, and too many requests wait for one already.
@@ -30,9 +36,12 @@ impl Failure {
     pub const fn side(self) -> Side {
         match self {
             Self::Connect(error) => error.side(),
-            Self::ConnectRefused | Self::RequestContent(_) => Side::Client,
+            Self::AddressRefused
+            | Self::ConnectRefused
+            | Self::DestinationRefused
+            | Self::RequestContent(_) => Side::Client,
             Self::Exchange(error) => error.side(),
-            Self::NoServer => Side::Upstream,
+            Self::NameUnresolved | Self::NoServer => Side::Upstream,
             Self::QueueFull | Self::QueueTimedOut => Side::Local,
         }
     }
@@ -42,7 +51,10 @@ impl Failure {
         match self {
             Self::Connect(error) => error.retry(),
             Self::Exchange(error) => error.retry(),
-            Self::ConnectRefused
+            Self::AddressRefused
+            | Self::ConnectRefused
+            | Self::DestinationRefused
+            | Self::NameUnresolved
             | Self::NoServer
             | Self::QueueFull
             | Self::QueueTimedOut
@@ -53,6 +65,7 @@ impl Failure {
     /// The status that tells the client (RFC 9110 §15.6.3 to §15.6.5).
     pub const fn status(self) -> StatusCode {
         match self {
+            Self::AddressRefused | Self::DestinationRefused => StatusCode::FORBIDDEN,
             Self::ConnectRefused => StatusCode::METHOD_NOT_ALLOWED,
             Self::RequestContent(error) => error.status(),
             Self::NoServer | Self::QueueFull | Self::QueueTimedOut => StatusCode::SERVICE_UNAVAILABLE,
@@ -60,20 +73,22 @@ impl Failure {
             Self::Connect(ConnectError::TimedOut) => StatusCode::GATEWAY_TIMEOUT,
             Self::Exchange(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::Exchange(error) if matches!(error.side(), Side::Client) => StatusCode::BAD_REQUEST,
-            Self::Connect(_) | Self::Exchange(_) => StatusCode::BAD_GATEWAY,
+            Self::Connect(_) | Self::Exchange(_) | Self::NameUnresolved => StatusCode::BAD_GATEWAY,
         }
     }
 
     /// All that failures are [called](Self::proxy_error).
-    pub const PROXY_ERRORS: [&str; 14] = [
+    pub const PROXY_ERRORS: [&str; 16] = [
         "connection_limit_reached",
         "connection_read_timeout",
         "connection_refused",
         "connection_terminated",
         "connection_timeout",
         "connection_write_timeout",
+        "destination_ip_prohibited",
         "destination_ip_unroutable",
         "destination_unavailable",
+        "dns_error",
         "http_protocol_error",
         "http_request_denied",
         "http_request_error",
@@ -92,7 +107,8 @@ impl Failure {
                 _ if matches!(error.side(), Side::Local) => "proxy_internal_error",
                 _ => "destination_unavailable",
             },
-            Self::ConnectRefused => "http_request_denied",
+            Self::AddressRefused => "destination_ip_prohibited",
+            Self::ConnectRefused | Self::DestinationRefused => "http_request_denied",
             Self::Exchange(error) => match error {
                 Error::ClosedBeforeRequest | Error::ClosedBeforeResponse => "connection_terminated",
                 Error::ContentIncomplete | Error::HeadIncomplete => "http_response_incomplete",
@@ -102,6 +118,7 @@ impl Failure {
                 Error::RequestContentTooLong | Error::RequestContentTooShort => "http_request_error",
                 _ => "http_protocol_error",
             },
+            Self::NameUnresolved => "dns_error",
             Self::NoServer => "destination_unavailable",
             Self::QueueFull | Self::QueueTimedOut => "connection_limit_reached",
             Self::RequestContent(_) => "http_request_error",
@@ -148,9 +165,12 @@ impl From<ContentError> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::AddressRefused => f.write_str("the address is not for tunnels"),
             Self::Connect(error) => write!(f, "no connection: {error}"),
             Self::ConnectRefused => f.write_str("tunnels are not made here"),
+            Self::DestinationRefused => f.write_str("tunnels do not lead there"),
             Self::Exchange(error) => error.fmt(f),
+            Self::NameUnresolved => f.write_str("the name has no address"),
             Self::NoServer => f.write_str("there is no server"),
             Self::QueueFull => f.write_str("no server has room, and too many requests wait already"),
             Self::QueueTimedOut => f.write_str("no server had room in time"),
@@ -168,7 +188,10 @@ mod tests {
     #[test]
     fn what_failures_are_called_is_in_the_list() {
         for failure in [
+            Failure::AddressRefused,
             Failure::ConnectRefused,
+            Failure::DestinationRefused,
+            Failure::NameUnresolved,
             Failure::NoServer,
             Failure::QueueFull,
             Failure::QueueTimedOut,

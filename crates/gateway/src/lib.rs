@@ -19,6 +19,9 @@ mod upstream;
 // a request on its way
 mod forward;
 
+// tunnels to where clients name
+mod connect;
+
 // streams that are no requests
 mod tcp;
 mod tunnel;
@@ -28,6 +31,7 @@ mod failure;
 mod meter;
 mod measured;
 
+pub use connect::{Connect, ConnectConfig};
 pub use failure::Failure;
 pub use forward::{
     FieldRewrite, Forward, ForwardConfig, ForwardedFields, HostRewrite, InvalidRewrite, Mirror, MirrorConfig,

@@ -108,6 +108,14 @@ impl ServerConnection {
         }
     }
 
+    /// Passes over `octets` of content of a known length: the caller has taken them from the connection in another way than through its input.
+    /// What goes beyond the content is not counted; its end is still an event.
+    pub fn skip_octets(&mut self, octets: u64) {
+        if let State::ExpectContent(decoder) = &mut self.state {
+            decoder.skip(octets);
+        }
+    }
+
     /// Whether nothing is parsed until it is clear whether the last request makes a tunnel of the connection.
     pub const fn awaits_verdict(&self) -> bool {
         self.awaits_verdict

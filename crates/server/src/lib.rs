@@ -48,7 +48,8 @@ pub use listener::{Listener, ProxyProtocol};
 pub use live::{BoundListeners, LiveServer};
 pub use record::{Forwarded, Record, Recorder, Refused, TakeRecord};
 pub use request::{
-    ConnectionInfo, ConnectionTls, ContentError, OwnedRequest, Parameters, Rejection, Request, RequestContent,
+    ConnectionInfo, ConnectionTls, ContentError, OwnedRequest, Parameters, Rejection, Request,
+    RequestContent, RequestPiece,
 };
 pub use response::{
     AtDrain, BoxError, Content, ContentStream, ContentWriter, Event, EventSender, IntoResponse, Json, Piece,

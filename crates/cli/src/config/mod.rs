@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use thruway_gateway::{
-    ForwardConfig, PathMatch, PolicyConfig, Redirect, RouteMatch, TcpConfig, UpstreamConfig,
+    ConnectConfig, ForwardConfig, PathMatch, PolicyConfig, Redirect, RouteMatch, TcpConfig, UpstreamConfig,
 };
 use thruway_server::layers::Compression;
 use thruway_server::{
@@ -84,6 +84,7 @@ pub(crate) struct Route {
 
 pub(crate) enum Action {
     Answer(FixedAnswer),
+    Connect(ConnectConfig),
     Demo,
     Files(FilesConfig),
     Forward(Box<ForwardAction>),

@@ -9,6 +9,7 @@ mod proxies;
 mod rewrite;
 mod routes;
 mod shares;
+mod connect;
 mod policies;
 mod upstreams;
 
@@ -27,6 +28,7 @@ use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
 pub(super) use compression::{RawCoding, RawCompressed, RawCompression};
+pub(super) use connect::RawConnect;
 pub(super) use listeners::{RawListener, RawProxies, RawProxyProtocol, RawTcp};
 pub(super) use policies::{
     RawApiKeys, RawBasicAuth, RawConcurrency, RawCountBy, RawCountByHeader, RawCountByName, RawJwt,

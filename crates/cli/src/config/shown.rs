@@ -72,6 +72,7 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answer(answer) => write!(f, "answers {}", answer.status),
+            Self::Connect(connect) => connect.fmt(f),
             Self::Demo => f.write_str("the demo"),
             Self::Files(files) => write!(f, "files of {}", files.root.display()),
             Self::Forward(action) => action.fmt(f),

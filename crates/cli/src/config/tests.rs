@@ -1,6 +1,7 @@
 //! The examples are true: one names every key, the defaults it shows are those of the server, and the schema fits both.
 
 mod compression;
+mod connect;
 mod listeners;
 mod policies;
 mod proxies;
@@ -18,6 +19,7 @@ const REWRITING: &str = include_str!("../../examples/rewriting.toml");
 const GATEWAY: &str = include_str!("../../examples/gateway.toml");
 const COMPRESSION: &str = include_str!("../../examples/compression.toml");
 const TCP: &str = include_str!("../../examples/tcp.toml");
+const TUNNELS: &str = include_str!("../../examples/tunnels.toml");
 const POLICIES: &str = include_str!("../../examples/policies.toml");
 
 fn resolved(text: &str) -> Result<Config, Failure> {
@@ -66,6 +68,7 @@ fn the_example_names_every_key() {
         "[[routes]]\nanswer.",
         "[[routes]]\ncompression.",
         "[[routes]]\ncompression.levels.",
+        "[[routes]]\nconnect.",
         "[[routes]]\nfiles.",
         "[[routes]]\nredirect.",
         "[[routes]]\nrewrite.",
@@ -119,6 +122,7 @@ fn violations(text: &str) -> Vec<String> {
 #[test]
 fn the_schema_fits_the_examples() {
     for example in [EXAMPLE, GATEWAY, REWRITING, CANARY, COMPRESSION, TCP, POLICIES] {
+    for example in [EXAMPLE, GATEWAY, REWRITING, CANARY, TCP, POLICIES, TUNNELS] {
         assert_eq!(violations(example), [""; 0]);
         assert!(resolved(example).is_ok());
     }

@@ -20,6 +20,7 @@ mod policies;
 mod rewriting;
 mod compression;
 mod tcp;
+mod tunnels;
 mod admin;
 
 // what is measured

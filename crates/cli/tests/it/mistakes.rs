@@ -46,6 +46,7 @@ listens on unix:thruway.sock
 /old and below: redirects to /new{rest}{query} with 308
 /demo and below: the demo
 /mcp: the MCP endpoint of the demo
+/ and below (CONNECT): tunnels to example.org, *.example.org, port 443
 /api and below: forwarded to backend
 /app and below: forwarded to backend, path /v2{rest}, request removes X-Debug, sets X-Client, adds X-Tag, response removes X-Powered-By, sets Cache-Control, adds Vary, 100% mirrored to shadow
 /shop and below: forwarded: 95 of 100 to backend, 5 of 100 to canary, by cookie:user
@@ -205,7 +206,7 @@ error: `127.0.0.1:80` is listened on already
 
 hint: leave it out
 
-error: a route has exactly one of `answer`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`
+error: a route has exactly one of `answer`, `connect`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`
   --> a.toml:13:1
    |
 13 | [[routes]]

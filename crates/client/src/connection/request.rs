@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thruway_http1::{write_chunk, write_chunk_end, write_chunk_start, write_last_chunk};
 use thruway_message::FieldLinesBuf;
-use thruway_net::Transport;
+use thruway_net::{Pipe, Transport};
 
 use super::{Exchange, Sending, State};
 use crate::Error;
@@ -77,6 +77,50 @@ impl<T: Transport> Exchange<T> {
             Sending::Chunked => state.write_large_chunk(cx, now, content),
             // Writing has failed meanwhile.
             Sending::Complete | Sending::Stopped => Poll::Ready(Ok(content.len())),
+        }
+    }
+
+    /// Whether [`poll_send_pipe`](Self::poll_send_pipe) can be used, and does without copying.
+    pub fn takes_pipes(&self) -> bool {
+        matches!(self.0.sending, Sending::Octets { .. }) && self.0.transport.splices()
+    }
+
+    /// Takes some of what is in `pipe`, which is not empty, as [`poll_send`](Self::poll_send) does of octets. What is not
+    /// [wanted](Self::wants_content) any more stays there.
+    ///
+    /// # Errors
+    /// A deadline has passed, or there is more than was announced.
+    pub fn poll_send_pipe(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Duration,
+        pipe: &mut Pipe,
+    ) -> Poll<Result<usize, Error>> {
+        let state = &mut *self.0;
+        if state.must_wait(now) {
+            return Poll::Pending;
+        }
+        ready!(state.poll_flush(cx, now))?;
+        let remaining = match state.sending {
+            Sending::Stopped => return Poll::Ready(Ok(0)),
+            Sending::Octets { remaining } if pipe.len() as u64 <= remaining => remaining,
+            _ => return Poll::Ready(Err(Error::RequestContentTooLong)),
+        };
+        match state.transport.poll_splice(cx, pipe) {
+            Poll::Pending => {
+                state.wait_to_write(now)?;
+                Poll::Pending
+            }
+            Poll::Ready(Ok(taken @ 1..)) => {
+                state.has_sent = true;
+                state.timers.stalled_since = None;
+                state.sending = Sending::after(remaining, taken);
+                Poll::Ready(Ok(taken))
+            }
+            Poll::Ready(Ok(0) | Err(_)) => {
+                state.stop_sending();
+                Poll::Ready(Ok(0))
+            }
         }
     }
 

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use thruway_client::{Error, Exchange, ResponseEvent};
 use thruway_message::FieldLinesBuf;
 use thruway_net::{Clock, Deadline, LargeBuffer, Pipe, PooledBuffer, Transport, Worker};
-use thruway_server::{BoxError, Content, ContentStream, Piece, Response, StatusCode, send_interim};
+use thruway_server::{
+    BoxError, Content, ContentStream, Piece, RequestPiece, Response, StatusCode, send_interim,
+};
 
 use super::fields;
 use super::request::RequestBody;
@@ -26,6 +28,8 @@ pub(super) struct Relay {
     deadline: Option<Deadline>,
     /// What of the client's content was taken and is not sent yet.
     unsent: Bytes,
+    /// The same, in a pipe; then there is nothing else.
+    unsent_pipe: Option<Pipe>,
     /// What is still to be passed on, though the response is complete.
     trailers: Option<FieldLinesBuf>,
     /// When the last piece of the response's content was passed on.
@@ -40,6 +44,7 @@ impl Relay {
             clock,
             deadline: None,
             unsent: Bytes::new(),
+            unsent_pipe: None,
             trailers: None,
             last_piece: Duration::ZERO,
         }
@@ -127,15 +132,29 @@ impl Relay {
     ) -> Result<(), Failure> {
         let Some(exchange) = &mut self.exchange else { return Ok(()) };
         while exchange.wants_content() {
+            if let Some(pipe) = self.unsent_pipe.as_mut().filter(|pipe| !pipe.is_empty()) {
+                if exchange.poll_send_pipe(cx, now, pipe)?.is_pending() {
+                    break;
+                }
+                continue;
+            }
+            // It goes back before another is taken.
+            self.unsent_pipe = None;
             if self.unsent.is_empty() {
                 if exchange.poll_room(cx, now)?.is_pending() {
                     break;
                 }
-                match body.content.poll_next(cx) {
+                match body.content.poll_next_piece(cx, exchange.takes_pipes()) {
                     Poll::Pending => break,
                     Poll::Ready(Some(piece)) => {
                         body.is_untouched = false;
-                        self.unsent = piece?;
+                        match piece? {
+                            RequestPiece::Data(octets) => self.unsent = octets,
+                            RequestPiece::Piped(pipe) => {
+                                self.unsent_pipe = Some(pipe);
+                                continue;
+                            }
+                        }
                     }
                     Poll::Ready(None) => {
                         exchange.finish_content(&body.take_trailers())?;
@@ -147,6 +166,9 @@ impl Relay {
                 Poll::Pending => break,
                 Poll::Ready(sent) => drop(self.unsent.split_to(sent)),
             }
+        }
+        if !exchange.wants_content() {
+            self.unsent_pipe = None;
         }
         // What was kept back to be sent together goes now.
         let _ = exchange.poll_flush(cx, now)?;

@@ -1,6 +1,6 @@
 //! Where credentials stand in a request, and in files.
 
-use thruway_message::FieldLines;
+use thruway_message::{FieldLines, Method, RequestHead};
 use thruway_server::FieldValue;
 
 /// What there is of credentials.
@@ -23,9 +23,11 @@ pub struct InvalidLine<E> {
     pub error: Option<E>,
 }
 
-/// What stands in `Authorization` behind `scheme`, in any case (RFC 9110 §11.6.2).
-pub(super) fn authorization<'r>(field_lines: FieldLines<'r>, scheme: &str) -> Presented<'r> {
-    match only(field_lines, "authorization") {
+/// What stands in `Authorization` behind `scheme`, in any case (RFC 9110 §11.6.2). Of who asks for a tunnel, `Authorization` is for the
+/// server at its other end, which does not see this request: `Proxy-Authorization` is for us (§11.7.2).
+pub(super) fn authorization<'r>(head: &RequestHead<'r>, scheme: &str) -> Presented<'r> {
+    let name = if head.method == Method::Connect { "proxy-authorization" } else { "authorization" };
+    match only(head.field_lines, name) {
         Presented::One(value) => match value.split_at_checked(scheme.len()) {
             Some((name, rest)) if name.eq_ignore_ascii_case(scheme.as_bytes()) && rest.starts_with(b" ") => {
                 Presented::One(rest.trim_ascii_start())

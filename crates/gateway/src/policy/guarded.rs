@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use thruway_message::Method;
 use thruway_server::{Answer, Handler, Refused, Request, Response};
 
 use super::fields::{EditedFields, Told};
@@ -58,10 +59,10 @@ impl Guarded {
         }
     }
 
-    fn refuse(&self, refusal: &Refusal) -> Response {
+    fn refuse(&self, refusal: &Refusal, is_for_tunnel: bool) -> Response {
         self.refusals.note();
         tracing::debug!(policy = self.policy.name(), reason = refusal.reason(), "a request is refused");
-        let mut response = refusal.to_response(self.policy.name());
+        let mut response = refusal.to_response(self.policy.name(), is_for_tunnel);
         response.set_refused(Refused { policy: self.policy.name.clone(), reason: refusal.reason() });
         response
     }
@@ -77,13 +78,16 @@ impl Handler for Guarded {
                 request.limit_content(octets);
                 self.handler.handle(request)
             }
-            Verdict::Refuse(refusal) => Answer::Now(self.refuse(&refusal)),
+            Verdict::Refuse(refusal) => {
+                Answer::Now(self.refuse(&refusal, request.method() == Method::Connect))
+            }
             Verdict::Tell(told) => self.tell(request, &told),
             Verdict::Wait(verification) => {
+                let is_for_tunnel = request.method() == Method::Connect;
                 let (guarded, request) = (self.clone(), request.take_owned());
                 Answer::later(async move {
                     match verification.await {
-                        Err(refusal) => guarded.refuse(&refusal),
+                        Err(refusal) => guarded.refuse(&refusal, is_for_tunnel),
                         Ok(user) => match request.hand_to(&Verified { guarded, user }) {
                             Answer::Now(response) => response,
                             Answer::Later(later) => later.await,

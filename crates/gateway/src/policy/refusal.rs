@@ -45,9 +45,15 @@ impl Refusal {
         }
     }
 
-    /// The response that tells the client; `policy` is the realm if there is no other.
-    pub(super) fn to_response(&self, policy: &str) -> Response {
-        let status = self.status();
+    /// The response that tells the client; `policy` is the realm if there is no other. Who asks for a tunnel is asked for credentials as by
+    /// a proxy (RFC 9110 §11.7.1).
+    pub(super) fn to_response(&self, policy: &str, is_for_tunnel: bool) -> Response {
+        let (status, challenge) = match self {
+            Self::Credentials { .. } if is_for_tunnel => {
+                (StatusCode::PROXY_AUTHENTICATION_REQUIRED, "Proxy-Authenticate")
+            }
+            _ => (self.status(), "WWW-Authenticate"),
+        };
         let text = format!("{} {}\n", status.as_u16(), status.reason());
         // Which policy that was is for the log: clients need not know what there is (RFC 9209 §2.3.26).
         let response = Response::text(text).with_status(status).with_field("Proxy-Status", PROXY_STATUS);
@@ -56,7 +62,7 @@ impl Refusal {
             Self::Busy | Self::Concurrency(_) => response.with_field("Retry-After", "1"),
             Self::Credentials { scheme, realm, parameters, .. } => {
                 let realm = quoted(realm.as_deref().unwrap_or(policy));
-                response.with_field("WWW-Authenticate", format!("{scheme} realm={realm}{parameters}"))
+                response.with_field(challenge, format!("{scheme} realm={realm}{parameters}"))
             }
             Self::Rate { burst, wait, .. } => {
                 let seconds = wait.as_nanos().div_ceil(1_000_000_000).to_string();
@@ -82,7 +88,7 @@ mod tests {
     use super::*;
 
     fn field(refusal: &Refusal, name: &str) -> Option<String> {
-        refusal.to_response("office").field(name).and_then(|value| value.as_str()).map(str::to_owned)
+        refusal.to_response("office", false).field(name).and_then(|value| value.as_str()).map(str::to_owned)
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::forward::read_alike;
 /// What a request must fulfil, all of it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Conditions {
-    /// One of these methods; none for any. GET includes HEAD.
+    /// One of these methods; none for any but CONNECT, which has to be named. GET includes HEAD.
     pub methods: Vec<String>,
     /// These fields. Each name in any case, and with `_` in place of `-`, since there are upstreams that read both as one; each value
     /// as it is.
@@ -55,13 +55,14 @@ impl Conditions {
     }
 
     fn take(&self, method: Method<'_>) -> bool {
-        self.methods.is_empty() || self.methods.iter().any(|name| includes(name, method.as_str()))
+        let is_for_any = self.methods.is_empty() && method != Method::Connect;
+        is_for_any || self.methods.iter().any(|name| includes(name, method.as_str()))
     }
 
     /// Whether every request that fulfils `others` fulfils these.
     pub(super) fn include(&self, others: &Self) -> bool {
         let includes_methods = match (&self.methods[..], &others.methods[..]) {
-            ([], _) => true,
+            ([], others) => others.iter().all(|other| other != Method::Connect.as_str()),
             (_, []) => false,
             (own, others) => others.iter().all(|other| own.iter().any(|name| includes(name, other))),
         };

@@ -87,6 +87,32 @@ impl HostMatch {
     }
 }
 
+impl HostMatch {
+    /// Whether `host`, which is without a port, is among them.
+    pub(crate) fn includes(&self, host: &str) -> bool {
+        let mut buffer = [0; HOST_BYTES_MAX];
+        match (self, comparable(host, &mut buffer)) {
+            (Self::Any, _) => true,
+            (_, None) => false,
+            (Self::Exact(own), Some(host)) => own.as_bytes() == host,
+            (Self::Below(own), Some(host)) => {
+                let before = host.strip_suffix(own.as_bytes());
+                before.is_some_and(|before| before.len() > 1 && before.ends_with(b"."))
+            }
+        }
+    }
+}
+
+impl fmt::Display for HostMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("*"),
+            Self::Below(host) => write!(f, "*.{host}"),
+            Self::Exact(host) => f.write_str(host),
+        }
+    }
+}
+
 impl PathMatch {
     /// As it is written.
     pub fn as_str(&self) -> &str {

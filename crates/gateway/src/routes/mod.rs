@@ -164,6 +164,10 @@ impl Routes {
     /// The answer to a request with this head, which no route is for.
     #[cold]
     pub fn refuse(&self, head: &RequestHead<'_>) -> Response {
+        if matches!(head.target, RequestTarget::Authority(_)) {
+            let response = Response::new(StatusCode::METHOD_NOT_ALLOWED);
+            return response.with_field("Allow", ALLOW_ANYWHERE);
+        }
         if let Err(unclear) = path_of(head) {
             return Response::text(format_args!("{unclear}\n")).with_status(StatusCode::BAD_REQUEST);
         }
@@ -207,15 +211,18 @@ impl Handler for Routes {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         match request.target() {
             RequestTarget::Origin(_) | RequestTarget::Absolute(_) => {}
-            // Neither the server as a whole nor the host of a tunnel is a place in here.
+            // The server as a whole is no place in here.
             RequestTarget::Asterisk => {
                 return Answer::Now(
                     Response::new(StatusCode::NO_CONTENT).with_field("Allow", ALLOW_ANYWHERE),
                 );
             }
+            // Only to routes that name the method: all others would take it for something else.
             RequestTarget::Authority(_) => {
-                let response = Response::new(StatusCode::METHOD_NOT_ALLOWED);
-                return Answer::Now(response.with_field("Allow", ALLOW_ANYWHERE));
+                return match self.find(request.head()) {
+                    Some(place) => self.entries[place].handler.handle(request),
+                    None => self.refused(request.head()),
+                };
             }
         }
         let Ok(path) = path_of(request.head()) else { return self.refused(request.head()) };

@@ -22,5 +22,8 @@ mod smuggling;
 // which requests may go on
 mod policies;
 
+// tunnels to where clients name
+mod connect;
+
 // streams that are no messages
 mod tcp;

@@ -101,6 +101,19 @@ impl Pipe {
         Poll::Ready(Ok(written))
     }
 
+    /// Takes some of what is in it out, for whoever needs octets after all; nothing if it is empty.
+    ///
+    /// # Errors
+    /// The pipe failed.
+    pub fn take_octets(&mut self) -> io::Result<PooledBuffer> {
+        if !self.has_copied() {
+            self.copy_out()?;
+        }
+        let octets = PooledBuffer::copy_of(self.copied_left());
+        self.set_copied(PooledBuffer::default());
+        Ok(octets)
+    }
+
     /// Takes some of what is in the kernel's pipe out of it.
     fn copy_out(&mut self) -> io::Result<()> {
         let Some(Ends { reader, .. }) = &self.ends else { return Ok(()) };

@@ -3,6 +3,8 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use thruway_net::Pipe;
+
 use crate::request::ContentSender;
 use crate::{ContentError, Timeouts};
 
@@ -12,6 +14,8 @@ pub(super) struct IncomingContent {
     /// The client waits for `100 (Continue)`.
     pub(super) owes_continue: bool,
     received_bytes: u64,
+    /// How much came last.
+    last_bytes: usize,
     since: Duration,
     /// Since when it is we who do not read.
     paused_since: Option<Duration>,
@@ -30,6 +34,7 @@ impl IncomingContent {
             target: Target::Handler(sender),
             owes_continue,
             received_bytes: 0,
+            last_bytes: 0,
             since: now,
             paused_since: None,
         }
@@ -41,6 +46,7 @@ impl IncomingContent {
     /// Nobody wants it, and it is more than is thrown away.
     pub(super) fn receive(&mut self, content: &[u8]) -> Result<(), TooMuchToDiscard> {
         self.received_bytes += content.len() as u64;
+        self.last_bytes = content.len();
         match &mut self.target {
             Target::Handler(sender) => sender.send(content),
             Target::Nobody { left } => {
@@ -48,6 +54,20 @@ impl IncomingContent {
             }
         }
         Ok(())
+    }
+
+    /// Whether what comes next is better put into a pipe: it comes fast, and whoever takes it takes pipes.
+    pub(super) fn wants_pipe(&self) -> bool {
+        self.last_bytes >= BULK_BYTES && self.sender().is_some_and(ContentSender::wants_pipe)
+    }
+
+    /// Takes content in a pipe.
+    pub(super) fn receive_pipe(&mut self, pipe: Pipe) {
+        self.received_bytes += pipe.len() as u64;
+        self.last_bytes = pipe.len();
+        if let Some(sender) = self.sender() {
+            sender.send_pipe(pipe);
+        }
     }
 
     /// The content will never be complete.
@@ -117,6 +137,9 @@ impl IncomingContent {
         is_client_due.then(|| self.since + timeouts.content + Duration::from_secs(earned))
     }
 }
+
+/// Less at a time is not worth the system calls of a pipe.
+const BULK_BYTES: usize = 16 << 10;
 
 /// More content that nobody wants than is thrown away for the sake of the connection.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use thruway_http1::{Error, RequestFacts, ServerEvent};
 use thruway_message::{RequestHead, StatusCode};
-use thruway_net::{PooledBuffer, Transport};
+use thruway_net::{Pipe, PooledBuffer, Transport};
 
 use super::ending::Ending;
 use super::exchange::{Exchange, Log, Logged, panicked, poll_later};
@@ -66,6 +66,9 @@ impl<T: Transport> Connection<T> {
         if buffers.is_dry {
             return Ok(Step::Waits);
         }
+        if let Some(step) = self.poll_fill_pipe(cx, buffers) {
+            return step;
+        }
         buffers.make_room();
         let end = buffers.input.len().min(buffers.filled.saturating_add(room));
         match self.transport.poll_read(cx, &mut buffers.input[buffers.filled..end])? {
@@ -80,6 +83,31 @@ impl<T: Transport> Connection<T> {
             }
         }
         Ok(Step::Moved)
+    }
+
+    /// Moves content into a pipe, if nothing else comes next, there is much of it, and whoever takes it takes pipes.
+    fn poll_fill_pipe(&mut self, cx: &mut Context<'_>, buffers: &Buffers) -> Option<io::Result<Step>> {
+        let incoming = self.incoming.as_mut().filter(|incoming| incoming.wants_pipe())?;
+        let left = self.http1.content_remaining().filter(|left| *left >= PIPED_BYTES_MIN)?;
+        if !buffers.unparsed().is_empty() || !self.transport.splices() {
+            return None;
+        }
+        let mut pipe = Pipe::take()?;
+        let length = usize::try_from(left).unwrap_or(usize::MAX);
+        Some(match self.transport.poll_fill(cx, &mut pipe, length) {
+            Poll::Pending => Ok(Step::Waits),
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Ok(0)) => {
+                self.is_input_ended = true;
+                Ok(Step::Moved)
+            }
+            Poll::Ready(Ok(moved)) => {
+                self.http1.skip_octets(moved as u64);
+                incoming.receive_pipe(pipe);
+                self.is_news_to_handlers = true;
+                Ok(Step::Moved)
+            }
+        })
     }
 
     /// How many octets to read: as many as fit if they can be used at once, otherwise a few ahead, so that a
@@ -338,6 +366,9 @@ fn is_safe_or_unknown(unparsed: &[u8]) -> bool {
 
 /// RFC 9110 §9.2.1.
 const SAFE_METHODS: [&[u8]; 4] = [b"GET ", b"HEAD ", b"OPTIONS ", b"TRACE "];
+
+/// Content of which less is left is read.
+const PIPED_BYTES_MIN: u64 = 64 << 10;
 
 /// Enough to see the next request, little enough for ten thousand clients.
 const READ_AHEAD_BYTES: usize = 16 << 10;

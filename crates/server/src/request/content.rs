@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
 use thruway_http1 as http1;
 use thruway_message::{FieldLines, FieldLinesBuf, StatusCode};
+use thruway_net::Pipe;
 
 /// The content of a request. What the handler has not taken yet stays with the client: the connection reads no
 /// further than a small window ahead.
@@ -17,6 +18,15 @@ use thruway_message::{FieldLines, FieldLinesBuf, StatusCode};
 /// connection ends.
 #[derive(Debug)]
 pub struct RequestContent(Source);
+
+/// Some of the content, for those who can take it unread.
+#[derive(Debug)]
+pub enum RequestPiece {
+    /// Octets, at least one.
+    Data(Bytes),
+    /// A pipe with octets in it that the kernel has moved there from the client's socket.
+    Piped(Pipe),
+}
 
 #[derive(Debug)]
 enum Source {
@@ -44,6 +54,9 @@ struct State {
     /// allocation for each.
     small: BytesMut,
     queued_bytes: usize,
+    /// What comes before the pieces, if it was not read.
+    piped: Option<Pipe>,
+    asked: Asked,
     /// How much the handler may still take, if that is limited.
     allowed: Option<u64>,
     /// Nobody is given the trailer section.
@@ -53,8 +66,17 @@ struct State {
     reader: Option<Waker>,
     /// The connection's task, if it waits for room.
     sender: Option<Waker>,
-    is_wanted: bool,
     is_abandoned: bool,
+}
+
+/// What the handler has asked for last.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Asked {
+    #[default]
+    Nothing,
+    Octets,
+    /// Or octets, where there are no pipes.
+    Pipes,
 }
 
 impl RequestContent {
@@ -150,6 +172,21 @@ impl RequestContent {
         }
     }
 
+    /// The same, also in pipes if `takes_pipes`: from the next time on that the connection reads large content. Whoever takes pipes empties
+    /// them soon, as there are few.
+    pub fn poll_next_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        takes_pipes: bool,
+    ) -> Poll<Option<Result<RequestPiece, ContentError>>> {
+        match &mut self.0 {
+            Source::Arriving(reader) => reader.0.poll_piece(cx, takes_pipes),
+            Source::Whole(_) => {
+                self.poll_next(cx).map(|next| next.map(|piece| piece.map(RequestPiece::Data)))
+            }
+        }
+    }
+
     /// How many octets are left, if that is known beforehand.
     pub fn length(&self) -> Option<u64> {
         match &self.0 {
@@ -173,15 +210,29 @@ impl RequestContent {
 
 impl Channel {
     fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ContentError>>> {
+        let piece = ready!(self.poll_piece(cx, false));
+        Poll::Ready(piece.map(|piece| match piece? {
+            RequestPiece::Data(octets) => Ok(octets),
+            // It was not asked for.
+            RequestPiece::Piped(_) => Err(ContentError::Incomplete),
+        }))
+    }
+
+    fn poll_piece(
+        &self,
+        cx: &mut Context<'_>,
+        takes_pipes: bool,
+    ) -> Poll<Option<Result<RequestPiece, ContentError>>> {
         let mut state = self.lock();
-        state.is_wanted = true;
+        state.asked = if takes_pipes { Asked::Pipes } else { Asked::Octets };
         if let Some(piece) = state.take_piece() {
-            state.queued_bytes -= piece.len();
-            if !state.allow(piece.len() as u64) {
+            let length = piece.len();
+            state.queued_bytes -= length;
+            if !state.allow(length as u64) {
                 state.end = Some(Err(ContentError::TooLarge));
                 return Poll::Ready(Some(Err(ContentError::TooLarge)));
             }
-            state.length = state.length.map(|length| length.saturating_sub(piece.len() as u64));
+            state.length = state.length.map(|left| left.saturating_sub(length as u64));
             let sender = state.sender.take();
             drop(state);
             if let Some(sender) = sender {
@@ -202,6 +253,15 @@ impl Channel {
     /// No code that can panic runs while the lock is held.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RequestPiece {
+    fn len(&self) -> usize {
+        match self {
+            Self::Data(octets) => octets.len(),
+            Self::Piped(pipe) => pipe.len(),
+        }
     }
 }
 
@@ -226,9 +286,34 @@ impl State {
         true
     }
 
-    fn take_piece(&mut self) -> Option<Bytes> {
+    fn take_piece(&mut self) -> Option<RequestPiece> {
+        if let Some(pipe) = self.take_piped() {
+            return Some(pipe);
+        }
         let small = &mut self.small;
-        self.pieces.pop_front().or_else(|| (!small.is_empty()).then(|| std::mem::take(small).freeze()))
+        let piece =
+            self.pieces.pop_front().or_else(|| (!small.is_empty()).then(|| std::mem::take(small).freeze()));
+        piece.map(RequestPiece::Data)
+    }
+
+    /// What is in a pipe: the pipe, or some of its octets for a handler that takes none any more.
+    fn take_piped(&mut self) -> Option<RequestPiece> {
+        let mut pipe = self.piped.take()?;
+        if self.asked == Asked::Pipes {
+            return Some(RequestPiece::Piped(pipe));
+        }
+        match pipe.take_octets() {
+            Ok(octets) if !octets.is_empty() => {
+                self.piped = (!pipe.is_empty()).then_some(pipe);
+                Some(RequestPiece::Data(Bytes::from_owner(octets)))
+            }
+            Ok(_) | Err(_) => {
+                // What was in it is lost: the content will never be complete.
+                self.queued_bytes = 0;
+                self.end = Some(Err(ContentError::Incomplete));
+                None
+            }
+        }
     }
 }
 
@@ -237,6 +322,7 @@ impl Drop for Reader {
         let mut state = self.0.lock();
         state.is_abandoned = true;
         state.pieces.clear();
+        state.piped = None;
         state.small = BytesMut::new();
         state.queued_bytes = 0;
         let sender = state.sender.take();
@@ -256,6 +342,23 @@ impl ContentSender {
         }
         state.queued_bytes += content.len();
         state.append(content);
+        wake(state);
+    }
+
+    /// Whether the handler takes pipes, and has taken all that came before.
+    pub(crate) fn wants_pipe(&self) -> bool {
+        let state = self.0.lock();
+        state.asked == Asked::Pipes && state.queued_bytes == 0 && !state.is_abandoned
+    }
+
+    /// Hands what is in `pipe` to the handler, or drops it if nobody wants it any more.
+    pub(crate) fn send_pipe(&self, pipe: Pipe) {
+        let mut state = self.0.lock();
+        if state.is_abandoned {
+            return;
+        }
+        state.queued_bytes += pipe.len();
+        state.piped = Some(pipe);
         wake(state);
     }
 
@@ -285,7 +388,7 @@ impl ContentSender {
 
     /// Whether the handler has asked for content.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.0.lock().is_wanted
+        self.0.lock().asked != Asked::Nothing
     }
 
     /// Whether the handler has let go of the content.

@@ -23,7 +23,7 @@ use thruway_net::tls::{PeerCertificate, TlsInfo};
 use crate::trusted::Origin;
 use crate::{Answer, Handler, ProxyFields, Response, TrustedProxies};
 
-pub use content::{ContentError, RequestContent};
+pub use content::{ContentError, RequestContent, RequestPiece};
 pub use parameters::Parameters;
 pub use rejection::Rejection;
 

@@ -6,6 +6,7 @@
 mod site;
 
 mod drained;
+mod piped;
 mod proxied;
 mod refused;
 mod slow;

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::{RawCompression, RawMirror, RawRewrite, RawSplit};
+use super::{RawCompression, RawConnect, RawMirror, RawRewrite, RawSplit};
 use crate::config::schema::one_of_each;
 use crate::config::spanned::Spanned;
 
@@ -41,6 +41,8 @@ pub(in super::super) struct RawRoute {
     pub(in super::super) compression: Option<RawCompression>,
     /// Action: the same answer for everybody.
     pub(in super::super) answer: Option<RawAnswer>,
+    /// Action: tunnels to where clients name, for CONNECT.
+    pub(in super::super) connect: Option<Spanned<RawConnect>>,
     /// Action: the endpoints of the demo.
     pub(in super::super) demo: Option<bool>,
     /// Action: a directory of files.
@@ -146,4 +148,4 @@ impl JsonSchema for RawExpected {
 }
 
 const PATHS: [&str; 3] = ["path", "path_exact", "path_pattern"];
-const ACTIONS: [&str; 7] = ["answer", "demo", "files", "mcp", "redirect", "split", "upstream"];
+const ACTIONS: [&str; 8] = ["answer", "connect", "demo", "files", "mcp", "redirect", "split", "upstream"];

@@ -52,6 +52,7 @@ impl Resolver<'_> {
         let mut raw = raw.into_inner();
         let host = raw.host.take().map_or(HostMatch::Any, |host| self.host(&host));
         let path = self.path_match(&mut raw, &span);
+        self.check_tunnel_route(&raw, path.as_ref());
         let conditions = self.conditions(&mut raw);
         self.check_told_fields(&raw, policies);
         let policies = self.route_policies(std::mem::take(&mut raw.policies), policies);
@@ -166,7 +167,11 @@ impl Resolver<'_> {
     }
 
     fn conditions(&mut self, raw: &mut RawRoute) -> Conditions {
-        let methods = raw.methods.take().map(|methods| self.methods(methods)).unwrap_or_default();
+        let methods = match raw.methods.take() {
+            _ if raw.connect.is_some() => vec![Method::Connect.as_str().to_owned()],
+            Some(methods) => self.methods(methods),
+            None => Vec::new(),
+        };
         let (headers, query) = (std::mem::take(&mut raw.headers), std::mem::take(&mut raw.query));
         for name in headers.keys() {
             if let Err(error) = FieldName::new(name.get_ref().as_bytes()) {
@@ -190,7 +195,9 @@ impl Resolver<'_> {
         let name = raw.get_ref();
         let capitals = name.to_ascii_uppercase();
         match (Method::from_token(name.as_bytes()), Method::from_token(capitals.as_bytes())) {
-            (Ok(Method::Connect), _) => self.refuse(raw, "tunnels are not made here"),
+            (Ok(Method::Connect), _) => {
+                self.refuse_with(raw, "tunnels are not made here", "a route with `connect` makes them");
+            }
             (Ok(Method::Other(_)), Ok(meant)) if meant.registered().is_some() => {
                 self.refuse_with(
                     raw,
@@ -211,13 +218,23 @@ impl Resolver<'_> {
         path: Option<&PathMatch>,
         upstreams: &Upstreams,
     ) -> Option<Action> {
-        let RawRoute { answer, demo, files, mcp, redirect, split, upstream, rewrite, mirror, .. } = raw;
+        let RawRoute {
+            answer, connect, demo, files, mcp, redirect, split, upstream, rewrite, mirror, ..
+        } = raw;
         if split.is_none() && upstream.is_none() {
             self.refuse_without_upstream(rewrite.as_ref());
             self.refuse_without_upstream(mirror.as_ref());
         }
         let (demo, mcp) = (demo.unwrap_or_default(), mcp.unwrap_or_default());
+        let connect = connect.map(|connect| self.connect(connect));
         let to = match (answer, demo, files, mcp, redirect, split, upstream) {
+            (None, false, None, false, None, None, None) if let Some(connect) = connect => {
+                return Some(Action::Connect(connect));
+            }
+            _ if connect.is_some() => {
+                self.refuse_at(span, ACTIONS);
+                return None;
+            }
             (Some(answer), false, None, false, None, None, None) => {
                 return Some(Action::Answer(self.answer(answer)));
             }
@@ -299,5 +316,4 @@ pub(super) const fn is_path_octet(octet: char) -> bool {
         || matches!(octet, '!' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | '=')
 }
 
-const ACTIONS: &str =
-    "a route has exactly one of `answer`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`";
+const ACTIONS: &str = "a route has exactly one of `answer`, `connect`, `demo`, `files`, `mcp`, `redirect`, `split` and `upstream`";

@@ -20,7 +20,7 @@ pub(super) enum Key<'r> {
 
 pub(super) fn presented<'r>(head: &RequestHead<'r>, place: &KeyPlace) -> Key<'r> {
     let key = match place {
-        KeyPlace::Bearer => Key::from(authorization(head.field_lines, "Bearer")),
+        KeyPlace::Bearer => Key::from(authorization(head, "Bearer")),
         KeyPlace::Header(name) => Key::from(only(head.field_lines, name)),
         KeyPlace::Query(name) => in_query(head.target.query().unwrap_or_default(), name),
     };

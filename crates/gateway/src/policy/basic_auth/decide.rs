@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use thruway_message::FieldLines;
+use thruway_message::RequestHead;
 
 use crate::policy::credentials::{Presented, authorization};
 
@@ -15,10 +15,10 @@ pub(super) struct Unusable {
 /// Name and password, decoded in `buffer`. Control characters are in neither (RFC 7617 §2), and no password is longer than
 /// what bcrypt looks at: otherwise there were several right ones.
 pub(super) fn credentials<'b>(
-    field_lines: FieldLines<'_>,
+    head: &RequestHead<'_>,
     buffer: &'b mut [u8; CREDENTIALS_BYTES_MAX],
 ) -> Result<(&'b str, &'b str), Unusable> {
-    let encoded = match authorization(field_lines, "Basic") {
+    let encoded = match authorization(head, "Basic") {
         Presented::None => return Err(Unusable { is_missing: true }),
         Presented::One(encoded) => encoded,
         Presented::Several => return Err(Unusable { is_missing: false }),

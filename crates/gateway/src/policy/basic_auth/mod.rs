@@ -64,7 +64,7 @@ impl BasicAuth {
 
     pub(super) fn decide(&self, request: &Request<'_>) -> Verdict<'_> {
         let mut buffer = [0; decide::CREDENTIALS_BYTES_MAX];
-        let (name, password) = match decide::credentials(request.field_lines(), &mut buffer) {
+        let (name, password) = match decide::credentials(request.head(), &mut buffer) {
             Ok(credentials) => credentials,
             Err(decide::Unusable { is_missing }) => return Verdict::Refuse(self.challenge(is_missing)),
         };

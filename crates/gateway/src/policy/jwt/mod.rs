@@ -68,7 +68,7 @@ impl Jwt {
     }
 
     pub(super) fn decide(&self, request: &Request<'_>) -> Verdict<'_> {
-        let token = match authorization(request.field_lines(), "Bearer") {
+        let token = match authorization(request.head(), "Bearer") {
             Presented::None => return Verdict::Refuse(self.challenge(true)),
             Presented::One(token) => token,
             Presented::Several => return Verdict::Refuse(self.challenge(false)),

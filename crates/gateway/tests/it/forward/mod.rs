@@ -19,6 +19,7 @@ mod proxies;
 mod rewriting;
 mod mirrors;
 mod tunnels;
+mod uploads;
 
 // slow sides
 mod flow;

@@ -1,0 +1,69 @@
+//! What is said about tunnels, and what is wrong with it.
+
+use std::time::Duration;
+
+use super::*;
+
+/// What a route with `keys` does.
+fn route(keys: &str) -> Result<Config, String> {
+    let listener = "[[listeners]]\naddress = \"127.0.0.1:1\"\n";
+    resolved(&format!("{listener}[[routes]]\n{keys}\n")).map_err(|failure| failure.to_string())
+}
+
+#[test]
+fn a_route_for_tunnels_takes_connect_and_nothing_else() {
+    let config =
+        route("path = \"/\"\nconnect = { hosts = [\"A.example\", \"*.b.example\", \"*\"] }").unwrap();
+    assert_eq!(
+        config.routes[0].to_string(),
+        "/ and below (CONNECT): tunnels to a.example, *.b.example, *, port 443"
+    );
+    let said = "path = \"/\"\nconnect = { hosts = [\"*\"], ports = [443, 8443], private = [\"10.0.0.0/8\"], idle_timeout = \"1h\" }";
+    let config = route(said).unwrap();
+    assert_eq!(
+        config.routes[0].to_string(),
+        "/ and below (CONNECT): tunnels to *, ports 443, 8443, also at 10.0.0.0/8"
+    );
+    let Action::Connect(connect) = &config.routes[0].action else { panic!("another action") };
+    assert_eq!((connect.idle, connect.connect_timeout), (Duration::from_hours(1), Duration::from_secs(5)));
+}
+
+#[test]
+fn the_example_shows_the_defaults_of_tunnels() {
+    let config = resolved(EXAMPLE).unwrap();
+    let shown = config.routes.iter().find_map(|route| match &route.action {
+        Action::Connect(connect) => Some(connect),
+        _ => None,
+    });
+    let shown = shown.unwrap();
+    assert_eq!(*shown, ConnectConfig::to(shown.hosts.clone()));
+}
+
+#[test]
+fn what_is_wrong_with_tunnels_is_shown_where_it_is() {
+    for (keys, message) in [
+        ("connect = {}", "missing field `hosts`"),
+        ("connect = { hosts = [] }", "tunnels lead to at least one host"),
+        ("connect = { hosts = [\"a:443\"] }", "a host stands without its port"),
+        ("connect = { hosts = [\"a.*\"] }", "`*` stands"),
+        ("connect = { hosts = [\"*\"], ports = [] }", "tunnels lead to at least one port"),
+        ("connect = { hosts = [\"*\"], ports = [0] }", "the value must be from 1 to 65535"),
+        (
+            "connect = { hosts = [\"*\"], private = [\"10.0.0.1/8\"] }",
+            "the network of this address is `10.0.0.0/8`",
+        ),
+        ("connect = { hosts = [\"*\"], networks = [] }", "unknown key `networks`"),
+        ("connect.hosts = [\"*\"]\nmethods = [\"GET\"]", "tunnels are asked for with CONNECT only"),
+        ("connect.hosts = [\"*\"]\nquery = { a = true }", "who asks for a tunnel says no query"),
+        ("connect.hosts = [\"*\"]\ndemo = true", "a route has exactly one of"),
+        ("connect.hosts = [\"*\"]\nrewrite.request.remove = [\"A\"]", "only what is forwarded"),
+        ("methods = [\"CONNECT\"]\ndemo = true", "tunnels are not made here"),
+    ] {
+        let failure = route(&format!("path = \"/\"\n{keys}")).err().unwrap_or_else(|| panic!("{keys}"));
+        assert!(failure.contains(message), "{keys}\n{failure}");
+    }
+    for path in ["path = \"/a\"", "path_exact = \"/\"", "path_pattern = \"/{a}\""] {
+        let failure = route(&format!("{path}\nconnect.hosts = [\"*\"]")).err().unwrap();
+        assert!(failure.contains("who asks for a tunnel says no path"), "{failure}");
+    }
+}

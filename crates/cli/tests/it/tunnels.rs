@@ -1,0 +1,84 @@
+//! Tunnels that clients ask for with CONNECT.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+
+use crate::process::Thruway;
+
+const EXAMPLE: &str = include_str!("../../examples/tunnels.toml");
+
+/// The example, at a port of its own, with a server of the test in place of those that it names.
+fn example(backend: &TcpListener) -> String {
+    EXAMPLE
+        .replace("127.0.0.1:3128", "127.0.0.1:0")
+        .replace("\"example.com\"", "\"127.0.0.1\"")
+        .replace("[443]", &format!("[{}]", backend.local_addr().unwrap().port()))
+        .replace("10.1.0.0/16", "127.0.0.0/8")
+        + "[access_log]\nformat = \"json\"\npath = \"access.log\"\n"
+}
+
+/// What is answered to a request for a tunnel, up to the end of its head, and the connection.
+fn ask(address: &str, authority: &str, lines: &str) -> (String, TcpStream) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{lines}\r\n").unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut octet = [0];
+        stream.read_exact(&mut octet).unwrap();
+        head.extend(octet);
+    }
+    (String::from_utf8(head).unwrap(), stream)
+}
+
+#[test]
+fn the_example_makes_tunnels_for_those_who_may_ask_and_logs_what_they_carry() {
+    let backend = TcpListener::bind("127.0.0.1:0").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = Thruway::serve(directory.path(), &example(&backend));
+    let address = thruway.authority();
+    let authority = backend.local_addr().unwrap().to_string();
+    let (refused, _) = ask(&address, &authority, "");
+    assert!(
+        refused.starts_with("HTTP/1.1 407 ") && refused.contains("\r\nProxy-Authenticate: Basic "),
+        "{refused}"
+    );
+    let known = "Proxy-Authorization: Basic YWxpOm9wZW4gc2VzYW1l\r\n";
+    let (refused, _) = ask(&address, "example.net:443", known);
+    assert!(refused.starts_with("HTTP/1.1 403 "), "{refused}");
+    let (opened, mut client) = ask(&address, &authority, known);
+    assert!(opened.starts_with("HTTP/1.1 200 "), "{opened}");
+    client.write_all(b"through").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut server = backend.accept().unwrap().0;
+    let mut octets = Vec::new();
+    server.read_to_end(&mut octets).unwrap();
+    assert_eq!(octets, b"through");
+    server.write_all(b"and back").unwrap();
+    drop(server);
+    octets.clear();
+    client.read_to_end(&mut octets).unwrap();
+    assert_eq!(octets, b"and back");
+    assert_eq!(thruway.terminate().code, Some(0));
+    let text = fs::read_to_string(directory.path().join("access.log")).unwrap();
+    let line: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!((&line["method"], &line["target"]), (&"CONNECT".into(), &authority.as_str().into()));
+    assert_eq!((&line["upstream"], &line["server"]), (&"connect".into(), &authority.as_str().into()));
+    assert_eq!((&line["content_bytes"], &line["received_bytes"]), (&8.into(), &7.into()), "{line}");
+}
+
+#[test]
+fn which_route_makes_a_tunnel_is_explained() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.toml"), EXAMPLE).unwrap();
+    let explain = |request: &str| {
+        let ended = Thruway::start_in(directory.path(), &["check", "a.toml", "--explain", request]).end();
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+        ended.stdout
+    };
+    let tunnel = explain("CONNECT example.com:443");
+    let shown =
+        "CONNECT example.com:443: tunnels to example.com, *.example.org, port 443, also at 10.1.0.0/16\n";
+    assert!(tunnel.starts_with(shown), "{tunnel}");
+    assert!(explain("GET /").starts_with("GET /: answers 404\n"));
+}

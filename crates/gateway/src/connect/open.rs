@@ -1,0 +1,100 @@
+//! From a destination to a tunnel.
+
+use std::io;
+use std::time::Duration;
+
+use thruway_client::{ConnectError, UpstreamAddr, connect_any};
+use thruway_net::{Clock, PooledBuffer, Stream, Worker};
+use thruway_server::{ClientAddr, Forwarded, Response};
+use tokio::time::timeout;
+
+use super::{Connect, ConnectConfig, Destination, is_public};
+use crate::Failure;
+use crate::tunnel::{TunnelConfig, tunnel};
+
+/// The answer to a client that wants a tunnel to `destination`.
+pub(super) async fn open(connect: Connect, destination: Destination) -> Response {
+    let Some(worker) = Worker::current() else { return Failure::NoServer.to_response() };
+    let since = worker.clock().now_exact();
+    let outcome = reach(&connect, &destination, worker.clock()).await;
+    let told = connect.is_recorded.then(|| {
+        let (server, failure) = match &outcome {
+            Ok((_, address)) => (address.to_string(), None),
+            Err(failure) => {
+                (format!("{}:{}", destination.host, destination.port), Some(failure.proxy_error()))
+            }
+        };
+        let took = worker.clock().now_exact().saturating_sub(since);
+        let connect = outcome.is_ok().then_some(took);
+        Box::new(Forwarded { server: Some(server.into()), connect, failure, ..Forwarded::to(CONNECT.into()) })
+    });
+    let mut response = match outcome {
+        Ok((stream, _)) => {
+            let idle = connect.config.idle;
+            Response::tunnel(async move |mut client| {
+                let config = TunnelConfig {
+                    client_early: PooledBuffer::default(),
+                    server_early: PooledBuffer::default(),
+                    idle,
+                    count: |_, _| {},
+                };
+                tunnel(&mut client, stream, worker, config).await;
+            })
+        }
+        Err(failure) => {
+            tracing::debug!(host = %destination.host.escape_debug(), port = destination.port, %failure, "no tunnel was made");
+            failure.to_response()
+        }
+    };
+    if let Some(told) = told {
+        response.set_forwarded(told);
+    }
+    response
+}
+
+/// A connection to one of the addresses of `destination` that may be reached.
+async fn reach(
+    connect: &Connect,
+    destination: &Destination,
+    clock: &Clock,
+) -> Result<(Stream, UpstreamAddr), Failure> {
+    let config = &connect.config;
+    let end = clock.now_exact() + config.connect_timeout;
+    let resolving = connect.resolver.resolve(&destination.host, destination.port);
+    let addresses = match timeout(config.connect_timeout, resolving).await {
+        Ok(Ok(addresses)) if !addresses.is_empty() => addresses,
+        Ok(outcome) => return Err(unresolved(outcome.err())),
+        Err(_) => return Err(Failure::Connect(ConnectError::TimedOut)),
+    };
+    // What was looked at is what is connected to: a name may resolve to something else the next time.
+    let reachable: Vec<_> = addresses.into_iter().filter(|address| config.may_reach(address)).collect();
+    if reachable.is_empty() {
+        return Err(Failure::AddressRefused);
+    }
+    let left = end.saturating_sub(clock.now_exact()).max(Duration::from_millis(1));
+    match connect_any(&reachable, left).await {
+        Ok((stream, address)) => Ok((stream, address.clone())),
+        Err(failures) => {
+            let last = failures.iter().last().map(|(_, error)| error);
+            Err(last.map_or(Failure::NameUnresolved, Failure::Connect))
+        }
+    }
+}
+
+fn unresolved(error: Option<io::Error>) -> Failure {
+    if let Some(error) = error {
+        tracing::debug!(%error, "the host of a tunnel was not found");
+    }
+    Failure::NameUnresolved
+}
+
+impl ConnectConfig {
+    /// Whether a tunnel may lead to this address.
+    fn may_reach(&self, address: &UpstreamAddr) -> bool {
+        let Some(address) = address.tcp() else { return false };
+        is_public(address.ip()) || self.private.contains(ClientAddr::Tcp(address))
+    }
+}
+
+/// What stands in logs in place of an upstream.
+const CONNECT: &str = "connect";

@@ -1,0 +1,313 @@
+//! Tunnels that clients ask for, and those that they do not get.
+
+use std::io::{self, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use thruway_client::{Resolve, Resolving, UpstreamAddr};
+use thruway_gateway::{
+    AddressesConfig, ApiKeysConfig, Conditions, Connect, ConnectConfig, Guarded, HostMatch, KeyPlace,
+    PathMatch, Policy, PolicyConfig, RouteMatch, Routes,
+};
+use thruway_server::{
+    Config, Handler, IntoHandler, ListenAddr, Networks, Recorder, RunningServer, Server, TakeRecord,
+};
+
+use crate::forward::Client;
+use crate::gateway::PATIENCE;
+
+/// Names that lead where the test says.
+#[derive(Debug)]
+struct Names(Vec<(&'static str, SocketAddr)>);
+
+impl Resolve for Names {
+    fn resolve<'a>(&'a self, host: &'a str, _: u16) -> Resolving<'a> {
+        let known = self.0.iter().filter(|(name, _)| *name == host).map(|(_, address)| (*address).into());
+        let known: Vec<UpstreamAddr> = known.collect();
+        Box::pin(async move {
+            match (host, known.is_empty()) {
+                ("never.example", _) => std::future::pending().await,
+                (_, true) => Err(io::ErrorKind::NotFound.into()),
+                (_, false) => Ok(known),
+            }
+        })
+    }
+}
+
+/// Status, octets to the client and from it, server, failure.
+type Told = (u16, u64, Option<u64>, Option<String>, Option<&'static str>);
+
+/// Sends what is told of each request to the test.
+struct Records(Mutex<Sender<Told>>);
+
+impl Recorder for Records {
+    fn start(&self) -> TakeRecord {
+        let sender = self.0.lock().unwrap().clone();
+        Box::new(move |record| {
+            let forwarded = record.forwarded;
+            let server = forwarded.and_then(|forwarded| forwarded.server.as_deref().map(str::to_owned));
+            let failure = forwarded.and_then(|forwarded| forwarded.failure);
+            let status = record.status.as_u16();
+            let _ = sender.send((status, record.content_bytes, record.received_bytes, server, failure));
+        })
+    }
+}
+
+/// A gateway that makes tunnels.
+struct Tunnels {
+    server: Option<RunningServer>,
+    address: SocketAddr,
+    told: Receiver<Told>,
+}
+
+impl Tunnels {
+    fn start(
+        config: ConnectConfig,
+        names: Vec<(&'static str, SocketAddr)>,
+        guard: impl FnOnce(Arc<dyn Handler>) -> Arc<dyn Handler>,
+    ) -> Self {
+        let connect = Connect::with_resolver(config, Arc::new(Names(names))).recorded(true);
+        let conditions = Conditions { methods: vec!["CONNECT".to_owned()], ..Conditions::default() };
+        let everywhere = RouteMatch::at(PathMatch::Prefix("/".to_owned()));
+        let tunnels = RouteMatch { conditions, ..everywhere.clone() };
+        let page = (|| "a page").into_handler();
+        let routes = Routes::new(vec![(everywhere, page), (tunnels, guard(connect.into_handler()))]).unwrap();
+        let (sender, told) = channel();
+        let server = Server::new(routes).config(Config::default()).workers(1);
+        let server = server.record(Records(Mutex::new(sender))).listen("127.0.0.1:0").unwrap();
+        let server = server.start().unwrap();
+        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+        Self { server: Some(server), address, told }
+    }
+
+    /// One that lets clients reach `backend` as `a.example`.
+    fn to(backend: &Backend) -> Self {
+        Self::start(reaching(backend.port()), vec![("a.example", backend.address())], |handler| handler)
+    }
+
+    fn told(&self) -> Told {
+        self.told.recv_timeout(PATIENCE).unwrap()
+    }
+}
+
+impl Drop for Tunnels {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.drain();
+            server.join();
+        }
+    }
+}
+
+/// Any host, at this port, also on this machine.
+fn reaching(port: u16) -> ConnectConfig {
+    let private = Networks::from_iter(["127.0.0.0/8".parse().unwrap()]);
+    ConnectConfig { ports: vec![port], private, ..ConnectConfig::to(vec![HostMatch::Any]) }
+}
+
+/// A server whose connections the test takes.
+struct Backend(TcpListener);
+
+impl Backend {
+    fn start() -> Self {
+        Self(TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap()
+    }
+
+    fn port(&self) -> u16 {
+        self.address().port()
+    }
+
+    fn accept(&self) -> TcpStream {
+        self.0.set_nonblocking(false).unwrap();
+        let stream = self.0.accept().unwrap().0;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Whether somebody has connected.
+    fn is_asked(&self) -> bool {
+        self.0.set_nonblocking(true).unwrap();
+        self.0.accept().is_ok()
+    }
+}
+
+fn asking(authority: &str, lines: &str) -> String {
+    format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{lines}\r\n")
+}
+
+/// The status and `Proxy-Status` of the answer to a client that gets no tunnel.
+fn refused(tunnels: &Tunnels, authority: &str, lines: &str) -> (u16, String) {
+    let mut client = Client::new(tunnels.address);
+    client.send(asking(authority, lines));
+    let answer = client.answer(false);
+    (answer.status, answer.field("proxy-status").unwrap_or_default().to_owned())
+}
+
+fn read_all(mut stream: &TcpStream) -> Vec<u8> {
+    let mut octets = Vec::new();
+    io::Read::read_to_end(&mut stream, &mut octets).unwrap();
+    octets
+}
+
+#[test]
+fn a_tunnel_carries_octets_both_ways_and_each_side_may_end_first() {
+    let backend = Backend::start();
+    let tunnels = Tunnels::to(&backend);
+    let mut client = Client::new(tunnels.address);
+    client.send(asking(&format!("a.example:{}", backend.port()), "") + "early ");
+    let mut server = backend.accept();
+    let answer = client.take(12);
+    assert_eq!(answer, "HTTP/1.1 200");
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        head.push_str(&client.take(1));
+    }
+    assert!(!head.contains("Content-Length") && !head.contains("Transfer-Encoding"), "{head}");
+    client.send("late");
+    client.finish();
+    assert_eq!(read_all(&server), b"early late");
+    server.write_all(b"answer").unwrap();
+    server.shutdown(Shutdown::Write).unwrap();
+    let mut rest = Vec::new();
+    client.read_rest(&mut rest);
+    assert_eq!(rest, b"answer");
+    assert_eq!(tunnels.told(), (200, 6, Some(10), Some(backend.address().to_string()), None));
+}
+
+#[test]
+fn without_a_route_that_says_so_there_are_no_tunnels() {
+    let backend = Backend::start();
+    let page = (|| "a page").into_handler();
+    let everywhere = RouteMatch::at(PathMatch::Prefix("/".to_owned()));
+    let routes = Routes::new(vec![(everywhere, page)]).unwrap();
+    let server = Server::new(routes).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+    let mut client = Client::new(address);
+    client.send(asking(&backend.address().to_string(), ""));
+    assert_eq!(client.answer(false).status, 405);
+    assert!(!backend.is_asked());
+    drop(client);
+    server.drain();
+    server.join();
+}
+
+#[test]
+fn tunnels_lead_only_where_the_config_says() {
+    let backend = Backend::start();
+    let names = || vec![("a.example", backend.address()), ("inside.example", backend.address())];
+    let hosts = vec![HostMatch::parse("a.example").unwrap(), HostMatch::parse("127.0.0.1").unwrap()];
+    let config = ConnectConfig { hosts, ..reaching(backend.port()) };
+    let tunnels = Tunnels::start(config.clone(), names(), |handler| handler);
+    let port = backend.port();
+    let denied = (403, "thruway; error=http_request_denied".to_owned());
+    for authority in [format!("inside.example:{port}"), "a.example:1".to_owned(), format!("[::1]:{port}")] {
+        assert_eq!(refused(&tunnels, &authority, ""), denied, "{authority}");
+    }
+    let public_only = ConnectConfig { private: Networks::default(), ..config };
+    let tunnels = Tunnels::start(public_only, names(), |handler| handler);
+    let prohibited = (403, "thruway; error=destination_ip_prohibited".to_owned());
+    assert_eq!(refused(&tunnels, &format!("a.example:{port}"), ""), prohibited);
+    assert!(!backend.is_asked());
+}
+
+/// What the system takes for an address of this machine is none for tunnels, however it is written.
+#[test]
+fn spellings_of_this_machine_lead_nowhere() {
+    let backend = Backend::start();
+    let port = backend.port();
+    let config = ConnectConfig { private: Networks::default(), ..reaching(port) };
+    let connect = Connect::new(config);
+    let conditions = Conditions { methods: vec!["CONNECT".to_owned()], ..Conditions::default() };
+    let route = RouteMatch { conditions, ..RouteMatch::at(PathMatch::Prefix("/".to_owned())) };
+    let routes = Routes::new(vec![(route, connect.into_handler())]).unwrap();
+    let server = Server::new(routes).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+    for host in
+        ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "127.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"]
+    {
+        let mut client = Client::new(address);
+        client.send(asking(&format!("{host}:{port}"), ""));
+        let status = client.answer(false).status;
+        assert!(matches!(status, 403 | 502), "{host}: {status}");
+    }
+    assert!(!backend.is_asked());
+    server.drain();
+    server.join();
+}
+
+#[test]
+fn what_goes_wrong_on_the_way_is_told_apart() {
+    let (nobody, refusing) = (Backend::start().address(), Backend::start().address());
+    let config = ConnectConfig { connect_timeout: Duration::from_millis(300), ..reaching(nobody.port()) };
+    let config = ConnectConfig { ports: vec![nobody.port(), refusing.port()], ..config };
+    let tunnels = Tunnels::start(config, vec![("gone.example", nobody)], |handler| handler);
+    for (host, status, error) in [
+        ("gone.example", 502, "connection_refused"),
+        ("unknown.example", 502, "dns_error"),
+        ("never.example", 504, "connection_timeout"),
+    ] {
+        let (got, said) = refused(&tunnels, &format!("{host}:{}", nobody.port()), "");
+        assert_eq!((got, said), (status, format!("thruway; error={error}")), "{host}");
+        let (status_told, _, received, server, failure) = tunnels.told();
+        assert_eq!((status_told, received, failure), (status, None, Some(error)));
+        assert_eq!(server.unwrap(), format!("{host}:{}", nobody.port()));
+    }
+}
+
+#[test]
+fn policies_decide_before_anything_is_looked_up() {
+    let backend = Backend::start();
+    let names = || vec![("a.example", backend.address())];
+    let authority = format!("a.example:{}", backend.port());
+    let guarded = |config: PolicyConfig| {
+        move |handler| Guarded::new(Arc::new(Policy::new("policy", config)), "route", handler).into_handler()
+    };
+    let deny = Networks::from_iter(["127.0.0.0/8".parse().unwrap()]);
+    let denied = PolicyConfig::Addresses(AddressesConfig { allow: None, deny });
+    let tunnels = Tunnels::start(reaching(backend.port()), names(), guarded(denied));
+    assert_eq!(refused(&tunnels, &authority, "").0, 403);
+
+    let digest = "sha256:6ab9f1eb8f7d3388f4f9d586f66e99fd54080df2c446f0e58668b09c08a16dd0";
+    let keys = PolicyConfig::ApiKeys(ApiKeysConfig {
+        place: KeyPlace::Bearer,
+        keys: vec![("ada".to_owned(), digest.parse().unwrap())],
+        user_field: None,
+    });
+    let tunnels = Tunnels::start(reaching(backend.port()), names(), guarded(keys));
+    for lines in ["", "Authorization: Bearer k1\r\n", "Proxy-Authorization: Bearer k9\r\n"] {
+        let mut client = Client::new(tunnels.address);
+        client.send(asking(&authority, lines));
+        let answer = client.answer(false);
+        assert_eq!(answer.status, 407, "{lines}");
+        assert!(answer.field("proxy-authenticate").is_some_and(|challenge| challenge.starts_with("Bearer ")));
+        assert_eq!(answer.field("www-authenticate"), None);
+    }
+    assert!(!backend.is_asked());
+    let mut client = Client::new(tunnels.address);
+    client.send(asking(&authority, "Proxy-Authorization: Bearer k1\r\n"));
+    assert_eq!(client.take(12), "HTTP/1.1 200");
+    drop(backend.accept());
+}
+
+#[test]
+fn a_tunnel_in_which_nobody_speaks_is_closed() {
+    let backend = Backend::start();
+    let config = ConnectConfig { idle: Duration::from_millis(200), ..reaching(backend.port()) };
+    let tunnels = Tunnels::start(config, vec![("a.example", backend.address())], |handler| handler);
+    let mut client = Client::new(tunnels.address);
+    client.send(asking(&format!("a.example:{}", backend.port()), ""));
+    let server = backend.accept();
+    assert_eq!(client.take(12), "HTTP/1.1 200");
+    let outcome = io::Read::read(&mut &server, &mut [0]);
+    assert!(
+        matches!(outcome, Ok(0))
+            || outcome.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset)
+    );
+    assert_eq!(tunnels.told().0, 200);
+}

@@ -1,0 +1,124 @@
+//! Content of requests that is so large that it does not pass through the gateway's own memory.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::thread;
+
+use rustix::net::sockopt::set_socket_linger;
+use thruway_gateway::{Guarded, Policy, PolicyConfig};
+use thruway_server::IntoHandler;
+
+use super::{Client, Recorder, Script};
+use crate::gateway::Gateway;
+
+/// What comes with the head, what is read, what is worth a pipe, what a pipe takes, and more.
+const SIZES: [usize; 8] =
+    [30_000, 64 << 10, (64 << 10) + 1, 128 << 10, 200_000, 512 << 10, (512 << 10) + 1, 5_000_001];
+
+/// Octets of which none is where it does not belong.
+fn numbered(length: usize) -> Vec<u8> {
+    (0_u32..).flat_map(u32::to_le_bytes).take(length).collect()
+}
+
+fn head(length: usize) -> String {
+    format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n")
+}
+
+/// Sends `octets` in pieces of at most so many, while the client reads.
+fn sending(client: &Client, octets: Vec<u8>, pieces: usize) -> thread::JoinHandle<std::io::Result<()>> {
+    let mut writer: TcpStream = client.socket().try_clone().unwrap();
+    thread::spawn(move || octets.chunks(pieces).try_for_each(|piece| writer.write_all(piece)))
+}
+
+#[test]
+fn large_content_of_requests_arrives_as_it_was_sent() {
+    let recorder = Recorder::start();
+    let gateway = Gateway::to(recorder.address);
+    for pieces in [usize::MAX, 20_000, 999] {
+        let mut client = Client::new(gateway.address);
+        for length in SIZES {
+            let mut request = [head(length).into_bytes(), numbered(length)].concat();
+            request.extend(b"GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
+            let sending = sending(&client, request, pieces);
+            assert_eq!((client.answer(false).status, client.answer(false).status), (200, 200));
+            sending.join().unwrap().unwrap();
+            let requests = recorder.take();
+            assert!(requests[0].content == numbered(length), "{length} in pieces of {pieces}");
+            assert_eq!((requests.len(), requests[1].target.as_str()), (2, "/next"));
+        }
+    }
+    assert_eq!(recorder.offences(), [""; 0]);
+}
+
+#[test]
+fn content_without_a_length_arrives_as_well() {
+    let recorder = Recorder::start();
+    let gateway = Gateway::to(recorder.address);
+    let mut client = Client::new(gateway.address);
+    let content = numbered(1 << 20);
+    let mut request = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    for chunk in content.chunks(100_000) {
+        request.extend(format!("{:x}\r\n", chunk.len()).into_bytes());
+        request.extend([chunk, b"\r\n"].concat());
+    }
+    request.extend(b"0\r\n\r\n");
+    let sending = sending(&client, request, usize::MAX);
+    assert_eq!(client.answer(false).status, 200);
+    sending.join().unwrap().unwrap();
+    assert!(recorder.take_one().content == content);
+}
+
+#[test]
+fn a_client_that_leaves_in_large_content_leaves_an_incomplete_request() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send(head(10_000_000));
+    let sending = sending(&client, numbered(4_000_000), usize::MAX);
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.0.read_exact(&mut vec![0; 3_000_000]).unwrap();
+    sending.join().unwrap().unwrap();
+    set_socket_linger(client.socket(), Some(std::time::Duration::ZERO)).unwrap();
+    drop(client);
+    let left = accepted.wait_for_end();
+    assert!(left.len() <= 1_000_000, "{}", left.len());
+}
+
+/// An answer that comes before all was read is the last that is heard of such a server, and reaches a client that still sends.
+#[test]
+fn an_upstream_that_refuses_in_the_middle_of_large_content_is_heard() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send(head(8_000_000));
+    let sending = sending(&client, numbered(8_000_000), usize::MAX);
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.0.read_exact(&mut vec![0; 1_000_000]).unwrap();
+    accepted.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
+    accepted.0.shutdown(Shutdown::Write).unwrap();
+    let answer = client.answer(false);
+    assert_eq!((answer.status, answer.text()), (413, "no".to_owned()));
+    // Whether all of it could be sent depends on what the sockets hold.
+    let _ = sending.join().unwrap();
+    drop(accepted);
+}
+
+#[test]
+fn what_a_policy_allows_bounds_large_content_too() {
+    let recorder = Recorder::start();
+    let gateway = Gateway::guarded(recorder.address, |handler| {
+        let policy = Arc::new(Policy::new("small", PolicyConfig::ContentBytesMax(1_000_000)));
+        Guarded::new(policy, "route", handler).into_handler()
+    });
+    let mut client = Client::new(gateway.address);
+    let fitting = sending(&client, [head(1_000_000).into_bytes(), numbered(1_000_000)].concat(), usize::MAX);
+    assert_eq!(client.answer(false).status, 200);
+    fitting.join().unwrap().unwrap();
+    assert_eq!(recorder.take_one().content.len(), 1_000_000);
+    client.send(head(1_000_001));
+    assert_eq!(client.answer(false).status, 413);
+    assert!(recorder.take().is_empty());
+}

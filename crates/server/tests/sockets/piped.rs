@@ -1,0 +1,94 @@
+//! Large content of requests, for handlers that take it in pipes.
+
+use std::future::poll_fn;
+use std::io::Write;
+use std::task::{Poll, ready};
+use std::thread;
+
+use thruway_server::{Config, ContentError, OwnedRequest, RequestContent, RequestPiece, Router};
+
+use crate::site::{GET, Site, rest};
+
+/// Octets of which none is where it does not belong.
+fn numbered(length: usize) -> Vec<u8> {
+    (0_u32..).flat_map(u32::to_le_bytes).take(length).collect()
+}
+
+/// All of the content, and how many pipes it came in. Pipes are taken as such, or, once they are there, not any more.
+async fn collect(content: &mut RequestContent, takes_pipes: bool) -> Result<(Vec<u8>, usize), ContentError> {
+    let (mut octets, mut pipes) = (Vec::new(), 0);
+    loop {
+        let mut is_first = true;
+        let piece = poll_fn(|cx| {
+            let is_piped = takes_pipes || std::mem::take(&mut is_first);
+            Poll::Ready(ready!(content.poll_next_piece(cx, is_piped)))
+        });
+        match piece.await.transpose()? {
+            None => return Ok((octets, pipes)),
+            Some(RequestPiece::Data(data)) => octets.extend_from_slice(&data),
+            Some(RequestPiece::Piped(mut pipe)) => {
+                pipes += 1;
+                while !pipe.is_empty() {
+                    octets.extend_from_slice(&pipe.take_octets().unwrap());
+                }
+            }
+        }
+    }
+}
+
+async fn check(mut request: OwnedRequest, takes_pipes: bool) -> String {
+    match collect(request.content(), takes_pipes).await {
+        Ok((octets, pipes)) => {
+            let is_right = octets == numbered(octets.len());
+            format!("{} {is_right} {}\n", octets.len(), pipes > 0)
+        }
+        Err(error) => format!("{error}\n"),
+    }
+}
+
+fn site() -> Site {
+    let app = Router::new()
+        .get("/", || "next")
+        .post("/pipes", |request| check(request, true))
+        .post("/octets", |request| check(request, false));
+    Site::start(app, Config::default())
+}
+
+fn post(path: &str, length: usize, lines: &str) -> Vec<u8> {
+    format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{lines}\r\n").into_bytes()
+}
+
+#[test]
+fn content_arrives_whole_in_pipes_and_without() {
+    let site = site();
+    for (path, length, in_pipes) in
+        [("/pipes", 5_000_001, true), ("/pipes", 30_000, false), ("/octets", 5_000_001, false)]
+    {
+        let mut client = site.connect();
+        let mut writer = client.try_clone().unwrap();
+        let sending = thread::spawn(move || {
+            writer.write_all(&post(path, length, "")).unwrap();
+            writer.write_all(&numbered(length)).unwrap();
+            writer.write_all(GET).unwrap();
+            writer.shutdown(std::net::Shutdown::Write).unwrap();
+        });
+        let answers = rest(&mut client);
+        sending.join().unwrap();
+        if in_pipes {
+            assert!(answers.contains(&format!("\r\n\r\n{length} true true\n")), "{answers}");
+        } else {
+            assert!(answers.contains(&format!("\r\n\r\n{length} true ")), "{answers}");
+        }
+        assert!(answers.ends_with("\r\n\r\nnext"), "what comes behind is a request: {answers}");
+    }
+}
+
+#[test]
+fn content_in_pipes_that_breaks_off_is_incomplete() {
+    let site = site();
+    let mut client = site.connect();
+    client.write_all(&post("/pipes", 5_000_000, "Connection: close\r\n")).unwrap();
+    client.write_all(&numbered(3_000_000)).unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(rest(&mut client).ends_with("the connection ended before the content did\n"));
+}
