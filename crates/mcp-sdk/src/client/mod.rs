@@ -17,6 +17,9 @@ mod mirrored;
 // how it is said
 mod eras;
 
+// who may
+pub(crate) mod authorization;
+
 // how it gets there
 mod binding;
 

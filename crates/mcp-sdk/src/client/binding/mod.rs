@@ -11,6 +11,7 @@ use std::sync::Arc;
 use thruway_mcp::schema::methods;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::conversation::Conversation;
 use super::error::McpClientError;
@@ -78,6 +79,14 @@ impl Binding {
     /// Whether answers to all requests come on one stream.
     pub(super) const fn has_common_stream(&self) -> bool {
         matches!(self, Self::Stream(_))
+    }
+
+    /// Until when a person was logging in, for whom nobody should lose patience.
+    pub(super) fn waited_until(&self) -> Option<Instant> {
+        match self {
+            Self::Http(http) => http.waited_until(),
+            Self::Stream(_) => None,
+        }
     }
 
     /// Sends a request and waits for its answer; on a common stream, it comes through `answer`.

@@ -1,4 +1,4 @@
-//! Clients: of our own servers, in memory and over HTTP, in both eras; and of servers that misbehave.
+//! Clients: of our own servers, in memory and over HTTP, in both eras; of servers that misbehave, and of those that want tokens.
 
 mod sites;
 mod calls;
@@ -6,3 +6,4 @@ mod questions;
 mod changes;
 mod misbehaving;
 mod children;
+mod oauth;
