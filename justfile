@@ -41,7 +41,7 @@ fuzz seconds="10" *targets:
 interop *arguments:
     cargo xtask interop {{ arguments }}
 
-# Run the official MCP conformance suite against our server
+# Run the official MCP conformance suite against our server and client
 conformance *arguments:
     cargo xtask conformance {{ arguments }}
 

@@ -64,10 +64,17 @@ pub(crate) async fn of_context(client: &McpClient, context: &Value) -> Outcome {
     Ok(())
 }
 
+/// Reads what tools there are.
+pub(crate) async fn list_tools(client: &McpClient) -> Outcome {
+    client.list_tools().await?;
+    Ok(())
+}
+
 /// Sends a schema back as it has come.
 pub(crate) async fn echo_schema(client: &McpClient) -> Outcome {
     let tools = client.list_tools().await?;
-    let tool = tools.iter().find(|tool| tool.name == "json_schema_2020_12_tool").ok_or("there is no such tool")?;
+    let tool =
+        tools.iter().find(|tool| tool.name == "json_schema_2020_12_tool").ok_or("there is no such tool")?;
     client.call_tool("json_schema_echo", json!({"schema": tool.input_schema})).await?;
     Ok(())
 }

@@ -37,11 +37,14 @@ async fn run() -> Outcome {
             calls::everything(&questions::answer(situation.builder()).http(url)).await
         }
         "http-custom-headers" => calls::of_context(&situation.builder().http(url), &situation.context).await,
+        // Its tools cannot be called.
+        "json-schema-ref-no-deref" => calls::list_tools(&situation.builder().http(url)).await,
         "json-schema-2020-12-preservation" => calls::echo_schema(&situation.builder().http(url)).await,
         "sep-2322-client-request-state" => questions::between_rounds(&situation).await,
         scenario if scenario.starts_with("auth/") => {
             let oauth = authorization::for_scenario(scenario, &situation.context)?;
-            calls::everything(&situation.builder().oauth(oauth).http(url)).await
+            let outcome = calls::everything(&situation.builder().oauth(oauth).http(url)).await;
+            authorization::judge(scenario, outcome)
         }
         _ => calls::everything(&situation.builder().http(url)).await,
     }
