@@ -47,12 +47,9 @@ impl TokenStore for TokenFile {
         self.read().remove(server)
     }
 
-    fn save(&self, server: &str, token: Option<&StoredToken>) {
+    fn save(&self, server: &str, token: &StoredToken) {
         let mut tokens = self.read();
-        match token {
-            Some(token) => drop(tokens.insert(server.to_owned(), token.clone())),
-            None => drop(tokens.remove(server)),
-        }
+        tokens.insert(server.to_owned(), token.clone());
         if let Err(error) = self.write(&tokens) {
             print::to_stderr(&format!("warning: the token is not kept: `{}`: {error}", self.0.display()));
         }

@@ -119,8 +119,7 @@ impl Authorizer {
         method: &str,
         request: Request<'c>,
     ) -> Result<Request<'c>, OAuthError> {
-        let token = standing.token.as_ref().filter(|_| !standing.is_over);
-        let (Some(token), Some(server)) = (token, &self.server) else { return Ok(request) };
+        let (Some(token), Some(server)) = (standing.sent(), &self.server) else { return Ok(request) };
         let access_token = &token.stored.access_token;
         let Some(key) = &token.key else {
             return Ok(request.field("Authorization", format!("Bearer {access_token}")));
@@ -169,7 +168,7 @@ impl Authorizer {
         let insecure = || OAuthError::InsecureUrl(quoted(&self.server_url));
         let server = self.server.as_ref().ok_or_else(insecure)?;
         // Who gives the same again is refused the same again.
-        if !used.is_over && !demand.may_be_satisfied(last) {
+        if !demand.may_be_satisfied(used.sent()) {
             return Err(demand.refusal());
         }
         let challenge = demand.challenge();
@@ -179,8 +178,8 @@ impl Authorizer {
         let can_refresh = !used.is_over && last_issuer == Some(parties.metadata.issuer.as_str());
         if let (Demand::Token(_), Some(last), true) = (demand, last, can_refresh) {
             let renewed = self.refresh(&last.stored, &parties.metadata, last.key.clone()).await;
-            // Nobody logs in because there is no way.
-            if matches!(renewed, Ok(_) | Err(OAuthError::Unreachable(..))) {
+            // Nobody logs in because there is no way to renew it just now.
+            if renewed.as_ref().err().is_none_or(OAuthError::is_passing) {
                 return renewed;
             }
         }
@@ -225,14 +224,17 @@ impl Authorizer {
             return current;
         };
         let renewed = async {
+            if token.stored.refresh_token.is_none() {
+                return Err(OAuthError::TokenInvalid);
+            }
             let issuer = &token.stored.issuer;
-            let metadata = ServerMetadata::discover(&self.fetch, issuer, false).await?;
+            let metadata = ServerMetadata::discover(&self.fetch, issuer, true).await?;
             self.refresh(&token.stored, &metadata, token.key.clone()).await
         };
         match renewed.await {
             Ok(token) => self.keep(token),
             // It may do for as long as it lasts.
-            Err(OAuthError::Unreachable(..)) => {}
+            Err(error) if error.is_passing() => {}
             Err(_) => {
                 let token = Some(token.clone());
                 self.standing.store(Arc::new(Standing { token, is_over: true, failure: None }));
@@ -264,7 +266,7 @@ impl Authorizer {
     }
 
     fn keep(&self, token: Token) {
-        self.oauth.store.save(&self.server_url, Some(&token.stored));
+        self.oauth.store.save(&self.server_url, &token.stored);
         self.standing.store(Arc::new(Standing {
             token: Some(Arc::new(token)),
             is_over: false,
@@ -281,17 +283,22 @@ impl Standing {
 
     /// What the server wants that has answered in this way; nothing if it has taken what it was sent.
     pub(crate) fn demand(&self, response: &Response) -> Option<Demand> {
-        demand(self.token.as_deref(), response)
+        demand(self.sent(), response)
+    }
+
+    /// The token that requests are sent with.
+    fn sent(&self) -> Option<&Token> {
+        self.token.as_deref().filter(|_| !self.is_over)
     }
 }
 
 fn demand(token: Option<&Token>, response: &Response) -> Option<Demand> {
     let nonce = response.field("dpop-nonce").and_then(|nonce| nonce.as_str());
-    let is_nonce_new = token.zip(nonce).is_some_and(|(token, nonce)| token.learn_nonce(nonce));
+    let has_nonce = token.zip(nonce).is_some_and(|(token, nonce)| token.learn_nonce(nonce));
     match response.status() {
         StatusCode::UNAUTHORIZED => {
             let challenge = Challenge::of(response.head().field_lines);
-            let wants_nonce = is_nonce_new && challenge.is_error("use_dpop_nonce");
+            let wants_nonce = has_nonce && challenge.is_error("use_dpop_nonce");
             Some(if wants_nonce { Demand::Nonce } else { Demand::Token(challenge) })
         }
         StatusCode::FORBIDDEN => {
@@ -381,7 +388,9 @@ impl Token {
     }
 
     fn ends_soon(&self) -> bool {
-        self.stored.expires_at.is_some_and(|end| end <= unix_time() + SOON_SECONDS)
+        let can_refresh = self.stored.refresh_token.is_some();
+        let soon = unix_time() + if can_refresh { SOON_SECONDS } else { 0 };
+        self.stored.expires_at.is_some_and(|end| end <= soon)
     }
 
     fn scopes(&self) -> Scopes {
@@ -392,14 +401,12 @@ impl Token {
         self.nonce.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the server has said another number than before.
+    /// Remembers what the server wants the next proof to say, if there are proofs.
     fn learn_nonce(&self, nonce: &str) -> bool {
-        let mut known = self.nonce.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = self.key.is_some() && known.as_deref() != Some(nonce);
-        if is_new {
-            *known = Some(nonce.to_owned());
+        if self.key.is_some() {
+            *self.nonce.lock().unwrap_or_else(PoisonError::into_inner) = Some(nonce.to_owned());
         }
-        is_new
+        self.key.is_some()
     }
 }
 

@@ -64,6 +64,15 @@ pub enum OAuthError {
 }
 
 impl OAuthError {
+    /// Whether it may be otherwise in a while.
+    pub(super) const fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable(..) => true,
+            Self::Status(_, status) => status.as_u16() >= 500,
+            _ => false,
+        }
+    }
+
     /// What the authorization server has refused; its words are bounded.
     pub(super) fn refused(error: &str, description: Option<&str>) -> Self {
         Self::Refused { error: quoted(error), description: description.map(quoted) }

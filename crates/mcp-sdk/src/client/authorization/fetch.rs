@@ -114,3 +114,20 @@ const TIMEOUTS: Timeouts = Timeouts {
     expect_continue: Duration::from_secs(1),
     total: Some(Duration::from_secs(20)),
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_elsewhere_names_nobody_on_this_machine() {
+        let admits = |is_local, url: &str| Fetch::new(Client::new(), is_local).admit(url).is_ok();
+        for url in ["http://127.0.0.1:8080/", "https://localhost/", "http://[::1]/"] {
+            assert!(admits(true, url) && !admits(false, url), "{url}");
+        }
+        for is_local in [true, false] {
+            assert!(admits(is_local, "https://as.example/"));
+            assert!(!admits(is_local, "http://as.example/") && !admits(is_local, "nonsense"));
+        }
+    }
+}

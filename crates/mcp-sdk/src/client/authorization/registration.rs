@@ -45,7 +45,8 @@ pub(super) async fn register(
     }
     let answer = fetch.post(&url, "application/json", document.to_string(), &[]).await?;
     if !answer.status.is_success() {
-        return Err(refusal(&url, &answer));
+        // Where nobody is, nobody has refused.
+        return Err(if metadata.is_assumed { OAuthError::ServerUnknown } else { refusal(&url, &answer) });
     }
     let registered: Registered = serde_json::from_slice(&answer.content)
         .map_err(|_| OAuthError::DocumentInvalid(quoted(url.as_str())))?;

@@ -25,6 +25,9 @@ pub(super) struct ServerMetadata {
     #[serde(deserialize_with = "null_as_default")]
     pub(super) client_id_metadata_document_supported: bool,
     pub(super) dpop_signing_alg_values_supported: Option<Vec<String>>,
+    /// Whether nobody has said any of it.
+    #[serde(skip)]
+    pub(super) is_assumed: bool,
 }
 
 impl ServerMetadata {
@@ -56,6 +59,7 @@ impl ServerMetadata {
             registration_endpoint: at("/register"),
             // That revision demands it of everybody.
             code_challenge_methods_supported: vec![S256.to_owned()],
+            is_assumed: true,
             ..Self::default()
         }
     }

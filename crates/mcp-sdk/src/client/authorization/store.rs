@@ -15,8 +15,8 @@ pub trait TokenStore: Send + Sync + 'static {
     /// What was kept for the server at this URL.
     fn load(&self, server: &str) -> Option<StoredToken>;
 
-    /// Keeps a token for the server at this URL, instead of the one before; `None` forgets it.
-    fn save(&self, server: &str, token: Option<&StoredToken>);
+    /// Keeps a token for the server at this URL, instead of the one before.
+    fn save(&self, server: &str, token: &StoredToken);
 }
 
 /// A token as it is kept: whose it is, for which server, and how it is renewed.
@@ -78,11 +78,8 @@ impl TokenStore for MemoryTokenStore {
         self.tokens().get(server).cloned()
     }
 
-    fn save(&self, server: &str, token: Option<&StoredToken>) {
-        match token {
-            Some(token) => drop(self.tokens().insert(server.to_owned(), token.clone())),
-            None => drop(self.tokens().remove(server)),
-        }
+    fn save(&self, server: &str, token: &StoredToken) {
+        self.tokens().insert(server.to_owned(), token.clone());
     }
 }
 

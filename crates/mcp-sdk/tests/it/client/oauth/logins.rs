@@ -200,4 +200,9 @@ async fn a_server_of_the_first_revision_is_its_own_authorization_server() {
     });
     call(&world.client(login())).await.unwrap();
     assert_eq!(world.issuer.seen().len(), 0);
+    // One that wants something else, and has none of it, is not blamed for what it is not.
+    for path in ["/register", "/authorize", "/token"] {
+        world.server.on(path, |_| super::world::status("404 Not Found", ""));
+    }
+    assert_eq!(refused(&world.client(login())).await, OAuthError::ServerUnknown);
 }

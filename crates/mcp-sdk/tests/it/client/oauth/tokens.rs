@@ -20,8 +20,19 @@ impl TokenStore for Written {
         serde_json::from_str(self.0.lock().unwrap().get(server)?).unwrap()
     }
 
-    fn save(&self, server: &str, token: Option<&StoredToken>) {
+    fn save(&self, server: &str, token: &StoredToken) {
         self.0.lock().unwrap().insert(server.to_owned(), serde_json::to_string(&token).unwrap());
+    }
+}
+
+impl Written {
+    /// Lets all tokens have ended.
+    fn expire(&self) {
+        for text in self.0.lock().unwrap().values_mut() {
+            let mut token: Value = serde_json::from_str(text).unwrap();
+            token["expires_at"] = json!(1);
+            *text = token.to_string();
+        }
     }
 }
 
@@ -85,18 +96,51 @@ async fn a_token_that_ends_is_renewed_before_it_is_sent() {
 
 #[tokio::test]
 async fn a_token_that_has_ended_and_cannot_be_renewed_is_not_sent() {
-    let world = World::new().await;
-    world.issuer.on("/token", |_| {
-        let mut token = token("token-short");
-        token["expires_in"] = json!("1");
-        document(&token)
-    });
-    let client = world.client(login());
-    call(&client).await.unwrap();
-    call(&client).await.unwrap();
+    let (world, written) = (World::new().await, Written::default());
+    call(&world.client(login().store(written.clone()))).await.unwrap();
+    written.expire();
+    call(&world.client(login().store(written))).await.unwrap();
     let calls = world.server.seen_at("/mcp");
     let tokens: Vec<_> = calls.iter().map(|seen| seen.token()).collect();
-    assert_eq!(tokens, [None, Some("token-short"), None, Some("token-short")]);
+    assert_eq!(tokens, [None, Some("token-1"), None, Some("token-2")]);
+}
+
+#[tokio::test]
+async fn a_token_of_another_client_is_not_sent() {
+    let (world, written) = (World::new().await, Written::default());
+    call(&world.client(login().store(written.clone()))).await.unwrap();
+    let other = login().client(RegisteredClient::public("by hand")).store(written);
+    call(&world.client(other)).await.unwrap();
+    assert_eq!((world.logins(), world.server.seen_at("/mcp")[2].token()), (2, None));
+}
+
+#[tokio::test]
+async fn a_client_that_was_forgotten_registers_again() {
+    let world = World::new().await;
+    let counted = world.issuer.clone();
+    world.issuer.on("/token", move |_| match counted.seen_at("/token").len() {
+        1 => refusal("401 Unauthorized", &json!({"error": "invalid_client"})),
+        _ => document(&token("token-later")),
+    });
+    let client = world.client(login());
+    assert!(matches!(refused(&client).await, OAuthError::Refused { .. }));
+    call(&client).await.unwrap();
+    assert_eq!(world.issuer.seen_at("/register").len(), 2);
+}
+
+#[tokio::test]
+async fn an_authorization_server_that_is_not_well_costs_no_login() {
+    let (world, written) = (World::new().await, Written::default());
+    refreshing(&world, 3600);
+    call(&world.client(login().store(written.clone()))).await.unwrap();
+    written.expire();
+    world.issuer.on("/token", |_| status("503 Service Unavailable", ""));
+    // The server takes it, whatever the clock says.
+    call(&world.client(login().store(written.clone()))).await.unwrap();
+    world.server.on("/mcp", |_| unauthorized("Bearer error=\"invalid_token\""));
+    let refused = refused(&world.client(login().store(written))).await;
+    assert!(matches!(refused, OAuthError::Status(_, status) if status.as_u16() == 503));
+    assert_eq!(world.logins(), 1);
 }
 
 #[tokio::test]
@@ -207,10 +251,15 @@ async fn numbers_for_proofs_are_used_and_not_for_ever() {
     call(&client).await.unwrap();
     call(&client).await.unwrap();
     assert_eq!(world.server.seen_at("/mcp").len(), 4, "the number is remembered");
+    // Those that were sent at the same time hear of it at the same time.
+    let fresh = world.client(login());
+    let (one, two, three) = tokio::join!(call(&fresh), call(&fresh), call(&fresh));
+    assert_eq!((one, two, three), (Ok(()), Ok(()), Ok(())));
     let counted = world.server.clone();
+    let before = world.server.seen_at("/mcp").len();
     world.server.on("/mcp", move |_| wants(&counted.seen().len().to_string()));
     assert_eq!(refused(&client).await, OAuthError::TokenRejected);
-    assert!(world.server.seen_at("/mcp").len() <= 8 && world.logins() == 1);
+    assert!(world.server.seen_at("/mcp").len() - before <= 4 && world.logins() == 2);
 }
 
 #[tokio::test]
