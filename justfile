@@ -45,7 +45,7 @@ interop *arguments:
 report-page *arguments:
     cargo xtask report-page {{ arguments }}
 
-# Run the official MCP conformance suite against our server
+# Run the official MCP conformance suite against our server and client
 conformance *arguments:
     cargo xtask conformance {{ arguments }}
 

@@ -92,6 +92,38 @@ pub(crate) struct McpClientArgs {
     /// The arguments of a tool as a JSON object, instead of `key=value`
     #[arg(long, value_name = "OBJECT")]
     pub(crate) json: Option<String>,
+    #[command(flatten)]
+    pub(crate) login: McpLoginArgs,
+}
+
+/// What servers are told that want to know who asks.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Login")]
+pub(crate) struct McpLoginArgs {
+    /// A token to send, instead of getting one; `@FILE` is what stands in the file
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["login", "client_id"])]
+    pub(crate) bearer: Option<String>,
+    /// Let a person log in when the server asks for it, also if there is no terminal to print on
+    #[arg(long)]
+    pub(crate) login: bool,
+    /// Who the client is to the authorization server: an id that it has given, or a URL of `https` that describes the client
+    #[arg(long, value_name = "ID")]
+    pub(crate) client_id: Option<String>,
+    /// What the client proves that with; `@FILE` is what stands in the file
+    #[arg(long, value_name = "SECRET", requires = "client_id")]
+    pub(crate) client_secret: Option<String>,
+    /// Do without a person: the client acts for itself
+    #[arg(long, requires = "client_secret", conflicts_with = "login")]
+    pub(crate) client_credentials: bool,
+    /// The authorization server that knows the client, and the only one that is told its secret
+    #[arg(long, value_name = "URL", requires = "client_id")]
+    pub(crate) issuer: Option<String>,
+    /// Ask for this scope too; may be given several times
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) scope: Vec<String>,
+    /// Let the person come back to this port, for authorization servers that must know it [default: any]
+    #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
+    pub(crate) callback_port: u16,
 }
 
 /// How to print what a server answers.
@@ -220,6 +252,10 @@ const TARGETS: &str = "\
 Servers:
   thruway mcp call http://127.0.0.1:8080/mcp add a=1 b=2
   thruway mcp call add a=1 b=2 -- thruway mcp serve --stdio
+
+Logins:
+  A server that asks for it is logged in to with a browser; the token is kept in $XDG_STATE_HOME/thruway/mcp_tokens.json
+  (~/.local/state). Where there is no terminal, --login allows it, --bearer and --client-credentials do without.
 
 Exit codes:
   0  The server has answered

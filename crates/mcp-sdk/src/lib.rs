@@ -40,6 +40,14 @@ mod in_memory;
 #[cfg(test)]
 mod testing;
 
+/// How clients get tokens: OAuth 2.1.
+pub mod oauth {
+    pub use crate::client::authorization::{
+        IdentityProvider, LoggingIn, LoopbackRedirect, MemoryTokenStore, OAuth, OAuthError, PrivateKey,
+        RegisteredClient, StoredToken, TokenStore, UserAgent,
+    };
+}
+
 pub use authorization::{Authorization, Identity, InvalidKeys, InvalidToken, JwtVerifier, VerifyToken};
 pub use bridge::BridgeOptions;
 pub use client::{

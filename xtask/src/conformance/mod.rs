@@ -1,7 +1,7 @@
-//! `cargo xtask conformance`: the official MCP conformance suite, against the server in `conformance/`.
+//! `cargo xtask conformance`: the official MCP conformance suite, against the server and the client in `conformance/`.
 //!
-//! The suite is not part of this repository; it is installed with npm, at the version named here. Only its server
-//! scenarios are run.
+//! The suite is not part of this repository; it is installed with npm, at the version named here. Its scenarios for authorization
+//! servers are not run: there is none here.
 
 // the suite
 mod suite;
@@ -23,7 +23,7 @@ use crate::server::Server;
 use crate::stop::Stop;
 use expected::{ExpectedFailures, Verdict};
 use results::{Scenario, Status};
-use suite::Suite;
+use suite::{Side, Suite};
 
 /// Options of `cargo xtask conformance`.
 #[derive(clap::Args)]
@@ -35,28 +35,41 @@ pub(crate) struct Options {
 
 /// Scenarios that are run together.
 struct Set {
+    side: Side,
     name: &'static str,
     /// What tells the suite to run them.
     arguments: &'static [&'static str],
 }
 
+const fn server(name: &'static str, arguments: &'static [&'static str]) -> Set {
+    Set { side: Side::Server, name, arguments }
+}
+
+const fn client(name: &'static str, arguments: &'static [&'static str]) -> Set {
+    Set { side: Side::Client, name, arguments }
+}
+
 /// A revision's requirements come with scenarios that are run and not scored. A scenario says different things at the wires
-/// of different revisions; the last set also has those that belong to no revision.
-const SETS: [Set; 5] = [
-    Set { name: "2025-11-25", arguments: &["--requirements", "2025-11-25"] },
-    Set { name: "2026-07-28", arguments: &["--requirements", "2026-07-28"] },
-    Set { name: "2025-03-26, all", arguments: &["--suite", "all", "--spec-version", "2025-03-26"] },
-    Set { name: "2025-06-18, all", arguments: &["--suite", "all", "--spec-version", "2025-06-18"] },
-    Set { name: "everything", arguments: &["--suite", "all"] },
+/// of different revisions; the last set of the server also has those that belong to no revision.
+const SETS: [Set; 9] = [
+    server("2025-11-25", &["--requirements", "2025-11-25"]),
+    server("2026-07-28", &["--requirements", "2026-07-28"]),
+    server("2025-03-26, all", &["--suite", "all", "--spec-version", "2025-03-26"]),
+    server("2025-06-18, all", &["--suite", "all", "--spec-version", "2025-06-18"]),
+    server("everything", &["--suite", "all"]),
+    client("2025-11-25", &["--requirements", "2025-11-25"]),
+    client("2026-07-28", &["--requirements", "2026-07-28"]),
+    client("2025-03-26, all", &["--suite", "all", "--spec-version", "2025-03-26"]),
+    client("2025-06-18, all", &["--suite", "all", "--spec-version", "2025-06-18"]),
 ];
 
-/// Builds the server, installs the suite if need be, runs it, and prints what came of each set.
+/// Builds the server and the client, installs the suite if need be, runs it, and prints what came of each set.
 ///
 /// # Errors
 /// A check failed that is not on the list of expected failures, or a scenario on it passed, or something could not be run.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let expected = ExpectedFailures::load()?;
-    let program = build(&Stop::new(BUILD_LIMIT)?)?;
+    let programs = build(&Stop::new(BUILD_LIMIT)?)?;
     let suite = match &options.suite {
         Some(directory) => Suite::at(directory)?,
         None => Suite::install(&repository().join("target/conformance"), &Stop::new(INSTALL_LIMIT)?)?,
@@ -65,15 +78,15 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let mut mistakes = Vec::new();
     let mut seen = BTreeSet::new();
     println!(
-        "{:16} {:>9} {:>6} {:>6} {:>8} {:>7}",
+        "{:23} {:>9} {:>6} {:>6} {:>8} {:>7}",
         "", "scenarios", "passed", "failed", "expected", "skipped"
     );
     for set in &SETS {
         let scenarios =
-            run_set(&program, &suite, set, &stop).with_context(|| format!("set `{}`", set.name))?;
+            run_set(&programs, &suite, set, &stop).with_context(|| format!("set `{}`", set.name()))?;
         let tally = Tally::of(&scenarios, &expected);
-        println!("{:16} {tally}", set.name);
-        mistakes.extend(tally.mistakes.into_iter().map(|mistake| format!("{}: {mistake}", set.name)));
+        println!("{:23} {tally}", set.name());
+        mistakes.extend(tally.mistakes.into_iter().map(|mistake| format!("{}: {mistake}", set.name())));
         seen.extend(scenarios.into_iter().map(|scenario| scenario.name));
     }
     let unknown = expected.names().filter(|name| !seen.contains(*name));
@@ -85,14 +98,32 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run_set(program: &Path, suite: &Suite, set: &Set, stop: &Stop) -> anyhow::Result<Vec<Scenario>> {
+impl Set {
+    fn name(&self) -> String {
+        let side = if self.side == Side::Server { "server" } else { "client" };
+        format!("{side} {}", self.name)
+    }
+}
+
+fn run_set(programs: &Path, suite: &Suite, set: &Set, stop: &Stop) -> anyhow::Result<Vec<Scenario>> {
     let directory = tempfile::Builder::new().prefix("thruway-conformance-").tempdir()?;
-    let server =
-        Server::start(program, &["--listen", "127.0.0.1:0"], &directory.path().join("server.log"), stop)?;
     let output = directory.path().join("results");
-    suite.run(&format!("{}/mcp", server.url()), set.arguments, &output, stop)?;
-    server.end(stop)?;
-    results::read(&output)
+    match set.side {
+        Side::Server => {
+            let program = programs.join("conformance-server");
+            let log = directory.path().join("server.log");
+            let server = Server::start(&program, &["--listen", "127.0.0.1:0"], &log, stop)?;
+            suite.run(set.side, &format!("{}/mcp", server.url()), set.arguments, &output, stop)?;
+            server.end(stop)?;
+        }
+        Side::Client => {
+            let program = programs.join("conformance-client");
+            // The suite gives it to a shell.
+            let program = format!("'{}'", program.display());
+            suite.run(set.side, &program, set.arguments, &output, stop)?;
+        }
+    }
+    results::read(&output, set.side)
 }
 
 /// What came of the scenarios of a set, in numbers of checks.
@@ -137,6 +168,7 @@ impl std::fmt::Display for Tally {
     }
 }
 
+/// Where the programs are.
 fn build(stop: &Stop) -> anyhow::Result<PathBuf> {
     let root = repository();
     let target = root.join("target");
@@ -145,9 +177,9 @@ fn build(stop: &Stop) -> anyhow::Result<PathBuf> {
         .current_dir(&root)
         .args(["build", "--package", "thruway-conformance", "--target-dir"])
         .arg(&target);
-    eprintln!("building `conformance-server`");
+    eprintln!("building `conformance-server` and `conformance-client`");
     child::output_of("cargo build --package thruway-conformance", command, BUILD_LIMIT, stop)?;
-    Ok(target.join("debug/conformance-server"))
+    Ok(target.join("debug"))
 }
 
 const BUILD_LIMIT: Duration = Duration::from_mins(15);

@@ -7,6 +7,8 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
+use super::suite::Side;
+
 /// A scenario that was run.
 pub(super) struct Scenario {
     pub(super) name: String,
@@ -36,30 +38,50 @@ pub(super) enum Status {
     Info,
 }
 
-/// Reads the results of all scenarios in `directory`.
-pub(super) fn read(directory: &Path) -> anyhow::Result<Vec<Scenario>> {
+/// Reads the results of all scenarios in `directory`, which is the suite's for one side.
+pub(super) fn read(directory: &Path, side: Side) -> anyhow::Result<Vec<Scenario>> {
     let mut scenarios = Vec::new();
-    for entry in fs::read_dir(directory).context("there are no results")? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let name = scenario_name(&name).with_context(|| format!("`{name}` is not named after a scenario"))?;
-        // Without a file, the scenario itself broke off.
-        let checks = match fs::read(entry.path().join("checks.json")) {
-            Ok(octets) => {
-                serde_json::from_slice(&octets).with_context(|| format!("the checks of `{name}`"))?
-            }
-            Err(_) => vec![Check::broke_off()],
-        };
-        scenarios.push(Scenario { name: name.to_owned(), checks });
-    }
+    let prefix = if side == Side::Server { "server-" } else { "" };
+    read_into(&mut scenarios, directory, prefix, "")?;
     ensure!(!scenarios.is_empty(), "no scenario was run");
     scenarios.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(scenarios)
 }
 
-/// `server-NAME-2026-07-28T12-00-00-000Z`
-fn scenario_name(directory: &str) -> Option<&str> {
-    let name = directory.strip_prefix("server-")?;
+/// Scenarios lie in directories of their names, which may have a slash.
+fn read_into(
+    scenarios: &mut Vec<Scenario>,
+    directory: &Path,
+    prefix: &str,
+    group: &str,
+) -> anyhow::Result<()> {
+    for entry in fs::read_dir(directory).context("there are no results")? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(name) = scenario_name(&name, prefix) else {
+            ensure!(group.is_empty(), "`{group}{name}` is not named after a scenario");
+            read_into(scenarios, &path, prefix, &format!("{name}/"))?;
+            continue;
+        };
+        let name = format!("{group}{name}");
+        // Without a file, the scenario itself broke off.
+        let mut checks = match fs::read(path.join("checks.json")) {
+            Ok(octets) => {
+                serde_json::from_slice(&octets).with_context(|| format!("the checks of `{name}`"))?
+            }
+            Err(_) => vec![Check::failed("broke off")],
+        };
+        // A client says what went wrong; the suite does not look at it.
+        let said = fs::read_to_string(path.join("stderr.txt")).unwrap_or_default();
+        checks.extend((!said.is_empty()).then(|| Check::failed(&said)));
+        scenarios.push(Scenario { name, checks });
+    }
+    Ok(())
+}
+
+/// `server-NAME-2026-07-28T12-00-00-000Z`, of a client without `server-`.
+fn scenario_name<'d>(directory: &'d str, prefix: &str) -> Option<&'d str> {
+    let name = directory.strip_prefix(prefix)?;
     let (name, time) = name.split_at_checked(name.len().checked_sub("-2026-07-28T12-00-00-000Z".len())?)?;
     (time.starts_with('-') && time.ends_with('Z')).then_some(name)
 }
@@ -75,8 +97,8 @@ impl Scenario {
 }
 
 impl Check {
-    fn broke_off() -> Self {
-        Self { id: "run".to_owned(), status: Status::Failure, error_message: Some("broke off".to_owned()) }
+    fn failed(why: &str) -> Self {
+        Self { id: "run".to_owned(), status: Status::Failure, error_message: Some(why.trim().to_owned()) }
     }
 }
 
@@ -99,11 +121,11 @@ pub(super) mod tests {
     #[test]
     fn a_directory_is_named_after_its_scenario_and_the_time() {
         assert_eq!(
-            scenario_name("server-server-sse-polling-2026-11-21T21-30-32-683Z"),
+            scenario_name("server-server-sse-polling-2026-11-21T21-30-32-683Z", "server-"),
             Some("server-sse-polling")
         );
-        assert_eq!(scenario_name("server-2026"), None);
-        assert_eq!(scenario_name("other"), None);
+        assert_eq!(scenario_name("server-2026", "server-"), None);
+        assert_eq!(scenario_name("other", ""), None);
     }
 
     #[test]
@@ -115,10 +137,25 @@ pub(super) mod tests {
         let checks =
             r#"[{"id":"a","status":"SUCCESS","name":""},{"id":"b","status":"WARNING","errorMessage":"why"}]"#;
         fs::write(of("ping").join("checks.json"), checks).unwrap();
-        let scenarios = read(directory.path()).unwrap();
+        let scenarios = read(directory.path(), Side::Server).unwrap();
         let [broken, ping] = &scenarios[..] else { panic!("two scenarios") };
         assert_eq!((broken.name.as_str(), broken.failures().count()), ("broken", 1));
         assert_eq!((ping.name.as_str(), ping.count(Status::Success)), ("ping", 1));
         assert_eq!(ping.failures().map(ToString::to_string).collect::<Vec<_>>(), ["b: why"]);
+    }
+
+    #[test]
+    fn what_a_client_says_went_wrong_is_a_failure() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, said) in [("auth/good", ""), ("auth/bad", "error: why\n")] {
+            let scenario = directory.path().join(format!("{name}-2026-11-21T21-30-32-683Z"));
+            fs::create_dir_all(&scenario).unwrap();
+            fs::write(scenario.join("checks.json"), r#"[{"id":"a","status":"SUCCESS"}]"#).unwrap();
+            fs::write(scenario.join("stderr.txt"), said).unwrap();
+        }
+        let scenarios = read(directory.path(), Side::Client).unwrap();
+        let [bad, good] = &scenarios[..] else { panic!("two scenarios") };
+        assert_eq!((good.name.as_str(), good.failures().count()), ("auth/good", 0));
+        assert_eq!(bad.failures().map(ToString::to_string).collect::<Vec<_>>(), ["run: error: why"]);
     }
 }

@@ -50,23 +50,35 @@ impl Suite {
         Self::at(directory)
     }
 
-    /// Runs server scenarios against `url`; the results are in `output` then.
+    /// Runs scenarios for `subject`, the URL of a server or the path of a client; the results are in `output` then.
     ///
     /// # Errors
     /// The suite did not get to its end. That checks have failed is none.
     pub(super) fn run(
         &self,
-        url: &str,
+        side: Side,
+        subject: &str,
         arguments: &[&str],
         output: &Path,
         stop: &Stop,
     ) -> anyhow::Result<()> {
         let mut command = Command::new(&self.node);
-        command.arg(&self.program).args(["server", "--url", url]).args(arguments).arg("-o").arg(output);
+        let (side, option, summary) = match side {
+            Side::Server => ("server", "--url", "=== SUMMARY ==="),
+            Side::Client => ("client", "--command", "=== SUITE SUMMARY ==="),
+        };
+        command.arg(&self.program).args([side, option, subject]).args(arguments).arg("-o").arg(output);
         let printed = child::any_output_of(command, RUN_LIMIT, stop)?;
-        ensure!(printed.contains("=== SUMMARY ==="), "the suite broke off\n{}", child::tail(&printed));
+        ensure!(printed.contains(summary), "the suite broke off\n{}", child::tail(&printed));
         Ok(())
     }
+}
+
+/// Which side of a conversation is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Server,
+    Client,
 }
 
 const PACKAGE: &str = "@modelcontextprotocol/conformance";

@@ -121,8 +121,7 @@ fn violations(text: &str) -> Vec<String> {
 
 #[test]
 fn the_schema_fits_the_examples() {
-    for example in [EXAMPLE, GATEWAY, REWRITING, CANARY, COMPRESSION, TCP, POLICIES] {
-    for example in [EXAMPLE, GATEWAY, REWRITING, CANARY, TCP, POLICIES, TUNNELS] {
+    for example in [EXAMPLE, GATEWAY, REWRITING, CANARY, COMPRESSION, TCP, POLICIES, TUNNELS] {
         assert_eq!(violations(example), [""; 0]);
         assert!(resolved(example).is_ok());
     }

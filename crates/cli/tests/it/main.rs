@@ -15,6 +15,7 @@ mod limits;
 mod exhaustion;
 mod mcp;
 mod mcp_client;
+mod mcp_login;
 mod gateway;
 mod policies;
 mod rewriting;

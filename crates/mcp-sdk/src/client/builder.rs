@@ -10,6 +10,7 @@ use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 
 use super::McpClient;
+use super::authorization::OAuth;
 use super::binding::{Binding, Ends, Http, OnStderr, Origin, Stream};
 use super::conversation::Conversation;
 use super::error::McpClientError;
@@ -26,6 +27,7 @@ pub struct McpClientBuilder {
     handlers: Handlers,
     http: Option<Client>,
     fields: Vec<(String, String)>,
+    oauth: Option<OAuth>,
     on_stderr: Option<OnStderr>,
 }
 
@@ -81,6 +83,13 @@ impl McpClientBuilder {
         self
     }
 
+    /// Gets tokens from the authorization servers of the server, when it wants them, and sends them to it. Without this, there is
+    /// [`field`](Self::field) for a token that is known.
+    pub fn oauth(mut self, oauth: OAuth) -> Self {
+        self.oauth = Some(oauth);
+        self
+    }
+
     /// Tells `on_stderr` each line that a child process writes to its standard error. Default: it goes where the command says,
     /// which is where ours goes.
     pub fn on_stderr(mut self, on_stderr: impl Fn(&str) + Send + Sync + 'static) -> Self {
@@ -94,7 +103,7 @@ impl McpClientBuilder {
     /// There is no tokio runtime around.
     pub fn http(mut self, url: &str) -> McpClient {
         let client = self.http.take().unwrap_or_default();
-        let http = Http::new(client, url, std::mem::take(&mut self.fields));
+        let http = Http::new(client, url, std::mem::take(&mut self.fields), self.oauth.take());
         self.client(Binding::Http(Arc::new(http)))
     }
 

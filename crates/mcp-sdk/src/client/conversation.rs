@@ -171,6 +171,7 @@ impl Conversation {
             .wait(
                 progress.as_deref(),
                 || self.incoming.is_questioned(),
+                || self.binding.waited_until(),
                 self.binding.exchange(self, id, outgoing, answer),
             )
             .await;

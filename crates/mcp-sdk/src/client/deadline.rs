@@ -43,7 +43,8 @@ impl Progress {
 }
 
 impl Patience {
-    /// Waits for `answer`, for longer if there was progress or a question is being answered.
+    /// Waits for `answer`, for longer if there was progress or a question is being answered. While a person logs in, no time runs:
+    /// that has a time of its own, and `waited_until` tells its end.
     ///
     /// # Errors
     /// That of `answer`, or that it took too long.
@@ -51,10 +52,11 @@ impl Patience {
         self,
         progress: Option<&Progress>,
         is_questioned: impl Fn() -> bool,
+        waited_until: impl Fn() -> Option<Instant>,
         answer: impl Future<Output = Result<T, McpClientError>>,
     ) -> Result<T, McpClientError> {
         let began = Instant::now();
-        let latest = began + self.timeout_max;
+        let mut latest = began + self.timeout_max;
         let mut answer = std::pin::pin!(answer);
         let mut deadline = (began + self.timeout).min(latest);
         let mut sleep = std::pin::pin!(sleep_until(deadline));
@@ -64,7 +66,10 @@ impl Patience {
                 outcome = &mut answer => return outcome,
                 () = &mut sleep => {}
             }
+            let waited_until = waited_until();
+            latest = waited_until.map_or(latest, |until| latest.max(until + self.timeout));
             let last = if is_questioned() { Some(Instant::now()) } else { progress.and_then(Progress::last) };
+            let last = last.max(waited_until);
             let extended = last.map_or(deadline, |last| last + self.timeout).min(latest);
             if extended <= deadline {
                 return Err(McpClientError::TimedOut);
@@ -78,5 +83,37 @@ impl Patience {
 impl fmt::Debug for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Progress").field("last", &self.last()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    async fn answered_after(answer: u64, login: Option<u64>) -> Result<(), McpClientError> {
+        let second = Duration::from_secs(1);
+        let patience = Patience { timeout: second, timeout_max: second };
+        let end = login.map(|millis| Instant::now() + Duration::from_millis(millis));
+        let answer = async {
+            sleep(Duration::from_millis(answer)).await;
+            Ok(())
+        };
+        patience.wait(None, || false, || end.map(|end| end.min(Instant::now())), answer).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_runs_from_the_end_of_a_login() {
+        assert_eq!(answered_after(900, None).await, Ok(()));
+        assert_eq!(answered_after(1100, None).await, Err(McpClientError::TimedOut));
+        for login in [200, 900, 1500, 5000] {
+            assert_eq!(answered_after(login + 900, Some(login)).await, Ok(()), "{login}");
+            assert_eq!(
+                answered_after(login + 1100, Some(login)).await,
+                Err(McpClientError::TimedOut),
+                "{login}"
+            );
+        }
     }
 }

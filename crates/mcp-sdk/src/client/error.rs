@@ -8,12 +8,16 @@ use thruway_mcp::Revision;
 use thruway_mcp::json_rpc;
 use thruway_message::StatusCode;
 
+use super::authorization::OAuthError;
+
 /// Why a call has no result.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum McpClientError {
     /// The arguments cannot be written as a JSON object.
     ArgumentsInvalid,
+    /// The server wants a token, and there is none that it takes.
+    Authorization(OAuthError),
     /// The other end has closed the connection, or ended the stream before the answer. Whether the request was handled is not
     /// known.
     Closed,
@@ -76,10 +80,17 @@ impl From<ClientError> for McpClientError {
     }
 }
 
+impl From<OAuthError> for McpClientError {
+    fn from(error: OAuthError) -> Self {
+        Self::Authorization(error)
+    }
+}
+
 impl fmt::Display for McpClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ArgumentsInvalid => f.write_str("the arguments are no JSON object"),
+            Self::Authorization(error) => error.fmt(f),
             Self::Closed => f.write_str("the connection ended before the answer"),
             Self::Http(error) => error.fmt(f),
             Self::MessageInvalid => f.write_str("the server has sent what is no answer to the request"),

@@ -21,6 +21,9 @@ mod cache;
 // how it is said
 mod eras;
 
+// who may
+pub(crate) mod authorization;
+
 // how it gets there
 mod binding;
 

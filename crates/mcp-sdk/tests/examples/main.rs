@@ -14,7 +14,8 @@ use thruway_testkit::scene::Scene;
 use tower_service::Service;
 
 use programs::{
-    asking_a_server, booking, calculator, guarded, layers, library, mcp_in_axum, notes, report, words,
+    asking_a_server, booking, calculator, guarded, layers, library, mcp_in_axum, notes, report, signed_in,
+    words,
 };
 
 /// A client of each era, with a user who says yes to everything.
@@ -47,6 +48,57 @@ async fn a_client_asks_and_is_asked() {
     let client = asking_a_server::client().server(&server);
     let (tools, answer) = asking_a_server::talk(&client).await.unwrap();
     assert_eq!((tools, &*answer), (vec!["ask".to_owned()], "Hello, Ada!"));
+}
+
+/// A server that wants tokens, and beside it an authorization server that gives one to a program with the right secret.
+fn guarded_with_issuer() -> thruway_server::Router {
+    use thruway_mcp_sdk::{Authorization, Identity, InvalidToken, VerifyToken, schema::Tool};
+    use thruway_server::{FieldLinesBuf, Request, Response};
+
+    struct Issued;
+    impl VerifyToken for Issued {
+        fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
+            (token == "issued").then(Identity::default).ok_or(InvalidToken)
+        }
+    }
+    let json = |content: Value| {
+        let mut fields = FieldLinesBuf::new();
+        fields.append("Content-Type", "application/json").unwrap();
+        Response::ok(fields, content.to_string())
+    };
+    let server = McpServer::new("guarded", "1").tool(Tool::new("whoami"), |_: Value| "a program");
+    let authorization = Authorization::new("http://localhost/mcp", ["http://localhost"], Issued);
+    thruway_server::Router::new()
+        .get(&authorization.metadata_path(), authorization.metadata())
+        .get("/.well-known/oauth-authorization-server", move || {
+            json(json!({"issuer": "http://localhost", "token_endpoint": "http://localhost/token"}))
+        })
+        .post("/token", move |request: &Request<'_>| {
+            // printf program:secret | base64
+            let is_right =
+                request.field("authorization").is_some_and(|value| value == "Basic cHJvZ3JhbTpzZWNyZXQ=");
+            let token = if is_right { "issued" } else { "other" };
+            json(json!({"access_token": token, "token_type": "Bearer"}))
+        })
+        .any("/mcp", server.endpoint().authorize(authorization))
+}
+
+#[tokio::test]
+async fn a_program_with_a_secret_is_let_in() {
+    use thruway_client::{Client, ClientConfig};
+    let server = thruway_server::Server::new(guarded_with_issuer()).workers(1);
+    let server = server.listen("127.0.0.1:0").unwrap().start().unwrap();
+    let connect_to = Some(server.addresses()[0].to_string().parse().unwrap());
+    let here = Client::with_config(ClientConfig { connect_to, ..ClientConfig::default() });
+    for (secret, is_right) in [("secret", true), ("guess", false)] {
+        let oauth = signed_in::program("program".into(), secret.into()).http_client(here.clone());
+        let client = thruway_mcp_sdk::McpClient::builder().http_client(here.clone()).oauth(oauth);
+        let tools = client.http("http://localhost/mcp").list_tools().await;
+        assert_eq!(tools.is_ok(), is_right, "{tools:?}");
+    }
+    drop(here);
+    server.drain();
+    server.join();
 }
 
 #[tokio::test]

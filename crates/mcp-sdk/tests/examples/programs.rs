@@ -18,5 +18,7 @@ pub(crate) mod layers;
 pub(crate) mod notes;
 #[path = "../../examples/report.rs"]
 pub(crate) mod report;
+#[path = "../../examples/signed_in.rs"]
+pub(crate) mod signed_in;
 #[path = "../../examples/words.rs"]
 pub(crate) mod words;

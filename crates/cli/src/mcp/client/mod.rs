@@ -1,12 +1,15 @@
 //! `thruway mcp discover`, `ping`, `tools`, `call`, `resources`, `read`, `prompts` and `get`: a server, seen from a terminal.
 
 mod target;
+mod login;
+mod tokens;
 mod arguments;
 mod print;
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
+use thruway_mcp_sdk::oauth::OAuthError;
 use thruway_mcp_sdk::schema::ProgressNotificationParams;
 use thruway_mcp_sdk::{McpClient, McpClientError};
 
@@ -86,7 +89,7 @@ async fn call(
             Err(error) => return refused(&error),
         },
     };
-    let client = if std::io::stderr().is_terminal() {
+    let client = if io::stderr().is_terminal() {
         client.clone().with_progress(|progress| tell(&progress))
     } else {
         client.clone()
@@ -109,6 +112,10 @@ fn refused(error: &McpClientError) -> Result<ExitCode, Failure> {
         McpClientError::Server(error) => {
             print::to_stderr(&format!("error: the server refuses: {error}"));
             Ok(ExitCode::FAILURE)
+        }
+        McpClientError::Authorization(OAuthError::LoginFailed(io::ErrorKind::Unsupported)) => {
+            Err(Failure::new("the server wants a token, and there is no terminal to log in from")
+                .with_hint("`--login` logs in all the same, `--bearer` sends a token"))
         }
         error => Err(Failure::new(error)),
     }

@@ -5,6 +5,7 @@ use std::process::Command;
 use thruway_mcp_sdk::schema::Implementation;
 use thruway_mcp_sdk::{McpClient, McpClientOptions};
 
+use super::login;
 use crate::args::McpClientArgs;
 use crate::config::Failure;
 
@@ -33,7 +34,8 @@ impl Target {
                 Ok(Self { client, words: words.to_vec() })
             }
             ([], [url, words @ ..]) if url.contains("://") => {
-                Ok(Self { client: builder.http(url), words: words.to_vec() })
+                let client = login::prepare(builder, &args.login)?.http(url);
+                Ok(Self { client, words: words.to_vec() })
             }
             ([], _) => Err(Failure::new("it is not said which server is meant").with_hint(
                 "a server is a URL, which comes first, or a command, which comes last and after `--`",

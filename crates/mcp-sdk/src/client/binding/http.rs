@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use bytes::Bytes;
 use thruway_client::{Client, Request, Response, Timeouts};
 use thruway_mcp::json_rpc::{self, Id, Message};
 use thruway_message::{Method, StatusCode};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
+use super::super::authorization::{Attempts, Authorizer, OAuth};
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::super::handlers::Direction;
@@ -25,11 +28,23 @@ pub(crate) struct Http {
     fields: Vec<(String, String)>,
     /// The stream that brings everything, from a server that knows no other binding.
     pub(super) stream: ArcSwapOption<OpenStream>,
+    authorizer: Option<Authorizer>,
 }
 
 impl Http {
-    pub(crate) fn new(client: Client, url: &str, fields: Vec<(String, String)>) -> Self {
-        Self { client, url: url.into(), fields, stream: ArcSwapOption::empty() }
+    pub(crate) fn new(
+        client: Client,
+        url: &str,
+        fields: Vec<(String, String)>,
+        oauth: Option<OAuth>,
+    ) -> Self {
+        let authorizer = oauth.map(|oauth| Authorizer::new(oauth, url));
+        Self { client, url: url.into(), fields, stream: ArcSwapOption::empty(), authorizer }
+    }
+
+    /// Until when a person was logging in, for whom nobody should lose patience.
+    pub(super) fn waited_until(&self) -> Option<Instant> {
+        self.authorizer.as_ref().and_then(Authorizer::waited_until)
     }
 
     pub(super) async fn exchange(
@@ -64,8 +79,11 @@ impl Http {
 
     pub(super) async fn end_session(&self, fields: Vec<Field>) -> Result<(), McpClientError> {
         let timeouts = Timeouts { total: Some(FAREWELL), ..Timeouts::default() };
-        let request = self.request(Method::Delete, &fields).timeouts(timeouts);
-        // Servers may refuse it (405), and may have ended the session before (404).
+        let mut request = self.request(Method::Delete, &fields).timeouts(timeouts);
+        if let Some(authorizer) = &self.authorizer {
+            request = authorizer.sign(&authorizer.standing(), Method::Delete.as_str(), request)?;
+        }
+        // Servers may refuse it (405), may have ended the session before (404), and nobody logs in to say good-bye (401).
         request.send().await?;
         Ok(())
     }
@@ -83,22 +101,53 @@ impl Http {
     async fn post(&self, outgoing: &mut Outgoing) -> Result<Response, McpClientError> {
         let idle = if outgoing.purpose == Purpose::Subscribe { SUBSCRIPTION_SILENCE } else { FOR_EVER };
         let timeouts = Timeouts { head: FOR_EVER, content_idle: idle, ..Timeouts::default() };
-        let request = self
-            .request(Method::Post, &outgoing.fields)
-            .field("Content-Type", "application/json")
-            .field("Accept", "application/json, text/event-stream")
-            .content(std::mem::take(&mut outgoing.octets))
-            .idempotent(outgoing.purpose != Purpose::Act)
-            .timeouts(timeouts);
-        Ok(request.send().await?)
+        let content = Bytes::from(std::mem::take(&mut outgoing.octets));
+        let request = || {
+            self.request(Method::Post, &outgoing.fields)
+                .field("Content-Type", "application/json")
+                .field("Accept", "application/json, text/event-stream")
+                .content(content.clone())
+                .idempotent(outgoing.purpose != Purpose::Act)
+                .timeouts(timeouts)
+        };
+        self.send_request(Method::Post, request).await
     }
 
-    /// A request for a stream of events, from after the event `last_event_id` on.
-    pub(super) fn get(&self, fields: &[Field], last_event_id: &str) -> Request<'_> {
+    /// Sends a request, as often as the server wants another token for it.
+    async fn send_request<'c>(
+        &'c self,
+        method: Method<'static>,
+        request: impl Fn() -> Request<'c>,
+    ) -> Result<Response, McpClientError> {
+        let Some(authorizer) = &self.authorizer else { return Ok(request().send().await?) };
+        let mut attempts = Attempts::default();
+        let mut standing = authorizer.standing();
+        if standing.ends_soon() {
+            standing = Box::pin(authorizer.renew(&standing)).await;
+        }
+        loop {
+            let response = authorizer.sign(&standing, method.as_str(), request())?.send().await?;
+            let Some(demand) = standing.demand(&response) else { return Ok(response) };
+            drop(response);
+            // Apart, so that requests that are not refused carry nothing of it.
+            Box::pin(authorizer.satisfy(&standing, &demand, &mut attempts)).await?;
+            standing = authorizer.standing();
+        }
+    }
+
+    /// Asks for a stream of events, from after the event `last_event_id` on.
+    pub(super) async fn get(
+        &self,
+        fields: &[Field],
+        last_event_id: &str,
+    ) -> Result<Response, McpClientError> {
         let timeouts = Timeouts { content_idle: SUBSCRIPTION_SILENCE, ..Timeouts::default() };
-        let request =
-            self.request(Method::Get, fields).field("Accept", "text/event-stream").timeouts(timeouts);
-        if last_event_id.is_empty() { request } else { request.field("Last-Event-ID", last_event_id) }
+        let request = || {
+            let request =
+                self.request(Method::Get, fields).field("Accept", "text/event-stream").timeouts(timeouts);
+            if last_event_id.is_empty() { request } else { request.field("Last-Event-ID", last_event_id) }
+        };
+        self.send_request(Method::Get, request).await
     }
 
     fn request(&self, method: Method<'static>, fields: &[Field]) -> Request<'_> {

@@ -56,7 +56,7 @@ impl Http {
         fields: &[Field],
         last_event_id: &str,
     ) -> Result<Events, McpClientError> {
-        let response = self.get(fields, last_event_id).send().await?;
+        let response = self.get(fields, last_event_id).await?;
         if kind_of(&response) != Kind::Events || !response.status().is_success() {
             return Err(McpClientError::Status(response.status()));
         }
@@ -69,7 +69,7 @@ impl Http {
         let mut pause = PAUSE;
         let mut was_open = false;
         loop {
-            if let Ok(response) = self.get(&fields, &last_event_id).send().await {
+            if let Ok(response) = self.get(&fields, &last_event_id).await {
                 // Who has never had such a stream may just have no other word for it.
                 if was_open
                     && response.status() == StatusCode::NOT_FOUND

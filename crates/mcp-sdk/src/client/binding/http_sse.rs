@@ -31,7 +31,7 @@ impl Http {
         self: &Arc<Self>,
         conversation: &Arc<Conversation>,
     ) -> Result<bool, McpClientError> {
-        let response = self.get(&[], "").send().await?;
+        let response = self.get(&[], "").await?;
         if kind_of(&response) != Kind::Events || !response.status().is_success() {
             return Ok(false);
         }

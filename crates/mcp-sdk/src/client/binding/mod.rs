@@ -12,6 +12,7 @@ use std::sync::Arc;
 use thruway_mcp::schema::methods;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::conversation::Conversation;
 use super::error::McpClientError;
@@ -101,6 +102,14 @@ impl Binding {
         match self {
             Self::Http(http) => http.open_stream(conversation).await,
             Self::Stream(_) => Ok(false),
+        }
+    }
+
+    /// Until when a person was logging in, for whom nobody should lose patience.
+    pub(super) fn waited_until(&self) -> Option<Instant> {
+        match self {
+            Self::Http(http) => http.waited_until(),
+            Self::Stream(_) => None,
         }
     }
 

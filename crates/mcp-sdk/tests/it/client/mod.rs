@@ -1,4 +1,4 @@
-//! Clients: of our own servers, in memory and over HTTP, in both eras; and of servers that misbehave.
+//! Clients: of our own servers, in memory and over HTTP, in both eras; of servers that misbehave, and of those that want tokens.
 
 pub(crate) mod sites;
 pub(crate) mod calls;
@@ -9,3 +9,4 @@ mod kept;
 mod tasks;
 mod sse;
 mod children;
+mod oauth;

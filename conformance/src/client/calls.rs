@@ -1,0 +1,80 @@
+//! What is called.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::McpClient;
+use thruway_mcp_sdk::schema::Tool;
+
+use super::Outcome;
+
+/// Uses whatever the server says it has: each tool, resource and prompt once.
+pub(crate) async fn everything(client: &McpClient) -> Outcome {
+    let capabilities = client.discover().await?.capabilities;
+    if capabilities.tools.is_some() {
+        for tool in client.list_tools().await? {
+            call(client, &tool).await?;
+        }
+    }
+    if capabilities.resources.is_some() {
+        for resource in client.list_resources().await? {
+            client.read_resource(&resource.uri).await?;
+        }
+    }
+    if capabilities.prompts.is_some() {
+        for prompt in client.list_prompts().await? {
+            let arguments = prompt.arguments.iter().map(|argument| (argument.name.clone(), "x".to_owned()));
+            client.get_prompt(&prompt.name, arguments.collect::<BTreeMap<_, _>>()).await?;
+        }
+    }
+    client.clone().close().await;
+    Ok(())
+}
+
+/// Calls a tool with what its schema wants at least.
+async fn call(client: &McpClient, tool: &Tool) -> Outcome {
+    let schema = serde_json::to_value(&tool.input_schema)?;
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    let arguments: BTreeMap<_, _> = required
+        .iter()
+        .filter_map(|name| name.as_str())
+        .map(|name| (name, sample(&schema["properties"][name])))
+        .collect();
+    client.call_tool(&tool.name, arguments).await?;
+    Ok(())
+}
+
+fn sample(schema: &Value) -> Value {
+    match schema["type"].as_str() {
+        Some("number" | "integer") => json!(2),
+        Some("boolean") => json!(true),
+        Some("object") => json!({}),
+        Some("array") => json!([]),
+        _ => json!("x"),
+    }
+}
+
+/// Calls what the suite names, with the arguments that it gives.
+pub(crate) async fn of_context(client: &McpClient, context: &Value) -> Outcome {
+    client.list_tools().await?;
+    for call in context["toolCalls"].as_array().ok_or("the suite names no calls")? {
+        let name = call["name"].as_str().ok_or("a call has no name")?;
+        client.call_tool(name, &call["arguments"]).await?;
+    }
+    Ok(())
+}
+
+/// Reads what tools there are.
+pub(crate) async fn list_tools(client: &McpClient) -> Outcome {
+    client.list_tools().await?;
+    Ok(())
+}
+
+/// Sends a schema back as it has come.
+pub(crate) async fn echo_schema(client: &McpClient) -> Outcome {
+    let tools = client.list_tools().await?;
+    let tool =
+        tools.iter().find(|tool| tool.name == "json_schema_2020_12_tool").ok_or("there is no such tool")?;
+    client.call_tool("json_schema_echo", json!({"schema": tool.input_schema})).await?;
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Tokens for servers that want them: a token that is known, or a login.
+
+use std::fs;
+use std::io::{self, IsTerminal, stderr};
+use std::process::{Command, Stdio};
+
+use thruway_mcp_sdk::McpClientBuilder;
+use thruway_mcp_sdk::oauth::{LoggingIn, LoopbackRedirect, OAuth, RegisteredClient, UserAgent};
+
+use super::print;
+use super::tokens::TokenFile;
+use crate::args::McpLoginArgs;
+use crate::config::Failure;
+
+/// Lets the client send a token, or get one when it is asked.
+pub(super) fn prepare(builder: McpClientBuilder, args: &McpLoginArgs) -> Result<McpClientBuilder, Failure> {
+    if let Some(token) = &args.bearer {
+        return Ok(builder.field("Authorization", format!("Bearer {}", secret(token)?)));
+    }
+    Ok(builder.oauth(oauth(args)?))
+}
+
+fn oauth(args: &McpLoginArgs) -> Result<OAuth, Failure> {
+    let oauth = match client(args)? {
+        Some(client) if args.client_credentials => OAuth::client_credentials(client),
+        Some(client) => login(args).client(client),
+        None => match &args.client_id {
+            Some(url) => login(args).metadata_document(url),
+            None => login(args),
+        },
+    };
+    let oauth = match TokenFile::at_home() {
+        Some(file) => oauth.store(file),
+        None => oauth,
+    };
+    Ok(oauth.scopes(args.scope.iter().flat_map(|scopes| scopes.split(' '))))
+}
+
+fn login(args: &McpLoginArgs) -> OAuth {
+    if args.login || stderr().is_terminal() { OAuth::login(redirect(args)) } else { OAuth::login(Nobody) }
+}
+
+/// Tokens that were kept are used, and renewed, without anybody who could log in.
+struct Nobody;
+
+impl UserAgent for Nobody {
+    fn redirect_uri(&self) -> io::Result<String> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn log_in<'a>(&'a self, _: &'a str) -> LoggingIn<'a> {
+        Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
+    }
+}
+
+/// The client that was registered by hand; a URL is not, it describes itself.
+fn client(args: &McpLoginArgs) -> Result<Option<RegisteredClient>, Failure> {
+    let Some(id) = args.client_id.as_ref().filter(|id| !id.starts_with("https://")) else { return Ok(None) };
+    let client = match &args.client_secret {
+        Some(text) => RegisteredClient::with_secret(id, secret(text)?),
+        None => RegisteredClient::public(id),
+    };
+    Ok(Some(match &args.issuer {
+        Some(issuer) => client.of_issuer(issuer),
+        None => client,
+    }))
+}
+
+fn redirect(args: &McpLoginArgs) -> LoopbackRedirect {
+    LoopbackRedirect::new(|url| {
+        print::to_stderr(&format!("to log in, open {url}"));
+        open(url);
+    })
+    .port(args.callback_port)
+}
+
+/// Starts a browser where there is a screen and somebody before it. Where that fails, the URL stands above.
+fn open(url: &str) {
+    let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    if has_screen && stderr().is_terminal() {
+        let null = Stdio::null;
+        // Whoever reads the line above opens it otherwise.
+        let _ = Command::new("xdg-open").arg(url).stdin(null()).stdout(null()).stderr(null()).spawn();
+    }
+}
+
+/// What stands in the file after `@`, or the text itself, which others on this machine can see.
+fn secret(text: &str) -> Result<String, Failure> {
+    let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
+    let read = fs::read_to_string(path).map_err(|error| Failure::new(format!("`{path}`: {error}")))?;
+    Ok(read.trim_end_matches(['\r', '\n']).to_owned())
+}

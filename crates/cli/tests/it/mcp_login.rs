@@ -1,0 +1,169 @@
+//! `thruway mcp` with a server that wants tokens: logins, tokens that are kept, and tokens that are known.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::{Value, json};
+
+/// An MCP server and its authorization server, in one: tokens are `token`, and whoever logs in is let in at once.
+struct Guarded {
+    url: String,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl Guarded {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let guarded = Self { url: url.clone(), seen: Arc::default() };
+        let seen = guarded.seen.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (head, content) = read(stream.as_ref().unwrap());
+                seen.lock().unwrap().push(format!("{head}{content}"));
+                stream.unwrap().write_all(answer(&url, &head, &content).as_bytes()).unwrap();
+            }
+        });
+        guarded
+    }
+
+    fn seen(&self, text: &str) -> usize {
+        self.seen.lock().unwrap().iter().filter(|seen| seen.contains(text)).count()
+    }
+
+    fn ping(&self, home: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thruway"));
+        command.args(["mcp", "ping", &format!("{}/mcp", self.url), "--era", "modern"]).args(args);
+        command.env("XDG_STATE_HOME", home).env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+        command.stderr(Stdio::piped());
+        command
+    }
+}
+
+fn read(stream: &TcpStream) -> (String, String) {
+    let mut stream = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).is_ok_and(|read| read > 0) {}
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    let mut content = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut content).unwrap();
+    (head, String::from_utf8(content).unwrap())
+}
+
+fn answer(url: &str, head: &str, content: &str) -> String {
+    let target = head.split(' ').nth(1).unwrap_or_default();
+    let parameter =
+        |name: &str| target.split(['?', '&']).find_map(|pair| pair.strip_prefix(name)).unwrap_or_default();
+    match target.split('?').next().unwrap_or_default() {
+        "/mcp" if head.contains("Authorization: Bearer token\r\n") => {
+            let request: Value = serde_json::from_str(content).unwrap();
+            let result = json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {},
+                "ttlMs": 0, "cacheScope": "private"});
+            document(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}))
+        }
+        "/mcp" => response("401 Unauthorized", "WWW-Authenticate: Bearer scope=\"use\"\r\n", ""),
+        "/.well-known/oauth-protected-resource/mcp" => {
+            document(&json!({"resource": format!("{url}/mcp"), "authorization_servers": [url]}))
+        }
+        "/.well-known/oauth-authorization-server" => document(&json!({
+            "issuer": url, "authorization_endpoint": format!("{url}/authorize"),
+            "token_endpoint": format!("{url}/token"), "code_challenge_methods_supported": ["S256"],
+            "registration_endpoint": format!("{url}/register"),
+        })),
+        "/register" => document(&json!({"client_id": "registered"})),
+        "/authorize" => {
+            let back = parameter("redirect_uri=").replace("%3A", ":").replace("%2F", "/");
+            let location = format!("Location: {back}?code=c&state={}\r\n", parameter("state="));
+            response("302 Found", &location, "")
+        }
+        "/token" => document(&json!({"access_token": "token", "token_type": "Bearer"})),
+        _ => response("404 Not Found", "", ""),
+    }
+}
+
+fn document(content: &Value) -> String {
+    response("200 OK", "Content-Type: application/json\r\n", &content.to_string())
+}
+
+fn response(status: &str, fields: &str, content: &str) -> String {
+    let length = content.len();
+    format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {length}\r\nConnection: close\r\n\r\n{content}")
+}
+
+/// The `Location` of what is at `url`, or nothing.
+fn visit(url: &str) -> String {
+    let (authority, path) = url["http://".len()..].split_once('/').unwrap();
+    let mut stream = TcpStream::connect(authority).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {authority}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let location = answer.lines().find_map(|line| line.strip_prefix("Location: "));
+    location.unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_login_lasts_and_nobody_else_can_read_it() {
+    let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
+    let mut child = server.ping(home.path(), &["--login", "--scope", "mine"]).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let url = line.trim_end().strip_prefix("to log in, open ").unwrap();
+    assert!(url.contains("&scope=use+mine"), "{url}");
+    assert_eq!(visit(&visit(url)), "");
+    assert!(child.wait().unwrap().success());
+    let file = home.path().join("thruway/mcp_tokens.json");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(file.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+    // From now on nobody needs to be there.
+    let output = server.ping(home.path(), &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(server.seen("GET /authorize"), 1);
+}
+
+#[test]
+fn where_nobody_is_there_nobody_is_waited_for() {
+    let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
+    let output = server.ping(home.path(), &[]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && said.contains("--login"), "{said}");
+    assert_eq!(server.seen("POST /register"), 0);
+}
+
+#[test]
+fn a_token_that_is_known_is_sent_and_no_other_is_asked_for() {
+    let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
+    let file = home.path().join("token");
+    fs::write(&file, "token\n").unwrap();
+    for bearer in ["token", &format!("@{}", file.display())] {
+        assert!(
+            server.ping(home.path(), &["--bearer", bearer]).output().unwrap().status.success(),
+            "{bearer}"
+        );
+    }
+    let output = server.ping(home.path(), &["--bearer", "other"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(server.seen("GET "), 0);
+}
+
+#[test]
+fn a_program_acts_for_itself_with_a_secret() {
+    let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
+    let itself = ["--client-id", "id", "--client-secret", "confidential", "--client-credentials"];
+    assert!(server.ping(home.path(), &itself).output().unwrap().status.success());
+    assert_eq!(server.seen("grant_type=client_credentials"), 1);
+    let kept = fs::read_to_string(home.path().join("thruway/mcp_tokens.json")).unwrap();
+    assert!(!kept.contains("confidential"), "{kept}");
+    // Another issuer is not told the secret.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let known = [&itself[..], &["--issuer", "https://known.example"]].concat();
+    let output = server.ping(elsewhere.path(), &known).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(server.seen("grant_type=client_credentials"), 1);
+}

@@ -1,0 +1,439 @@
+//! Sends the token along, and gets another one when the server refuses it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use thruway_client::{Request, Response};
+use thruway_message::StatusCode;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::challenge::Challenge;
+use super::dpop::DpopKey;
+use super::error::{OAuthError, quoted};
+use super::fetch::Fetch;
+use super::grants::{Applicant, is_client_unknown};
+use super::login::OFFLINE_ACCESS;
+use super::logins::Logins;
+use super::parties::{Known, Parties, identity_of};
+use super::random::unix_time;
+use super::scopes::Scopes;
+use super::server::ServerMetadata;
+use super::store::{StoredClient, StoredToken};
+use super::token::{TokenResponse, request_token};
+use super::url::HttpUrl;
+use super::{Grant, OAuth};
+
+/// The authorization of a client at one URL.
+pub(crate) struct Authorizer {
+    server_url: Box<str>,
+    /// `None` if tokens cannot be sent there.
+    server: Option<HttpUrl>,
+    oauth: OAuth,
+    fetch: Fetch,
+    standing: ArcSwap<Standing>,
+    /// One at a time gets a token; the others wait for what comes of it.
+    turn: Mutex<Known>,
+    logins: Logins,
+}
+
+/// What a request is sent with. A request that is refused finds out by it whether there is a newer one.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    token: Option<Arc<Token>>,
+    /// Whether the token has ended and could not be renewed: it is not sent any more.
+    is_over: bool,
+    /// Why there is no other one.
+    failure: Option<OAuthError>,
+}
+
+/// A token in use.
+struct Token {
+    stored: StoredToken,
+    key: Option<Arc<DpopKey>>,
+    /// What the server wants the next proof to say (RFC 9449 §9).
+    nonce: StdMutex<Option<String>>,
+    /// Whether a grant was given for it just now, so that there is no better one.
+    is_fresh: bool,
+    /// Whether the server has taken it.
+    is_accepted: AtomicBool,
+}
+
+/// How often a request was sent again.
+#[derive(Default, Debug)]
+pub(crate) struct Attempts {
+    tokens: u32,
+    nonces: u32,
+}
+
+/// What a server wants.
+#[derive(Debug)]
+pub(crate) enum Demand {
+    /// The number in the proof that it has just said.
+    Nonce,
+    /// A token, or another one.
+    Token(Challenge),
+    /// More scopes.
+    Scopes(Challenge),
+}
+
+impl Authorizer {
+    pub(crate) fn new(oauth: OAuth, server_url: &str) -> Self {
+        let server_url = server_url.split_once('#').map_or(server_url, |(before, _)| before);
+        let server = HttpUrl::parse(server_url).filter(HttpUrl::is_private);
+        let stored = server.as_ref().and_then(|_| oauth.store.load(server_url));
+        // What another client was given is not for this one.
+        let is_ours =
+            |token: &StoredToken| oauth.client.as_ref().is_none_or(|client| client.id == token.client.id);
+        let stored = stored.filter(is_ours);
+        let known = Known::of(stored.as_ref(), &oauth);
+        let token = stored.and_then(|stored| Token::restore(stored).ok()).map(Arc::new);
+        let is_local = server.as_ref().is_some_and(HttpUrl::is_loopback);
+        Self {
+            server_url: server_url.into(),
+            server,
+            fetch: Fetch::new(oauth.http.clone(), is_local),
+            oauth,
+            standing: ArcSwap::from_pointee(Standing { token, is_over: false, failure: None }),
+            turn: Mutex::new(known),
+            logins: Logins::default(),
+        }
+    }
+
+    /// Until when a person was logging in, for whom nobody should lose patience.
+    pub(crate) fn waited_until(&self) -> Option<Instant> {
+        self.logins.last()
+    }
+
+    /// What the next request is sent with.
+    pub(crate) fn standing(&self) -> Arc<Standing> {
+        self.standing.load_full()
+    }
+
+    /// Adds the token to a request to the server, which is the only one that it is for.
+    pub(crate) fn sign<'c>(
+        &self,
+        standing: &Standing,
+        method: &str,
+        request: Request<'c>,
+    ) -> Result<Request<'c>, OAuthError> {
+        let (Some(token), Some(server)) = (standing.sent(), &self.server) else { return Ok(request) };
+        let access_token = &token.stored.access_token;
+        let Some(key) = &token.key else {
+            return Ok(request.field("Authorization", format!("Bearer {access_token}")));
+        };
+        let nonce = token.nonce();
+        let proof = key.proof(method, server, nonce.as_deref(), Some(access_token))?;
+        Ok(request.field("Authorization", format!("DPoP {access_token}")).field("DPoP", proof))
+    }
+
+    /// Gets what a server wants that has refused a request with `used`, so that the request can be sent again.
+    pub(crate) async fn satisfy(
+        &self,
+        used: &Arc<Standing>,
+        demand: &Demand,
+        attempts: &mut Attempts,
+    ) -> Result<(), OAuthError> {
+        let is_nonce = matches!(demand, Demand::Nonce);
+        let count = if is_nonce { &mut attempts.nonces } else { &mut attempts.tokens };
+        *count += 1;
+        if *count > ATTEMPTS_MAX {
+            return Err(demand.refusal());
+        }
+        if is_nonce { Ok(()) } else { self.replace(used, demand).await }
+    }
+
+    /// Gets a token that may be what the server wants, unless somebody else has tried meanwhile.
+    async fn replace(&self, used: &Arc<Standing>, demand: &Demand) -> Result<(), OAuthError> {
+        let mut known = self.turn.lock().await;
+        let current = self.standing.load_full();
+        if !Arc::ptr_eq(&current, used) {
+            return current.failure.clone().map_or(Ok(()), Err);
+        }
+        let outcome = self.obtain(&mut known, used, demand).await;
+        let failure = outcome.as_ref().err().cloned();
+        if let Ok(token) = outcome {
+            self.keep(token);
+        } else {
+            let (token, is_over) = (used.token.clone(), used.is_over);
+            self.standing.store(Arc::new(Standing { token, is_over, failure: failure.clone() }));
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    async fn obtain(&self, known: &mut Known, used: &Standing, demand: &Demand) -> Result<Token, OAuthError> {
+        let last = used.token.as_deref();
+        let insecure = || OAuthError::InsecureUrl(quoted(&self.server_url));
+        let server = self.server.as_ref().ok_or_else(insecure)?;
+        // Who gives the same again is refused the same again.
+        if !demand.may_be_satisfied(used.sent()) {
+            return Err(demand.refusal());
+        }
+        let challenge = demand.challenge();
+        let last_issuer = last.map(|token| token.stored.issuer.as_str());
+        let parties =
+            Parties::discover(&self.fetch, server, challenge, &self.oauth, known, last_issuer).await?;
+        let can_refresh = !used.is_over && last_issuer == Some(parties.metadata.issuer.as_str());
+        if let (Demand::Token(_), Some(last), true) = (demand, last, can_refresh) {
+            let renewed = self.refresh(&last.stored, &parties.metadata, last.key.clone()).await;
+            // Nobody logs in because there is no way to renew it just now.
+            if renewed.as_ref().err().is_none_or(OAuthError::is_passing) {
+                return renewed;
+            }
+        }
+        let scopes = self.scopes(challenge, &parties, last);
+        let (identity, client) = known.client(&self.fetch, &parties, &self.oauth).await?;
+        let applicant = Applicant {
+            fetch: &self.fetch,
+            oauth: &self.oauth,
+            parties: &parties,
+            identity: &identity,
+            client: &client,
+            scopes: &scopes,
+            logins: &self.logins,
+        };
+        let outcome = applicant.apply().await;
+        if outcome.as_ref().is_err_and(is_client_unknown) {
+            known.forget(&parties.metadata.issuer);
+        }
+        Ok(Token::of(outcome?, parties, client, scopes))
+    }
+
+    /// What is asked for: what the server wants now or in general, what it wanted before, and what the user wants.
+    fn scopes(&self, challenge: &Challenge, parties: &Parties, last: Option<&Token>) -> Scopes {
+        let wanted = &self.oauth.scopes;
+        let general = parties.resource.scopes_supported.as_ref().filter(|_| wanted.is_empty());
+        let named = challenge.scopes.as_ref().or(general).cloned().unwrap_or_default();
+        let before = last.map_or_else(Scopes::default, Token::scopes);
+        let mut scopes = before.union(&named).union(wanted);
+        let supported = &parties.metadata.scopes_supported;
+        let is_login = matches!(self.oauth.grant, Grant::Login(_));
+        if is_login && !scopes.is_empty() && supported.iter().any(|scope| scope == OFFLINE_ACCESS) {
+            scopes.add(OFFLINE_ACCESS);
+        }
+        scopes
+    }
+
+    /// Renews a token that ends soon. If that cannot be done, the server is asked without one, and says what it wants.
+    pub(crate) async fn renew(&self, standing: &Arc<Standing>) -> Arc<Standing> {
+        let _turn = self.turn.lock().await;
+        let current = self.standing.load_full();
+        let Some(token) = current.token.clone().filter(|_| Arc::ptr_eq(&current, standing)) else {
+            return current;
+        };
+        let renewed = async {
+            if token.stored.refresh_token.is_none() {
+                return Err(OAuthError::TokenInvalid);
+            }
+            let issuer = &token.stored.issuer;
+            let metadata = ServerMetadata::discover(&self.fetch, issuer, true).await?;
+            self.refresh(&token.stored, &metadata, token.key.clone()).await
+        };
+        match renewed.await {
+            Ok(token) => self.keep(token),
+            // It may do for as long as it lasts.
+            Err(error) if error.is_passing() => {}
+            Err(_) => {
+                let token = Some(token.clone());
+                self.standing.store(Arc::new(Standing { token, is_over: true, failure: None }));
+            }
+        }
+        self.standing.load_full()
+    }
+
+    /// Gives the refresh token for another token (RFC 6749 §6), to nobody but the issuer of both.
+    async fn refresh(
+        &self,
+        stored: &StoredToken,
+        metadata: &ServerMetadata,
+        key: Option<Arc<DpopKey>>,
+    ) -> Result<Token, OAuthError> {
+        let refresh_token = stored.refresh_token.clone().ok_or(OAuthError::TokenInvalid)?;
+        let form = vec![
+            ("grant_type", "refresh_token".to_owned()),
+            ("refresh_token", refresh_token),
+            ("resource", stored.resource.clone()),
+        ];
+        let identity = identity_of(stored, &self.oauth, metadata);
+        let response = request_token(&self.fetch, metadata, &identity, key.as_deref(), form).await?;
+        let response = response.validate(key.is_some())?;
+        if key.is_some() != response.is_dpop() {
+            return Err(OAuthError::TokenUnbound);
+        }
+        Ok(Token::renewed(response, stored, key))
+    }
+
+    fn keep(&self, token: Token) {
+        self.oauth.store.save(&self.server_url, &token.stored);
+        self.standing.store(Arc::new(Standing {
+            token: Some(Arc::new(token)),
+            is_over: false,
+            failure: None,
+        }));
+    }
+}
+
+impl Standing {
+    /// Whether the token should be renewed before it is sent.
+    pub(crate) fn ends_soon(&self) -> bool {
+        !self.is_over && self.token.as_ref().is_some_and(|token| token.ends_soon())
+    }
+
+    /// What the server wants that has answered in this way; nothing if it has taken what it was sent.
+    pub(crate) fn demand(&self, response: &Response) -> Option<Demand> {
+        demand(self.sent(), response)
+    }
+
+    /// The token that requests are sent with.
+    fn sent(&self) -> Option<&Token> {
+        self.token.as_deref().filter(|_| !self.is_over)
+    }
+}
+
+fn demand(token: Option<&Token>, response: &Response) -> Option<Demand> {
+    let nonce = response.field("dpop-nonce").and_then(|nonce| nonce.as_str());
+    let has_nonce = token.zip(nonce).is_some_and(|(token, nonce)| token.learn_nonce(nonce));
+    match response.status() {
+        StatusCode::UNAUTHORIZED => {
+            let challenge = Challenge::of(response.head().field_lines);
+            let wants_nonce = has_nonce && challenge.is_error("use_dpop_nonce");
+            Some(if wants_nonce { Demand::Nonce } else { Demand::Token(challenge) })
+        }
+        StatusCode::FORBIDDEN => {
+            let challenge = Challenge::of(response.head().field_lines);
+            challenge.is_error("insufficient_scope").then_some(Demand::Scopes(challenge))
+        }
+        _ => {
+            if let Some(token) = token {
+                token.is_accepted.store(true, Ordering::Relaxed);
+            }
+            None
+        }
+    }
+}
+
+impl Demand {
+    fn challenge(&self) -> &Challenge {
+        static NONE: Challenge =
+            Challenge { is_dpop: false, error: None, scopes: None, resource_metadata: None };
+        match self {
+            Self::Token(challenge) | Self::Scopes(challenge) => challenge,
+            Self::Nonce => &NONE,
+        }
+    }
+
+    /// Whether another token could be one that the server takes, if this was the last one.
+    fn may_be_satisfied(&self, last: Option<&Token>) -> bool {
+        let Some(last) = last else { return true };
+        match self {
+            Self::Nonce => false,
+            Self::Token(_) => !last.is_fresh || last.is_accepted.load(Ordering::Relaxed),
+            Self::Scopes(challenge) => {
+                let wanted = challenge.scopes.clone().unwrap_or_default();
+                !last.scopes().is_superset_of(&wanted)
+            }
+        }
+    }
+
+    const fn refusal(&self) -> OAuthError {
+        match self {
+            Self::Nonce | Self::Token(_) => OAuthError::TokenRejected,
+            Self::Scopes(_) => OAuthError::ScopeInsufficient,
+        }
+    }
+}
+
+impl Token {
+    fn of(response: TokenResponse, parties: Parties, client: StoredClient, scopes: Scopes) -> Self {
+        let Parties { resource, metadata, key } = parties;
+        let stored = StoredToken {
+            issuer: metadata.issuer,
+            resource: resource.identifier,
+            is_dpop: key.is_some(),
+            expires_at: expires_at(&response),
+            scopes: granted(scopes, &response).to_string(),
+            dpop_key: key.as_ref().map(|key| key.to_text()),
+            client,
+            access_token: response.access_token,
+            refresh_token: response.refresh_token,
+        };
+        Self::new(stored, key, true)
+    }
+
+    /// What has come for the refresh token of `before`.
+    fn renewed(response: TokenResponse, before: &StoredToken, key: Option<Arc<DpopKey>>) -> Self {
+        let stored = StoredToken {
+            expires_at: expires_at(&response),
+            scopes: granted(Scopes::parse(&before.scopes), &response).to_string(),
+            access_token: response.access_token,
+            // It is replaced, or goes on to be valid.
+            refresh_token: response.refresh_token.or_else(|| before.refresh_token.clone()),
+            ..before.clone()
+        };
+        Self::new(stored, key, false)
+    }
+
+    fn restore(stored: StoredToken) -> Result<Self, OAuthError> {
+        let key = stored.dpop_key.as_deref().map(DpopKey::restore).transpose()?;
+        if stored.is_dpop != key.is_some() {
+            return Err(OAuthError::KeyInvalid);
+        }
+        Ok(Self::new(stored, key.map(Arc::new), false))
+    }
+
+    const fn new(stored: StoredToken, key: Option<Arc<DpopKey>>, is_fresh: bool) -> Self {
+        Self { stored, key, nonce: StdMutex::new(None), is_fresh, is_accepted: AtomicBool::new(false) }
+    }
+
+    fn ends_soon(&self) -> bool {
+        let can_refresh = self.stored.refresh_token.is_some();
+        let soon = unix_time() + if can_refresh { SOON_SECONDS } else { 0 };
+        self.stored.expires_at.is_some_and(|end| end <= soon)
+    }
+
+    fn scopes(&self) -> Scopes {
+        Scopes::parse(&self.stored.scopes)
+    }
+
+    fn nonce(&self) -> Option<String> {
+        self.nonce.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers what the server wants the next proof to say, if there are proofs.
+    fn learn_nonce(&self, nonce: &str) -> bool {
+        if self.key.is_some() {
+            *self.nonce.lock().unwrap_or_else(PoisonError::into_inner) = Some(nonce.to_owned());
+        }
+        self.key.is_some()
+    }
+}
+
+fn expires_at(response: &TokenResponse) -> Option<u64> {
+    // Zero means that nothing is known, if it means anything.
+    let seconds = response.expires_in().filter(|seconds| *seconds > 0);
+    seconds.map(|seconds| unix_time().saturating_add(seconds))
+}
+
+fn granted(scopes: Scopes, response: &TokenResponse) -> Scopes {
+    scopes.union(&response.scope.as_deref().map(Scopes::parse).unwrap_or_default())
+}
+
+impl fmt::Debug for Authorizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authorizer").field("oauth", &self.oauth).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stored.fmt(f)
+    }
+}
+
+/// How often a request gets another token.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// A token that ends sooner could end on the way.
+const SOON_SECONDS: u64 = 10;

@@ -1,0 +1,139 @@
+//! Tokens that are of no use without a key (RFC 9449): each request proves that its sender has the key.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use p256::SecretKey;
+use p256::pkcs8::EncodePrivateKey as _;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::error::OAuthError;
+use super::random::{random, random_text, unix_time};
+use super::url::HttpUrl;
+
+/// A key that tokens are bound to.
+pub(super) struct DpopKey {
+    pkcs8: Vec<u8>,
+    signing: EncodingKey,
+    public: Jwk,
+}
+
+/// What a proof says (RFC 9449 §4.2).
+#[derive(Serialize)]
+struct Proof<'a> {
+    jti: String,
+    htm: &'a str,
+    htu: &'a str,
+    iat: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ath: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nonce: Option<&'a str>,
+}
+
+impl DpopKey {
+    /// A key that nobody else has.
+    pub(super) fn generate() -> Result<Self, OAuthError> {
+        let octets = random::<32>();
+        // One in four thousand million is no key.
+        let secret = SecretKey::from_slice(&octets).map_err(|_| OAuthError::KeyInvalid)?;
+        let der = secret.to_pkcs8_der().map_err(|_| OAuthError::KeyInvalid)?;
+        Self::of_pkcs8(der.as_bytes().to_vec())
+    }
+
+    /// A key that was kept.
+    pub(super) fn restore(text: &str) -> Result<Self, OAuthError> {
+        Self::of_pkcs8(URL_SAFE_NO_PAD.decode(text).map_err(|_| OAuthError::KeyInvalid)?)
+    }
+
+    /// The key, to be kept.
+    pub(super) fn to_text(&self) -> String {
+        URL_SAFE_NO_PAD.encode(&self.pkcs8)
+    }
+
+    fn of_pkcs8(pkcs8: Vec<u8>) -> Result<Self, OAuthError> {
+        let signing = EncodingKey::from_ec_der(&pkcs8);
+        let public = Jwk::from_encoding_key(&signing, Algorithm::ES256);
+        Ok(Self { pkcs8, signing, public: public.map_err(|_| OAuthError::KeyInvalid)? })
+    }
+
+    /// The proof for one request, to a server that may have said a `nonce`, with a token or for one.
+    pub(super) fn proof(
+        &self,
+        method: &str,
+        url: &HttpUrl,
+        nonce: Option<&str>,
+        access_token: Option<&str>,
+    ) -> Result<String, OAuthError> {
+        let header = Header {
+            typ: Some("dpop+jwt".to_owned()),
+            jwk: Some(self.public.clone()),
+            ..Header::new(Algorithm::ES256)
+        };
+        let proof = Proof {
+            jti: random_text(),
+            htm: method,
+            htu: &url.without_query(),
+            iat: unix_time(),
+            ath: access_token.map(|token| URL_SAFE_NO_PAD.encode(Sha256::digest(token))),
+            nonce,
+        };
+        encode(&header, &proof, &self.signing).map_err(|_| OAuthError::KeyInvalid)
+    }
+}
+
+impl fmt::Debug for DpopKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DpopKey").field("public", &self.public).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::{DecodingKey, Validation, decode, decode_header};
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_proof_is_about_one_request_and_verified_by_the_key_in_it() {
+        let key = DpopKey::restore(&DpopKey::generate().unwrap().to_text()).unwrap();
+        let url = HttpUrl::parse("https://a.example/b?c").unwrap();
+        let proof = key.proof("POST", &url, Some("n"), Some("token")).unwrap();
+        let header = decode_header(&proof).unwrap();
+        assert_eq!((header.typ.as_deref(), header.alg), (Some("dpop+jwt"), Algorithm::ES256));
+        let mut validation = Validation::new(Algorithm::ES256);
+        validation.required_spec_claims.clear();
+        let public = DecodingKey::from_jwk(&header.jwk.unwrap()).unwrap();
+        let claims = decode::<Value>(&proof, &public, &validation).unwrap().claims;
+        assert_eq!(
+            (
+                claims["htm"].as_str(),
+                claims["htu"].as_str(),
+                claims["nonce"].as_str(),
+                claims["ath"].as_str()
+            ),
+            // printf token | openssl dgst -sha256 -binary | basenc --base64url
+            (
+                Some("POST"),
+                Some("https://a.example/b"),
+                Some("n"),
+                Some("PEaenWxYddN6Q_NT1PiOYfz4EsZu7jRXRlpAsNpBU-A")
+            )
+        );
+        let other = key.proof("POST", &url, None, None).unwrap();
+        let other = decode::<Value>(&other, &public, &validation).unwrap().claims;
+        assert!(other["jti"] != claims["jti"] && other.get("ath").is_none() && other.get("nonce").is_none());
+    }
+
+    #[test]
+    fn what_is_no_key_is_none() {
+        for text in ["", "!", "AAAA"] {
+            assert_eq!(DpopKey::restore(text).err(), Some(OAuthError::KeyInvalid), "{text}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Documents and answers of servers that are not believed yet: each bounded in time and size, and never from elsewhere than was
+//! asked.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use thruway_client::{Client, Request, Response, Timeouts};
+use thruway_message::StatusCode;
+
+use super::error::{OAuthError, quoted};
+use super::url::HttpUrl;
+
+/// Asks for documents.
+#[derive(Debug)]
+pub(super) struct Fetch {
+    client: Client,
+    /// Whether the MCP server is on this machine: only then may it name others on it.
+    is_local: bool,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) content: Bytes,
+    /// What the next proof of possession is to say (RFC 9449 §8).
+    pub(super) dpop_nonce: Option<String>,
+}
+
+impl Fetch {
+    pub(super) const fn new(client: Client, is_local: bool) -> Self {
+        Self { client, is_local }
+    }
+
+    /// Reads a URL that a server has named, and which secrets may be sent to.
+    pub(super) fn admit(&self, url: &str) -> Result<HttpUrl, OAuthError> {
+        let url = HttpUrl::parse(url).ok_or_else(|| OAuthError::DocumentInvalid(quoted(url)))?;
+        // Else a server somewhere could have those on this machine asked whom only this machine may ask.
+        if url.is_private() && (self.is_local || !url.is_loopback()) {
+            Ok(url)
+        } else {
+            Err(OAuthError::InsecureUrl(quoted(url.as_str())))
+        }
+    }
+
+    /// The document at `url`; `None` if there is none.
+    pub(super) async fn document<T: DeserializeOwned>(&self, url: &HttpUrl) -> Result<Option<T>, OAuthError> {
+        let response = self.follow(url).await?;
+        match response.status() {
+            StatusCode::OK => {}
+            status if matches!(status.as_u16(), 400..=499) => return Ok(None),
+            status => return Err(OAuthError::Status(quoted(url.as_str()), status)),
+        }
+        let content = collect(url, response).await?;
+        let document = serde_json::from_slice(&content);
+        document.map(Some).map_err(|_| OAuthError::DocumentInvalid(quoted(url.as_str())))
+    }
+
+    /// Follows redirects that do not lead away from the origin.
+    async fn follow(&self, url: &HttpUrl) -> Result<Response, OAuthError> {
+        let mut url = url.clone();
+        for _ in 0..=REDIRECTS_MAX {
+            let request =
+                self.client.get(url.as_str()).field("Accept", "application/json").timeouts(TIMEOUTS);
+            let response = send(&url, request).await?;
+            let location = response.field("location").and_then(|value| value.as_str());
+            let location =
+                location.filter(|_| matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308));
+            let Some(location) = location else { return Ok(response) };
+            let next = url.join(location).filter(|next| next.has_origin_of(&url));
+            url = next.ok_or_else(|| OAuthError::Status(quoted(url.as_str()), response.status()))?;
+        }
+        Err(OAuthError::DocumentInvalid(quoted(url.as_str())))
+    }
+
+    /// Sends what may be secret, to nobody but `url`, and reads the answer.
+    pub(super) async fn post(
+        &self,
+        url: &HttpUrl,
+        content_type: &str,
+        content: String,
+        fields: &[(&'static str, String)],
+    ) -> Result<Answer, OAuthError> {
+        let request = self.client.post(url.as_str()).field("Content-Type", content_type);
+        let request = request.field("Accept", "application/json").content(content).timeouts(TIMEOUTS);
+        let request = fields.iter().fold(request, |request, (name, value)| request.field(name, value));
+        let response = send(url, request).await?;
+        let status = response.status();
+        let dpop_nonce = response.field("dpop-nonce").and_then(|nonce| nonce.as_str()).map(str::to_owned);
+        Ok(Answer { status, content: collect(url, response).await?, dpop_nonce })
+    }
+}
+
+async fn send(url: &HttpUrl, request: Request<'_>) -> Result<Response, OAuthError> {
+    request.send().await.map_err(|error| OAuthError::Unreachable(quoted(url.as_str()), error))
+}
+
+async fn collect(url: &HttpUrl, response: Response) -> Result<Bytes, OAuthError> {
+    let content = response.collect(DOCUMENT_BYTES_MAX).await;
+    content.map_err(|error| OAuthError::Unreachable(quoted(url.as_str()), error))
+}
+
+/// Metadata has a few hundred octets, tokens a few thousand.
+const DOCUMENT_BYTES_MAX: usize = 256 << 10;
+
+/// Within an origin: to the path with or without a slash at its end, for instance.
+const REDIRECTS_MAX: usize = 3;
+
+const TIMEOUTS: Timeouts = Timeouts {
+    head: Duration::from_secs(20),
+    content_idle: Duration::from_secs(10),
+    write_stall: Duration::from_secs(10),
+    expect_continue: Duration::from_secs(1),
+    total: Some(Duration::from_secs(20)),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_elsewhere_names_nobody_on_this_machine() {
+        let admits = |is_local, url: &str| Fetch::new(Client::new(), is_local).admit(url).is_ok();
+        for url in ["http://127.0.0.1:8080/", "https://localhost/", "http://[::1]/"] {
+            assert!(admits(true, url) && !admits(false, url), "{url}");
+        }
+        for is_local in [true, false] {
+            assert!(admits(is_local, "https://as.example/"));
+            assert!(!admits(is_local, "http://as.example/") && !admits(is_local, "nonsense"));
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What is given for a token: a login, the client itself, or what somebody else says about either.
+
+use thruway_message::StatusCode;
+use tokio::time::timeout;
+
+use super::error::OAuthError;
+use super::fetch::Fetch;
+use super::identity::Identity;
+use super::login::{AUTHORIZATION_CODE, LoginRequest, UserAgent};
+use super::logins::Logins;
+use super::parties::Parties;
+use super::scopes::Scopes;
+use super::server::ServerMetadata;
+use super::store::StoredClient;
+use super::token::{Form, TokenResponse, request_token};
+use super::{Grant, IdentityProvider, OAuth};
+
+/// All that a grant is made of.
+pub(super) struct Applicant<'a> {
+    pub(super) fetch: &'a Fetch,
+    pub(super) oauth: &'a OAuth,
+    pub(super) parties: &'a Parties,
+    pub(super) identity: &'a Identity,
+    pub(super) client: &'a StoredClient,
+    pub(super) scopes: &'a Scopes,
+    pub(super) logins: &'a Logins,
+}
+
+impl Applicant<'_> {
+    /// Gets a token.
+    pub(super) async fn apply(&self) -> Result<TokenResponse, OAuthError> {
+        let form = match &self.oauth.grant {
+            Grant::Login(user_agent) => self.log_in(&**user_agent).await?,
+            Grant::ClientCredentials => {
+                self.demand(CLIENT_CREDENTIALS)?;
+                self.with_scope(vec![("grant_type", CLIENT_CREDENTIALS.to_owned())])
+            }
+            Grant::Assertion(source) => {
+                let assertion = source(self.parties.metadata.issuer.clone()).await;
+                self.bearer(assertion.map_err(|error| OAuthError::AssertionUnavailable(error.kind()))?)?
+            }
+            Grant::Enterprise(provider) => {
+                self.demand(JWT_BEARER)?;
+                self.bearer(self.exchange(provider).await?)?
+            }
+        };
+        self.redeem(form).await
+    }
+
+    /// Gives a grant for a token.
+    async fn redeem(&self, mut form: Form) -> Result<TokenResponse, OAuthError> {
+        let Parties { resource, metadata, key } = self.parties;
+        form.push(("resource", resource.identifier.clone()));
+        let response = request_token(self.fetch, metadata, self.identity, key.as_deref(), form).await?;
+        let response = response.validate(key.is_some())?;
+        if key.is_some() && !response.is_dpop() {
+            return Err(OAuthError::TokenUnbound);
+        }
+        Ok(response)
+    }
+
+    /// Lets a person log in.
+    async fn log_in(&self, user_agent: &dyn UserAgent) -> Result<Form, OAuthError> {
+        let metadata = &self.parties.metadata;
+        metadata.demand_pkce()?;
+        self.demand(AUTHORIZATION_CODE)?;
+        let endpoint = metadata.authorization_endpoint(self.fetch)?;
+        let redirect_uri = match &self.client.redirect_uri {
+            Some(uri) => uri.clone(),
+            None => user_agent.redirect_uri().map_err(|error| OAuthError::LoginFailed(error.kind()))?,
+        };
+        let resource = &self.parties.resource.identifier;
+        let request = LoginRequest::new(&endpoint, &self.identity.id, &redirect_uri, resource, self.scopes);
+        let redirect = {
+            let _login = self.logins.begin();
+            timeout(self.oauth.login_timeout, user_agent.log_in(&request.url)).await
+        };
+        let redirect = redirect.map_err(|_| OAuthError::LoginTimedOut)?;
+        let redirect = redirect.map_err(|error| OAuthError::LoginFailed(error.kind()))?;
+        request.grant(&redirect, metadata)
+    }
+
+    /// What somebody else says about the client or its user, as a grant (RFC 7523 §2.1).
+    fn bearer(&self, assertion: String) -> Result<Form, OAuthError> {
+        self.demand(JWT_BEARER)?;
+        Ok(self.with_scope(vec![("grant_type", JWT_BEARER.to_owned()), ("assertion", assertion)]))
+    }
+
+    /// Lets an identity provider say who uses the client (RFC 8693, identity assertion JWT authorization grant).
+    async fn exchange(&self, provider: &IdentityProvider) -> Result<String, OAuthError> {
+        let id_token = (provider.id_token)(self.parties.metadata.issuer.clone()).await;
+        let id_token = id_token.map_err(|error| OAuthError::AssertionUnavailable(error.kind()))?;
+        let form = self.with_scope(vec![
+            ("grant_type", TOKEN_EXCHANGE.to_owned()),
+            ("requested_token_type", ID_JAG.to_owned()),
+            ("audience", self.parties.metadata.issuer.clone()),
+            ("resource", self.parties.resource.identifier.clone()),
+            ("subject_token", id_token),
+            ("subject_token_type", ID_TOKEN.to_owned()),
+        ]);
+        let metadata = ServerMetadata {
+            issuer: provider.token_endpoint.clone(),
+            token_endpoint: Some(provider.token_endpoint.clone()),
+            ..ServerMetadata::default()
+        };
+        let client = &provider.client;
+        let identity = Identity::new(client.id.clone(), client.secret.clone(), None, &metadata);
+        let response = request_token(self.fetch, &metadata, &identity, None, form).await?;
+        let is_grant = response.issued_token_type.as_deref() == Some(ID_JAG);
+        is_grant.then_some(response.access_token).ok_or(OAuthError::TokenInvalid)
+    }
+
+    fn demand(&self, grant: &'static str) -> Result<(), OAuthError> {
+        self.parties.metadata.demand_grant(grant)
+    }
+
+    fn with_scope(&self, mut form: Form) -> Form {
+        if !self.scopes.is_empty() {
+            form.push(("scope", self.scopes.to_string()));
+        }
+        form
+    }
+}
+
+/// Whether a server has said that it does not know the client.
+pub(super) fn is_client_unknown(error: &OAuthError) -> bool {
+    match error {
+        OAuthError::Refused { error, .. } => matches!(&**error, "invalid_client" | "unauthorized_client"),
+        OAuthError::Status(_, status) => *status == StatusCode::UNAUTHORIZED,
+        _ => false,
+    }
+}
+
+const CLIENT_CREDENTIALS: &str = "client_credentials";
+const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
+const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";

@@ -1,0 +1,261 @@
+//! Who the client is to an authorization server, and how it proves it (RFC 6749 §2.3, RFC 7523 §2.2).
+
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use form_urlencoded::byte_serialize;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::error::OAuthError;
+use super::random::{random_text, unix_time};
+use super::server::ServerMetadata;
+
+/// A client that an authorization server knows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RegisteredClient {
+    pub(super) id: String,
+    pub(super) secret: Secret,
+    pub(super) issuer: Option<String>,
+}
+
+/// What the client proves its identity with.
+#[derive(Clone)]
+pub(super) enum Secret {
+    None,
+    Text(String),
+    Key(Arc<PrivateKey>),
+}
+
+/// A private key that an authorization server knows the public one of.
+pub struct PrivateKey {
+    algorithm: Algorithm,
+    key: EncodingKey,
+    key_id: Option<String>,
+}
+
+impl RegisteredClient {
+    /// A client that proves nothing, as one on everybody's machine cannot.
+    pub fn public(id: impl Into<String>) -> Self {
+        Self { id: id.into(), secret: Secret::None, issuer: None }
+    }
+
+    /// A client with a secret. It is sent in the header or in the form, as the authorization server wants it.
+    pub fn with_secret(id: impl Into<String>, secret: impl Into<String>) -> Self {
+        Self { secret: Secret::Text(secret.into()), ..Self::public(id) }
+    }
+
+    /// A client that signs what it says about itself (`private_key_jwt`).
+    pub fn with_private_key(id: impl Into<String>, key: PrivateKey) -> Self {
+        Self { secret: Secret::Key(Arc::new(key)), ..Self::public(id) }
+    }
+
+    /// With the issuer that knows it: nobody else is told who it is. Otherwise that is the one whom the server names first.
+    #[must_use]
+    pub fn of_issuer(mut self, issuer: impl Into<String>) -> Self {
+        self.issuer = Some(issuer.into());
+        self
+    }
+}
+
+impl PrivateKey {
+    /// A key in PEM (PKCS #8), for `ES256`, `ES384` or `EdDSA`.
+    ///
+    /// # Errors
+    /// It is none, or for another algorithm.
+    pub fn from_pem(algorithm: &str, pem: &str) -> Result<Self, OAuthError> {
+        let (algorithm, key) = match algorithm {
+            "ES256" => (Algorithm::ES256, EncodingKey::from_ec_pem(pem.as_bytes())),
+            "ES384" => (Algorithm::ES384, EncodingKey::from_ec_pem(pem.as_bytes())),
+            "EdDSA" => (Algorithm::EdDSA, EncodingKey::from_ed_pem(pem.as_bytes())),
+            _ => return Err(OAuthError::KeyInvalid),
+        };
+        let key = Self { algorithm, key: key.map_err(|_| OAuthError::KeyInvalid)?, key_id: None };
+        // It signs, or nobody would learn of it before the first login.
+        key.assertion("", "").map(|_| key)
+    }
+
+    /// With the name by which the authorization server knows it.
+    #[must_use]
+    pub fn key_id(mut self, id: impl Into<String>) -> Self {
+        self.key_id = Some(id.into());
+        self
+    }
+
+    /// What the client says about itself to `issuer` (RFC 7523 §3).
+    fn assertion(&self, client_id: &str, issuer: &str) -> Result<String, OAuthError> {
+        let now = unix_time();
+        let claims = json!({
+            "iss": client_id, "sub": client_id, "aud": issuer, "jti": random_text(), "iat": now,
+            "exp": now + ASSERTION_SECONDS,
+        });
+        let header = Header { kid: self.key_id.clone(), ..Header::new(self.algorithm) };
+        encode(&header, &claims, &self.key).map_err(|_| OAuthError::KeyInvalid)
+    }
+}
+
+/// A client as one authorization server knows it, and how that wants it proved.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    pub(super) id: String,
+    pub(super) secret: Secret,
+    pub(super) method: Method,
+}
+
+/// How the client proves its identity at the token endpoint (RFC 7591 §2).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Method {
+    #[default]
+    None,
+    ClientSecretBasic,
+    ClientSecretPost,
+    PrivateKeyJwt,
+}
+
+impl Method {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ClientSecretBasic => "client_secret_basic",
+            Self::ClientSecretPost => "client_secret_post",
+            Self::PrivateKeyJwt => "private_key_jwt",
+        }
+    }
+
+    pub(super) fn of_name(name: &str) -> Option<Self> {
+        let all = [Self::None, Self::ClientSecretBasic, Self::ClientSecretPost, Self::PrivateKeyJwt];
+        all.into_iter().find(|method| method.as_str() == name)
+    }
+}
+
+impl Identity {
+    /// A client with this secret, at a server that has chosen the method, or says in its metadata what it supports.
+    pub(super) fn new(id: String, secret: Secret, chosen: Option<Method>, metadata: &ServerMetadata) -> Self {
+        let supported = metadata.token_endpoint_auth_methods_supported.as_deref();
+        // RFC 8414 §2: the default.
+        let supports = |method: Method| match supported {
+            None => method == Method::ClientSecretBasic,
+            Some(supported) => supported.iter().any(|name| name == method.as_str()),
+        };
+        let method = match (&secret, chosen) {
+            (Secret::None, _) => Method::None,
+            (Secret::Key(_), _) => Method::PrivateKeyJwt,
+            (Secret::Text(_), Some(method)) => method,
+            (Secret::Text(_), None) => [Method::ClientSecretBasic, Method::ClientSecretPost, Method::None]
+                .into_iter()
+                .find(|method| supports(*method))
+                .unwrap_or(Method::ClientSecretBasic),
+        };
+        Self { id, secret, method }
+    }
+
+    /// Says in a request to the token endpoint of `issuer` who asks: in `form`, or in the header that is returned.
+    pub(super) fn prove(
+        &self,
+        issuer: &str,
+        form: &mut Vec<(&'static str, String)>,
+    ) -> Result<Option<String>, OAuthError> {
+        match (&self.secret, self.method) {
+            (Secret::Text(secret), Method::ClientSecretBasic) => return Ok(Some(basic(&self.id, secret))),
+            (Secret::Text(secret), Method::ClientSecretPost) => {
+                form.push(("client_id", self.id.clone()));
+                form.push(("client_secret", secret.clone()));
+            }
+            (Secret::Key(key), _) => {
+                form.push(("client_assertion_type", ASSERTION_TYPE.to_owned()));
+                form.push(("client_assertion", key.assertion(&self.id, issuer)?));
+            }
+            _ => form.push(("client_id", self.id.clone())),
+        }
+        Ok(None)
+    }
+}
+
+/// Both are encoded as in a form first: RFC 6749 §2.3.1.
+fn basic(id: &str, secret: &str) -> String {
+    let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+    format!("Basic {}", STANDARD.encode(format!("{}:{}", encode(id), encode(secret))))
+}
+
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+/// It is used at once, and once.
+const ASSERTION_SECONDS: u64 = 60;
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::None, Self::None) => true,
+            (Self::Text(one), Self::Text(other)) => one == other,
+            (Self::Key(one), Self::Key(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Secret {}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::None { "none" } else { "…" })
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PrivateKey").field("algorithm", &self.algorithm).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(chosen: Option<Method>, supported: Option<&[&str]>) -> Identity {
+        let supported = supported.map(|names| names.iter().map(|&name| name.to_owned()).collect());
+        let metadata =
+            ServerMetadata { token_endpoint_auth_methods_supported: supported, ..Default::default() };
+        Identity::new("i d".to_owned(), Secret::Text("s:+".to_owned()), chosen, &metadata)
+    }
+
+    #[test]
+    fn a_secret_is_sent_as_the_server_wants_it() {
+        for (supported, method) in [
+            (None, Method::ClientSecretBasic),
+            (Some(&["client_secret_post", "client_secret_basic"][..]), Method::ClientSecretBasic),
+            (Some(&["none", "client_secret_post"]), Method::ClientSecretPost),
+            (Some(&["none"]), Method::None),
+            (Some(&["tls_client_auth"]), Method::ClientSecretBasic),
+        ] {
+            assert_eq!(identity(None, supported).method, method, "{supported:?}");
+        }
+        assert_eq!(identity(Some(Method::ClientSecretPost), None).method, Method::ClientSecretPost);
+    }
+
+    #[test]
+    fn a_secret_stands_in_the_header_or_in_the_form_and_never_in_what_is_printed() {
+        let mut form = Vec::new();
+        let header = identity(None, None).prove("https://a", &mut form).unwrap().unwrap();
+        // printf 'i+d:s%3A%2B' | base64
+        assert_eq!((header.as_str(), form.len()), ("Basic aStkOnMlM0ElMkI=", 0));
+        let post = identity(Some(Method::ClientSecretPost), None);
+        assert_eq!(post.prove("https://a", &mut form), Ok(None));
+        assert_eq!(form, [("client_id", "i d".to_owned()), ("client_secret", "s:+".to_owned())]);
+        assert!(!format!("{post:?}").contains("s:+"));
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused_before_it_is_needed() {
+        for (algorithm, pem) in [("ES256", ""), ("RS256", "x"), ("none", "")] {
+            assert_eq!(
+                PrivateKey::from_pem(algorithm, pem).err(),
+                Some(OAuthError::KeyInvalid),
+                "{algorithm}"
+            );
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Authorization of clients: OAuth 2.1 as the specification of MCP wants it, with its extensions.
+//!
+//! Nothing here knows MCP: a request that a server refuses for want of a token is sent again with one.
+
+// what users write
+mod login;
+mod loopback;
+mod identity;
+mod store;
+mod error;
+
+// what servers say
+mod url;
+mod challenge;
+mod fetch;
+mod resource;
+mod server;
+
+// from there to a token
+mod scopes;
+mod random;
+mod dpop;
+mod registration;
+mod token;
+mod logins;
+mod grants;
+mod parties;
+
+// and with it
+mod authorizer;
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_client::Client;
+
+use scopes::Scopes;
+
+pub use error::OAuthError;
+pub use identity::{PrivateKey, RegisteredClient};
+pub use login::{LoggingIn, UserAgent};
+pub use loopback::LoopbackRedirect;
+pub use store::{MemoryTokenStore, StoredToken, TokenStore};
+
+pub(super) use authorizer::{Attempts, Authorizer};
+
+/// How a client gets tokens for its server: who it is, who logs in, and where tokens are kept.
+///
+/// Whose tokens the server takes is found out as the specification says: it names its authorization servers, and these what they
+/// support. A token is sent to the URL of the client and to no other. Tokens are renewed before they end, and extended when the
+/// server wants further scopes; each request may cost three of them at most. A token that the server does not take, fresh as it
+/// is, is not replaced by another. Where the server wants it, tokens are bound to a key (DPoP).
+///
+/// ```
+/// use thruway_mcp_sdk::McpClient;
+/// use thruway_mcp_sdk::oauth::{LoopbackRedirect, OAuth};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// // A person at a terminal, who opens what is printed in a browser.
+/// let login = OAuth::login(LoopbackRedirect::new(|url| eprintln!("to log in, open {url}")));
+/// let client = McpClient::builder().oauth(login).http("https://mcp.example/mcp");
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct OAuth {
+    grant: Grant,
+    client: Option<RegisteredClient>,
+    metadata_document: Option<String>,
+    name: String,
+    scopes: Scopes,
+    store: Arc<dyn TokenStore>,
+    http: Client,
+    login_timeout: Duration,
+}
+
+/// What tokens are given for.
+#[derive(Clone)]
+enum Grant {
+    /// A person logs in.
+    Login(Arc<dyn UserAgent>),
+    /// The client is asked for nothing but who it is.
+    ClientCredentials,
+    /// Somebody else says who the client is (RFC 7523 §2.1).
+    Assertion(Source),
+    /// Somebody else says who uses it.
+    Enterprise(IdentityProvider),
+}
+
+/// Makes an assertion for an issuer.
+type Source = Arc<dyn Fn(String) -> Asserting + Send + Sync>;
+type Asserting = Pin<Box<dyn Future<Output = io::Result<String>> + Send>>;
+
+/// The identity provider of an enterprise, which decides who may use which server (enterprise-managed authorization).
+#[derive(Clone)]
+pub struct IdentityProvider {
+    token_endpoint: String,
+    client: RegisteredClient,
+    id_token: Source,
+}
+
+impl IdentityProvider {
+    /// The one with this token endpoint, which knows `client`, and has told it by the ID token that `id_token` gives who has
+    /// logged in.
+    pub fn new<F>(
+        token_endpoint: impl Into<String>,
+        client: RegisteredClient,
+        id_token: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = io::Result<String>> + Send + 'static,
+    {
+        let id_token: Source = Arc::new(move |_| Box::pin(id_token()));
+        Self { token_endpoint: token_endpoint.into(), client, id_token }
+    }
+}
+
+impl OAuth {
+    /// A person logs in by `user_agent`.
+    pub fn login(user_agent: impl UserAgent) -> Self {
+        Self::new(Grant::Login(Arc::new(user_agent)), None)
+    }
+
+    /// The client acts for itself (client credentials).
+    pub fn client_credentials(client: RegisteredClient) -> Self {
+        Self::new(Grant::ClientCredentials, Some(client))
+    }
+
+    /// The client is a workload whose platform says who it is: `assertion` gives a token of the platform for the issuer that it
+    /// is called with (RFC 7523, workload identity federation).
+    pub fn workload<F>(
+        client: RegisteredClient,
+        assertion: impl Fn(String) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = io::Result<String>> + Send + 'static,
+    {
+        let source: Source = Arc::new(move |issuer| Box::pin(assertion(issuer)));
+        Self::new(Grant::Assertion(source), Some(client))
+    }
+
+    /// A person has logged in to an identity provider, which says so to the authorization server that knows `client`.
+    pub fn enterprise(client: RegisteredClient, provider: IdentityProvider) -> Self {
+        Self::new(Grant::Enterprise(provider), Some(client))
+    }
+
+    fn new(grant: Grant, client: Option<RegisteredClient>) -> Self {
+        Self {
+            grant,
+            client,
+            metadata_document: None,
+            name: "thruway".to_owned(),
+            scopes: Scopes::default(),
+            store: Arc::new(MemoryTokenStore::default()),
+            http: Client::new(),
+            login_timeout: LOGIN_TIMEOUT,
+        }
+    }
+
+    /// Who the client is, if it has been registered. Otherwise it registers itself where that is possible.
+    #[must_use]
+    pub fn client(mut self, client: RegisteredClient) -> Self {
+        self.client = Some(client);
+        self
+    }
+
+    /// The URL of `https` where the client describes itself, which is then its id for authorization servers that support it
+    /// (client id metadata document).
+    #[must_use]
+    pub fn metadata_document(mut self, url: impl Into<String>) -> Self {
+        self.metadata_document = Some(url.into());
+        self
+    }
+
+    /// What the client is called when it registers itself. Default: this library.
+    #[must_use]
+    pub fn client_name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Asks for these scopes besides those that the server wants. If it does not say which it wants, these are all.
+    #[must_use]
+    pub fn scopes<'s>(mut self, scopes: impl IntoIterator<Item = &'s str>) -> Self {
+        self.scopes = Scopes::of(scopes);
+        self
+    }
+
+    /// Keeps tokens elsewhere than in memory.
+    #[must_use]
+    pub fn store(mut self, store: impl TokenStore) -> Self {
+        self.store = Arc::new(store);
+        self
+    }
+
+    /// Asks authorization servers by `client`, which may trust other certificates for instance. It must not be one that connects
+    /// to the same place whatever it is asked.
+    #[must_use]
+    pub fn http_client(mut self, client: Client) -> Self {
+        self.http = client;
+        self
+    }
+
+    /// How long a person may take to log in; the time of a call does not run meanwhile. Default: 5 minutes.
+    #[must_use]
+    pub const fn login_timeout(mut self, timeout: Duration) -> Self {
+        self.login_timeout = timeout;
+        self
+    }
+}
+
+const LOGIN_TIMEOUT: Duration = Duration::from_mins(5);
+
+impl fmt::Debug for OAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OAuth")
+            .field("client", &self.client)
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for IdentityProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IdentityProvider")
+            .field("token_endpoint", &self.token_endpoint)
+            .field("client", &self.client)
+            .finish_non_exhaustive()
+    }
+}

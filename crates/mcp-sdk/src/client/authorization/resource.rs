@@ -1,0 +1,143 @@
+//! What a server says about itself: protected resource metadata (RFC 9728).
+
+use serde::Deserialize;
+
+use super::challenge::Challenge;
+use super::error::{OAuthError, quoted};
+use super::fetch::Fetch;
+use super::scopes::Scopes;
+use super::server::null_as_default;
+use super::url::HttpUrl;
+
+/// A server that wants tokens.
+#[derive(Debug)]
+pub(super) struct ProtectedResource {
+    /// What tokens are asked for (RFC 8707).
+    pub(super) identifier: String,
+    /// The issuers of its tokens, at least one.
+    pub(super) authorization_servers: Vec<String>,
+    pub(super) scopes_supported: Option<Scopes>,
+    pub(super) wants_dpop: bool,
+    /// Whether the server has said nothing about itself.
+    pub(super) is_silent: bool,
+}
+
+/// The document (RFC 9728 §2).
+#[derive(Deserialize)]
+struct Document {
+    resource: String,
+    #[serde(default)]
+    authorization_servers: Vec<String>,
+    #[serde(default)]
+    scopes_supported: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    dpop_bound_access_tokens_required: bool,
+}
+
+impl ProtectedResource {
+    /// Asks the server at `server`: where `challenge` says it, or else at its path, or else at its root. One that says nothing at
+    /// all is taken for one of 2025-03-26.
+    pub(super) async fn discover(
+        fetch: &Fetch,
+        server: &HttpUrl,
+        challenge: &Challenge,
+    ) -> Result<Self, OAuthError> {
+        if let Some(url) = &challenge.resource_metadata {
+            let url = fetch.admit(url)?;
+            let document = fetch.document(&url).await?;
+            let document = document.ok_or_else(|| OAuthError::DocumentInvalid(quoted(url.as_str())))?;
+            return Self::validate(document, &url, server);
+        }
+        for url in places(server) {
+            if let Some(document) = fetch.document(&url).await? {
+                return Self::validate(document, &url, server);
+            }
+        }
+        Ok(Self::of_its_own(server))
+    }
+
+    /// Believes a document only if it is about this server; or about what is above it, and found where nobody writes but who has
+    /// the root: nobody may speak for their neighbours (RFC 9728 §3.3).
+    fn validate(document: Document, found_at: &HttpUrl, server: &HttpUrl) -> Result<Self, OAuthError> {
+        let may_speak_for = |resource: &HttpUrl| {
+            resource.covers(server) && (server.covers(resource) || resource.well_known(NAME).covers(found_at))
+        };
+        if !HttpUrl::parse(&document.resource).as_ref().is_some_and(may_speak_for) {
+            return Err(OAuthError::ResourceMismatch(quoted(&document.resource)));
+        }
+        if document.authorization_servers.is_empty() {
+            return Err(OAuthError::ServerUnknown);
+        }
+        let scopes = document.scopes_supported;
+        Ok(Self {
+            identifier: document.resource,
+            authorization_servers: document.authorization_servers,
+            scopes_supported: scopes.map(|scopes| Scopes::of(scopes.iter().map(String::as_str))),
+            wants_dpop: document.dpop_bound_access_tokens_required,
+            is_silent: false,
+        })
+    }
+
+    /// A server of 2025-03-26, which said nothing about itself: it issues its tokens itself.
+    fn of_its_own(server: &HttpUrl) -> Self {
+        Self {
+            identifier: server.without_query(),
+            authorization_servers: vec![server.origin().to_owned()],
+            scopes_supported: None,
+            wants_dpop: false,
+            is_silent: true,
+        }
+    }
+}
+
+/// Where the document is looked for, one after the other.
+fn places(server: &HttpUrl) -> Vec<HttpUrl> {
+    let mut places = vec![server.well_known(NAME), server.well_known_of_origin(NAME)];
+    places.dedup();
+    places
+}
+
+const NAME: &str = "oauth-protected-resource";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_a_path_speaks_for_that_path() {
+        let believed = |resource: &str, found_at: &str| {
+            let document = Document {
+                resource: resource.to_owned(),
+                authorization_servers: vec!["https://as.example".to_owned()],
+                scopes_supported: None,
+                dpop_bound_access_tokens_required: false,
+            };
+            let [found_at, server] =
+                [found_at, "https://a.example/tenant/mcp"].map(|url| HttpUrl::parse(url).unwrap());
+            ProtectedResource::validate(document, &found_at, &server).is_ok()
+        };
+        let root = "https://a.example/.well-known/oauth-protected-resource";
+        assert!(believed("https://a.example/tenant/mcp", "https://a.example/tenant/anywhere"));
+        assert!(believed("https://A.example/tenant/mcp/", "https://b.example/"));
+        assert!(believed("https://a.example", root) && believed("https://a.example/", root));
+        assert!(believed("https://a.example/tenant", &format!("{root}/tenant")));
+        for (resource, found_at) in [
+            ("https://a.example", "https://a.example/tenant/anywhere"),
+            ("https://a.example", "https://b.example/.well-known/oauth-protected-resource"),
+            ("https://a.example/tenant", "https://a.example/tenant/.well-known/oauth-protected-resource"),
+            ("https://a.example/other/mcp", root),
+            ("https://b.example/tenant/mcp", root),
+        ] {
+            assert!(!believed(resource, found_at), "{resource} {found_at}");
+        }
+    }
+
+    #[test]
+    fn a_document_is_looked_for_at_the_path_first() {
+        let at =
+            |url| places(&HttpUrl::parse(url).unwrap()).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let root = "https://a.example/.well-known/oauth-protected-resource";
+        assert_eq!(at("https://a.example/b/mcp?c"), [format!("{root}/b/mcp"), root.to_owned()]);
+        assert_eq!(at("https://a.example/"), [root]);
+    }
+}

@@ -1,0 +1,72 @@
+//! Scopes: what a token is for (RFC 6749 §3.3).
+
+use std::fmt;
+
+/// A set of scopes, in the order in which they were named.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Scopes(Vec<String>);
+
+impl Scopes {
+    /// Reads a list with spaces. What is no scope is left out, and so is what is too much.
+    pub(super) fn parse(text: &str) -> Self {
+        Self::of(text.split(' '))
+    }
+
+    pub(super) fn of<'s>(scopes: impl IntoIterator<Item = &'s str>) -> Self {
+        let mut set = Self::default();
+        scopes.into_iter().for_each(|scope| set.add(scope));
+        set
+    }
+
+    /// Both, without doubles.
+    pub(super) fn union(mut self, other: &Self) -> Self {
+        other.0.iter().for_each(|scope| self.add(scope));
+        self
+    }
+
+    pub(super) fn add(&mut self, scope: &str) {
+        let is_valid = scope.bytes().all(|octet| octet.is_ascii_graphic() && !matches!(octet, b'"' | b'\\'));
+        let fits = !scope.is_empty() && scope.len() <= SCOPE_BYTES_MAX && self.0.len() < SCOPES_MAX;
+        if is_valid && fits && !self.contains(scope) {
+            self.0.push(scope.to_owned());
+        }
+    }
+
+    pub(super) fn contains(&self, scope: &str) -> bool {
+        self.0.iter().any(|one| one == scope)
+    }
+
+    pub(super) fn is_superset_of(&self, other: &Self) -> bool {
+        other.0.iter().all(|scope| self.contains(scope))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(" "))
+    }
+}
+
+/// A server that always demands other scopes does not get more than this.
+const SCOPES_MAX: usize = 64;
+const SCOPE_BYTES_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_holds_each_scope_once_and_not_without_end() {
+        let scopes = Scopes::parse("a  b a \"c\" d\\ \u{e9}");
+        assert_eq!(scopes.to_string(), "a b");
+        assert_eq!(scopes.clone().union(&Scopes::parse("c a")).to_string(), "a b c");
+        assert!(scopes.is_superset_of(&Scopes::parse("b")) && !scopes.is_superset_of(&Scopes::parse("b c")));
+        let many: Vec<_> = (0..1000).map(|number| number.to_string()).collect();
+        assert_eq!(Scopes::of(many.iter().map(String::as_str)).0.len(), SCOPES_MAX);
+        assert!(Scopes::parse(&"x".repeat(SCOPE_BYTES_MAX + 1)).is_empty());
+    }
+}

@@ -1,0 +1,159 @@
+//! What an authorization server says about itself (RFC 8414, OpenID Connect Discovery 1.0).
+
+use serde::{Deserialize, Deserializer};
+
+use super::error::{OAuthError, quoted};
+use super::fetch::Fetch;
+use super::url::HttpUrl;
+
+/// The metadata of an authorization server (RFC 8414 §2), of what is needed here.
+#[derive(Deserialize, Default, Debug)]
+#[serde(default)]
+pub(super) struct ServerMetadata {
+    pub(super) issuer: String,
+    pub(super) authorization_endpoint: Option<String>,
+    pub(super) token_endpoint: Option<String>,
+    pub(super) registration_endpoint: Option<String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(super) scopes_supported: Vec<String>,
+    pub(super) grant_types_supported: Option<Vec<String>>,
+    pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(super) code_challenge_methods_supported: Vec<String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(super) authorization_response_iss_parameter_supported: bool,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(super) client_id_metadata_document_supported: bool,
+    pub(super) dpop_signing_alg_values_supported: Option<Vec<String>>,
+    /// Whether nobody has said any of it.
+    #[serde(skip)]
+    pub(super) is_assumed: bool,
+}
+
+impl ServerMetadata {
+    /// Asks the authorization server that calls itself `issuer`. It may say nothing about itself if `is_old`.
+    pub(super) async fn discover(fetch: &Fetch, issuer: &str, is_old: bool) -> Result<Self, OAuthError> {
+        let url = fetch.admit(issuer)?;
+        for place in places(&url) {
+            let Some(metadata) = fetch.document::<Self>(&place).await? else { continue };
+            // Compared as it is written: RFC 8414 §3.3.
+            if metadata.issuer != issuer {
+                return Err(OAuthError::IssuerMismatch(quoted(issuer)));
+            }
+            return Ok(metadata);
+        }
+        if is_old {
+            Ok(Self::without_document(&url))
+        } else {
+            Err(OAuthError::DocumentInvalid(quoted(issuer)))
+        }
+    }
+
+    /// An authorization server of 2025-03-26, which said nothing about itself: its endpoints have fixed places.
+    fn without_document(issuer: &HttpUrl) -> Self {
+        let at = |path| Some(issuer.at(path).to_string());
+        Self {
+            issuer: issuer.origin().to_owned(),
+            authorization_endpoint: at("/authorize"),
+            token_endpoint: at("/token"),
+            registration_endpoint: at("/register"),
+            // That revision demands it of everybody.
+            code_challenge_methods_supported: vec![S256.to_owned()],
+            is_assumed: true,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn token_endpoint(&self, fetch: &Fetch) -> Result<HttpUrl, OAuthError> {
+        self.endpoint(fetch, self.token_endpoint.as_deref())
+    }
+
+    pub(super) fn authorization_endpoint(&self, fetch: &Fetch) -> Result<HttpUrl, OAuthError> {
+        self.endpoint(fetch, self.authorization_endpoint.as_deref())
+    }
+
+    fn endpoint(&self, fetch: &Fetch, url: Option<&str>) -> Result<HttpUrl, OAuthError> {
+        fetch.admit(url.ok_or_else(|| OAuthError::DocumentInvalid(quoted(&self.issuer)))?)
+    }
+
+    /// Who does not say it does not support it.
+    pub(super) fn demand_pkce(&self) -> Result<(), OAuthError> {
+        let is_supported = self.code_challenge_methods_supported.iter().any(|method| method == S256);
+        is_supported.then_some(()).ok_or(OAuthError::PkceNotSupported)
+    }
+
+    /// Who says nothing of its grants may have any.
+    pub(super) fn demand_grant(&self, grant: &'static str) -> Result<(), OAuthError> {
+        match &self.grant_types_supported {
+            Some(grants) if grants.iter().all(|one| one != grant) => {
+                Err(OAuthError::GrantNotSupported(grant))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a token can be bound to a key of ours; `None` if that is not said.
+    pub(super) fn supports_dpop(&self) -> Option<bool> {
+        let algorithms = self.dpop_signing_alg_values_supported.as_ref()?;
+        Some(algorithms.iter().any(|algorithm| algorithm == "ES256"))
+    }
+}
+
+/// Some servers write `null` for what they do not say.
+pub(super) fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Where the document is looked for, one after the other (2026-07-28, authorization server metadata discovery).
+fn places(issuer: &HttpUrl) -> Vec<HttpUrl> {
+    let mut places =
+        vec![issuer.well_known(OAUTH), issuer.well_known(OPENID), issuer.well_known_below(OPENID)];
+    places.dedup();
+    places
+}
+
+const OAUTH: &str = "oauth-authorization-server";
+const OPENID: &str = "openid-configuration";
+
+/// RFC 7636 §4.3.
+const S256: &str = "S256";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_looked_for_in_the_order_of_the_specification() {
+        let at =
+            |url| places(&HttpUrl::parse(url).unwrap()).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            at("https://a.example/tenant1"),
+            [
+                "https://a.example/.well-known/oauth-authorization-server/tenant1",
+                "https://a.example/.well-known/openid-configuration/tenant1",
+                "https://a.example/tenant1/.well-known/openid-configuration",
+            ]
+        );
+        assert_eq!(
+            at("https://a.example"),
+            [
+                "https://a.example/.well-known/oauth-authorization-server",
+                "https://a.example/.well-known/openid-configuration",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_said_is_not_supported() {
+        let silent = ServerMetadata::default();
+        assert_eq!(silent.demand_pkce(), Err(OAuthError::PkceNotSupported));
+        let plain =
+            ServerMetadata { code_challenge_methods_supported: vec!["plain".into()], ..Default::default() };
+        assert_eq!(plain.demand_pkce(), Err(OAuthError::PkceNotSupported));
+        assert_eq!((silent.demand_grant("x"), silent.supports_dpop()), (Ok(()), None));
+        let other = ServerMetadata { grant_types_supported: Some(vec!["y".into()]), ..Default::default() };
+        assert_eq!(other.demand_grant("x"), Err(OAuthError::GrantNotSupported("x")));
+    }
+}

@@ -1,0 +1,338 @@
+//! Servers that do not deserve a token: each ends with an error that says why, and nobody has learned what they should not.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thruway_client::ClientError;
+use thruway_mcp_sdk::McpClientError;
+use thruway_mcp_sdk::oauth::OAuthError;
+
+use super::world::{
+    METADATA, RESOURCE_METADATA, World, call, document, insufficient, login, redirect, refusal, refused,
+    status, taken, unauthorized,
+};
+
+async fn with_resource(change: impl Fn(&World, &mut Value)) -> (World, OAuthError) {
+    let world = World::new().await;
+    let mut resource = world.resource();
+    change(&world, &mut resource);
+    world.server.on(RESOURCE_METADATA, move |_| document(&resource));
+    let error = refused(&world.client(login())).await;
+    (world, error)
+}
+
+async fn with_metadata(change: impl Fn(&World, &mut Value)) -> (World, OAuthError) {
+    let world = World::new().await;
+    let mut metadata = World::metadata(&world.issuer);
+    change(&world, &mut metadata);
+    world.issuer.on(METADATA, move |_| document(&metadata));
+    let error = refused(&world.client(login())).await;
+    (world, error)
+}
+
+#[tokio::test]
+async fn a_server_that_says_it_is_another_one_gets_nothing() {
+    for resource in ["https://honest.example/mcp", "http://127.0.0.1:1/mcp", "nonsense", ""] {
+        let (world, error) = with_resource(|_, document| document["resource"] = json!(resource)).await;
+        assert_eq!(error, OAuthError::ResourceMismatch(resource.into()));
+        assert_eq!(world.issuer.seen().len(), 0, "{resource}");
+    }
+    let (world, error) = with_resource(|world, document| {
+        document["resource"] = json!(format!("{}/mcp/other", world.server.url));
+    })
+    .await;
+    assert!(matches!(error, OAuthError::ResourceMismatch(_)));
+    assert_eq!(world.issuer.seen().len(), 0);
+}
+
+/// Tokens for all of a host would open what is beside it.
+#[tokio::test]
+async fn a_server_does_not_speak_for_its_neighbours() {
+    let world = World::new().await;
+    let all = json!({"resource": world.server.url, "authorization_servers": [world.issuer.url]});
+    let own = all.clone();
+    world.server.on("/mcp/metadata", move |_| document(&own));
+    let challenge = format!("Bearer resource_metadata=\"{}/metadata\"", world.url());
+    world.server.on("/mcp", move |_| unauthorized(&challenge));
+    assert_eq!(
+        refused(&world.client(login())).await,
+        OAuthError::ResourceMismatch(world.server.url.as_str().into())
+    );
+    assert_eq!(world.issuer.seen().len(), 0);
+    // Whoever has the root does.
+    world.server.on(RESOURCE_METADATA, |_| status("404 Not Found", ""));
+    world.server.on("/.well-known/oauth-protected-resource", move |_| document(&all));
+    world.server.on("/mcp", |seen| match seen.token() {
+        Some(_) => taken(seen),
+        None => unauthorized("Bearer"),
+    });
+    call(&world.client(login())).await.unwrap();
+    assert_eq!(world.issuer.seen_at("/token")[0].parameter("resource"), Some(world.server.url.clone()));
+}
+
+#[tokio::test]
+async fn a_server_that_names_nobody_gets_nothing() {
+    let (_, error) = with_resource(|_, document| document["authorization_servers"] = json!([])).await;
+    assert_eq!(error, OAuthError::ServerUnknown);
+    let (_, error) = with_resource(|_, document| document["authorization_servers"] = json!("nobody")).await;
+    assert!(matches!(error, OAuthError::DocumentInvalid(_)));
+}
+
+#[tokio::test]
+async fn nothing_secret_is_sent_where_others_can_read_it() {
+    for url in ["http://issuer.example", "http://10.0.0.1/"] {
+        let (_, error) = with_resource(|_, document| document["authorization_servers"] = json!([url])).await;
+        assert_eq!(error, OAuthError::InsecureUrl(url.into()));
+    }
+    for url in ["file:///etc/passwd", "javascript:alert(1)", "https://user@issuer.example/"] {
+        let (world, error) =
+            with_metadata(|_, document| document["authorization_endpoint"] = json!(url)).await;
+        assert_eq!((error, world.logins()), (OAuthError::DocumentInvalid(url.into()), 0));
+    }
+    let (world, error) =
+        with_metadata(|_, document| document["token_endpoint"] = json!("http://issuer.example/token")).await;
+    assert_eq!(error, OAuthError::InsecureUrl("http://issuer.example/token".into()));
+    assert_eq!(world.issuer.seen_at("/token").len(), 0);
+    // Nor is the token of a server that cannot be reached in private.
+    let world = World::new().await;
+    let client = thruway_mcp_sdk::McpClient::builder()
+        .http_client(thruway_client::Client::with_config(thruway_client::ClientConfig {
+            connect_to: Some(world.server.url["http://".len()..].parse().unwrap()),
+            ..thruway_client::ClientConfig::default()
+        }))
+        .oauth(login())
+        .http("http://mcp.example/mcp");
+    assert_eq!(refused(&client).await, OAuthError::InsecureUrl("http://mcp.example/mcp".into()));
+    assert_eq!(world.issuer.seen().len(), 0);
+}
+
+#[tokio::test]
+async fn metadata_of_another_issuer_is_not_believed() {
+    for issuer in ["https://honest.example", "", "TRAILING/"] {
+        let (world, error) = with_metadata(|world, document| {
+            document["issuer"] = json!(issuer.replace("TRAILING", &world.issuer.url));
+            document["token_endpoint"] = json!(format!("{}/token", world.other.url));
+        })
+        .await;
+        assert!(matches!(error, OAuthError::IssuerMismatch(_)), "{issuer}: {error}");
+        assert_eq!(world.issuer.seen().len(), 1, "{issuer}");
+        assert_eq!(world.other.seen().len(), 0, "{issuer}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_does_not_support_pkce_is_not_logged_in_to() {
+    for methods in [json!(null), json!([]), json!(["plain"])] {
+        let (world, error) =
+            with_metadata(|_, document| document["code_challenge_methods_supported"] = methods.clone()).await;
+        assert_eq!((error, world.logins()), (OAuthError::PkceNotSupported, 0));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_somebody_else_is_not_given_for_a_token() {
+    for (parameters, expected) in [
+        ("code=c&state=STATE&iss=https://evil.example", OAuthError::RedirectIssuerMismatch),
+        ("code=c&state=STATE", OAuthError::RedirectIssuerMismatch),
+        ("code=c&state=guessed", OAuthError::RedirectStateMismatch),
+        ("error=evil&state=guessed", OAuthError::RedirectStateMismatch),
+    ] {
+        let world = World::new().await;
+        world.issuer.on("/authorize", move |seen| {
+            let state = seen.parameter("state").unwrap();
+            redirect(&format!("http://127.0.0.1:1/callback?{}", parameters.replace("STATE", &state)))
+        });
+        assert_eq!(refused(&world.client(login())).await, expected, "{parameters}");
+        assert_eq!(world.issuer.seen_at("/token").len(), 0, "{parameters}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_token_costs_one_login() {
+    let world = World::new().await;
+    world.server.on("/mcp", |_| unauthorized("Bearer error=\"invalid_token\""));
+    let client = world.client(login());
+    for _ in 0..3 {
+        assert_eq!(refused(&client).await, OAuthError::TokenRejected);
+    }
+    assert_eq!(world.logins(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_takes_a_token_and_then_none_costs_one_login_more() {
+    let world = World::new().await;
+    let client = world.client(login());
+    call(&client).await.unwrap();
+    world.server.on("/mcp", |_| unauthorized("Bearer error=\"invalid_token\""));
+    for _ in 0..3 {
+        assert_eq!(refused(&client).await, OAuthError::TokenRejected);
+    }
+    assert_eq!(world.logins(), 2);
+}
+
+#[tokio::test]
+async fn a_server_that_wants_the_same_scope_for_ever_costs_one_login() {
+    let world = World::new().await;
+    world.server.on("/mcp", |seen| match seen.token() {
+        None => unauthorized("Bearer scope=\"admin\""),
+        Some(_) => insufficient("admin"),
+    });
+    assert_eq!(refused(&world.client(login())).await, OAuthError::ScopeInsufficient);
+    assert_eq!(world.logins(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_always_wants_another_scope_costs_three_logins() {
+    let world = World::new().await;
+    let counted = world.server.clone();
+    world.server.on("/mcp", move |seen| match seen.token() {
+        None => unauthorized("Bearer"),
+        Some(_) => insufficient(&format!("scope-{}", counted.seen().len())),
+    });
+    assert_eq!(refused(&world.client(login())).await, OAuthError::ScopeInsufficient);
+    assert_eq!(world.logins(), 3);
+}
+
+#[tokio::test]
+async fn a_refusal_that_has_nothing_to_do_with_scopes_is_one() {
+    let world = World::new().await;
+    world.server.on("/mcp", |_| status("403 Forbidden", ""));
+    let error = call(&world.client(login())).await.unwrap_err();
+    assert!(matches!(error, McpClientError::Status(status) if status.as_u16() == 403));
+    assert_eq!((world.logins(), world.issuer.seen().len()), (0, 0));
+}
+
+#[tokio::test]
+async fn documents_that_lead_elsewhere_are_not_followed_there() {
+    let world = World::new().await;
+    let elsewhere = format!("{}/document", world.other.url);
+    world.issuer.on(METADATA, move |_| redirect(&elsewhere));
+    assert!(matches!(refused(&world.client(login())).await, OAuthError::Status(..)));
+    let elsewhere = format!("{}/document", world.other.url);
+    world.server.on(RESOURCE_METADATA, move |_| redirect(&elsewhere));
+    assert!(matches!(refused(&world.client(login())).await, OAuthError::Status(..)));
+    assert_eq!(world.other.seen().len(), 0);
+}
+
+#[tokio::test]
+async fn documents_that_lead_nearby_are_followed_but_not_in_circles() {
+    let world = World::new().await;
+    let resource = world.resource();
+    world.server.on(RESOURCE_METADATA, |_| redirect("/elsewhere"));
+    world.server.on("/elsewhere", move |_| document(&resource));
+    call(&world.client(login())).await.unwrap();
+    world.server.on("/elsewhere", |_| redirect("/elsewhere"));
+    assert!(matches!(refused(&world.client(login())).await, OAuthError::DocumentInvalid(_)));
+    assert!(world.server.seen_at("/elsewhere").len() < 6);
+}
+
+#[tokio::test]
+async fn what_is_secret_is_never_sent_on() {
+    for path in ["/token", "/register"] {
+        let world = World::new().await;
+        let elsewhere = format!("{}{path}", world.other.url);
+        world
+            .issuer
+            .on(path, move |_| status("307 Temporary Redirect", &format!("Location: {elsewhere}\r\n")));
+        assert!(matches!(refused(&world.client(login())).await, OAuthError::Status(..)), "{path}");
+        assert_eq!(world.other.seen().len(), 0, "{path}");
+    }
+    let world = World::new().await;
+    let client = world.client(login());
+    call(&client).await.unwrap();
+    let elsewhere = format!("{}/mcp", world.other.url);
+    world.server.on("/mcp", move |_| status("307 Temporary Redirect", &format!("Location: {elsewhere}\r\n")));
+    assert!(matches!(call(&client).await, Err(McpClientError::Status(status)) if status.as_u16() == 307));
+    assert_eq!(world.other.seen().len(), 0);
+}
+
+#[tokio::test]
+async fn giant_documents_are_not_read() {
+    for (path, is_of_server) in
+        [(RESOURCE_METADATA, true), (METADATA, false), ("/register", false), ("/token", false)]
+    {
+        let world = World::new().await;
+        let stage = if is_of_server { &world.server } else { &world.issuer };
+        stage.on(path, |_| document(&json!({"x": "x".repeat(1 << 20)})));
+        let error = refused(&world.client(login())).await;
+        assert!(matches!(error, OAuthError::Unreachable(_, ClientError::ContentTooLarge)), "{path}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn deep_documents_are_refused() {
+    let world = World::new().await;
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    world.issuer.on(METADATA, move |_| {
+        let length = deep.len();
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{deep}")
+    });
+    assert!(matches!(refused(&world.client(login())).await, OAuthError::DocumentInvalid(_)));
+}
+
+#[tokio::test]
+async fn an_authorization_server_that_says_nothing_is_given_up_with_the_call() {
+    for path in [METADATA, "/register", "/token"] {
+        let world = World::new().await;
+        world.issuer.on(path, |_| String::new());
+        let client = world.patient_client(login(), Duration::from_millis(300));
+        assert_eq!(call(&client).await, Err(McpClientError::TimedOut), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_token_is_not_sent() {
+    for rubbish in [
+        json!({}),
+        json!([]),
+        json!({"access_token": "token-1"}),
+        json!({"access_token": "token-1", "token_type": "mac"}),
+        json!({"access_token": "token-1", "token_type": "DPoP"}),
+        json!({"access_token": "", "token_type": "Bearer"}),
+        json!({"access_token": "token-1\r\nEvil: yes", "token_type": "Bearer"}),
+        json!({"access_token": 7, "token_type": "Bearer"}),
+    ] {
+        let world = World::new().await;
+        let answer = rubbish.clone();
+        world.issuer.on("/token", move |_| document(&answer));
+        assert_eq!(refused(&world.client(login())).await, OAuthError::TokenInvalid, "{rubbish}");
+        assert!(world.server.seen().iter().all(|seen| seen.token().is_none()), "{rubbish}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_says_is_bounded_and_escaped() {
+    let world = World::new().await;
+    let long = format!("\u{1b}[2J{}", "x".repeat(10_000));
+    world.issuer.on("/token", move |_| {
+        refusal("400 Bad Request", &json!({"error": "invalid_grant", "error_description": long}))
+    });
+    let said = refused(&world.client(login())).await.to_string();
+    assert!(said.len() < 500 && !said.contains('\u{1b}'), "{said}");
+}
+
+#[tokio::test]
+async fn challenges_that_are_rubbish_lead_to_the_well_known_places() {
+    for challenge in ["", "Bearer realm=\"", "Basic realm=x", "Bearer resource_metadata", "\u{fffd}, =, \"\""]
+    {
+        let world = World::new().await;
+        world.server.on("/mcp", move |seen| match seen.token() {
+            Some(_) => taken(seen),
+            None => unauthorized(challenge),
+        });
+        call(&world.client(login())).await.unwrap();
+        assert_eq!(world.server.seen()[1].path, RESOURCE_METADATA, "{challenge}");
+    }
+}
+
+#[tokio::test]
+async fn a_challenge_that_leads_elsewhere_is_only_about_this_server() {
+    let world = World::new().await;
+    // What somebody else says of themselves is of no use for this server.
+    let theirs = json!({"resource": world.other.url, "authorization_servers": [world.other.url]});
+    world.other.on("/theirs", move |_| document(&theirs));
+    let challenge = format!("Bearer resource_metadata=\"{}/theirs\"", world.other.url);
+    world.server.on("/mcp", move |_| unauthorized(&challenge));
+    assert!(matches!(refused(&world.client(login())).await, OAuthError::ResourceMismatch(_)));
+    assert_eq!(world.other.seen().len(), 1);
+}

@@ -1,0 +1,154 @@
+//! Clients without a person: by what they know, or by what others say of them.
+
+use std::io;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use p256::SecretKey;
+use p256::pkcs8::EncodePrivateKey as _;
+use serde_json::json;
+use thruway_mcp_sdk::oauth::{IdentityProvider, OAuth, OAuthError, PrivateKey, RegisteredClient};
+
+use super::world::{METADATA, RESOURCE_METADATA, World, call, document, refused, token};
+
+const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+
+/// A key in PEM, made for these tests.
+fn key() -> String {
+    let der = SecretKey::from_slice(&[7; 32]).unwrap().to_pkcs8_der().unwrap();
+    format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(der.as_bytes()))
+}
+
+fn supports(world: &World, method: &'static str, grant: &'static str) {
+    let mut metadata = World::metadata(&world.issuer);
+    metadata["token_endpoint_auth_methods_supported"] = json!([method]);
+    metadata["grant_types_supported"] = json!([grant]);
+    world.issuer.on(METADATA, move |_| document(&metadata));
+}
+
+#[tokio::test]
+async fn a_client_with_a_secret_proves_it_as_the_authorization_server_wants() {
+    for method in ["client_secret_basic", "client_secret_post"] {
+        let world = World::new().await;
+        supports(&world, method, "client_credentials");
+        let oauth = OAuth::client_credentials(RegisteredClient::with_secret("id", "secret")).scopes(["a"]);
+        call(&world.client(oauth)).await.unwrap();
+        let seen = &world.issuer.seen_at("/token")[0];
+        assert_eq!(seen.parameter("grant_type").as_deref(), Some("client_credentials"));
+        assert_eq!(
+            (seen.parameter("scope").as_deref(), seen.parameter("resource")),
+            (Some("a"), Some(world.url()))
+        );
+        let (header, parameter) = (seen.field("authorization"), seen.parameter("client_secret"));
+        let is_basic = method == "client_secret_basic";
+        // printf id:secret | base64
+        assert_eq!(header, is_basic.then_some("Basic aWQ6c2VjcmV0"), "{method}");
+        assert_eq!(parameter.is_some(), !is_basic, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_with_a_key_signs_who_it_is() {
+    let world = World::new().await;
+    supports(&world, "private_key_jwt", "client_credentials");
+    let key = PrivateKey::from_pem("ES256", &key()).unwrap().key_id("one");
+    call(&world.client(OAuth::client_credentials(RegisteredClient::with_private_key("id", key))))
+        .await
+        .unwrap();
+    let assertion = world.issuer.seen_at("/token")[0].parameter("client_assertion").unwrap();
+    let claims = super::tokens::claims(&assertion);
+    assert_eq!((claims["iss"].as_str(), claims["sub"].as_str()), (Some("id"), Some("id")));
+    assert_eq!(claims["aud"], world.issuer.url);
+    assert!(claims["exp"].as_u64().unwrap() - claims["iat"].as_u64().unwrap() <= 300);
+}
+
+#[tokio::test]
+async fn a_workload_is_what_its_platform_says() {
+    let world = World::new().await;
+    supports(&world, "none", JWT_BEARER);
+    let oauth =
+        OAuth::workload(RegisteredClient::public("id"), |issuer| async move { Ok(format!("for {issuer}")) });
+    call(&world.client(oauth)).await.unwrap();
+    let seen = &world.issuer.seen_at("/token")[0];
+    assert_eq!(seen.parameter("grant_type").as_deref(), Some(JWT_BEARER));
+    assert_eq!(seen.parameter("assertion"), Some(format!("for {}", world.issuer.url)));
+    let oauth = OAuth::workload(RegisteredClient::public("id"), |_| async {
+        Err::<String, _>(io::ErrorKind::NotFound.into())
+    });
+    let expected = OAuthError::AssertionUnavailable(io::ErrorKind::NotFound);
+    assert_eq!(refused(&world.client(oauth)).await, expected);
+}
+
+#[tokio::test]
+async fn a_grant_that_is_not_supported_is_not_given() {
+    let world = World::new().await;
+    supports(&world, "client_secret_basic", "authorization_code");
+    let oauth = OAuth::client_credentials(RegisteredClient::with_secret("id", "secret"));
+    assert_eq!(refused(&world.client(oauth)).await, OAuthError::GrantNotSupported("client_credentials"));
+    assert_eq!(world.issuer.seen_at("/token").len(), 0);
+}
+
+fn enterprise(world: &World) -> OAuth {
+    let provider = IdentityProvider::new(
+        format!("{}/token", world.other.url),
+        RegisteredClient::public("at the provider"),
+        || async { Ok("id token".to_owned()) },
+    );
+    OAuth::enterprise(RegisteredClient::with_secret("id", "secret"), provider)
+}
+
+#[tokio::test]
+async fn an_identity_provider_says_who_uses_the_client() {
+    let world = World::new().await;
+    supports(&world, "client_secret_basic", JWT_BEARER);
+    world.other.on("/token", |_| {
+        document(&json!({"access_token": "the grant", "issued_token_type": ID_JAG, "token_type": "N_A"}))
+    });
+    call(&world.client(enterprise(&world))).await.unwrap();
+    let exchange = &world.other.seen_at("/token")[0];
+    for (name, value) in [
+        ("audience", world.issuer.url.as_str()),
+        ("resource", &world.url()),
+        ("subject_token", "id token"),
+        ("requested_token_type", ID_JAG),
+        ("client_id", "at the provider"),
+    ] {
+        assert_eq!(exchange.parameter(name).as_deref(), Some(value), "{name}");
+    }
+    assert!(!format!("{exchange:?}").contains("secret"));
+    let grant = &world.issuer.seen_at("/token")[0];
+    assert_eq!(grant.parameter("assertion").as_deref(), Some("the grant"));
+    assert_eq!(grant.field("authorization"), Some("Basic aWQ6c2VjcmV0"));
+}
+
+#[tokio::test]
+async fn a_token_of_another_kind_is_no_grant() {
+    let world = World::new().await;
+    supports(&world, "client_secret_basic", JWT_BEARER);
+    world.other.on("/token", |_| document(&token("access token")));
+    assert_eq!(refused(&world.client(enterprise(&world))).await, OAuthError::TokenInvalid);
+    assert_eq!(world.issuer.seen_at("/token").len(), 0);
+}
+
+#[tokio::test]
+async fn a_secret_goes_to_nobody_but_the_issuer_that_knows_it() {
+    let world = World::new().await;
+    supports(&world, "client_secret_post", "client_credentials");
+    let registered = RegisteredClient::with_secret("id", "secret");
+    let elsewhere = OAuth::client_credentials(registered.clone().of_issuer("https://known.example"));
+    assert_eq!(
+        refused(&world.client(elsewhere)).await,
+        OAuthError::IssuerForeign(world.issuer.url.as_str().into())
+    );
+    assert_eq!(world.issuer.seen().len(), 0);
+    // Or, if nobody has said it, to the one that had it first.
+    let client = world.client(OAuth::client_credentials(registered));
+    call(&client).await.unwrap();
+    let mut resource = world.resource();
+    resource["authorization_servers"] = json!([world.other.url]);
+    world.server.on(RESOURCE_METADATA, move |_| document(&resource));
+    world.server.on("/mcp", |_| super::world::unauthorized("Bearer"));
+    assert_eq!(refused(&client).await, OAuthError::IssuerForeign(world.other.url.as_str().into()));
+    assert_eq!(world.other.seen().len(), 0);
+}

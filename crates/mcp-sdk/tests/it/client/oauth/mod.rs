@@ -1,0 +1,8 @@
+//! Tokens: how clients get them, and what they do when servers do not deserve them.
+
+mod world;
+mod logins;
+mod tokens;
+mod machines;
+mod hostile;
+mod loopback;

@@ -1,0 +1,276 @@
+//! Tokens that are renewed, kept, and bound to a key.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::oauth::{OAuthError, RegisteredClient, StoredToken, TokenStore};
+
+use super::world::{
+    METADATA, RESOURCE_METADATA, World, call, document, login, refusal, refused, status, taken, token,
+    unauthorized,
+};
+
+/// Keeps tokens as text, as a file would.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<HashMap<String, String>>>);
+
+impl TokenStore for Written {
+    fn load(&self, server: &str) -> Option<StoredToken> {
+        serde_json::from_str(self.0.lock().unwrap().get(server)?).unwrap()
+    }
+
+    fn save(&self, server: &str, token: &StoredToken) {
+        self.0.lock().unwrap().insert(server.to_owned(), serde_json::to_string(&token).unwrap());
+    }
+}
+
+impl Written {
+    /// Lets all tokens have ended.
+    fn expire(&self) {
+        for text in self.0.lock().unwrap().values_mut() {
+            let mut token: Value = serde_json::from_str(text).unwrap();
+            token["expires_at"] = json!(1);
+            *text = token.to_string();
+        }
+    }
+}
+
+/// Lets the issuer give refresh tokens, and access tokens that end after so many seconds.
+fn refreshing(world: &World, expires_in: u64) {
+    let counted = world.issuer.clone();
+    world.issuer.on("/token", move |seen| {
+        let number = counted.seen_at("/token").len();
+        assert!(!seen.content.contains("refresh_token=") || seen.content.contains("refresh-"));
+        let mut token = token(&format!("token-{number}"));
+        token["refresh_token"] = json!(format!("refresh-{number}"));
+        token["expires_in"] = json!(expires_in);
+        document(&token)
+    });
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_renewed_without_a_login() {
+    let world = World::new().await;
+    refreshing(&world, 3600);
+    let client = world.client(login());
+    call(&client).await.unwrap();
+    world.server.on("/mcp", |seen| match seen.token() {
+        Some("token-2") => taken(seen),
+        _ => unauthorized("Bearer error=\"invalid_token\""),
+    });
+    call(&client).await.unwrap();
+    let renewal = &world.issuer.seen_at("/token")[1];
+    assert_eq!(renewal.parameter("grant_type").as_deref(), Some("refresh_token"));
+    assert_eq!(renewal.parameter("refresh_token").as_deref(), Some("refresh-1"));
+    assert_eq!(renewal.parameter("resource"), Some(world.url()));
+    assert_eq!(world.logins(), 1);
+}
+
+#[tokio::test]
+async fn nobody_logs_in_because_there_is_no_way_to_renew_a_token() {
+    let world = World::new().await;
+    refreshing(&world, 3600);
+    let client = world.client(login());
+    call(&client).await.unwrap();
+    let mut metadata = World::metadata(&world.issuer);
+    metadata["token_endpoint"] = json!(format!("http://{}/token", thruway_testkit::upstream::refuses()));
+    world.issuer.on(METADATA, move |_| document(&metadata));
+    world.server.on("/mcp", |_| unauthorized("Bearer error=\"invalid_token\""));
+    assert!(matches!(refused(&client).await, OAuthError::Unreachable(..)));
+    assert_eq!(world.logins(), 1);
+}
+
+#[tokio::test]
+async fn a_token_that_ends_is_renewed_before_it_is_sent() {
+    let world = World::new().await;
+    refreshing(&world, 5);
+    let client = world.client(login());
+    call(&client).await.unwrap();
+    call(&client).await.unwrap();
+    let calls = world.server.seen_at("/mcp");
+    let tokens: Vec<_> = calls.iter().map(|seen| seen.token()).collect();
+    assert_eq!(tokens, [None, Some("token-1"), Some("token-2")]);
+    assert_eq!(world.logins(), 1);
+}
+
+#[tokio::test]
+async fn a_token_that_has_ended_and_cannot_be_renewed_is_not_sent() {
+    let (world, written) = (World::new().await, Written::default());
+    call(&world.client(login().store(written.clone()))).await.unwrap();
+    written.expire();
+    call(&world.client(login().store(written))).await.unwrap();
+    let calls = world.server.seen_at("/mcp");
+    let tokens: Vec<_> = calls.iter().map(|seen| seen.token()).collect();
+    assert_eq!(tokens, [None, Some("token-1"), None, Some("token-2")]);
+}
+
+#[tokio::test]
+async fn a_token_of_another_client_is_not_sent() {
+    let (world, written) = (World::new().await, Written::default());
+    call(&world.client(login().store(written.clone()))).await.unwrap();
+    let other = login().client(RegisteredClient::public("by hand")).store(written);
+    call(&world.client(other)).await.unwrap();
+    assert_eq!((world.logins(), world.server.seen_at("/mcp")[2].token()), (2, None));
+}
+
+#[tokio::test]
+async fn a_client_that_was_forgotten_registers_again() {
+    let world = World::new().await;
+    let counted = world.issuer.clone();
+    world.issuer.on("/token", move |_| match counted.seen_at("/token").len() {
+        1 => refusal("401 Unauthorized", &json!({"error": "invalid_client"})),
+        _ => document(&token("token-later")),
+    });
+    let client = world.client(login());
+    assert!(matches!(refused(&client).await, OAuthError::Refused { .. }));
+    call(&client).await.unwrap();
+    assert_eq!(world.issuer.seen_at("/register").len(), 2);
+}
+
+#[tokio::test]
+async fn an_authorization_server_that_is_not_well_costs_no_login() {
+    let (world, written) = (World::new().await, Written::default());
+    refreshing(&world, 3600);
+    call(&world.client(login().store(written.clone()))).await.unwrap();
+    written.expire();
+    world.issuer.on("/token", |_| status("503 Service Unavailable", ""));
+    // The server takes it, whatever the clock says.
+    call(&world.client(login().store(written.clone()))).await.unwrap();
+    world.server.on("/mcp", |_| unauthorized("Bearer error=\"invalid_token\""));
+    let refused = refused(&world.client(login().store(written))).await;
+    assert!(matches!(refused, OAuthError::Status(_, status) if status.as_u16() == 503));
+    assert_eq!(world.logins(), 1);
+}
+
+#[tokio::test]
+async fn a_refresh_token_goes_to_nobody_but_its_issuer() {
+    let world = World::new().await;
+    refreshing(&world, 3600);
+    let client = world.client(login());
+    call(&client).await.unwrap();
+    World::behave(&world.other);
+    let mut resource = world.resource();
+    resource["authorization_servers"] = json!([world.other.url]);
+    world.server.on(RESOURCE_METADATA, move |_| document(&resource));
+    world.server.on("/mcp", |_| unauthorized("Bearer error=\"invalid_token\""));
+    assert_eq!(refused(&client).await, OAuthError::TokenRejected);
+    assert!(!world.other.seen().is_empty());
+    assert!(world.other.seen().iter().all(|seen| !format!("{seen:?}").contains("refresh-")));
+}
+
+#[tokio::test]
+async fn what_was_kept_spares_a_login_at_the_same_server_only() {
+    let (world, written) = (World::new().await, Written::default());
+    call(&world.client(login().store(written.clone()))).await.unwrap();
+    assert!(!format!("{:?}", written.load(&world.url()).unwrap()).contains("token-1"));
+    call(&world.client(login().store(written.clone()))).await.unwrap();
+    assert_eq!((world.logins(), world.issuer.seen_at("/register").len()), (1, 1));
+    let elsewhere = World::new().await;
+    call(&elsewhere.client(login().store(written.clone()))).await.unwrap();
+    assert_eq!(elsewhere.logins(), 1);
+    assert_eq!(elsewhere.server.seen_at("/mcp")[0].token(), None);
+}
+
+#[tokio::test]
+async fn a_secret_that_was_registered_by_hand_is_not_written_down() {
+    let (world, written) = (World::new().await, Written::default());
+    let client = RegisteredClient::with_secret("by hand", "confidential");
+    call(&world.client(login().client(client).store(written.clone()))).await.unwrap();
+    assert!(!written.0.lock().unwrap()[&world.url()].contains("confidential"));
+}
+
+/// Lets both servers want proofs, and the issuer bind its tokens.
+fn bound(world: &World) {
+    let mut metadata = World::metadata(&world.issuer);
+    metadata["dpop_signing_alg_values_supported"] = json!(["RS256", "ES256"]);
+    world.issuer.on(METADATA, move |_| document(&metadata));
+    world.guard("DPoP");
+    world.issuer.on("/token", |seen| {
+        assert!(seen.field("dpop").is_some());
+        let mut token = token("token-bound");
+        token["token_type"] = json!("DPoP");
+        document(&token)
+    });
+}
+
+/// What a proof says.
+pub(super) fn claims(proof: &str) -> Value {
+    use base64::Engine as _;
+    let claims = proof.split('.').nth(1).unwrap();
+    serde_json::from_slice(&base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_token_that_is_bound_to_a_key_is_sent_with_a_proof() {
+    let (world, written) = (World::new().await, Written::default());
+    bound(&world);
+    call(&world.client(login().store(written.clone()))).await.unwrap();
+    // The key is kept with the token.
+    call(&world.client(login().store(written))).await.unwrap();
+    let calls = world.server.seen_at("/mcp");
+    assert!(calls[1].field("authorization").unwrap().starts_with("DPoP token-bound"));
+    let proofs: Vec<_> = calls[1..].iter().map(|seen| claims(seen.field("dpop").unwrap())).collect();
+    assert_eq!((proofs.len(), proofs[0]["htu"].as_str()), (2, Some(world.url().as_str())));
+    assert!(proofs[0]["jti"] != proofs[1]["jti"] && proofs[0]["ath"] == proofs[1]["ath"]);
+    assert_eq!(world.issuer.seen_at("/register")[0].json()["dpop_bound_access_tokens"], true);
+}
+
+#[tokio::test]
+async fn a_token_that_should_be_bound_to_a_key_and_is_not_is_none() {
+    let world = World::new().await;
+    bound(&world);
+    world.issuer.on("/token", |_| document(&token("token-unbound")));
+    assert_eq!(refused(&world.client(login())).await, OAuthError::TokenUnbound);
+    assert!(world.server.seen().iter().all(|seen| seen.token().is_none()));
+    // A server that insists, and an authorization server that cannot.
+    let mut resource = world.resource();
+    resource["dpop_bound_access_tokens_required"] = json!(true);
+    world.server.on(RESOURCE_METADATA, move |_| document(&resource));
+    let mut metadata = World::metadata(&world.issuer);
+    metadata["dpop_signing_alg_values_supported"] = json!(["RS256"]);
+    world.issuer.on(METADATA, move |_| document(&metadata));
+    assert_eq!(refused(&world.client(login())).await, OAuthError::TokenUnbound);
+    assert_eq!(world.logins(), 1);
+}
+
+#[tokio::test]
+async fn numbers_for_proofs_are_used_and_not_for_ever() {
+    let world = World::new().await;
+    bound(&world);
+    let wants = |nonce: &str| {
+        let fields = format!("DPoP-Nonce: {nonce}\r\nWWW-Authenticate: DPoP error=\"use_dpop_nonce\"\r\n");
+        status("401 Unauthorized", &fields)
+    };
+    world.server.on("/mcp", move |seen| match seen.field("dpop").map(claims) {
+        Some(proof) if proof["nonce"] == "n" => taken(seen),
+        Some(_) => wants("n"),
+        None => unauthorized("DPoP"),
+    });
+    let client = world.client(login());
+    call(&client).await.unwrap();
+    call(&client).await.unwrap();
+    assert_eq!(world.server.seen_at("/mcp").len(), 4, "the number is remembered");
+    // Those that were sent at the same time hear of it at the same time.
+    let fresh = world.client(login());
+    let (one, two, three) = tokio::join!(call(&fresh), call(&fresh), call(&fresh));
+    assert_eq!((one, two, three), (Ok(()), Ok(()), Ok(())));
+    let counted = world.server.clone();
+    let before = world.server.seen_at("/mcp").len();
+    world.server.on("/mcp", move |_| wants(&counted.seen().len().to_string()));
+    assert_eq!(refused(&client).await, OAuthError::TokenRejected);
+    assert!(world.server.seen_at("/mcp").len() - before <= 4 && world.logins() == 2);
+}
+
+#[tokio::test]
+async fn an_authorization_server_that_wants_numbers_for_ever_gets_two() {
+    let world = World::new().await;
+    bound(&world);
+    let counted = world.issuer.clone();
+    world.issuer.on("/token", move |_| {
+        let nonce = format!("DPoP-Nonce: {}\r\nContent-Type", counted.seen().len());
+        refusal("400 Bad Request", &json!({"error": "use_dpop_nonce"})).replacen("Content-Type", &nonce, 1)
+    });
+    assert!(matches!(refused(&world.client(login())).await, OAuthError::Refused { .. }));
+    assert_eq!(world.issuer.seen_at("/token").len(), 2);
+}
