@@ -15,6 +15,8 @@ mod limits;
 mod exhaustion;
 mod mcp;
 mod mcp_client;
+mod mcp_bridge;
+mod shell;
 mod gateway;
 mod policies;
 mod rewriting;

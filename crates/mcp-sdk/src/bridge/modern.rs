@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use thruway_mcp::Era;
 use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
 use thruway_mcp::modern::{self, ResultType};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{RequestId, SubscriptionFilter, methods};
+use thruway_mcp::{Era, Revision};
 use tokio::sync::mpsc;
 
 use super::answer::{self, Way};
@@ -70,7 +70,7 @@ fn listener_of(params: &Params<'_>) -> Heard {
 fn asking<'p>(bridge: &Bridge, request: &Request<'_>, params: &Params<'p>) -> Result<Option<&'p str>, Error> {
     let may_ask =
         matches!(&*request.method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ);
-    if bridge.era == Era::Modern || !may_ask {
+    if bridge.era() == Era::Modern || !may_ask {
         return Ok(None);
     }
     let capabilities = modern::client_capabilities(&params.meta)?;
@@ -158,7 +158,7 @@ impl Forwarding {
         method: &str,
         outcome: Result<crate::client::Answer, McpClientError>,
     ) -> (Vec<u8>, Status) {
-        let way = Way { near: Era::Modern, far: self.bridge.era };
+        let way = Way { near: Revision::LATEST, far: self.bridge.revision };
         let room = outcome.as_ref().map_or(0, |answer| answer.get().len());
         let mut output = Vec::with_capacity(room + ENVELOPE_BYTES);
         let id = Id::from(&self.id);

@@ -6,8 +6,8 @@ use serde_json::json;
 use thruway_mcp_sdk::json_rpc::Error;
 use thruway_mcp_sdk::schema::{ClientCapabilities, DetailedTask, Tool};
 use thruway_mcp_sdk::{
-    Context, Direction, EraChoice, HandlerError, McpClient, McpClientBuilder, McpClientError, McpServer, TaskSupport,
-    ToolOutcome,
+    Context, Direction, EraChoice, HandlerError, McpClient, McpClientBuilder, McpClientError, McpServer,
+    TaskSupport, ToolOutcome,
 };
 
 use super::calls::text;
