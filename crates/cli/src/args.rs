@@ -116,6 +116,16 @@ pub(crate) struct McpClientArgs {
     /// Write images, audio and other binary content into this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tasks: McpTaskArgs,
+    /// `listen`: end after so many changes
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<usize>,
+}
+
+/// What becomes of tasks.
+#[derive(clap::Args)]
+pub(crate) struct McpTaskArgs {
     /// `call`: do not wait for a task that the server makes of the call
     #[arg(long)]
     pub(crate) no_wait: bool,
@@ -125,9 +135,6 @@ pub(crate) struct McpClientArgs {
     /// `tasks`: give them up
     #[arg(long)]
     pub(crate) cancel: bool,
-    /// `listen`: end after so many changes
-    #[arg(long, value_name = "N")]
-    pub(crate) count: Option<usize>,
 }
 
 /// How to print what a server answers.

@@ -10,7 +10,7 @@ use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Notification, Request};
 use thruway_mcp::members::{append_line, append_member};
 use thruway_mcp::modern::{ResultType, result_type};
 use thruway_mcp::params::{self, Params};
-use thruway_mcp::schema::{RequestId, SetLevelRequestParams, methods};
+use thruway_mcp::schema::{LoggingLevel, RequestId, SetLevelRequestParams, methods};
 use thruway_mcp::{Era, Revision};
 use tokio::sync::mpsc;
 
@@ -80,7 +80,7 @@ fn sender(session: Option<&Arc<Session>>) -> Sender {
         Some(session) => Sender {
             capabilities: session.capabilities_json().into(),
             info: session.info_json().into(),
-            log_level: session.log_level().map(|level| level.as_str()),
+            log_level: session.log_level().map(LoggingLevel::as_str),
         },
         None => Sender {
             capabilities: "{}".into(),

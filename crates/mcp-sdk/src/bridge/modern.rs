@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
 use thruway_mcp::modern::{self, ResultType};
 use thruway_mcp::params::Params;
@@ -75,7 +76,7 @@ fn asking<'p>(bridge: &Bridge, request: &Request<'_>, params: &Params<'p>) -> Re
     }
     let capabilities = modern::client_capabilities(&params.meta)?;
     let raw = params.meta.client_capabilities.filter(|_| can_be_asked(&capabilities));
-    Ok(raw.map(|raw| raw.get()))
+    Ok(raw.map(RawValue::get))
 }
 
 fn resume(

@@ -125,14 +125,13 @@ impl Upstreams {
         if let Some(lease) = self.leases.take(capabilities) {
             return Ok(lease);
         }
-        let permit = match self.permits.clone().try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                // One that waits for calls of other clients makes room.
-                self.leases.end_one();
-                let wait = timeout(LEASE_WAIT, self.permits.clone().acquire_owned()).await;
-                wait.ok().and_then(Result::ok).ok_or(McpClientError::TooManyServers)?
-            }
+        let permit = if let Ok(permit) = self.permits.clone().try_acquire_owned() {
+            permit
+        } else {
+            // One that waits for calls of other clients makes room.
+            self.leases.end_one();
+            let wait = timeout(LEASE_WAIT, self.permits.clone().acquire_owned()).await;
+            wait.ok().and_then(Result::ok).ok_or(McpClientError::TooManyServers)?
         };
         let said = serde_json::from_str(capabilities).map_err(|_| McpClientError::ArgumentsInvalid)?;
         let client = self.client(None, Some(said), self.tell_all())?;

@@ -7,7 +7,7 @@ use thruway_mcp_sdk::schema::SubscriptionFilter;
 
 use super::Asked;
 use super::print::Printer;
-use crate::args::McpClientArgs;
+use crate::args::McpTaskArgs;
 
 /// Prints changes until there are enough, or no more.
 pub(super) async fn listen(
@@ -21,16 +21,15 @@ pub(super) async fn listen(
         prompts_list_changed: Some(true),
         resources_list_changed: Some(true),
         resource_subscriptions: uris.to_vec(),
-        ..SubscriptionFilter::default()
     };
     let mut subscription = client.listen(filter).await?;
     let mut told = 0;
     while count.is_none_or(|count| told < count) {
         let Some(change) = subscription.next().await else { break };
         told += 1;
-        let printed = printer.change(&change);
-        if printed != ExitCode::SUCCESS {
-            return Ok(printed);
+        let code = printer.change(&change);
+        if code != ExitCode::SUCCESS {
+            return Ok(code);
         }
     }
     match subscription.end() {
@@ -43,12 +42,12 @@ pub(super) async fn listen(
 pub(super) async fn tasks(
     client: &McpClient,
     ids: &[String],
-    args: &McpClientArgs,
+    args: &McpTaskArgs,
     printer: Printer<'_>,
 ) -> Asked {
-    let mut code = ExitCode::SUCCESS;
+    let mut all = ExitCode::SUCCESS;
     for id in ids {
-        let printed = if args.wait {
+        let code = if args.wait {
             printer.result(&client.wait_for_task(id).await?)
         } else {
             if args.cancel {
@@ -56,9 +55,9 @@ pub(super) async fn tasks(
             }
             printer.detailed_task(&client.get_task(id).await?)
         };
-        if printed != ExitCode::SUCCESS {
-            code = printed;
+        if code != ExitCode::SUCCESS {
+            all = code;
         }
     }
-    Ok(code)
+    Ok(all)
 }

@@ -65,7 +65,9 @@ async fn ask(
             completing.await.map(|completion| printer.completion(&completion))
         }
         (McpClientCommand::Listen, uris) => further::listen(client, uris, args.count, printer).await,
-        (McpClientCommand::Tasks, ids) if !ids.is_empty() => further::tasks(client, ids, args, printer).await,
+        (McpClientCommand::Tasks, ids) if !ids.is_empty() => {
+            further::tasks(client, ids, &args.tasks, printer).await
+        }
         _ => return Err(misunderstood(command)),
     };
     asked.or_else(|error| refused(&error))
@@ -102,7 +104,7 @@ async fn call(
     } else {
         client.clone()
     };
-    let called = if args.no_wait {
+    let called = if args.tasks.no_wait {
         client.begin_tool(tool, arguments).await
     } else {
         client.call_tool(tool, arguments).await.map(ToolOutcome::Result)
