@@ -21,6 +21,10 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     Serve(ServeArgs),
     Check(CheckArgs),
+    /// Print what completes these commands in a shell
+    Completions(CompletionsArgs),
+    /// Write man pages into a directory
+    Man(ManArgs),
     /// Work with the Model Context Protocol
     #[command(subcommand)]
     Mcp(McpCommand),
@@ -56,6 +60,17 @@ pub(crate) enum McpCommand {
     /// Get a prompt: its name, and `key=value` for each argument
     #[command(after_help = TARGETS)]
     Get(McpClientArgs),
+    /// Complete an argument of a prompt, or of the template of a resource: its name or URI, and `key=value`
+    ///
+    /// Further `key=value` are arguments that are known already.
+    #[command(after_help = TARGETS)]
+    Complete(McpClientArgs),
+    /// Tell of changes of lists, and of the resources with these URIs, until the server ends
+    #[command(after_help = TARGETS)]
+    Listen(McpClientArgs),
+    /// Say how the tasks with these ids stand; `call --no-wait` begins such
+    #[command(after_help = TARGETS)]
+    Tasks(McpClientArgs),
     Bridge(McpBridgeArgs),
 }
 
@@ -70,6 +85,9 @@ pub(crate) enum McpClientCommand {
     Read,
     Prompts,
     Get,
+    Complete,
+    Listen,
+    Tasks,
 }
 
 #[derive(clap::Args)]
@@ -92,6 +110,17 @@ pub(crate) struct McpClientArgs {
     /// The arguments of a tool as a JSON object, instead of `key=value`
     #[arg(long, value_name = "OBJECT")]
     pub(crate) json: Option<String>,
+    /// Print each message with its timing, on the standard error
+    #[arg(long)]
+    pub(crate) trace: bool,
+    /// Write images, audio and other binary content into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tasks: McpTaskArgs,
+    /// `listen`: end after so many changes
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<usize>,
     #[command(flatten)]
     pub(crate) login: McpLoginArgs,
 }
@@ -124,6 +153,20 @@ pub(crate) struct McpLoginArgs {
     /// Let the person come back to this port, for authorization servers that must know it [default: any]
     #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
     pub(crate) callback_port: u16,
+}
+
+/// What becomes of tasks.
+#[derive(clap::Args)]
+pub(crate) struct McpTaskArgs {
+    /// `call`: do not wait for a task that the server makes of the call
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// `tasks`: wait for the results
+    #[arg(long, conflicts_with = "cancel")]
+    pub(crate) wait: bool,
+    /// `tasks`: give them up
+    #[arg(long)]
+    pub(crate) cancel: bool,
 }
 
 /// How to print what a server answers.
@@ -248,6 +291,28 @@ pub(crate) struct CheckArgs {
     pub(crate) schema: bool,
 }
 
+/// For which shell.
+#[derive(clap::Args)]
+#[command(after_help = COMPLETIONS)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Where man pages go.
+#[derive(clap::Args)]
+pub(crate) struct ManArgs {
+    /// The directory, which is made if it is not there
+    pub(crate) directory: PathBuf,
+}
+
+const COMPLETIONS: &str = "\
+Where they go:
+  bash  thruway completions bash > ~/.local/share/bash-completion/completions/thruway
+  zsh   thruway completions zsh > \"${fpath[1]}/_thruway\"
+  fish  thruway completions fish > ~/.config/fish/completions/thruway.fish";
+
 const TARGETS: &str = "\
 Servers:
   thruway mcp call http://127.0.0.1:8080/mcp add a=1 b=2
@@ -259,7 +324,7 @@ Logins:
 
 Exit codes:
   0  The server has answered
-  1  The server refuses, or the tool has failed
+  1  The server refuses, or the tool or the task has failed
   2  There is no such server, or the arguments cannot be used";
 
 const BRIDGES: &str = "\

@@ -12,6 +12,7 @@ mod access_log;
 
 // what is done
 mod check;
+mod shell;
 mod explain;
 mod streams;
 mod present;
@@ -42,6 +43,8 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Completions(args) => Ok(shell::completions(&args)),
+        Command::Man(args) => shell::man(&args),
         Command::Mcp(command) => mcp::run(&command),
         Command::Bench(command) => bench::run(&command),
     }

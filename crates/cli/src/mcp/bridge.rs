@@ -24,9 +24,9 @@ pub(crate) fn run(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
 fn serve_stdio(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     runtime()?.block_on(async {
         let server = connect(args).await?;
-        let served = server.serve_standard_streams().await;
+        let outcome = server.serve_standard_streams().await;
         server.close_bridge().await;
-        Ok(match served {
+        Ok(match outcome {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 tracing::warn!("the client does not read any more: {error}");

@@ -31,6 +31,9 @@ pub(crate) fn run(command: &McpCommand) -> Result<ExitCode, Failure> {
         McpCommand::Read(args) => (McpClientCommand::Read, args),
         McpCommand::Prompts(args) => (McpClientCommand::Prompts, args),
         McpCommand::Get(args) => (McpClientCommand::Get, args),
+        McpCommand::Complete(args) => (McpClientCommand::Complete, args),
+        McpCommand::Listen(args) => (McpClientCommand::Listen, args),
+        McpCommand::Tasks(args) => (McpClientCommand::Tasks, args),
     };
     client::run(command, args)
 }

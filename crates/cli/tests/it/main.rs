@@ -16,6 +16,8 @@ mod exhaustion;
 mod mcp;
 mod mcp_client;
 mod mcp_login;
+mod mcp_bridge;
+mod shell;
 mod gateway;
 mod policies;
 mod rewriting;

@@ -86,3 +86,94 @@ fn exit_codes_tell_refusals_from_mistakes() {
         assert!(code == Some(2) && said.contains(expected), "{args:?}: {code:?} {said}");
     }
 }
+
+/// A server of the modern era that answers each request in turn, whatever it is, with one of `results`.
+fn scripted(results: &[Value]) -> String {
+    let answers = results.iter().enumerate().map(|(n, result)| {
+        let answer = json!({"jsonrpc": "2.0", "id": n + 1, "result": result});
+        format!("read -r line; echo '{answer}'\n")
+    });
+    answers.collect::<String>() + "cat >/dev/null"
+}
+
+#[test]
+fn arguments_are_completed() {
+    for era in ERAS {
+        assert_eq!(printed(&child(&["complete", "greeting", "name=a", "--era", era])), "Ada\nAlan\n");
+    }
+    let (code, said) = refused(&child(&["complete", "greeting"]));
+    assert!(code == Some(2) && said.contains("a prompt or the template"), "{said}");
+}
+
+#[test]
+fn messages_are_shown_with_their_timing() {
+    let output = thruway(&child(&["call", "echo", "message=hello", "--trace", "--era", "legacy"]));
+    let said = String::from_utf8(output.stderr).unwrap();
+    for part in [
+        " ms --> {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"",
+        " ms <-- {",
+        "notifications/initialized",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(String::from_utf8(output.stdout).unwrap().contains("hello"), "the result stands by itself");
+}
+
+#[test]
+fn questions_are_not_asked_where_nobody_is() {
+    for era in ERAS {
+        let (code, said) = refused(&child(&["call", "ask", "--era", era]));
+        let is_told = said.contains("lacks a capability") || said.is_empty();
+        assert!(code == Some(1) && is_told, "{era}: {code:?} {said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_shown_is_saved() {
+    let content = json!([
+        {"type": "image", "mimeType": "image/png", "data": "AAEC"},
+        {"type": "audio", "mimeType": "audio/wav", "data": "AAECAw=="},
+        {"type": "resource", "resource": {"uri": "a://b", "mimeType": "x/y", "blob": "AA=="}},
+    ]);
+    let script = scripted(&[json!({"resultType": "complete", "content": content})]);
+    let directory = tempfile::tempdir().unwrap();
+    let save = directory.path().to_str().unwrap();
+    let command = ["--", "sh", "-c", &script];
+    let said = printed(&[&["call", "picture", "--era", "modern", "--save", save], &command[..]].concat());
+    for name in ["image-1.png", "audio-1.wav", "resource-1.y"] {
+        assert!(said.contains(&format!(": {save}/{name}]")), "{said}");
+    }
+    assert_eq!(std::fs::read(directory.path().join("audio-1.wav")).unwrap(), [0, 1, 2, 3]);
+    let named = printed(&[&["call", "picture", "--era", "modern"], &command[..]].concat());
+    assert!(named.contains("[image, image/png, 3 octets]"), "{named}");
+}
+
+#[test]
+fn tasks_are_waited_for_or_not() {
+    let task = |status: &str| {
+        json!({"resultType": "complete", "taskId": "t1", "status": status, "statusMessage": "reading",
+            "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": null, "pollIntervalMs": 10})
+    };
+    let created = {
+        let mut created = task("working");
+        created["resultType"] = "task".into();
+        created
+    };
+    let completed = {
+        let mut completed = task("completed");
+        completed["result"] = json!({"content": [{"type": "text", "text": "the report"}]});
+        completed
+    };
+    let asked = |args: &[&str], results: &[Value]| {
+        let script = scripted(results);
+        let command = ["--era", "modern", "--", "sh", "-c", &script];
+        printed(&[args, &command].concat())
+    };
+    let results = [created.clone(), task("working"), completed.clone()];
+    assert_eq!(asked(&["call", "report"], &results), "the report\n");
+    assert_eq!(asked(&["call", "report", "--no-wait"], &[created]), "t1  working  reading\n");
+    assert_eq!(asked(&["tasks", "t1"], &[task("working")]), "t1  working  reading\n");
+    assert_eq!(asked(&["tasks", "t1", "--wait"], &[completed]), "the report\n");
+    let cancelled = [json!({"resultType": "complete"}), task("cancelled")];
+    assert_eq!(asked(&["tasks", "t1", "--cancel"], &cancelled), "t1  cancelled  reading\n");
+}

@@ -1,10 +1,12 @@
 //! What the far side has answered, for the near side.
 
-use thruway_mcp::Era;
+use serde_json::Value;
+use serde_json::value::to_raw_value;
 use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error, write_result};
 use thruway_mcp::members::{append_line, append_members};
 use thruway_mcp::modern::{ResultType, ResultWriter};
-use thruway_mcp::schema::{CacheHint, methods};
+use thruway_mcp::schema::{CacheHint, CallToolResult, GetPromptResult, methods};
+use thruway_mcp::{Era, Revision, legacy};
 
 use crate::client::{Answer, McpClientError};
 use crate::dispatch::Status;
@@ -12,10 +14,10 @@ use crate::dispatch::Status;
 /// Which way an answer goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
-    /// The era of the client.
-    pub(super) near: Era,
-    /// The era of the server.
-    pub(super) far: Era,
+    /// What the client speaks.
+    pub(super) near: Revision,
+    /// What the server speaks.
+    pub(super) far: Revision,
 }
 
 /// Appends the response to request `id`.
@@ -29,15 +31,62 @@ pub(super) fn write(
 ) -> Status {
     match outcome {
         Ok(answer) => {
-            write_result(output, id, |output| translate(output, way, method, results, &answer));
+            let adapted = adapt(way, method, &answer);
+            let answer = adapted.as_ref().unwrap_or(&answer);
+            write_result(output, id, |output| translate(output, way, method, results, answer));
             Status::Ok
         }
         Err(error) => {
             let error = translate_error(way, method, error_of(error));
             write_error(output, Some(id), &error);
-            if way.near == Era::Modern { Status::of(&error) } else { Status::Ok }
+            if way.near.era() == Era::Modern { Status::of(&error) } else { Status::Ok }
         }
     }
+}
+
+/// Replaces what the client does not know, and leaves out what the server cannot keep; `None` if nothing has to be done.
+fn adapt(way: Way, method: &str, answer: &Answer) -> Option<Answer> {
+    let is_old = |revision: Revision| !revision.has_structured_output();
+    match method {
+        methods::TOOLS_LIST if is_old(way.far) && !is_old(way.near) => without_promises(answer, |_| false),
+        methods::TOOLS_LIST if way.near.era() == Era::Legacy && way.far.era() == Era::Modern => {
+            without_promises(answer, |schema| schema["type"] == "object")
+        }
+        methods::TOOLS_CALL if way.near < way.far && (is_old(way.near) || has_other_structure(answer)) => {
+            let mut result: CallToolResult = serde_json::from_str(answer.get()).ok()?;
+            legacy::downgrade_result(&mut result, way.near);
+            to_raw_value(&result).ok()
+        }
+        methods::PROMPTS_GET if is_old(way.near) && way.near < way.far => {
+            let mut result: GetPromptResult = serde_json::from_str(answer.get()).ok()?;
+            for message in &mut result.messages {
+                legacy::downgrade(std::slice::from_mut(&mut message.content), way.near);
+            }
+            to_raw_value(&result).ok()
+        }
+        _ => None,
+    }
+}
+
+/// Whether there is structured content that may be no object, as the legacy era wants it.
+fn has_other_structure(answer: &Answer) -> bool {
+    answer.get().contains("\"structuredContent\"") && !answer.get().contains("\"structuredContent\":{")
+}
+
+/// A list of tools that promise only what `may_be_promised`: servers from before there was structured content may promise
+/// it and do not send it, and clients from before 2026-07-28 know only objects.
+fn without_promises(answer: &Answer, may_be_promised: fn(&Value) -> bool) -> Option<Answer> {
+    if !answer.get().contains("\"outputSchema\"") {
+        return None;
+    }
+    let mut list: Value = serde_json::from_str(answer.get()).ok()?;
+    for tool in list.get_mut("tools")?.as_array_mut()? {
+        let tool = tool.as_object_mut()?;
+        if tool.get("outputSchema").is_some_and(|schema| !may_be_promised(schema)) {
+            tool.shift_remove("outputSchema");
+        }
+    }
+    to_raw_value(&list).ok()
 }
 
 fn translate(
@@ -52,7 +101,7 @@ fn translate(
         return Err(no_object());
     }
     let start = output.len();
-    match (way.near, way.far) {
+    match (way.near.era(), way.far.era()) {
         (Era::Modern, Era::Modern) | (Era::Legacy, Era::Legacy) => append_line(output, answer.get()),
         // Most have nothing that would have to go.
         (Era::Modern, Era::Legacy) if !says_more(answer.get()) => {
@@ -110,7 +159,7 @@ fn translate_error(way: Way, method: &str, mut error: Error) -> Error {
     if method != methods::RESOURCES_READ {
         return error;
     }
-    match (way.near, way.far, error.code) {
+    match (way.near.era(), way.far.era(), error.code) {
         (Era::Modern, Era::Legacy, ErrorCode::RESOURCE_NOT_FOUND) => error.code = ErrorCode::INVALID_PARAMS,
         (Era::Legacy, Era::Modern, ErrorCode::INVALID_PARAMS)
             if error.data.as_ref().is_some_and(|data| data.get("uri").is_some()) =>

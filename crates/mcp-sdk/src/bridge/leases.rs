@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::upstream::Upstream;
+use crate::client::{Answer, McpClientError, Onward};
 
 /// Servers that wait for their next call.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ struct Idle {
 /// A server for one call. When it is dropped, the server waits for the next one.
 #[derive(Debug)]
 pub(super) struct Lease {
-    pub(super) upstream: Arc<Upstream>,
+    upstream: Arc<Upstream>,
     capabilities: Arc<str>,
     leases: Arc<Leases>,
     is_over: bool,
@@ -37,8 +38,8 @@ impl Leases {
 
     /// One whose client can be asked the same.
     pub(super) fn take(self: &Arc<Self>, capabilities: &str) -> Option<Lease> {
+        self.sweep();
         let mut idle = self.idle();
-        idle.retain(|one| one.since.elapsed() < self.idle_max && !one.upstream.client.is_closed());
         let place = idle.iter().rposition(|one| *one.capabilities == *capabilities)?;
         let Idle { upstream, capabilities, .. } = idle.swap_remove(place);
         Some(Lease { upstream, capabilities, leases: self.clone(), is_over: false })
@@ -46,6 +47,12 @@ impl Leases {
 
     pub(super) fn lease(self: &Arc<Self>, capabilities: &str, upstream: Arc<Upstream>) -> Lease {
         Lease { upstream, capabilities: capabilities.into(), leases: self.clone(), is_over: false }
+    }
+
+    /// Ends those that have waited for too long.
+    pub(super) fn sweep(&self) {
+        let is_useful = |one: &Idle| one.since.elapsed() < self.idle_max && !one.upstream.client.is_closed();
+        self.idle().retain(is_useful);
     }
 
     /// Ends the one that has waited for longest.
@@ -66,10 +73,12 @@ impl Leases {
 }
 
 impl Lease {
-    /// The call has come to its end, so that the server can be used for another one. One whose call was given up may still
-    /// be about to ask.
-    pub(super) fn finish(mut self) {
-        self.is_over = true;
+    /// Forwards the call. If it comes to its end, the server can be used for another one; the server of one that was given
+    /// up may still be about to ask.
+    pub(super) async fn forward(mut self, onward: &Onward) -> Result<Answer, McpClientError> {
+        let outcome = self.upstream.client.forward(onward).await;
+        self.is_over = matches!(outcome, Ok(_) | Err(McpClientError::Server(_)));
+        outcome
     }
 }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
-use thruway_mcp::Era;
 use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Notification, Request};
 use thruway_mcp::members::{append_line, append_member};
 use thruway_mcp::modern::{ResultType, result_type};
 use thruway_mcp::params::{self, Params};
-use thruway_mcp::schema::{RequestId, SetLevelRequestParams, methods};
+use thruway_mcp::schema::{LoggingLevel, RequestId, SetLevelRequestParams, methods};
+use thruway_mcp::{Era, Revision};
 use tokio::sync::mpsc;
 
 use super::answer::{self, Way};
@@ -29,6 +29,7 @@ pub(crate) fn handle_request(
     shared: &Arc<Shared>,
     bridge: &Arc<Bridge>,
     session: Option<&Arc<Session>>,
+    revision: Revision,
     request: &Request<'_>,
     params: &Params<'_>,
 ) -> Option<Reply> {
@@ -36,13 +37,14 @@ pub(crate) fn handle_request(
         shared: shared.clone(),
         bridge: bridge.clone(),
         session: session.cloned(),
+        revision,
         id: id_of(request),
     };
     match &*request.method {
         methods::PING => return None,
         methods::LOGGING_SET_LEVEL => {
             note_level(session, request);
-            if bridge.era == Era::Modern {
+            if bridge.era() == Era::Modern {
                 // It is said with each request.
                 return None;
             }
@@ -55,7 +57,7 @@ pub(crate) fn handle_request(
         _ => {}
     }
     let (mut onward, mut messages) = (onward(request, params), None);
-    onward.sender = (bridge.era == Era::Modern).then(|| sender(session));
+    onward.sender = (bridge.era() == Era::Modern).then(|| sender(session));
     if let Some(session) = session {
         let (outbox, receiver) = mpsc::channel(MESSAGES_MAX);
         messages = Some(receiver);
@@ -78,7 +80,7 @@ fn sender(session: Option<&Arc<Session>>) -> Sender {
         Some(session) => Sender {
             capabilities: session.capabilities_json().into(),
             info: session.info_json().into(),
-            log_level: session.log_level().map(|level| level.as_str()),
+            log_level: session.log_level().map(LoggingLevel::as_str),
         },
         None => Sender {
             capabilities: "{}".into(),
@@ -144,6 +146,7 @@ struct Forwarding {
     shared: Arc<Shared>,
     bridge: Arc<Bridge>,
     session: Option<Arc<Session>>,
+    revision: Revision,
     id: RequestId,
 }
 
@@ -160,7 +163,7 @@ impl Forwarding {
     async fn exchange(&self, upstream: &Upstream, onward: &mut Onward) -> Result<Answer, McpClientError> {
         for _ in 0..=ROUNDS_MAX {
             let answer = upstream.client.forward(onward).await?;
-            if self.bridge.era == Era::Legacy {
+            if self.bridge.era() == Era::Legacy {
                 return Ok(answer);
             }
             match result_type(&answer) {
@@ -216,7 +219,7 @@ impl Forwarding {
     }
 
     fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
-        let way = Way { near: Era::Legacy, far: self.bridge.era };
+        let way = Way { near: self.revision, far: self.bridge.revision };
         let mut output = Vec::new();
         let id = Id::from(&self.id);
         let status = answer::write(&mut output, &id, way, method, &self.shared.results, outcome);

@@ -21,9 +21,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use thruway_mcp::Era;
 use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{DiscoverResult, Implementation, ServerCapabilities};
+use thruway_mcp::{Era, Revision};
 
 use crate::client::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, Subscription};
 use crate::server::{McpServer, McpServerOptions, Shared};
@@ -73,8 +73,8 @@ impl Default for BridgeOptions {
 
 /// The far side of a server.
 pub(crate) struct Bridge {
-    /// The era of the far side.
-    era: Era,
+    /// What the far side speaks.
+    revision: Revision,
     capabilities: ServerCapabilities,
     upstreams: Upstreams,
     suspended: Arc<Suspended>,
@@ -122,14 +122,14 @@ impl McpServer {
                 return Err(error);
             }
         };
-        let era = client.revision().await?.era();
+        let revision = client.revision().await?;
         if options.client.era == EraChoice::Auto {
             // What is known is not asked each time.
-            upstreams.era = if era == Era::Legacy { EraChoice::Legacy } else { EraChoice::Modern };
+            upstreams.era = if revision.era() == Era::Legacy { EraChoice::Legacy } else { EraChoice::Modern };
         }
         upstreams.put(client);
         let bridge = Bridge {
-            era,
+            revision,
             capabilities: discovered.capabilities.clone(),
             upstreams,
             suspended: Suspended::new(options.questions_max, options.question_wait),
@@ -152,6 +152,11 @@ impl McpServer {
 }
 
 impl Bridge {
+    /// The era of the far side.
+    const fn era(&self) -> Era {
+        self.revision.era()
+    }
+
     pub(crate) const fn capabilities(&self) -> &ServerCapabilities {
         &self.capabilities
     }
@@ -173,6 +178,6 @@ fn info_of(discovered: &DiscoverResult) -> Implementation {
 
 impl fmt::Debug for Bridge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bridge").field("era", &self.era).finish_non_exhaustive()
+        f.debug_struct("Bridge").field("revision", &self.revision).finish_non_exhaustive()
     }
 }

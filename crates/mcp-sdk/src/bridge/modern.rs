@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use thruway_mcp::Era;
+use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
 use thruway_mcp::modern::{self, ResultType};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{RequestId, SubscriptionFilter, methods};
-use tokio::sync::mpsc;
+use thruway_mcp::{Era, Revision};
 
 use super::answer::{self, Way};
 use super::ongoing::{Listener, ModernParty, Ongoing, Step};
@@ -18,7 +18,7 @@ use super::{Bridge, Upstream};
 use crate::ask::BoundRequest;
 use crate::authorization::Caller;
 use crate::client::{McpClientError, Onward, Subscription};
-use crate::dispatch::{Exchange, Reply, Said, Status};
+use crate::dispatch::{Exchange, Reply, Status};
 use crate::server::Shared;
 
 /// Forwards a request.
@@ -30,52 +30,46 @@ pub(crate) fn handle_request(
     caller: &Caller,
     output: &mut Vec<u8>,
 ) -> Reply {
-    let (listener, messages) = Listener::of(params);
     let forwarding = Forwarding { shared: shared.clone(), bridge: bridge.clone(), id: id_of(request) };
-    match asking(bridge, request, params) {
-        Err(error) => Reply::error(output, &request.id, &error),
-        Ok(None) => {
-            let onward = onward(request, params);
-            Reply::Later(Exchange::new(forwarding.plain(onward, listener), messages))
-        }
-        Ok(Some(capabilities)) => {
-            let bound = BoundRequest::new(caller, &request.method, params);
-            let resumed = match &params.request_state {
-                None => None,
-                Some(state) => match resume(bridge, state, &bound, params, listener_of(params)) {
-                    Ok((ongoing, messages)) => {
-                        let answer = forwarding.drive(ongoing, bound);
-                        return Reply::Later(Exchange::new(answer, messages));
-                    }
-                    Err(error) => Some(error),
-                },
-            };
-            if let Some(error) = resumed {
-                return Reply::error(output, &request.id, &error);
-            }
-            let onward = onward(request, params);
-            let answer = forwarding.asking(capabilities.into(), onward, listener, bound);
+    let (listener, messages) = Listener::of(params);
+    let capabilities = match asked(bridge, params) {
+        Ok(capabilities) => capabilities,
+        Err(error) => return Reply::error(output, &request.id, &error),
+    };
+    let Some(capabilities) = capabilities else {
+        let answer = forwarding.plain(onward(request, params), listener);
+        return Reply::Later(Exchange::new(answer, messages));
+    };
+    if !may_ask(&request.method) {
+        let answer = forwarding.apart(capabilities.into(), onward(request, params), listener);
+        return Reply::Later(Exchange::new(answer, messages));
+    }
+    let bound = BoundRequest::new(caller, &request.method, params);
+    match &params.request_state {
+        None => {
+            let answer = forwarding.asking(capabilities.into(), onward(request, params), listener, bound);
             Reply::Later(Exchange::new(answer, messages))
         }
+        Some(state) => match resume(bridge, state, &bound, params, listener) {
+            Ok(ongoing) => Reply::Later(Exchange::new(forwarding.drive(ongoing, bound), messages)),
+            Err(error) => Reply::error(output, &request.id, &error),
+        },
     }
 }
 
-type Heard = (Listener, Option<mpsc::Receiver<Said>>);
-
-fn listener_of(params: &Params<'_>) -> Heard {
-    Listener::of(params)
-}
-
-/// What the client can be asked, if the server may ask it by requests.
-fn asking<'p>(bridge: &Bridge, request: &Request<'_>, params: &Params<'p>) -> Result<Option<&'p str>, Error> {
-    let may_ask =
-        matches!(&*request.method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ);
-    if bridge.era == Era::Modern || !may_ask {
+/// What the client can be asked, if the server asks by requests. Servers may offer more to such clients.
+fn asked<'p>(bridge: &Bridge, params: &Params<'p>) -> Result<Option<&'p str>, Error> {
+    if bridge.era() == Era::Modern {
         return Ok(None);
     }
     let capabilities = modern::client_capabilities(&params.meta)?;
     let raw = params.meta.client_capabilities.filter(|_| can_be_asked(&capabilities));
-    Ok(raw.map(|raw| raw.get()))
+    Ok(raw.map(RawValue::get))
+}
+
+/// Whether a request of this method may be answered by questions.
+fn may_ask(method: &str) -> bool {
+    matches!(method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ)
 }
 
 fn resume(
@@ -83,11 +77,11 @@ fn resume(
     state: &str,
     bound: &BoundRequest,
     params: &Params<'_>,
-    (listener, messages): Heard,
-) -> Result<(Ongoing, Option<mpsc::Receiver<Said>>), Error> {
+    listener: Listener,
+) -> Result<Ongoing, Error> {
     let mut ongoing = bridge.suspended.take(state, &bound.binding())?;
     ongoing.resume(params, listener)?;
-    Ok((ongoing, messages))
+    Ok(ongoing)
 }
 
 /// A request that is being forwarded.
@@ -105,6 +99,21 @@ impl Forwarding {
         }
         let outcome = match self.bridge.upstreams.plain().await {
             Ok(upstream) => upstream.client.forward(&onward).await,
+            Err(error) => Err(error),
+        };
+        self.write(&onward.method, outcome)
+    }
+
+    /// Forwards it to a server that knows what the client can be asked, and must not ask now.
+    async fn apart(
+        self,
+        capabilities: Box<str>,
+        mut onward: Onward,
+        listener: Listener,
+    ) -> (Vec<u8>, Status) {
+        ModernParty::new(self.next_key(), listener).speak_for(&mut onward);
+        let outcome = match self.bridge.upstreams.lease(&capabilities).await {
+            Ok(lease) => lease.forward(&onward).await,
             Err(error) => Err(error),
         };
         self.write(&onward.method, outcome)
@@ -158,7 +167,7 @@ impl Forwarding {
         method: &str,
         outcome: Result<crate::client::Answer, McpClientError>,
     ) -> (Vec<u8>, Status) {
-        let way = Way { near: Era::Modern, far: self.bridge.era };
+        let way = Way { near: Revision::LATEST, far: self.bridge.revision };
         let room = outcome.as_ref().map_or(0, |answer| answer.get().len());
         let mut output = Vec::with_capacity(room + ENVELOPE_BYTES);
         let id = Id::from(&self.id);

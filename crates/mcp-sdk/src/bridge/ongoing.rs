@@ -148,13 +148,7 @@ impl Ongoing {
         let listener = Mutex::new(listener);
         let party = Arc::new(ModernParty { key, questions: Some(sender), listener });
         party.speak_for(&mut onward);
-        let task = tokio::spawn(async move {
-            let outcome = lease.upstream.client.forward(&onward).await;
-            if matches!(outcome, Ok(_) | Err(McpClientError::Server(_))) {
-                lease.finish();
-            }
-            outcome
-        });
+        let task = tokio::spawn(async move { lease.forward(&onward).await });
         Self { task, questions, asked: BTreeMap::new(), last: 0, party }
     }
 

@@ -1,13 +1,13 @@
 //! The servers behind a bridge: the one that all share, and those that are for one session or one call alone.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use thruway_mcp::schema::{ClientCapabilities, Implementation};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::leases::{Lease, Leases};
 use super::upstream::Upstream;
@@ -38,6 +38,9 @@ pub(super) struct Upstreams {
     /// How many more there may be for one session or one call alone.
     permits: Arc<Semaphore>,
     last_party: AtomicU64,
+    /// How long those for one client alone are kept that are not used, and whether somebody looks after that.
+    idle: Duration,
+    is_swept: AtomicBool,
 }
 
 impl Upstreams {
@@ -54,6 +57,8 @@ impl Upstreams {
             leases: Leases::new(options.server.session_idle),
             permits: Arc::new(Semaphore::new(options.servers_max)),
             last_party: AtomicU64::new(0),
+            idle: options.server.session_idle,
+            is_swept: AtomicBool::new(false),
         }
     }
 
@@ -113,6 +118,7 @@ impl Upstreams {
         let permit = permits.try_acquire_owned().map_err(|_| McpClientError::TooManyServers)?;
         let (info, capabilities) = (session.client_info(), session.client_capabilities());
         let client = self.client(info, Some(capabilities), tell_session(session))?;
+        self.sweep_from_now_on();
         let upstream = Upstream::new(client, Some(permit));
         let mut of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner);
         of_sessions.retain(|upstream| upstream.strong_count() > 0);
@@ -125,18 +131,34 @@ impl Upstreams {
         if let Some(lease) = self.leases.take(capabilities) {
             return Ok(lease);
         }
-        let permit = match self.permits.clone().try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                // One that waits for calls of other clients makes room.
-                self.leases.end_one();
-                let wait = timeout(LEASE_WAIT, self.permits.clone().acquire_owned()).await;
-                wait.ok().and_then(Result::ok).ok_or(McpClientError::TooManyServers)?
-            }
+        let permit = if let Ok(permit) = self.permits.clone().try_acquire_owned() {
+            permit
+        } else {
+            // One that waits for calls of other clients makes room.
+            self.leases.end_one();
+            let wait = timeout(LEASE_WAIT, self.permits.clone().acquire_owned()).await;
+            wait.ok().and_then(Result::ok).ok_or(McpClientError::TooManyServers)?
         };
         let said = serde_json::from_str(capabilities).map_err(|_| McpClientError::ArgumentsInvalid)?;
         let client = self.client(None, Some(said), self.tell_all())?;
+        self.sweep_from_now_on();
         Ok(self.leases.lease(capabilities, Upstream::new(client, Some(permit))))
+    }
+
+    /// Ends what has not been used for too long, even if nobody comes any more.
+    fn sweep_from_now_on(&self) {
+        if self.is_swept.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (near, leases, period) = (self.near.clone(), self.leases.clone(), self.idle / 4);
+        tokio::spawn(async move {
+            loop {
+                sleep(period.max(SWEEP_MIN)).await;
+                let Some(shared) = near.get().and_then(Weak::upgrade) else { return };
+                shared.sessions.sweep();
+                leases.sweep();
+            }
+        });
     }
 
     fn client(
@@ -210,6 +232,9 @@ pub(super) const fn can_be_asked(capabilities: &ClientCapabilities) -> bool {
 
 /// A server that has gone for good is not connected to more often than this.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(2);
+
+/// How often is looked for what has not been used for too long, at most.
+const SWEEP_MIN: Duration = Duration::from_millis(50);
 
 /// How long a call waits for a server of its own.
 const LEASE_WAIT: Duration = Duration::from_secs(30);

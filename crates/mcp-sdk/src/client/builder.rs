@@ -150,7 +150,7 @@ impl McpClientBuilder {
 
     fn on_stream(self, ends: Ends, origin: Option<Origin>) -> McpClient {
         let (stream, unstarted) = Stream::new(ends, origin);
-        let client = self.client(Binding::Stream(stream));
+        let client = self.client(Binding::Stream(Box::new(stream)));
         unstarted.start(&client.conversation);
         client
     }

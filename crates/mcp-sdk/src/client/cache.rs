@@ -103,7 +103,9 @@ impl Cache {
         };
         let mut kept = self.kept();
         let changed: Vec<_> = kept.all.keys().filter(|key| is_changed(key)).cloned().collect();
-        changed.iter().for_each(|key| kept.remove(key));
+        for key in &changed {
+            kept.remove(key);
+        }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -122,7 +124,9 @@ impl Kept {
     fn make_room(&mut self, now: Instant, bytes: usize) {
         let overdue: Vec<_> =
             self.all.iter().filter(|(_, entry)| entry.until <= now).map(|(key, _)| key.clone()).collect();
-        overdue.iter().for_each(|key| self.remove(key));
+        for key in &overdue {
+            self.remove(key);
+        }
         if self.bytes + bytes > BYTES_MAX {
             *self = Self::default();
         }

@@ -42,8 +42,11 @@ pub(super) type Answering = Pin<Box<dyn Future<Output = Result<InputResponse, Er
 pub(super) struct Handlers {
     pub(super) answer: Option<Arc<dyn Fn(InputRequest) -> Answering + Send + Sync>>,
     pub(super) notify: Option<Arc<dyn Fn(ServerNotification) + Send + Sync>>,
-    pub(super) trace: Option<Arc<dyn Fn(Direction, &[u8]) + Send + Sync>>,
+    pub(super) trace: Option<OnMessage>,
 }
+
+/// Is shown each message.
+pub(super) type OnMessage = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;
 
 /// Which way a message goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -66,7 +66,8 @@ pub(crate) fn handle_request(
 ) -> Reply {
     let id = &request.id;
     if let Some(bridge) = &server.shared.bridge
-        && let Some(reply) = bridge::handle_legacy_request(&server.shared, bridge, session, request, params)
+        && let Some(reply) =
+            bridge::handle_legacy_request(&server.shared, bridge, session, revision, request, params)
     {
         return reply;
     }

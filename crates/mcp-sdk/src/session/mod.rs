@@ -193,8 +193,7 @@ impl Sessions {
         let id = unguessable_id();
         let mut sessions = self.lock();
         if self.swept.swap(now, Ordering::Relaxed) != now {
-            let overdue = sessions.extract_if(|_, session| self.is_overdue(session, now));
-            overdue.for_each(|(_, session)| session.end());
+            self.end_overdue(&mut sessions, now);
         }
         if sessions.len() >= self.max
             && let Some((oldest, _)) = sessions.iter().min_by_key(|(_, session)| session.last_used())
@@ -204,6 +203,16 @@ impl Sessions {
         }
         sessions.insert(id.clone(), Arc::new(session));
         id
+    }
+
+    /// Ends the sessions whose time is over.
+    pub(crate) fn sweep(&self) {
+        self.end_overdue(&mut self.lock(), now().as_secs());
+    }
+
+    fn end_overdue(&self, sessions: &mut HashMap<Box<str>, Arc<Session>>, now: u64) {
+        let overdue = sessions.extract_if(|_, session| self.is_overdue(session, now));
+        overdue.for_each(|(_, session)| session.end());
     }
 
     /// The session, if it is `owner`'s and has not ended.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use thruway_mcp_sdk::schema::Tool;
+use thruway_mcp_sdk::schema::{
+    CompleteArgument, CompleteContext, CompletionReference, PromptReference, ResourceTemplateReference, Tool,
+};
 
 use crate::config::Failure;
 
@@ -22,6 +24,24 @@ pub(super) fn of_tool(pairs: &[String], tool: Option<&Tool>) -> Result<Map<Strin
             Ok((key.to_owned(), typed(key, text, schema)?))
         })
         .collect()
+}
+
+/// What is to be completed, how far it is typed, and what is known besides.
+pub(super) fn of_completion(
+    reference: &str,
+    argument: &str,
+    known: &[String],
+) -> Result<(CompletionReference, CompleteArgument, Option<CompleteContext>), Failure> {
+    let reference = if reference.contains("://") {
+        CompletionReference::Resource(ResourceTemplateReference { uri: reference.to_owned() })
+    } else {
+        CompletionReference::Prompt(PromptReference { name: reference.to_owned(), title: None })
+    };
+    let (name, value) = split(argument)?;
+    let argument = CompleteArgument { name: name.to_owned(), value: value.to_owned() };
+    let arguments = of_prompt(known)?;
+    let context = (!arguments.is_empty()).then_some(CompleteContext { arguments });
+    Ok((reference, argument, context))
 }
 
 pub(super) fn of_json(text: &str) -> Result<Map<String, Value>, Failure> {

@@ -1,17 +1,21 @@
-//! `thruway mcp discover`, `ping`, `tools`, `call`, `resources`, `read`, `prompts` and `get`: a server, seen from a terminal.
+//! `thruway mcp discover`, `ping`, `tools`, `call`, `resources`, `read`, `prompts`, `get`, `complete`, `listen` and `tasks`: a server, seen from a terminal.
 
 mod target;
 mod login;
 mod tokens;
 mod arguments;
+mod question;
+mod trace;
+mod further;
 mod print;
+mod save;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use thruway_mcp_sdk::oauth::OAuthError;
 use thruway_mcp_sdk::schema::ProgressNotificationParams;
-use thruway_mcp_sdk::{McpClient, McpClientError};
+use thruway_mcp_sdk::{McpClient, McpClientError, ToolOutcome};
 
 use crate::args::{McpClientArgs, McpClientCommand};
 use crate::config::Failure;
@@ -39,7 +43,7 @@ async fn ask(
     words: &[String],
     args: &McpClientArgs,
 ) -> Result<ExitCode, Failure> {
-    let printer = Printer(args.output);
+    let printer = Printer { output: args.output, save: args.save.as_deref() };
     let asked = match (command, words) {
         (McpClientCommand::Discover, []) => discover(client, printer).await,
         (McpClientCommand::Ping, []) => client.ping().await.map(|()| ExitCode::SUCCESS),
@@ -58,17 +62,26 @@ async fn ask(
             let arguments = arguments::of_prompt(pairs)?;
             client.get_prompt(prompt, arguments).await.map(|result| printer.messages(&result))
         }
+        (McpClientCommand::Complete, [reference, argument, known @ ..]) => {
+            let (reference, argument, context) = arguments::of_completion(reference, argument, known)?;
+            let completing = client.complete(reference, argument, context);
+            completing.await.map(|completion| printer.completion(&completion))
+        }
+        (McpClientCommand::Listen, uris) => further::listen(client, uris, args.count, printer).await,
+        (McpClientCommand::Tasks, ids) if !ids.is_empty() => {
+            further::tasks(client, ids, &args.tasks, printer).await
+        }
         _ => return Err(misunderstood(command)),
     };
     asked.or_else(|error| refused(&error))
 }
 
-async fn discover(client: &McpClient, printer: Printer) -> Asked {
+async fn discover(client: &McpClient, printer: Printer<'_>) -> Asked {
     let result = client.discover().await?;
     Ok(printer.discovered(&result, client.revision().await?))
 }
 
-async fn resources(client: &McpClient, printer: Printer) -> Asked {
+async fn resources(client: &McpClient, printer: Printer<'_>) -> Asked {
     let resources = client.list_resources().await?;
     Ok(printer.resources(&resources, &client.list_resource_templates().await?))
 }
@@ -78,7 +91,7 @@ async fn call(
     tool: &str,
     pairs: &[String],
     args: &McpClientArgs,
-    printer: Printer,
+    printer: Printer<'_>,
 ) -> Result<ExitCode, Failure> {
     let arguments = match &args.json {
         Some(json) => arguments::of_json(json)?,
@@ -94,8 +107,14 @@ async fn call(
     } else {
         client.clone()
     };
-    match client.call_tool(tool, arguments).await {
-        Ok(result) => Ok(printer.result(&result)),
+    let called = if args.tasks.no_wait {
+        client.begin_tool(tool, arguments).await
+    } else {
+        client.call_tool(tool, arguments).await.map(ToolOutcome::Result)
+    };
+    match called {
+        Ok(ToolOutcome::Result(result)) => Ok(printer.result(&result)),
+        Ok(ToolOutcome::Task(task)) => Ok(printer.task(&task)),
         Err(error) => refused(&error),
     }
 }
@@ -117,6 +136,10 @@ fn refused(error: &McpClientError) -> Result<ExitCode, Failure> {
             Err(Failure::new("the server wants a token, and there is no terminal to log in from")
                 .with_hint("`--login` logs in all the same, `--bearer` sends a token"))
         }
+        McpClientError::TaskCancelled | McpClientError::QuestionFailed(_) => {
+            print::to_stderr(&format!("error: {error}"));
+            Ok(ExitCode::FAILURE)
+        }
         error => Err(Failure::new(error)),
     }
 }
@@ -126,6 +149,8 @@ fn misunderstood(command: McpClientCommand) -> Failure {
         McpClientCommand::Call => "a tool, and `key=value` for each argument",
         McpClientCommand::Get => "a prompt, and `key=value` for each argument",
         McpClientCommand::Read => "the URI of a resource",
+        McpClientCommand::Complete => "a prompt or the template of a resource, and `key=value`",
+        McpClientCommand::Tasks => "the id of a task",
         _ => "nothing else",
     };
     Failure::new(format!("after the server, {words} is expected"))

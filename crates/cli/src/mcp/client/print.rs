@@ -1,23 +1,29 @@
 //! What a server has answered, for people or for programs.
 
 use std::io::{Write, stderr, stdout};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
 use serde_json::Value;
-use thruway_mcp_sdk::Revision;
 use thruway_mcp_sdk::schema::{
-    CallToolResult, ContentBlock, DiscoverResult, GetPromptResult, Prompt, ReadResourceResult, Resource,
-    ResourceContents, ResourceTemplate, Tool,
+    CallToolResult, Completion, ContentBlock, DetailedTask, DiscoverResult, GetPromptResult, Prompt,
+    ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Task, TaskStatus, Tool, WorkingTask,
 };
+use thruway_mcp_sdk::{Revision, ServerNotification};
 
+use super::save;
 use crate::args::McpOutput;
 
 /// Prints in one of the ways.
 #[derive(Clone, Copy)]
-pub(super) struct Printer(pub(super) McpOutput);
+pub(super) struct Printer<'a> {
+    pub(super) output: McpOutput,
+    /// Where what cannot be shown is written to.
+    pub(super) save: Option<&'a Path>,
+}
 
-impl Printer {
+impl Printer<'_> {
     pub(super) fn discovered(self, result: &DiscoverResult, revision: Revision) -> ExitCode {
         let info = result.meta.as_ref().and_then(|meta| meta.get("io.modelcontextprotocol/serverInfo"));
         let said = |member: &str| info.and_then(|info| info[member].as_str()).unwrap_or("?").to_owned();
@@ -63,63 +69,126 @@ impl Printer {
     }
 
     pub(super) fn contents(self, read: &ReadResourceResult) -> ExitCode {
-        self.print(read, || lines(read.contents.iter().map(resource)))
+        self.print(read, || lines(read.contents.iter().map(|one| self.resource(one))))
     }
 
     pub(super) fn messages(self, result: &GetPromptResult) -> ExitCode {
         self.print(result, || {
             lines(result.messages.iter().map(|message| {
                 let role = serde_json::to_value(message.role).unwrap_or_default();
-                format!("{}: {}", role.as_str().unwrap_or("?"), block(&message.content))
+                format!("{}: {}", role.as_str().unwrap_or("?"), self.block(&message.content))
             }))
         })
     }
 
     /// A result of a tool that failed is printed like any other, and the exit code says it.
     pub(super) fn result(self, result: &CallToolResult) -> ExitCode {
-        let printed = self.print(result, || lines(result.content.iter().map(block)));
+        let printed = self.print(result, || lines(result.content.iter().map(|one| self.block(one))));
         if result.is_error == Some(true) { ExitCode::FAILURE } else { printed }
     }
 
+    pub(super) fn completion(self, completion: &Completion) -> ExitCode {
+        self.print(completion, || lines(completion.values.iter().cloned()))
+    }
+
+    pub(super) fn task(self, task: &Task) -> ExitCode {
+        self.print(task, || table(&[row_of(task.status, &task.state)]))
+    }
+
+    /// A task that has failed is printed like any other, and the exit code says it.
+    pub(super) fn detailed_task(self, task: &DetailedTask) -> ExitCode {
+        let (status, state) = match task {
+            DetailedTask::Working(task) => (TaskStatus::Working, task),
+            DetailedTask::InputRequired(asking) => (TaskStatus::InputRequired, &asking.task),
+            DetailedTask::Completed(completed) => (TaskStatus::Completed, &completed.task),
+            DetailedTask::Failed(failed) => (TaskStatus::Failed, &failed.task),
+            DetailedTask::Cancelled(task) => (TaskStatus::Cancelled, task),
+        };
+        let printed = self.print(task, || table(&[row_of(status, state)]));
+        if status == TaskStatus::Failed { ExitCode::FAILURE } else { printed }
+    }
+
+    /// One line for each change.
+    pub(super) fn change(self, told: &ServerNotification) -> ExitCode {
+        let (method, uri) = match told {
+            ServerNotification::ToolsListChanged => ("notifications/tools/list_changed", None),
+            ServerNotification::PromptsListChanged => ("notifications/prompts/list_changed", None),
+            ServerNotification::ResourcesListChanged => ("notifications/resources/list_changed", None),
+            ServerNotification::ResourceUpdated(updated) => {
+                ("notifications/resources/updated", Some(updated.uri.as_str()))
+            }
+            _ => return ExitCode::SUCCESS,
+        };
+        write(&match (self.output, uri) {
+            (McpOutput::Json, None) => format!("{}\n", serde_json::json!({"method": method})),
+            (McpOutput::Json, Some(uri)) => {
+                format!("{}\n", serde_json::json!({"method": method, "params": {"uri": uri}}))
+            }
+            (McpOutput::Text, Some(uri)) => format!("{uri}\n"),
+            (McpOutput::Text, None) => {
+                format!("{}\n", method.trim_start_matches("notifications/").trim_end_matches("/list_changed"))
+            }
+        })
+    }
+
+    fn block(self, block: &ContentBlock) -> String {
+        match block {
+            ContentBlock::Text(text) => text.text.clone(),
+            ContentBlock::Image(image) => self.binary("image", "image", &image.mime_type, &image.data.0),
+            ContentBlock::Audio(audio) => self.binary("audio", "audio", &audio.mime_type, &audio.data.0),
+            ContentBlock::ResourceLink(link) => format!("[resource {}]", link.uri),
+            ContentBlock::Resource(embedded) => self.resource(&embedded.resource),
+        }
+    }
+
+    fn resource(self, contents: &ResourceContents) -> String {
+        match contents {
+            ResourceContents::Text(text) => text.text.clone(),
+            ResourceContents::Blob(blob) => {
+                let mime_type = blob.mime_type.as_deref().unwrap_or("of no type");
+                self.binary("resource", &blob.uri, mime_type, &blob.blob.0)
+            }
+        }
+    }
+
+    /// What cannot be shown is written into a file, if one is wanted, and named. The size of Base64 is a third more.
+    fn binary(self, kind: &str, name: &str, mime_type: &str, base64: &str) -> String {
+        let size = base64.len() / 4 * 3;
+        let place = self.save.map(|directory| match save::save(directory, kind, mime_type, base64) {
+            Ok(path) => format!(": {}", path.display()),
+            Err(error) => {
+                to_stderr(&format!("error: it cannot be saved: {error}"));
+                String::new()
+            }
+        });
+        format!("[{name}, {mime_type}, {size} octets{}]", place.unwrap_or_default())
+    }
+
     fn print(self, json: &(impl Serialize + ?Sized), text: impl FnOnce() -> String) -> ExitCode {
-        let text = match self.0 {
+        let text = match self.output {
             McpOutput::Json => format!("{:#}\n", serde_json::to_value(json).unwrap_or(Value::Null)),
             McpOutput::Text => text(),
         };
-        // Where nobody reads it, nobody misses it; but a script should know.
-        let written = stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
-        if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        write(&text)
     }
+}
+
+fn write(text: &str) -> ExitCode {
+    // Where nobody reads it, nobody misses it; but a script should know.
+    let written = stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
+    if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn row_of(status: TaskStatus, task: &WorkingTask) -> [String; 3] {
+    let status = serde_json::to_value(status).unwrap_or_default();
+    let message = task.status_message.clone().unwrap_or_default();
+    [task.task_id.clone(), status.as_str().unwrap_or("?").to_owned(), message]
 }
 
 /// For people, beside the data.
 pub(super) fn to_stderr(line: &str) {
     // Where nobody reads it, nobody misses it.
     let _ = writeln!(stderr(), "{line}");
-}
-
-fn block(block: &ContentBlock) -> String {
-    match block {
-        ContentBlock::Text(text) => text.text.clone(),
-        ContentBlock::Image(image) => named("image", &image.mime_type, image.data.0.len()),
-        ContentBlock::Audio(audio) => named("audio", &audio.mime_type, audio.data.0.len()),
-        ContentBlock::ResourceLink(link) => format!("[resource {}]", link.uri),
-        ContentBlock::Resource(embedded) => resource(&embedded.resource),
-    }
-}
-
-fn resource(contents: &ResourceContents) -> String {
-    match contents {
-        ResourceContents::Text(text) => text.text.clone(),
-        ResourceContents::Blob(blob) => {
-            named(&blob.uri, blob.mime_type.as_deref().unwrap_or("of no type"), blob.blob.0.len())
-        }
-    }
-}
-
-/// What cannot be shown is named: its size is that of Base64, which is a third more.
-fn named(kind: &str, mime_type: &str, base64_bytes: usize) -> String {
-    format!("[{kind}, {mime_type}, {} octets]", base64_bytes / 4 * 3)
 }
 
 fn lines(texts: impl Iterator<Item = String>) -> String {

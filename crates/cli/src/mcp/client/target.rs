@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use thruway_mcp_sdk::schema::Implementation;
+use thruway_mcp_sdk::schema::{ClientCapabilities, Implementation};
 use thruway_mcp_sdk::{McpClient, McpClientOptions};
 
-use super::login;
+use super::{login, question, trace};
 use crate::args::McpClientArgs;
 use crate::config::Failure;
 
@@ -23,7 +23,12 @@ impl Target {
             timeout: args.timeout,
             ..McpClientOptions::default()
         };
-        let builder = McpClient::builder().options(options);
+        let mut builder = McpClient::builder().options(options);
+        if args.trace {
+            builder = builder.on_message(trace::tracer());
+        }
+        // The server may make tasks of calls: they are waited for, unless somebody does not want to.
+        let builder = question::answering(builder, ClientCapabilities::default().with_tasks());
         match (&args.command[..], &args.words[..]) {
             ([program, command_args @ ..], words) => {
                 let mut command = Command::new(program);

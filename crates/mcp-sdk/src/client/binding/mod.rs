@@ -28,7 +28,7 @@ pub(super) enum Binding {
     /// Each by a request of HTTP.
     Http(Arc<Http>),
     /// All on one stream, one a line.
-    Stream(Stream),
+    Stream(Box<Stream>),
 }
 
 /// A header of a message, where there are headers.

@@ -123,7 +123,7 @@ async fn a_call_is_taken_up_by_the_same_request_once() {
 
 #[tokio::test(start_paused = true)]
 async fn who_does_not_come_back_with_answers_is_not_waited_for_for_ever() {
-    let options = BridgeOptions { question_wait: Duration::from_secs(60), ..options(EraChoice::Legacy) };
+    let options = BridgeOptions { question_wait: Duration::from_mins(1), ..options(EraChoice::Legacy) };
     let bridge = in_memory(&asking(), options).await;
     let site = http::Site::new(&bridge);
     let mut params = json!({"name": "whoami", "arguments": {"message": "a"}});

@@ -5,7 +5,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use thruway_mcp_sdk::json_rpc;
-use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpClient, McpClientError, McpClientOptions, McpServer};
+use thruway_mcp_sdk::{
+    BridgeOptions, EraChoice, McpClient, McpClientError, McpClientOptions, McpServer, McpServerOptions,
+};
+
+use crate::http;
 
 fn options() -> BridgeOptions {
     let client = McpClientOptions {
@@ -40,12 +44,16 @@ done
 const PROPER: &str = r#"echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[]}}""#;
 
 async fn bridge(script: String) -> McpServer {
+    bridge_with(options(), script).await
+}
+
+async fn bridge_with(options: BridgeOptions, script: String) -> McpServer {
     let connect = move |builder: thruway_mcp_sdk::McpClientBuilder| {
         let mut command = Command::new("sh");
         command.args(["-c", &script]);
         builder.command(command)
     };
-    McpServer::bridge(options(), connect).await.unwrap()
+    McpServer::bridge(options, connect).await.unwrap()
 }
 
 async fn call(client: &McpClient) -> Result<(), json_rpc::Error> {
@@ -120,6 +128,44 @@ async fn a_server_that_floods_its_standard_error_answers() {
     let client = McpClient::builder().era(EraChoice::Modern).server(&bridge);
     assert_eq!(call(&client).await, Ok(()));
     bridge.close_bridge().await;
+}
+
+#[tokio::test]
+async fn a_server_for_one_client_alone_ends_when_it_is_not_used() {
+    let ended = std::env::temp_dir().join(format!("ended-{}", std::process::id()));
+    for near in [EraChoice::Legacy, EraChoice::Modern] {
+        let _ = std::fs::remove_file(&ended);
+        // The one that all share goes on.
+        let script = format!("{}echo ended >> {}", script(PROPER), ended.display());
+        let server =
+            McpServerOptions { session_idle: Duration::from_millis(200), ..McpServerOptions::default() };
+        let bridge = bridge_with(BridgeOptions { server, ..options() }, script).await;
+        let site = http::Site::new(&bridge);
+        call_once(&site, near).await;
+        let waiting = async {
+            while !ended.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap_or_else(|_| panic!("{near:?}"));
+        assert_eq!(std::fs::read_to_string(&ended).unwrap(), "ended\n");
+        // By another one.
+        call_once(&site, near).await;
+        bridge.close_bridge().await;
+    }
+    std::fs::remove_file(&ended).unwrap();
+}
+
+/// Calls a tool, as a client that can be asked and does not listen.
+async fn call_once(site: &http::Site, near: EraChoice) {
+    let (tool, capabilities) = (json!({"name": "any", "arguments": {}}), json!({"elicitation": {}}));
+    let answered = if near == EraChoice::Legacy {
+        let session = site.initialize_with("2025-06-18", &capabilities).await;
+        site.send(&session.request(2, "tools/call", &tool)).await
+    } else {
+        site.send(&http::Message::modern_with("tools/call", tool, &capabilities)).await
+    };
+    assert!(answered.text().contains(r#""content":[]"#), "{}", answered.text());
 }
 
 #[tokio::test]

@@ -97,14 +97,14 @@ async fn answering(result: impl Fn(&str, &Value) -> Value + Send + 'static) -> S
 async fn a_result_is_checked_against_what_its_tool_promises() {
     let schema = json!({"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]});
     let promising = Tool::new("promising").with_output_schema(schema.as_object().unwrap().clone());
-    let url = answering(move |method, params| match method {
-        "tools/list" => listed(json!([promising])),
-        _ => {
-            let mut result = params["arguments"].clone();
-            result["resultType"] = "complete".into();
-            result["content"] = json!([]);
-            result
+    let url = answering(move |method, params| {
+        if method == "tools/list" {
+            return listed(&json!([promising]));
         }
+        let mut result = params["arguments"].clone();
+        result["resultType"] = "complete".into();
+        result["content"] = json!([]);
+        result
     });
     let client = McpClient::builder().era(EraChoice::Modern).http(&url.await);
     let call = async |result: Value| client.call_tool("promising", result).await.map(drop);
@@ -131,13 +131,13 @@ async fn a_tool_that_cannot_be_called_is_left_out_where_it_cannot() {
     };
     let good = Tool::new("good").with_input_schema(input(json!("Region")));
     let tools = json!([good, Tool::new("bad").with_input_schema(input(json!("not a token")))]);
-    let url = answering(move |_, _| listed(tools.clone()));
+    let url = answering(move |_, _| listed(&tools));
     let client = McpClient::builder().era(EraChoice::Modern).http(&url.await);
     let names: Vec<_> = client.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["good"]);
 }
 
-fn listed(tools: Value) -> Value {
+fn listed(tools: &Value) -> Value {
     json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": tools})
 }
 
@@ -158,7 +158,7 @@ while read -r line; do
     echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$result}}"
 done
 "#,
-        listed(tools),
+        listed(&tools),
         died = directory.display()
     );
     let mut command = std::process::Command::new("sh");

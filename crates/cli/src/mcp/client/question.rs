@@ -1,0 +1,251 @@
+//! Questions of a server, asked at the terminal.
+
+use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
+
+use serde_json::{Map, Value};
+use thruway_mcp_sdk::McpClientBuilder;
+use thruway_mcp_sdk::json_rpc::{Error, ErrorCode};
+use thruway_mcp_sdk::schema::{
+    ClientCapabilities, ElicitAction, ElicitRequestFormParams, ElicitRequestParams, ElicitResult,
+    InputRequest, InputResponse, PrimitiveSchemaDefinition,
+};
+use tokio::task::spawn_blocking;
+
+/// Lets the server ask, if there is somebody at a terminal. Otherwise it is told from the beginning that it cannot.
+pub(super) fn answering(builder: McpClientBuilder, capabilities: ClientCapabilities) -> McpClientBuilder {
+    if !stdin().is_terminal() || !stderr().is_terminal() {
+        return builder.answers(capabilities, |_| async { Err(nobody()) });
+    }
+    let capabilities = capabilities.with_elicitation().with_url_elicitation();
+    builder.answers(capabilities, |question| async {
+        let answering = spawn_blocking(|| answer(question, &mut stdin().lock(), &mut stderr().lock()));
+        answering.await.map_err(|_| Error::internal("the terminal is gone"))?
+    })
+}
+
+fn nobody() -> Error {
+    Error::new(ErrorCode::METHOD_NOT_FOUND, "there is nobody who could be asked")
+}
+
+fn answer(
+    question: InputRequest,
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+) -> Result<InputResponse, Error> {
+    let InputRequest::Elicit(question) = question else { return Err(nobody()) };
+    let result = match question.params {
+        ElicitRequestParams::Form(form) => fill(&form, input, output),
+        ElicitRequestParams::Url(page) => visit(&page.message, &page.url, input, output),
+    };
+    let result = result.unwrap_or_else(|_| result_of(ElicitAction::Cancel, None));
+    Ok(InputResponse::Elicit(result))
+}
+
+/// Sends the user to a page. It is not opened by itself: the server may be anybody.
+fn visit(
+    message: &str,
+    url: &str,
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+) -> std::io::Result<ElicitResult> {
+    writeln!(output, "The server asks: {}\nPlease visit {}", shown(message), shown(url))?;
+    let Some(line) = prompt("Will you? [y/N] ", input, output)? else {
+        return Ok(result_of(ElicitAction::Cancel, None));
+    };
+    let action = if is_yes(&line) { ElicitAction::Accept } else { ElicitAction::Decline };
+    Ok(result_of(action, None))
+}
+
+/// Asks for each field of a form, again until it is what the form allows.
+fn fill(
+    form: &ElicitRequestFormParams,
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+) -> std::io::Result<ElicitResult> {
+    writeln!(output, "The server asks: {}", shown(&form.message))?;
+    if form.requested_schema.properties.is_empty() {
+        return confirm(input, output);
+    }
+    writeln!(output, "(`-` alone declines; the end of the input cancels)")?;
+    let mut content = Map::new();
+    for (name, field) in &form.requested_schema.properties {
+        let field: PrimitiveSchemaDefinition = serde_json::from_value(field.clone()).unwrap_or_default();
+        let is_required = form.requested_schema.required.contains(name);
+        let label = label(name, &field, is_required);
+        loop {
+            let Some(line) = prompt(&label, input, output)? else {
+                return Ok(result_of(ElicitAction::Cancel, None));
+            };
+            if line == "-" {
+                return Ok(result_of(ElicitAction::Decline, None));
+            }
+            match read(&line, &field, is_required) {
+                Ok(Some(value)) => drop(content.insert(name.clone(), value)),
+                Ok(None) => {}
+                Err(reason) => {
+                    writeln!(output, "{reason}")?;
+                    continue;
+                }
+            }
+            break;
+        }
+    }
+    Ok(result_of(ElicitAction::Accept, Some(content)))
+}
+
+fn confirm(input: &mut impl BufRead, output: &mut impl Write) -> std::io::Result<ElicitResult> {
+    let line = prompt("Yes? [y/N] ", input, output)?;
+    Ok(match line {
+        None => result_of(ElicitAction::Cancel, None),
+        Some(line) if is_yes(&line) => result_of(ElicitAction::Accept, Some(Map::new())),
+        Some(_) => result_of(ElicitAction::Decline, None),
+    })
+}
+
+/// A line, without its end; `None` at the end of the input.
+fn prompt(label: &str, input: &mut impl BufRead, output: &mut impl Write) -> std::io::Result<Option<String>> {
+    write!(output, "{label}")?;
+    output.flush()?;
+    let mut line = String::new();
+    let read = input.read_line(&mut line)?;
+    Ok((read > 0).then(|| line.trim().to_owned()))
+}
+
+fn label(name: &str, field: &PrimitiveSchemaDefinition, is_required: bool) -> String {
+    let title = shown(field.title.as_deref().unwrap_or(name));
+    let kind = match &options(field)[..] {
+        [] => shown(&field.r#type),
+        options => shown(&options.join(", ")),
+    };
+    let optional = if is_required { "" } else { ", optional" };
+    let default =
+        field.default.as_ref().map_or_else(String::new, |value| format!(" [{}]", shown(&plain(value))));
+    format!("{title} ({kind}{optional}){default}: ")
+}
+
+/// What stands in a field; `None` for nothing.
+fn read(line: &str, field: &PrimitiveSchemaDefinition, is_required: bool) -> Result<Option<Value>, String> {
+    if line.is_empty() {
+        return match &field.default {
+            Some(default) => Ok(Some(default.clone())),
+            None if is_required => Err("this one is needed".to_owned()),
+            None => Ok(None),
+        };
+    }
+    let options = options(field);
+    let is_option = |word: &str| options.is_empty() || options.iter().any(|option| option == word);
+    let value = match field.r#type.as_str() {
+        "integer" => line.parse::<i64>().map(Value::from).map_err(|_| "a whole number is wanted")?,
+        "number" => serde_json::from_str::<serde_json::Number>(line)
+            .map(Value::Number)
+            .map_err(|_| "a number is wanted")?,
+        "boolean" => match line.to_lowercase().as_str() {
+            "y" | "yes" | "true" => true.into(),
+            "n" | "no" | "false" => false.into(),
+            _ => return Err("yes or no is wanted".to_owned()),
+        },
+        "array" => {
+            let words: Vec<_> = line.split(',').map(str::trim).collect();
+            if !words.iter().all(|word| is_option(word)) {
+                return Err("some of the choice are wanted, with commas between them".to_owned());
+            }
+            words.into()
+        }
+        _ if is_option(line) => line.into(),
+        _ => return Err("one of the choice is wanted".to_owned()),
+    };
+    Ok(Some(value))
+}
+
+/// What can be chosen.
+fn options(field: &PrimitiveSchemaDefinition) -> Vec<String> {
+    let items = field.items.iter().flat_map(|items| {
+        let titled = items.any_of.iter().map(|option| &option.value);
+        items.options.iter().chain(titled)
+    });
+    let titled = field.one_of.iter().map(|option| &option.value);
+    field.options.iter().chain(titled).chain(items).cloned().collect()
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn is_yes(line: &str) -> bool {
+    matches!(line.to_lowercase().as_str(), "y" | "yes")
+}
+
+/// Without what a terminal would obey.
+fn shown(text: &str) -> String {
+    text.chars().filter(|character| !character.is_control() || *character == '\n').collect()
+}
+
+fn result_of(action: ElicitAction, content: Option<Map<String, Value>>) -> ElicitResult {
+    ElicitResult { action, content, meta: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn form() -> ElicitRequestFormParams {
+        ElicitRequestFormParams::new("Who\u{1b}[2J are you?")
+            .with_required_field("name", PrimitiveSchemaDefinition::string().with_title("Name"))
+            .with_field("age", PrimitiveSchemaDefinition::integer())
+            .with_field("size", PrimitiveSchemaDefinition::one_of(["s", "m"]).with_default("m"))
+            .with_field("colours", PrimitiveSchemaDefinition::several_of(["red", "blue"]))
+            .with_field("member", PrimitiveSchemaDefinition::boolean())
+    }
+
+    /// What is answered if `typed` is typed, and what is shown.
+    fn filled(typed: &str) -> (ElicitResult, String) {
+        let mut output = Vec::new();
+        let question = serde_json::to_value(form()).unwrap();
+        let question = json!({"method": "elicitation/create", "params": question});
+        let question = serde_json::from_value(question).unwrap();
+        match answer(question, &mut typed.as_bytes(), &mut output).unwrap() {
+            InputResponse::Elicit(result) => (result, String::from_utf8(output).unwrap()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_form_is_asked_for_field_by_field_until_it_is_right() {
+        let (result, shown) = filled("\nAda\nold\n36\nl\n\ngreen\nred, blue\nmaybe\nyes\n");
+        assert_eq!(result.action, ElicitAction::Accept);
+        let expected =
+            json!({"name": "Ada", "age": 36, "size": "m", "colours": ["red", "blue"], "member": true});
+        assert_eq!(result.content.map(Value::Object), Some(expected));
+        for said in
+            ["this one is needed", "a whole number", "one of the choice", "some of the choice", "yes or no"]
+        {
+            assert!(shown.contains(said), "{said}: {shown}");
+        }
+        assert!(shown.contains("size (s, m, optional) [m]: ") && !shown.contains('\u{1b}'), "{shown}");
+    }
+
+    #[test]
+    fn what_is_optional_may_be_left_out_and_all_may_be_refused() {
+        let (result, _) = filled("Ada\n\n\n\n\n");
+        assert_eq!(result.content.map(Value::Object), Some(json!({"name": "Ada", "size": "m"})));
+        assert_eq!(filled("Ada\n-\n").0.action, ElicitAction::Decline);
+        assert_eq!(filled("Ada\n36\n").0.action, ElicitAction::Cancel);
+    }
+
+    #[test]
+    fn only_people_are_asked() {
+        let question = serde_json::from_value(json!({"method": "roots/list", "params": {}})).unwrap();
+        assert!(answer(question, &mut &b""[..], &mut Vec::new()).is_err());
+        let page =
+            json!({"mode": "url", "message": "Sign in", "url": "https://a.example", "elicitationId": "1"});
+        let question = json!({"method": "elicitation/create", "params": page});
+        for (typed, action) in
+            [("y\n", ElicitAction::Accept), ("\n", ElicitAction::Decline), ("", ElicitAction::Cancel)]
+        {
+            let question = serde_json::from_value(question.clone()).unwrap();
+            let answered = answer(question, &mut typed.as_bytes(), &mut Vec::new()).unwrap();
+            assert!(matches!(answered, InputResponse::Elicit(result) if result.action == action), "{typed}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `--trace`: each message with the time since the beginning, on the standard error.
+
+use std::time::Duration;
+
+use thruway_mcp_sdk::Direction;
+use thruway_net::Clock;
+
+use super::print::to_stderr;
+
+/// Shows each message.
+pub(super) fn tracer() -> impl Fn(Direction, &[u8]) + Send + Sync + 'static {
+    let began = Clock::system().now();
+    move |direction, octets| {
+        let elapsed = Clock::system().now().saturating_sub(began);
+        to_stderr(&line(elapsed, direction, octets));
+    }
+}
+
+fn line(elapsed: Duration, direction: Direction, octets: &[u8]) -> String {
+    let arrow = match direction {
+        Direction::Sent => "-->",
+        Direction::Received => "<--",
+    };
+    let text = escaped(String::from_utf8_lossy(octets).trim_end());
+    format!("{:>10.3} ms {arrow} {text}", elapsed.as_secs_f64() * 1000.0)
+}
+
+/// Without what a terminal would obey.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            escaped.extend(character.escape_debug());
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line_and_does_nothing_to_a_terminal() {
+        let octets = "{\"a\":\"\u{1b}[2Jü\"}\n".as_bytes();
+        let line = line(Duration::from_micros(1500), Direction::Sent, octets);
+        assert_eq!(line, "     1.500 ms --> {\"a\":\"\\u{1b}[2Jü\"}");
+    }
+}

@@ -1,0 +1,104 @@
+//! `thruway mcp bridge`: before the demo, over HTTP and as a child, between all eras.
+
+use std::process::{Command, Output};
+
+use crate::process::{Signal, Thruway};
+
+const ERAS: [&str; 3] = ["modern", "legacy", "2025-03-26"];
+
+const THRUWAY: &str = env!("CARGO_BIN_EXE_thruway");
+
+fn thruway(args: &[&str]) -> Output {
+    Command::new(THRUWAY).arg("mcp").args(args).output().unwrap()
+}
+
+fn printed(args: &[&str]) -> String {
+    let output = thruway(args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The demo over HTTP, and where it is.
+fn demo() -> (Thruway, String) {
+    start(&["mcp", "serve", "--listen", "127.0.0.1:0"])
+}
+
+fn start(args: &[&str]) -> (Thruway, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Thruway::start_in(directory.path(), args);
+    let url = format!("{}/mcp", server.address());
+    (server, url)
+}
+
+fn ask_everything(ask: &impl Fn(&[&str]) -> String, way: &str) {
+    assert!(ask(&["discover"]).contains("thruway-demo"), "{way}");
+    assert!(ask(&["tools"]).contains("add    Adds two numbers\n"), "{way}");
+    assert!(ask(&["call", "add", "a=1", "b=2.5"]).contains("3.5"), "{way}");
+    assert_eq!(ask(&["read", "example://greeting/Ada"]), "Hello, Ada!\n", "{way}");
+    assert_eq!(ask(&["get", "greeting", "name=Ada"]), "user: Greet Ada warmly.\n", "{way}");
+    assert_eq!(ask(&["complete", "greeting", "name=al"]), "Alan\n", "{way}");
+}
+
+#[test]
+fn a_server_at_a_url_is_one_that_clients_start() {
+    let (_demo, url) = demo();
+    for far in ERAS {
+        for near in ERAS {
+            let bridge = ["--", THRUWAY, "mcp", "bridge", &url, "--era", far];
+            let ask = |words: &[&str]| printed(&[words, &["--era", near], &bridge].concat());
+            ask_everything(&ask, &format!("{near} before {far}"));
+        }
+    }
+}
+
+#[test]
+fn a_server_that_clients_start_is_one_over_http() {
+    for far in ERAS {
+        let command = ["--", THRUWAY, "mcp", "serve", "--stdio"];
+        let args = ["mcp", "bridge", "--listen", "127.0.0.1:0", "--era", far];
+        let (bridge, url) = start(&[&args[..], &command].concat());
+        for near in ERAS {
+            let ask =
+                |words: &[&str]| printed(&[&words[..1], &[&url], &words[1..], &["--era", near]].concat());
+            ask_everything(&ask, &format!("{near} before {far}"));
+        }
+        let old = url.replace("/mcp", "/sse");
+        assert!(printed(&["tools", &old, "--era", "2024-11-05"]).contains("echo "), "{far}: HTTP with SSE");
+        bridge.signal(Signal::TERM);
+        assert_eq!(bridge.end().code, Some(0), "{far}");
+    }
+}
+
+#[test]
+fn changes_are_told_across() {
+    let (_demo, url) = demo();
+    let bridge = ["--", THRUWAY, "mcp", "bridge", &url];
+    let mut listening = Command::new(THRUWAY)
+        .args(["mcp", "listen", "example://counter", "--count", "1", "--output", "json"])
+        .args(bridge)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    while listening.try_wait().unwrap().is_none() {
+        printed(&["call", &url, "count"]);
+    }
+    let told = String::from_utf8(listening.wait_with_output().unwrap().stdout).unwrap();
+    assert!(told.contains("notifications/resources/updated") && told.contains("example://counter"), "{told}");
+}
+
+#[test]
+fn what_is_no_server_is_none() {
+    for (args, expected) in [
+        (vec!["bridge"], "required"),
+        (vec!["bridge", "http://127.0.0.1:1/mcp"], "error: "),
+        (vec!["bridge", "--", "/nowhere/to/be/found"], "cannot be started"),
+        (vec!["bridge", "--", "false"], "the connection ended"),
+        (vec!["bridge", "--listen", "nowhere", "--", THRUWAY, "mcp", "serve", "--stdio"], "nowhere"),
+        (vec!["bridge", "http://127.0.0.1:1/", "-H", "nonsense"], "Name: value"),
+    ] {
+        let output = thruway(&args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{args:?}: {said}");
+    }
+}
