@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use thruway_net::{
-    Accepted, ClientAddr, ListenAddr, PooledBuffer, ProxyHeader, ReceiveError, Worker, receive_proxy_header,
-    spawn,
+    Accepted, ClientAddr, ConnectionGuard, ListenAddr, PooledBuffer, ProxyHeader, ReceiveError, Stream,
+    Worker, receive_proxy_header, spawn,
 };
 
+use crate::listener::Speaks;
 use crate::live::Serving;
 use crate::streams::StreamRecords;
-use crate::{ClientStream, ConnectionDriver, ConnectionInfo, Handler, Listener, ProxyProtocol};
+use crate::{ClientStream, ConnectionDriver, ConnectionInfo, Handler, Listener, ProxyProtocol, Spoken};
 
 /// What drives the connections that one worker accepts.
 pub(crate) struct Drivers {
@@ -78,7 +79,14 @@ fn stream_records(serving: &Serving) -> Option<StreamRecords> {
 fn serve(accepted: Accepted, listener: &Listener, drivers: &Drivers) {
     let info = info_of(&accepted, &listener.address);
     match (&listener.proxy_protocol, &listener.streams) {
-        (None, None) => spawn(drivers.http.drive(accepted.stream, info, accepted.guard)),
+        (None, None) if listener.speaks == Speaks::Http1 => {
+            spawn(drivers.http.drive(accepted.stream, info, accepted.guard));
+        }
+        (None, None) => {
+            let (http, speaks) = (drivers.http.clone(), listener.speaks);
+            let Accepted { stream, guard, .. } = accepted;
+            spawn(async move { drive(&http, speaks, stream, PooledBuffer::default(), info, guard).await });
+        }
         (None, Some(streams)) => {
             let records = drivers.stream_records.clone();
             let Accepted { stream, guard, .. } = accepted;
@@ -100,7 +108,7 @@ fn serve_behind_proxy(
         return tracing::warn!(%proxy, "a connection from where no PROXY header is believed was closed");
     }
     let (http, records) = (drivers.http.clone(), drivers.stream_records.clone());
-    let streams = listener.streams.clone();
+    let (streams, speaks) = (listener.streams.clone(), listener.speaks);
     spawn(async move {
         let within = http.timeouts().header_section;
         let early = match receive_proxy_header(&mut stream, &guard, within).await {
@@ -117,10 +125,26 @@ fn serve_behind_proxy(
             }
         };
         match streams {
-            None => http.drive_from(stream, early, info, guard).await,
+            None => drive(&http, speaks, stream, early, info, guard).await,
             Some(streams) => streams.serve(ClientStream::new(stream, early, info, guard, records)).await,
         }
     });
+}
+
+/// Drives a connection as its listener speaks, of which the octets `early` were read already.
+async fn drive(
+    http: &ConnectionDriver,
+    speaks: Speaks,
+    stream: Stream,
+    early: PooledBuffer,
+    info: ConnectionInfo,
+    guard: ConnectionGuard,
+) {
+    match speaks {
+        Speaks::Http1 => http.drive_from(stream, early, info, guard).await,
+        Speaks::Http2 => Box::pin(http.drive_as(Spoken::Http2, stream, early, info, guard)).await,
+        Speaks::Both => Box::pin(http.drive_recognised(stream, early, info, guard)).await,
+    }
 }
 
 /// What is known of a connection before anything has come.

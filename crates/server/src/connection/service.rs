@@ -15,12 +15,12 @@ use crate::record::TakeRecord;
 use crate::{Config, ConnectionInfo, Forwarded, Handler, Record};
 
 /// The handler, its settings, and the buffers of one worker.
-pub(super) struct Service {
-    pub(super) handler: Arc<dyn Handler>,
-    pub(super) config: Arc<Config>,
-    pub(super) worker: Rc<Worker>,
+pub(crate) struct Service {
+    pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) worker: Rc<Worker>,
     pub(super) buffers: RefCell<Buffers>,
-    pub(super) origin_fields: RefCell<OriginFields>,
+    pub(crate) origin_fields: RefCell<OriginFields>,
     /// Takes the records, if anybody wants them.
     record: Option<Rc<RefCell<TakeRecord>>>,
 }
@@ -58,7 +58,7 @@ impl Service {
 
     /// The time of this turn.
     #[inline]
-    pub(super) fn begin_turn(&self) -> Duration {
+    pub(crate) fn begin_turn(&self) -> Duration {
         let clock = self.worker.clock();
         let now = clock.now();
         self.origin_fields.borrow_mut().renew(clock, now);
@@ -67,12 +67,12 @@ impl Service {
 
     /// The exact time, if records are taken.
     #[inline]
-    pub(super) fn record_start(&self) -> Option<Duration> {
+    pub(crate) fn record_start(&self) -> Option<Duration> {
         self.record.as_ref().map(|_| self.worker.clock().now_exact())
     }
 
     /// Records how a request was answered.
-    pub(super) fn record(&self, connection: &ConnectionInfo, logged: &Logged<'_>, outcome: Outcome) {
+    pub(crate) fn record(&self, connection: &ConnectionInfo, logged: &Logged<'_>, outcome: Outcome) {
         let Some(record) = &self.record else { return };
         let Outcome { status, content_bytes, is_complete, forwarded } = outcome;
         let forwarded = forwarded.as_deref();
@@ -101,11 +101,11 @@ impl Service {
 }
 
 /// How a request was answered.
-pub(super) struct Outcome {
-    pub(super) status: StatusCode,
-    pub(super) content_bytes: u64,
-    pub(super) is_complete: bool,
-    pub(super) forwarded: Option<Box<Forwarded>>,
+pub(crate) struct Outcome {
+    pub(crate) status: StatusCode,
+    pub(crate) content_bytes: u64,
+    pub(crate) is_complete: bool,
+    pub(crate) forwarded: Option<Box<Forwarded>>,
 }
 
 impl Buffers {

@@ -14,3 +14,4 @@ mod responses;
 mod routing;
 mod timeouts;
 mod tunnels;
+mod http2;

@@ -10,3 +10,4 @@ mod proxied;
 mod refused;
 mod slow;
 mod vanished;
+mod versions;
