@@ -41,6 +41,10 @@ fuzz seconds="10" *targets:
 interop *arguments:
     cargo xtask interop {{ arguments }}
 
+# Run the conformance tests of HTTP/2 against the server and the gateway
+h2spec *arguments:
+    cargo xtask h2spec {{ arguments }}
+
 # Run the official MCP conformance suite against our server
 conformance *arguments:
     cargo xtask conformance {{ arguments }}

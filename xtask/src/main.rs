@@ -14,6 +14,7 @@ mod bench;
 mod conformance;
 mod differential;
 mod fuzz;
+mod h2spec;
 mod interop;
 mod schema;
 mod tidy;
@@ -39,6 +40,8 @@ enum Task {
     Differential(differential::Options),
     /// Run the fuzz targets for a while.
     Fuzz(fuzz::Options),
+    /// Run the conformance tests of HTTP/2 against the server and the gateway.
+    H2spec(h2spec::Options),
     /// Let clients that others wrote talk to `thruway serve`.
     Interop(interop::Options),
     /// Compare the types of `mcp` with the official schema and its examples.
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Task::Conformance(options) => conformance::run(&options),
         Task::Differential(options) => differential::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::H2spec(options) => h2spec::run(&options),
         Task::Interop(options) => interop::run(&options),
         Task::Schema(options) => schema::run(&options),
         Task::Tidy => tidy::run(),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_net::{Clock, ManualTime, PooledBuffer, Worker};
-use thruway_server::{ClientAddr, Config, ConnectionDriver, ConnectionInfo, IntoHandler, TakeRecord};
+use thruway_server::{ClientAddr, Config, ConnectionDriver, ConnectionInfo, IntoHandler, Spoken, TakeRecord};
 
 pub use client::Client;
 
@@ -62,7 +62,16 @@ impl Scene {
         Client::new(near, Box::pin(async move { driver.drive_recognised(far, early, info, guard).await }))
     }
 
-    /// The same, when there were as many as allowed already.
+    /// A client that has just connected, and has negotiated what is spoken.
+    pub fn connect_as(&self, spoken: Spoken) -> Client {
+        let (near, far) = crate::pipe();
+        let (driver, guard) = (self.driver.clone(), self.worker.guard_for_test());
+        let info = client_info();
+        let early = PooledBuffer::default();
+        Client::new(near, Box::pin(async move { driver.drive_as(spoken, far, early, info, guard).await }))
+    }
+
+    /// A client of HTTP/2, or of HTTP/1.1, that comes when there were as many as allowed already.
     pub fn connect_recognised_over_limit(&self) -> Client {
         self.worker.fill_for_test();
         self.connect_recognised()

@@ -16,6 +16,7 @@ use super::oddities::Oddities;
 /// The transport, as the library has it and as the connection has it.
 pub(super) struct Wire<T>(Rc<RefCell<State<T>>>);
 
+#[expect(clippy::struct_excessive_bools, reason = "each can be so by itself")]
 struct State<T> {
     transport: T,
 
@@ -36,6 +37,7 @@ struct State<T> {
     output: PooledBuffer,
     written: usize,
     sent: FrameScan,
+    is_shut_down: bool,
 
     oddities: Oddities,
     times: Times,
@@ -67,6 +69,7 @@ impl<T: Transport> Wire<T> {
             output: PooledBuffer::default(),
             written: 0,
             sent: FrameScan::behind(0),
+            is_shut_down: false,
             oddities: Oddities::new(oddities, now),
             times: Times { now, moved_at: now, ..Times::default() },
         })))
@@ -99,10 +102,14 @@ impl<T: Transport> Wire<T> {
         self.0.borrow_mut().transport.discard_unsent();
     }
 
-    /// Throws away what the peer still sends, `left` octets at most, until it ends or there are no more. To close a socket with
+    /// Says that nothing more comes, unless the library has, and throws away what the peer still sends, `left` octets at most, until
+    /// it ends or there are no more. To close a socket with
     /// octets unread would take from its hands what was written last.
     pub(super) fn poll_linger(&self, cx: &mut Context<'_>, left: &mut usize) -> Poll<()> {
         let state = &mut *self.0.borrow_mut();
+        if ready!(state.poll_shutdown(cx)).is_err() {
+            return Poll::Ready(());
+        }
         let mut thrown_away = [0; LINGER_READ_BYTES];
         while *left > 0 && !state.has_input_ended {
             match ready!(state.transport.poll_read(cx, &mut thrown_away)) {
@@ -199,6 +206,16 @@ impl<T: Transport> State<T> {
         self.written = 0;
         Poll::Ready(Ok(()))
     }
+
+    /// Says that nothing more is written, once.
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_shut_down {
+            ready!(self.poll_written(cx))?;
+            ready!(self.transport.poll_shutdown(cx))?;
+            self.is_shut_down = true;
+        }
+        Poll::Ready(Ok(()))
+    }
 }
 
 impl<T: Transport> AsyncRead for Wire<T> {
@@ -242,9 +259,7 @@ impl<T: Transport> AsyncWrite for Wire<T> {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let state = &mut *self.0.borrow_mut();
-        ready!(state.poll_written(cx))?;
-        state.transport.poll_shutdown(cx)
+        self.0.borrow_mut().poll_shutdown(cx)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thruway_server::{
-    AtDrain, BoxError, Config, Content, ContentStream, Limits, OwnedRequest, Piece, Request, Response,
+    AtDrain, BoxError, Config, Content, ContentStream, Limits, OwnedRequest, Piece, Request, Response, Spoken,
 };
 use thruway_testkit::scene::Scene;
 
@@ -63,6 +63,16 @@ fn http11_is_spoken_where_http2_is() {
     let mut client = scene.connect_recognised();
     client.cut_into(1).send(PREFACE).send(frame(SETTINGS, 0, 0, b"")).send(request(1, &get("/")));
     assert_eq!(status_of(&received(&mut client), 1), Some(200));
+}
+
+#[test]
+fn what_is_no_preface_is_closed_at_once_where_nothing_else_is_spoken() {
+    let scene = Scene::new(|| "ok");
+    let mut client = scene.connect_as(Spoken::Http2);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(client.is_finished());
+    client.finish();
+    assert!(client.is_closed());
 }
 
 #[test]
