@@ -1,10 +1,10 @@
 //! Connections that have become another protocol: octets both ways until both sides are done.
 
-use thruway_client::Exchange;
 use thruway_server::{Response, StatusCode, Tunnel};
 use tokio::io::copy_bidirectional;
 
 use super::relay::Relay;
+use crate::upstream::Exchange;
 
 /// The answer that makes the client's connection a tunnel to the upstream's.
 pub(super) fn open(response: Response, relay: Relay) -> Response {

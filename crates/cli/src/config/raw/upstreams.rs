@@ -39,6 +39,8 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) slow_start: Option<Spanned<Period>>,
     /// `v1` or `v2`: connections begin with a header of the PROXY protocol, which tells the server who the client is. Default none.
     pub(in super::super) proxy_protocol: Option<RawProxyVersion>,
+    /// Whether its servers speak HTTP/2 without having negotiated it. Default no: HTTP/1.1.
+    pub(in super::super) http2: Option<Spanned<bool>>,
     /// For a server to accept a connection.
     pub(in super::super) connect_timeout: Option<Spanned<Period>>,
     /// What `Host` says: `preserve` (what the client said), `server` (what `servers` calls it), or `{ fixed = "…" }`. Default `preserve`.
