@@ -45,6 +45,10 @@ interop *arguments:
 report-page *arguments:
     cargo xtask report-page {{ arguments }}
 
+# Run the conformance tests of HTTP/2 against the server and the gateway
+h2spec *arguments:
+    cargo xtask h2spec {{ arguments }}
+
 # Run the official MCP conformance suite against our server and client
 conformance *arguments:
     cargo xtask conformance {{ arguments }}

@@ -14,6 +14,7 @@ mod bench;
 mod conformance;
 mod differential;
 mod fuzz;
+mod h2spec;
 mod interop;
 mod report_page;
 mod schema;
@@ -40,6 +41,8 @@ enum Task {
     Differential(differential::Options),
     /// Run the fuzz targets for a while.
     Fuzz(fuzz::Options),
+    /// Run the conformance tests of HTTP/2 against the server and the gateway.
+    H2spec(h2spec::Options),
     /// Let clients that others wrote talk to `thruway serve`.
     Interop(interop::Options),
     /// Open the pages of `thruway bench` in a browser, if there is one.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Task::Conformance(options) => conformance::run(&options),
         Task::Differential(options) => differential::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::H2spec(options) => h2spec::run(&options),
         Task::Interop(options) => interop::run(&options),
         Task::ReportPage(options) => report_page::run(&options),
         Task::Schema(options) => schema::run(&options),

@@ -71,6 +71,10 @@ pub enum Error {
     RequestContentTooLong,
     /// Less content was to be sent than the head of the request had announced.
     RequestContentTooShort,
+    /// The upstream has refused the stream, or left without having looked at it (RFC 9113 §8.7).
+    StreamRefused,
+    /// The upstream has ended the stream instead of answering.
+    StreamReset,
     /// The exchange took longer than [`Timeouts::total`](crate::Timeouts::total).
     TimedOut,
     /// Nothing of the request was taken for as long as [`Timeouts::write_stall`](crate::Timeouts::write_stall) allows.
@@ -89,11 +93,13 @@ impl Error {
     /// Whether the request may be sent again. Once the final response has begun it may not: somebody has been told.
     pub const fn retry(self) -> Retry {
         match self {
-            Self::ClosedBeforeRequest => Retry::Always,
+            Self::ClosedBeforeRequest | Self::StreamRefused => Retry::Always,
             Self::ClosedBeforeResponse => Retry::IfConnectionReused,
-            Self::HeadIncomplete | Self::HeadMalformed(_) | Self::HeadTimedOut | Self::WriteTimedOut => {
-                Retry::IfIdempotent
-            }
+            Self::HeadIncomplete
+            | Self::HeadMalformed(_)
+            | Self::HeadTimedOut
+            | Self::StreamReset
+            | Self::WriteTimedOut => Retry::IfIdempotent,
             Self::ContentIncomplete
             | Self::ContentMalformed(_)
             | Self::ContentTimedOut
@@ -120,6 +126,8 @@ impl Error {
             Self::HeadTimedOut => "no response came in time",
             Self::RequestContentTooLong => "the request has more content than was announced",
             Self::RequestContentTooShort => "the request has less content than was announced",
+            Self::StreamRefused => "the upstream has refused the stream",
+            Self::StreamReset => "the upstream has ended the stream",
             Self::TimedOut => "the exchange took too long",
             Self::WriteTimedOut => "the request is not taken in time",
         }

@@ -57,6 +57,7 @@ mod connect;
 mod config;
 mod error;
 mod connection;
+pub mod http2;
 
 // those that wait
 mod pool;

@@ -150,7 +150,10 @@ impl LengthFields {
 }
 
 /// `Content-Length = 1*DIGIT` (RFC 9110 §8.6).
-fn parse_content_length(value: &[u8]) -> Result<u64, Error> {
+///
+/// # Errors
+/// It is no such number, or one that nothing can have.
+pub fn parse_content_length(value: &[u8]) -> Result<u64, Error> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return Err(Error::ContentLengthInvalid);
     }

@@ -224,11 +224,17 @@ fn parse_trailers(
         field_lines: limits.field_lines,
         too_large: Error::TrailerSectionTooLarge,
     };
-    field_section::parse(input, start, limit, &mut index.spans, |name, _| {
-        let is_forbidden =
-            FORBIDDEN_TRAILERS.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden.as_bytes()));
-        if is_forbidden { Err(Error::TrailerFieldForbidden) } else { Ok(()) }
-    })
+    field_section::parse(input, start, limit, &mut index.spans, |name, _| check_trailer_name(name))
+}
+
+/// Refuses fields that a recipient needs before the content: they frame the message or route it (RFC 9110 §6.5.1).
+///
+/// # Errors
+/// `name`, in any case, is one of them.
+pub fn check_trailer_name(name: &[u8]) -> Result<(), Error> {
+    let is_forbidden =
+        FORBIDDEN_TRAILERS.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden.as_bytes()));
+    if is_forbidden { Err(Error::TrailerFieldForbidden) } else { Ok(()) }
 }
 
 fn hex_value(digit: u8) -> u64 {
@@ -238,7 +244,6 @@ fn hex_value(digit: u8) -> u64 {
     })
 }
 
-/// Fields that a recipient needs before the content: they frame the message or route it (RFC 9110 §6.5.1).
 const FORBIDDEN_TRAILERS: [&str; 8] =
     ["connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"];
 

@@ -37,12 +37,14 @@ mod write;
 mod error;
 mod limits;
 
-pub use body_length::{BodyLength, ResponseBody, ResponseTo};
+pub use body_length::{BodyLength, ResponseBody, ResponseTo, parse_content_length};
+pub use chunked::check_trailer_name;
 pub use client_connection::{ClientConnection, ClientEvent};
 pub use error::Error;
 pub use head_index::HeadIndex;
 pub use limits::Limits;
 pub use request_facts::RequestFacts;
+pub use request_target::parse_request_target;
 pub use server_connection::{ServerConnection, ServerEvent};
 pub use write::{
     RequestToWrite, ResponseToWrite, write_chunk, write_chunk_end, write_chunk_start, write_continue,

@@ -14,6 +14,19 @@ pub(crate) fn ends(view: &[u8], start: usize) -> (usize, usize) {
     }
 }
 
+/// The target written as `octets`, all of it, in a form that goes with `method` (RFC 9112 §3.2): for those who did not get it in a
+/// request line.
+///
+/// # Errors
+/// It has an octet that no target may hold, or a form that does not go with the method.
+pub fn parse_request_target<'i>(method: Method<'_>, octets: &'i [u8]) -> Result<RequestTarget<'i>, Error> {
+    let (path_end, end) = ends(octets, 0);
+    if end < octets.len() {
+        return Err(Error::RequestTargetInvalid);
+    }
+    parse(method, octets, path_end)
+}
+
 /// Whether the target written as `octets` has the origin form (RFC 9112 §3.2.1).
 #[inline]
 pub(crate) fn is_origin_form(is_connect: bool, octets: &[u8]) -> bool {

@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use thruway_message::token::is_token;
 use thruway_message::{FieldLines, FieldLinesBuf, Method, StatusCode, Version};
 
-use crate::{BodyLength, Error, ResponseBody, request_target};
+use crate::request_target::parse_request_target;
+use crate::{BodyLength, Error, ResponseBody};
 
 /// A response head to be written.
 #[derive(Clone, Copy, Debug)]
@@ -126,11 +127,7 @@ pub fn write_request_head(output: &mut Vec<u8>, request: &RequestToWrite<'_>) ->
     if !is_token(method) {
         return Err(Error::MethodInvalid);
     }
-    let (path_end, end) = request_target::ends(target, 0);
-    if end < target.len() {
-        return Err(Error::RequestTargetInvalid);
-    }
-    request_target::parse(request.method, target, path_end)?;
+    parse_request_target(request.method, target)?;
     output.extend_from_slice(method);
     output.push(b' ');
     output.extend_from_slice(target);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thruway_http1::Limits;
 
-use crate::TrustedProxies;
+use crate::{Http2Limits, TrustedProxies};
 
 /// How much a server takes on, and for how long.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +23,8 @@ pub struct Config {
     /// Octets of request content that are read and thrown away when a handler does not want them, so that the
     /// connection can be used again. Default 256 KiB; beyond, the connection ends.
     pub discard_bytes: u64,
+    /// How much a connection of HTTP/2 takes on, where that is spoken.
+    pub http2: Http2Limits,
     /// Whose word is taken for who asks. Default nobody's: who asks is the other end of the connection.
     pub trusted_proxies: TrustedProxies,
     /// How long to wait for what.
@@ -59,6 +61,7 @@ impl Default for Config {
             output_bytes: 64 << 10,
             content_window_bytes: 64 << 10,
             discard_bytes: 256 << 10,
+            http2: Http2Limits::default(),
             trusted_proxies: TrustedProxies::default(),
             timeouts: Timeouts::default(),
         }

@@ -11,11 +11,11 @@ use thruway_net::{
     Worker, receive_proxy_header, spawn,
 };
 
-use crate::listener::ListenerTls;
+use crate::listener::{ListenerTls, Speaks};
 use crate::live::Serving;
 use crate::streams::StreamRecords;
 use crate::{
-    ClientStream, ConnectionDriver, ConnectionInfo, ConnectionTls, Handler, Listener, ProxyProtocol,
+    ClientStream, ConnectionDriver, ConnectionInfo, ConnectionTls, Handler, Listener, ProxyProtocol, Spoken,
 };
 
 /// What drives the connections that one worker accepts.
@@ -82,12 +82,13 @@ fn stream_records(serving: &Serving) -> Option<StreamRecords> {
 fn serve(accepted: Accepted, listener: &Listener, drivers: &Drivers) {
     let info = info_of(&accepted, &listener.address);
     match (&listener.proxy_protocol, &listener.streams) {
-        (None, None) if listener.tls.is_none() => {
+        (None, None) if listener.tls.is_none() && listener.speaks == Speaks::Http1 => {
             spawn(drivers.http.drive(accepted.stream, info, accepted.guard));
         }
         (None, None) => {
             let Accepted { stream, guard, .. } = accepted;
-            spawn_http(&drivers.http, stream, PooledBuffer::default(), info, guard, listener.tls.clone());
+            let (tls, speaks) = (listener.tls.clone(), listener.speaks);
+            spawn_http(&drivers.http, stream, PooledBuffer::default(), info, guard, tls, speaks);
         }
         (None, Some(streams)) => {
             let records = drivers.stream_records.clone();
@@ -110,7 +111,7 @@ fn serve_behind_proxy(
         return tracing::warn!(%proxy, "a connection from where no PROXY header is believed was closed");
     }
     let (http, records) = (drivers.http.clone(), drivers.stream_records.clone());
-    let (streams, tls) = (listener.streams.clone(), listener.tls.clone());
+    let (streams, tls, speaks) = (listener.streams.clone(), listener.tls.clone(), listener.speaks);
     spawn(async move {
         let within = http.header_patience(&guard);
         let early = match receive_proxy_header(&mut stream, &guard, within).await {
@@ -127,7 +128,7 @@ fn serve_behind_proxy(
             }
         };
         match streams {
-            None => spawn_http(&http, stream, early, info, guard, tls),
+            None => spawn_http(&http, stream, early, info, guard, tls, speaks),
             Some(streams) => streams.serve(ClientStream::new(stream, early, info, guard, records)).await,
         }
     });
@@ -139,30 +140,57 @@ fn spawn_http(
     http: &ConnectionDriver,
     stream: Stream,
     early: PooledBuffer,
-    mut info: ConnectionInfo,
+    info: ConnectionInfo,
     guard: ConnectionGuard,
     tls: Option<ListenerTls>,
+    speaks: Speaks,
 ) {
-    let Some(ListenerTls { acceptor, strict_transport_security }) = tls else {
-        return spawn(http.drive_from(stream, early, info, guard));
-    };
     let http = http.clone();
-    spawn(async move {
-        let within = http.header_patience(&guard);
-        match accept_tls(stream, early, &acceptor, &guard, within).await {
-            Ok(mut stream) => {
-                let tls = ConnectionTls { info: stream.take_info(), strict_transport_security };
-                info.tls = Some(Arc::new(tls));
+    match (tls, speaks) {
+        (None, Speaks::Http1) => spawn(http.drive_from(stream, early, info, guard)),
+        (None, Speaks::Http2) => {
+            spawn(async move { http.drive_as(Spoken::Http2, stream, early, info, guard).await });
+        }
+        (None, Speaks::Both) => {
+            spawn(async move { http.drive_recognised(stream, early, info, guard).await });
+        }
+        (Some(tls), speaks) => spawn(shake_hands(http, stream, early, info, guard, tls, speaks)),
+    }
+}
+
+/// Drives a connection of TLS until it is known what is spoken in it, and has another task go on.
+async fn shake_hands(
+    http: ConnectionDriver,
+    stream: Stream,
+    early: PooledBuffer,
+    mut info: ConnectionInfo,
+    guard: ConnectionGuard,
+    tls: ListenerTls,
+    speaks: Speaks,
+) {
+    let within = http.header_patience(&guard);
+    match accept_tls(stream, early, &tls.acceptor, &guard, within).await {
+        Ok(mut stream) => {
+            let is_http2 = speaks == Speaks::Http2 || stream.alpn() == Some(ALPN_HTTP2);
+            let strict_transport_security = tls.strict_transport_security;
+            info.tls = Some(Arc::new(ConnectionTls { info: stream.take_info(), strict_transport_security }));
+            if is_http2 {
+                let early = PooledBuffer::default();
+                spawn(async move { http.drive_as(Spoken::Http2, stream, early, info, guard).await });
+            } else {
                 spawn(http.drive(stream, info, guard));
             }
-            Err((stream, HandshakeError::PlainHttp(early))) => {
-                spawn(http.refuse_plain_http(stream, early, info, guard));
-            }
-            // Whoever likes can cause this: it must not fill the log.
-            Err((_, error)) => tracing::debug!(client = %info.client, %error, "no connection in TLS"),
         }
-    });
+        Err((stream, HandshakeError::PlainHttp(early))) => {
+            spawn(http.refuse_plain_http(stream, early, info, guard));
+        }
+        // Whoever likes can cause this: it must not fill the log.
+        Err((_, error)) => tracing::debug!(client = %info.client, %error, "no connection in TLS"),
+    }
 }
+
+/// What HTTP/2 is called where it is negotiated (RFC 9113 §3.1).
+const ALPN_HTTP2: &[u8] = b"h2";
 
 /// What is known of a connection before anything has come.
 fn info_of(accepted: &Accepted, address: &ListenAddr) -> ConnectionInfo {

@@ -15,6 +15,17 @@ pub struct Listener {
     pub(crate) proxy_protocol: Option<ProxyProtocol>,
     pub(crate) tls: Option<ListenerTls>,
     pub(crate) streams: Option<Arc<dyn ServeStream>>,
+    pub(crate) speaks: Speaks,
+}
+
+/// Which versions of HTTP a listener speaks, where nothing else is negotiated.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Speaks {
+    #[default]
+    Http1,
+    /// What the first octets tell.
+    Both,
+    Http2,
 }
 
 /// What is spoken below HTTP.
@@ -36,7 +47,7 @@ pub struct ProxyProtocol {
 impl Listener {
     /// HTTP at `address`.
     pub const fn new(address: ListenAddr) -> Self {
-        Self { address, proxy_protocol: None, tls: None, streams: None }
+        Self { address, proxy_protocol: None, tls: None, streams: None, speaks: Speaks::Http1 }
     }
 
     /// Has connections begin with a header of the PROXY protocol: the [client](ConnectionInfo::client) is who it tells.
@@ -60,6 +71,18 @@ impl Listener {
             tls.strict_transport_security = Some(String::from_utf8_lossy(value.as_bytes()).into());
         }
         self
+    }
+
+    /// Lets clients that know it beforehand speak HTTP/2 (RFC 9113 §3.3): the first octets tell.
+    #[must_use]
+    pub fn http2(self) -> Self {
+        Self { speaks: Speaks::Both, ..self }
+    }
+
+    /// Speaks nothing but HTTP/2: connections that do not begin with its preface are closed.
+    #[must_use]
+    pub fn http2_only(self) -> Self {
+        Self { speaks: Speaks::Http2, ..self }
     }
 
     /// Gives connections to `streams` instead of reading requests from them.

@@ -14,8 +14,8 @@ mod client;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_net::{Clock, ManualTime, Worker};
-use thruway_server::{ClientAddr, Config, ConnectionDriver, ConnectionInfo, IntoHandler, TakeRecord};
+use thruway_net::{Clock, ManualTime, PooledBuffer, Worker};
+use thruway_server::{ClientAddr, Config, ConnectionDriver, ConnectionInfo, IntoHandler, Spoken, TakeRecord};
 
 pub use client::Client;
 
@@ -49,14 +49,32 @@ impl Scene {
 
     /// A client that has just connected.
     pub fn connect(&self) -> Client {
-        let info = ConnectionInfo {
-            client: ClientAddr::Tcp(([192, 0, 2, 1], 4711).into()),
-            listener: 0,
-            destination: None,
-            tls: None,
-        };
         let (near, far) = crate::pipe();
-        Client::new(near, Box::pin(self.driver.drive(far, info, self.worker.guard_for_test())))
+        Client::new(near, Box::pin(self.driver.drive(far, client_info(), self.worker.guard_for_test())))
+    }
+
+    /// A client that has just connected, where HTTP/2 is spoken by those who know it beforehand.
+    pub fn connect_recognised(&self) -> Client {
+        let (near, far) = crate::pipe();
+        let (driver, guard) = (self.driver.clone(), self.worker.guard_for_test());
+        let info = client_info();
+        let early = PooledBuffer::default();
+        Client::new(near, Box::pin(async move { driver.drive_recognised(far, early, info, guard).await }))
+    }
+
+    /// A client that has just connected, and has negotiated what is spoken.
+    pub fn connect_as(&self, spoken: Spoken) -> Client {
+        let (near, far) = crate::pipe();
+        let (driver, guard) = (self.driver.clone(), self.worker.guard_for_test());
+        let info = client_info();
+        let early = PooledBuffer::default();
+        Client::new(near, Box::pin(async move { driver.drive_as(spoken, far, early, info, guard).await }))
+    }
+
+    /// A client of HTTP/2, or of HTTP/1.1, that comes when there were as many as allowed already.
+    pub fn connect_recognised_over_limit(&self) -> Client {
+        self.worker.fill_for_test();
+        self.connect_recognised()
     }
 
     /// A client that has just connected, when there were as many as allowed already.
@@ -80,5 +98,14 @@ impl Scene {
     /// Begins the drain of the server.
     pub fn drain(&self) {
         self.worker.drain();
+    }
+}
+
+fn client_info() -> ConnectionInfo {
+    ConnectionInfo {
+        client: ClientAddr::Tcp(([192, 0, 2, 1], 4711).into()),
+        listener: 0,
+        destination: None,
+        tls: None,
     }
 }

@@ -59,8 +59,20 @@ pub(crate) struct ListenerConfig {
     pub(crate) address: ListenAddr,
     /// Whether connections begin with a header of the PROXY protocol.
     pub(crate) proxy_protocol: Option<ProxyProtocol>,
+    /// Whether HTTP/2 is spoken with clients that know it beforehand.
+    pub(crate) http2: Http2,
     /// Where connections are forwarded to that are no HTTP; `None` for HTTP.
     pub(crate) tcp: Option<TcpListenerConfig>,
+}
+
+/// Whether HTTP/2 is spoken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Http2 {
+    No,
+    /// With those that begin with its preface.
+    Too,
+    /// With all.
+    Only,
 }
 
 /// Where connections are forwarded to, whatever they carry.
@@ -228,7 +240,7 @@ fn is_listed<'a>(listeners: impl IntoIterator<Item = &'a ListenAddr>, address: &
 impl ListenerConfig {
     /// HTTP at `address`.
     const fn at(address: ListenAddr) -> Self {
-        Self { address, proxy_protocol: None, tcp: None }
+        Self { address, proxy_protocol: None, http2: Http2::No, tcp: None }
     }
 
     pub(super) const fn address(&self) -> &ListenAddr {
@@ -238,6 +250,11 @@ impl ListenerConfig {
     /// What the server is told.
     pub(crate) fn to_listener(&self) -> Listener {
         let listener = Listener::new(self.address.clone());
+        let listener = match self.http2 {
+            Http2::No => listener,
+            Http2::Too => listener.http2(),
+            Http2::Only => listener.http2_only(),
+        };
         match &self.proxy_protocol {
             Some(proxy_protocol) => listener.proxy_protocol(proxy_protocol.clone()),
             None => listener,

@@ -29,7 +29,7 @@ use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
 pub(super) use compression::{RawCoding, RawCompressed, RawCompression};
 pub(super) use connect::RawConnect;
-pub(super) use listeners::{RawListener, RawProxies, RawProxyProtocol, RawTcp};
+pub(super) use listeners::{RawHttp2, RawListener, RawProxies, RawProxyProtocol, RawTcp};
 pub(super) use policies::{
     RawApiKeys, RawBasicAuth, RawConcurrency, RawCountBy, RawCountByHeader, RawCountByName, RawJwt,
     RawPolicy, RawRateLimit,
@@ -141,6 +141,10 @@ pub(super) struct RawLimits {
     pub(super) content_window_bytes: Option<Spanned<usize>>,
     /// Octets of content nobody wants that are read all the same, to keep the connection.
     pub(super) discard_bytes: Option<u64>,
+    /// Streams of a connection of HTTP/2 at a time; those beyond are refused, and may be sent again.
+    pub(super) concurrent_streams: Option<Spanned<u32>>,
+    /// Octets of content that a client may send on a stream of HTTP/2 before it is read.
+    pub(super) stream_window_bytes: Option<Spanned<u32>>,
 }
 
 /// How long is waited for what: `10s`, `1m 30s`, `500ms`. Defaults are those of `thruway_server::Timeouts`.

@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thruway_server::{
-    AccessLogFormat, AccessLogTarget, InvalidListenAddr, Limits, ListenAddr, Timeouts, TrustedProxies,
+    AccessLogFormat, AccessLogTarget, Http2Limits, InvalidListenAddr, Limits, ListenAddr, Timeouts,
+    TrustedProxies,
 };
 
 use super::failure::Source;
@@ -126,6 +127,7 @@ impl Resolver<'_> {
             output_bytes,
             content_window_bytes,
             discard_bytes,
+            http2,
             timeouts: default_timeouts,
             ..
         } = thruway_server::Config::default();
@@ -163,6 +165,15 @@ impl Resolver<'_> {
             output_bytes: self.or(raw.output_bytes, output_bytes, BUFFER_BYTES),
             content_window_bytes: self.or(raw.content_window_bytes, content_window_bytes, BUFFER_BYTES),
             discard_bytes: raw.discard_bytes.unwrap_or(discard_bytes),
+            http2: Http2Limits {
+                concurrent_streams: self.or(raw.concurrent_streams, http2.concurrent_streams, 1..=10_000),
+                stream_window_bytes: self.or(
+                    raw.stream_window_bytes,
+                    http2.stream_window_bytes,
+                    1024..=(1 << 30),
+                ),
+                ..http2
+            },
             trusted_proxies,
             timeouts: self.timeouts(timeouts, default_timeouts),
         }

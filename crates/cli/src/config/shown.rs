@@ -4,7 +4,7 @@ use std::fmt;
 
 use thruway_server::{AccessLogFormat, AccessLogTarget, ProxyFields, ProxyProtocol};
 
-use super::{AccessLogConfig, Action, Config, ListenerConfig, Route};
+use super::{AccessLogConfig, Action, Config, Http2, ListenerConfig, Route};
 
 /// What the config does, a line for each thing.
 impl fmt::Display for Config {
@@ -46,6 +46,11 @@ impl fmt::Display for ListenerConfig {
         if let Some(tcp) = &self.tcp {
             write!(f, ", TCP forwarded to {}", tcp.upstream)?;
         }
+        f.write_str(match self.http2 {
+            Http2::No => "",
+            Http2::Too => ", HTTP/2 too",
+            Http2::Only => ", HTTP/2 only",
+        })?;
         match &self.proxy_protocol {
             None => Ok(()),
             Some(ProxyProtocol { from }) if from.is_empty() => f.write_str(", behind PROXY headers"),

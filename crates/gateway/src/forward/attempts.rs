@@ -2,8 +2,9 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::Duration;
 
-use thruway_client::Connection;
+use thruway_client::{Connection, Error, RequestToSend, http2};
 use thruway_net::{Clock, Worker};
 use thruway_server::Response;
 
@@ -12,7 +13,7 @@ use super::relay::Relay;
 use super::request::{OutgoingRequest, RequestBody};
 use super::request_id::RequestId;
 use crate::Failure;
-use crate::upstream::{Lease, RequestKey, Server, Upstream, acquire, connect};
+use crate::upstream::{Exchange, Lease, RequestKey, Server, Upstream, acquire, connect, share};
 
 /// A request on its way. It is lent to the futures that forward it: each that took it along would have room for it twice.
 pub(super) struct Forwarding {
@@ -114,28 +115,31 @@ impl Forwarding {
         course: &mut Course<'_>,
     ) -> Result<Response, Failed> {
         let clock = course.clock();
-        let waiting = if is_fresh { None } else { acquire(&lease, clock.now()) };
-        let is_reused = waiting.is_some();
-        let failed = |lease: &Lease, failure: Failure| {
+        let failed = |lease: &Lease, failure: Failure, is_reused: bool| {
             lease.failed(failure, is_reused, clock);
             if !failure.retry().blames_nobody(is_reused) {
                 lease.server.count_failure(failure);
             }
             Failed { failure, is_reused, server: lease.server.clone() }
         };
-        let connection = match waiting {
-            Some(connection) => connection,
+        let waiting = if is_fresh { None } else { acquire(&lease, clock.now()) };
+        let (connection, is_reused) = match waiting {
+            Some(connection) => (Acquired::Http1(connection), true),
             // Boxed, so that requests on connections that are there have no room for it.
-            None => Box::pin(open(&lease)).await.map_err(|failure| failed(&lease, failure))?,
+            None => Box::pin(open(&lease, is_fresh))
+                .await
+                .map_err(|(failure, is_reused)| failed(&lease, failure, is_reused))?,
         };
         course.connected(is_reused);
         lease.server.count_connection(is_reused);
-        let exchange = connection.start(self.request.to_send(), clock.now(), |output| {
-            self.request.write(output, || lease.upstream.host_of(&lease.server));
-        });
+        let write =
+            |output: &mut Vec<u8>| self.request.write(output, || lease.upstream.host_of(&lease.server));
+        let exchange = connection
+            .start(self.request.to_send(), clock.now(), write)
+            .map_err(|error| failed(&lease, error.into(), is_reused))?;
         let mut relay = Relay::new(exchange, lease, clock.clone());
         let begun = poll_fn(|cx| relay.poll_response(cx, &mut self.body)).await;
-        let mut begun = begun.map_err(|failure| failed(&relay.lease, failure))?;
+        let mut begun = begun.map_err(|failure| failed(&relay.lease, failure, is_reused))?;
         course.responded();
         // Before the gateway adds fields of its own.
         rewrite(&self.request, &mut begun.response);
@@ -145,6 +149,36 @@ impl Forwarding {
     }
 }
 
-async fn open(lease: &Lease) -> Result<Connection, Failure> {
-    Ok(Connection::new(connect(lease).await?, &lease.upstream.config.exchange))
+/// A connection on which an exchange can begin.
+enum Acquired {
+    Http1(Connection),
+    Http2(http2::Connection),
+}
+
+/// A connection to the leased server that no other request has, or one of HTTP/2 that others share; and whether it was used before.
+async fn open(lease: &Lease, is_fresh: bool) -> Result<(Acquired, bool), (Failure, bool)> {
+    if let Some(http2) = &lease.upstream.config.http2 {
+        let (connection, is_reused) = share(lease, http2, is_fresh).await?;
+        return Ok((Acquired::Http2(connection), is_reused));
+    }
+    match connect(lease).await {
+        Ok(stream) => Ok((Acquired::Http1(Connection::new(stream, &lease.upstream.config.exchange)), false)),
+        Err(error) => Err((error.into(), false)),
+    }
+}
+
+impl Acquired {
+    fn start(
+        self,
+        request: RequestToSend,
+        now: Duration,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Exchange, Error> {
+        match self {
+            Self::Http1(connection) => Ok(Exchange::Http1(connection.start(request, now, write))),
+            Self::Http2(mut connection) => {
+                connection.start(request, now, write).map(Box::new).map(Exchange::Http2)
+            }
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use thruway_client::{Error, Exchange, ResponseEvent};
+use thruway_client::{Error, ResponseEvent};
 use thruway_message::FieldLinesBuf;
 use thruway_net::{Clock, Deadline, LargeBuffer, Pipe, PooledBuffer, Transport, Worker};
 use thruway_server::{
@@ -16,7 +16,7 @@ use super::fields;
 use super::request::RequestBody;
 use super::response::{Begun, Body, response_of, switching};
 use crate::Failure;
-use crate::upstream::{Lease, release};
+use crate::upstream::{Exchange, Lease, release};
 
 /// The two sides of an exchange.
 pub(super) struct Relay {
@@ -162,9 +162,8 @@ impl Relay {
                     }
                 }
             }
-            match exchange.poll_send(cx, now, &self.unsent)? {
-                Poll::Pending => break,
-                Poll::Ready(sent) => drop(self.unsent.split_to(sent)),
+            if exchange.poll_send(cx, now, &mut self.unsent)?.is_pending() {
+                break;
             }
         }
         if !exchange.wants_content() {

@@ -1,11 +1,11 @@
 //! Connections that have become another protocol: octets both ways until both sides are done.
 
-use thruway_client::Exchange;
 use thruway_net::{PooledBuffer, Worker};
 use thruway_server::{Response, StatusCode};
 
 use super::relay::Relay;
 use crate::tunnel::{TunnelConfig, tunnel};
+use crate::upstream::Exchange;
 
 /// The answer that makes the client's connection a tunnel to the upstream's.
 pub(super) fn open(response: Response, relay: Relay) -> Response {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use thruway_client::http2::Http2Config;
 use thruway_client::{Config, DnsResolver, PoolConfig, Resolve, SystemResolver, UpstreamAddr};
 use thruway_net::ProxyVersion;
 
@@ -35,6 +36,9 @@ pub struct UpstreamConfig {
     /// Whether each connection to its servers begins with a header of the PROXY protocol, which tells who the client is; then
     /// connections are used again for the same connection of a client only. Checks say that they are the gateway's own. Default not.
     pub proxy_protocol: Option<ProxyVersion>,
+    /// Whether its servers speak HTTP/2 without having negotiated it, and how connections to them are kept. Each is shared by as many
+    /// requests as its server allows. Default not: HTTP/1.1.
+    pub http2: Option<Http2Config>,
     /// How long a server may take to accept a connection. Default 5 s.
     pub connect_timeout: Duration,
     /// How long a connection that has become a tunnel may be without an octet in either direction. Default an hour: what speaks rarely
@@ -101,6 +105,7 @@ impl UpstreamConfig {
             check: None,
             slow_start: Duration::ZERO,
             proxy_protocol: None,
+            http2: None,
             connect_timeout: Duration::from_secs(5),
             tunnel_idle: Duration::from_hours(1),
             exchange: Config::default(),

@@ -36,6 +36,8 @@ mod names;
 
 // connections to them
 mod connections;
+mod streams;
+mod exchange;
 
 #[cfg(test)]
 mod scene;
@@ -55,6 +57,7 @@ pub use checks::{CheckConfig, CheckKind};
 pub use config::{ResolverConfig, ServerConfig, UpstreamConfig};
 pub(crate) use connections::{acquire, connect, release};
 pub use ejection::EjectionConfig;
+pub(crate) use exchange::Exchange;
 pub use key::HashBy;
 pub(crate) use key::RequestKey;
 pub(crate) use lease::Lease;
@@ -65,6 +68,7 @@ pub use standing::Standing;
 pub use status::{ServerState, ServerStatus};
 pub use statuses::{InvalidStatusRange, StatusRange};
 pub use sticky::Sticky;
+pub(crate) use streams::share;
 
 use ejection::Admission;
 use ejection::milliseconds;

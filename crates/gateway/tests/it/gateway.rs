@@ -10,7 +10,7 @@ use thruway_client::{Resolve, SystemResolver};
 use thruway_gateway::{
     Forward, ForwardConfig, Mirror, PathMatch, RouteMatch, Routes, Upstream, UpstreamConfig,
 };
-use thruway_server::{Config, Handler, IntoHandler, ListenAddr, RunningServer, Server};
+use thruway_server::{Config, Handler, IntoHandler, ListenAddr, Listener, RunningServer, Server};
 
 /// A gateway with two workers, which ends with the test.
 pub(crate) struct Gateway {
@@ -106,6 +106,17 @@ impl Gateway {
 
     fn start_server(server: Server, upstream: Arc<Upstream>) -> Self {
         let server = server.workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
+        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+        Self { server: Some(server), address, upstream }
+    }
+
+    /// One that speaks HTTP/2 too.
+    pub(crate) fn of_both_versions(config: UpstreamConfig) -> Self {
+        let upstream = Arc::new(Upstream::new(config));
+        upstream.start_with(Arc::new(SystemResolver)).wait();
+        let listener = Listener::new("127.0.0.1:0".parse::<ListenAddr>().unwrap()).http2();
+        let server = Server::new(Forward::new(upstream.clone())).workers(2).listen_on(listener);
+        let server = server.start().unwrap();
         let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
         Self { server: Some(server), address, upstream }
     }

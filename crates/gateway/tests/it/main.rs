@@ -17,6 +17,7 @@ mod limits;
 
 // what becomes of messages on their way
 mod forward;
+mod http2;
 mod smuggling;
 
 // which requests may go on

@@ -4,7 +4,9 @@ use std::task::Context;
 use std::time::Duration;
 
 use bytes::Bytes;
-use thruway_http1::{RequestFacts, ResponseBody, ResponseToWrite, write_continue, write_response_head};
+use thruway_http1::{
+    RequestFacts, ResponseBody, ResponseToWrite, write_continue, write_interim_response, write_response_head,
+};
 use thruway_message::{StatusCode, Version};
 use thruway_net::Transport;
 
@@ -17,7 +19,7 @@ use super::streaming::{StreamRecord, Streaming};
 use super::{Connection, Step};
 use crate::Answer;
 use crate::Response;
-use crate::response::Source;
+use crate::response::{InterimResponse, Source};
 
 impl<T: Transport> Connection<T> {
     /// Writes what is there of answers, in their order, as far as there is room.
@@ -71,7 +73,9 @@ impl<T: Transport> Connection<T> {
         };
         let interim = std::mem::take(&mut exchange.interim);
         if exchange.facts.version != Version::Http10 {
-            self.output.octets().extend_from_slice(&interim);
+            for InterimResponse { status, field_lines } in &interim {
+                write_interim_response(self.output.octets(), *status, field_lines);
+            }
         }
         Step::Moved
     }
@@ -227,7 +231,7 @@ impl<T: Transport> Connection<T> {
 /// Sets right what a handler may get wrong: an upgrade that was not asked for, interim responses, and a success of
 /// CONNECT without a tunnel.
 #[inline]
-fn settle(response: &mut Response, facts: &RequestFacts) {
+pub(crate) fn settle(response: &mut Response, facts: &RequestFacts) {
     if response.has_tunnel() {
         if !facts.wants_tunnel {
             *response = response.to_upgrade_required();

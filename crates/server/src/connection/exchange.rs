@@ -8,7 +8,7 @@ use thruway_http1::{BodyLength, RequestFacts, ResponseTo};
 use thruway_message::{OwnedRequestHead, RequestHead, StatusCode, Version};
 
 use super::service::Outcome;
-use crate::response::collecting_interim;
+use crate::response::{InterimResponse, collecting_interim};
 use crate::{Answer, Later, Response};
 
 /// A request in the queue of answers, without its octets.
@@ -16,7 +16,7 @@ pub(super) struct Exchange {
     pub(super) facts: RequestFacts,
     pub(super) answer: Answer,
     /// Interim responses that are to be written before the answer.
-    pub(super) interim: Vec<u8>,
+    pub(super) interim: Vec<InterimResponse>,
     /// What the record of it needs; `None` if nobody takes records.
     pub(super) log: Option<Box<Log>>,
     /// Whether others may be answered at the same time (RFC 9112 §9.3.2).
@@ -24,14 +24,14 @@ pub(super) struct Exchange {
 }
 
 /// What is kept of a request until it is recorded.
-pub(super) struct Log {
+pub(crate) struct Log {
     /// `None` for octets that are no request.
-    pub(super) head: Option<OwnedRequestHead>,
-    pub(super) started: Duration,
+    pub(crate) head: Option<OwnedRequestHead>,
+    pub(crate) started: Duration,
 }
 
 /// A request that is to be recorded: as it was parsed, or as it was kept.
-pub(super) enum Logged<'a> {
+pub(crate) enum Logged<'a> {
     Parsed { head: &'a RequestHead<'a>, started: Duration },
     Kept(Box<Log>),
 }
@@ -59,20 +59,24 @@ impl Exchange {
 }
 
 /// Asks a future for its response; if it panics, the response is 500. What it sends ahead of it goes behind `interim`.
-pub(super) fn poll_later(later: &mut Later, interim: &mut Vec<u8>, cx: &mut Context<'_>) -> Poll<Response> {
+pub(crate) fn poll_later(
+    later: &mut Later,
+    interim: &mut Vec<InterimResponse>,
+    cx: &mut Context<'_>,
+) -> Poll<Response> {
     collecting_interim(interim, || catch_unwind(AssertUnwindSafe(|| later.as_mut().poll(cx))))
         .unwrap_or_else(|_| Poll::Ready(panicked()))
 }
 
 /// The answer of a handler that has panicked. What it panicked about was printed by the panic hook.
 #[cold]
-pub(super) fn panicked() -> Response {
+pub(crate) fn panicked() -> Response {
     Response::text("something went wrong here\n").with_status(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 impl Logged<'_> {
     /// What is kept of it.
-    pub(super) fn keep(self) -> Box<Log> {
+    pub(crate) fn keep(self) -> Box<Log> {
         match self {
             Self::Parsed { head, started } => {
                 Box::new(Log { head: Some(OwnedRequestHead::from(*head)), started })

@@ -9,10 +9,10 @@ use crate::request::ContentSender;
 use crate::{ContentError, Timeouts};
 
 /// Where arriving content goes, and how long it has been arriving.
-pub(super) struct IncomingContent {
+pub(crate) struct IncomingContent {
     target: Target,
     /// The client waits for `100 (Continue)`.
-    pub(super) owes_continue: bool,
+    pub(crate) owes_continue: bool,
     received_bytes: u64,
     /// How much came last.
     last_bytes: usize,
@@ -29,7 +29,7 @@ enum Target {
 }
 
 impl IncomingContent {
-    pub(super) const fn new(sender: ContentSender, owes_continue: bool, now: Duration) -> Self {
+    pub(crate) const fn new(sender: ContentSender, owes_continue: bool, now: Duration) -> Self {
         Self {
             target: Target::Handler(sender),
             owes_continue,
@@ -44,7 +44,7 @@ impl IncomingContent {
     ///
     /// # Errors
     /// Nobody wants it, and it is more than is thrown away.
-    pub(super) fn receive(&mut self, content: &[u8]) -> Result<(), TooMuchToDiscard> {
+    pub(crate) fn receive(&mut self, content: &[u8]) -> Result<(), TooMuchToDiscard> {
         self.received_bytes += content.len() as u64;
         self.last_bytes = content.len();
         match &mut self.target {
@@ -71,14 +71,14 @@ impl IncomingContent {
     }
 
     /// The content will never be complete.
-    pub(super) fn fail(&self, error: ContentError) {
+    pub(crate) fn fail(&self, error: ContentError) {
         if let Target::Handler(sender) = &self.target {
             sender.fail(error);
         }
     }
 
     /// The handler's end, if it has one.
-    pub(super) const fn sender(&self) -> Option<&ContentSender> {
+    pub(crate) const fn sender(&self) -> Option<&ContentSender> {
         match &self.target {
             Target::Handler(sender) => Some(sender),
             Target::Nobody { .. } => None,
@@ -86,18 +86,18 @@ impl IncomingContent {
     }
 
     /// Throws away what is still to come, `left` octets at most.
-    pub(super) fn discard(&mut self, left: u64) {
+    pub(crate) fn discard(&mut self, left: u64) {
         self.target = Target::Nobody { left };
         self.owes_continue = false;
     }
 
     /// Whether the handler has let go of the content.
-    pub(super) fn is_abandoned(&self) -> bool {
+    pub(crate) fn is_abandoned(&self) -> bool {
         self.sender().is_none_or(ContentSender::is_abandoned)
     }
 
     /// Whether `100 (Continue)` is to be sent now: the client waits for it and the handler for content.
-    pub(super) fn take_continue(&mut self, now: Duration) -> bool {
+    pub(crate) fn take_continue(&mut self, now: Duration) -> bool {
         let is_due = self.owes_continue && self.sender().is_some_and(ContentSender::is_wanted);
         if is_due {
             self.owes_continue = false;
@@ -107,7 +107,7 @@ impl IncomingContent {
     }
 
     /// How many octets may be read. If none, the task is woken when that changes.
-    pub(super) fn poll_room(
+    pub(crate) fn poll_room(
         &mut self,
         window_bytes: usize,
         now: Duration,
@@ -131,7 +131,7 @@ impl IncomingContent {
     }
 
     /// When to give up; never while the client is right to wait for us.
-    pub(super) fn deadline(&self, timeouts: &Timeouts) -> Option<Duration> {
+    pub(crate) fn deadline(&self, timeouts: &Timeouts) -> Option<Duration> {
         let earned = self.received_bytes / timeouts.content_rate_min.max(1);
         let is_client_due = self.paused_since.is_none() && !self.owes_continue;
         is_client_due.then(|| self.since + timeouts.content + Duration::from_secs(earned))
@@ -143,4 +143,4 @@ const BULK_BYTES: usize = 16 << 10;
 
 /// More content that nobody wants than is thrown away for the sake of the connection.
 #[derive(Debug)]
-pub(super) struct TooMuchToDiscard;
+pub(crate) struct TooMuchToDiscard;

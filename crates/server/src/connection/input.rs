@@ -349,7 +349,7 @@ enum Parsed {
 }
 
 #[cold]
-fn too_many_connections() -> Response {
+pub(crate) fn too_many_connections() -> Response {
     Response::text("there are too many connections\n")
         .with_status(StatusCode::SERVICE_UNAVAILABLE)
         .with_field("Retry-After", "5")

@@ -42,16 +42,28 @@ use thruway_http1::ServerConnection;
 use thruway_message::StatusCode;
 use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport, Worker};
 
+use crate::http2;
+use crate::spoken::{Spoken, recognise};
 use crate::{Config, ConnectionInfo, Handler, TakeRecord};
 use ending::Ending;
 use exchange::{Exchange, TailRecord};
 use handed_over::{HandOver, HandedOver};
-use incoming::IncomingContent;
 use output::Output;
 use streaming::Streaming;
 use timers::Timers;
 
-use service::{Buffers, Service};
+use service::Buffers;
+
+// what connections of other versions do as these
+pub(crate) use answers::settle;
+pub(crate) use ending::CLIENT_CLOSED_REQUEST;
+pub(crate) use exchange::{Log, Logged, panicked, poll_later};
+pub(crate) use incoming::IncomingContent;
+pub(crate) use input::too_many_connections;
+pub(crate) use origin_fields::OriginFields;
+pub(crate) use service::{Outcome, Service};
+pub(crate) use streaming::{log_failure, poll_piece};
+pub(crate) use timers::OVER_LIMIT_PATIENCE;
 
 /// Drives the connections of one worker, over whatever transport: what a server does with a connection once it is
 /// accepted.
@@ -84,6 +96,38 @@ impl ConnectionDriver {
         guard: ConnectionGuard,
     ) -> impl Future<Output = ()> + use<T> {
         drive(Connection::new(transport, self.service.clone(), info, guard))
+    }
+
+    /// Drives a connection that speaks this, of which the octets `early` were read already. The value comes from whoever has
+    /// negotiated it; who has not asks [`drive_recognised`](Self::drive_recognised).
+    pub async fn drive_as<T: Transport>(
+        &self,
+        spoken: Spoken,
+        transport: T,
+        early: PooledBuffer,
+        info: ConnectionInfo,
+        guard: ConnectionGuard,
+    ) {
+        match spoken {
+            Spoken::Http1 => Box::pin(self.drive_from(transport, early, info, guard)).await,
+            Spoken::Http2 => {
+                Box::pin(http2::drive(self.service.clone(), transport, early, info, guard)).await;
+            }
+        }
+    }
+
+    /// The same with what the first octets tell that it speaks.
+    pub async fn drive_recognised<T: Transport>(
+        &self,
+        mut transport: T,
+        mut early: PooledBuffer,
+        info: ConnectionInfo,
+        guard: ConnectionGuard,
+    ) {
+        let timeouts = self.service.config.timeouts;
+        if let Some(spoken) = recognise(&mut transport, &mut early, &guard, timeouts).await {
+            self.drive_as(spoken, transport, early, info, guard).await;
+        }
     }
 
     /// The same, where the octets `early` were read already.

@@ -15,12 +15,12 @@ use crate::record::{TakeRecord, Told};
 use crate::{Config, ConnectionInfo, Handler, Record, Response};
 
 /// The handler, its settings, and the buffers of one worker.
-pub(super) struct Service {
-    pub(super) handler: Arc<dyn Handler>,
-    pub(super) config: Arc<Config>,
-    pub(super) worker: Rc<Worker>,
+pub(crate) struct Service {
+    pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) worker: Rc<Worker>,
     pub(super) buffers: RefCell<Buffers>,
-    pub(super) origin_fields: RefCell<OriginFields>,
+    pub(crate) origin_fields: RefCell<OriginFields>,
     /// Takes the records, if anybody wants them.
     record: Option<Rc<RefCell<TakeRecord>>>,
 }
@@ -60,7 +60,7 @@ impl Service {
 
     /// The time of this turn.
     #[inline]
-    pub(super) fn begin_turn(&self) -> Duration {
+    pub(crate) fn begin_turn(&self) -> Duration {
         let clock = self.worker.clock();
         let now = clock.now();
         self.origin_fields.borrow_mut().renew(clock, now);
@@ -69,12 +69,12 @@ impl Service {
 
     /// The exact time, if records are taken.
     #[inline]
-    pub(super) fn record_start(&self) -> Option<Duration> {
+    pub(crate) fn record_start(&self) -> Option<Duration> {
         self.record.as_ref().map(|_| self.worker.clock().now_exact())
     }
 
     /// Records how a request was answered.
-    pub(super) fn record(&self, connection: &ConnectionInfo, logged: &Logged<'_>, outcome: Outcome) {
+    pub(crate) fn record(&self, connection: &ConnectionInfo, logged: &Logged<'_>, outcome: Outcome) {
         let Some(record) = &self.record else { return };
         let Outcome { status, content_bytes, received_bytes, is_complete, told } = outcome;
         let (head, started) = match logged {
@@ -104,17 +104,17 @@ impl Service {
 }
 
 /// How a request was answered.
-pub(super) struct Outcome {
-    pub(super) status: StatusCode,
-    pub(super) content_bytes: u64,
-    pub(super) received_bytes: Option<u64>,
-    pub(super) is_complete: bool,
-    pub(super) told: Option<Told>,
+pub(crate) struct Outcome {
+    pub(crate) status: StatusCode,
+    pub(crate) content_bytes: u64,
+    pub(crate) received_bytes: Option<u64>,
+    pub(crate) is_complete: bool,
+    pub(crate) told: Option<Told>,
 }
 
 impl Outcome {
     /// That of a response with so much content, all of which is there.
-    pub(super) fn of(response: &mut Response, content_bytes: u64) -> Self {
+    pub(crate) fn of(response: &mut Response, content_bytes: u64) -> Self {
         let (status, told) = (response.status(), response.take_told());
         Self { status, content_bytes, received_bytes: None, is_complete: true, told }
     }

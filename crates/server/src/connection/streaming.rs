@@ -89,12 +89,6 @@ impl Streaming {
         matches!(self.framing, Framing::UntilClose)
     }
 
-    /// A panic of the handler's stream is an error of it.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
-        catch_unwind(AssertUnwindSafe(|| self.content.as_mut().poll_next(cx)))
-            .unwrap_or_else(|_| Poll::Ready(Some(Err(PANICKED.into()))))
-    }
-
     /// What comes next, in a pipe if it can be and the client's socket can be spliced to.
     fn poll_pipe_or_next(
         &mut self,
@@ -107,7 +101,7 @@ impl Streaming {
         {
             return pipe.map(|pipe| Some(pipe.map(Next::Pipe)));
         }
-        self.poll_next(cx).map(|next| next.map(|piece| piece.map(Next::Piece)))
+        poll_piece(&mut self.content, cx).map(|next| next.map(|piece| piece.map(Next::Piece)))
     }
 
     fn poll_pipe(&mut self, cx: &mut Context<'_>) -> Option<Poll<Result<Pipe, BoxError>>> {
@@ -241,8 +235,17 @@ impl<T: Transport> Connection<T> {
     }
 }
 
+/// The next piece of `content`. A panic of the handler's stream is an error of it.
+pub(crate) fn poll_piece(
+    content: &mut Pin<Box<dyn ContentStream>>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Piece, BoxError>>> {
+    catch_unwind(AssertUnwindSafe(|| content.as_mut().poll_next(cx)))
+        .unwrap_or_else(|_| Poll::Ready(Some(Err(PANICKED.into()))))
+}
+
 /// A handler that passes content of the request on passes on the mistakes of the client, who must not fill the log.
-fn log_failure(error: &(dyn Error + Send + Sync + 'static)) {
+pub(crate) fn log_failure(error: &(dyn Error + Send + Sync + 'static)) {
     if error.is::<ContentError>() {
         tracing::debug!(%error, "the content of a response failed with that of the request");
     } else {

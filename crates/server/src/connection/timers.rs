@@ -151,7 +151,7 @@ pub(super) fn patience(guard: &ConnectionGuard, timeout: Duration) -> Duration {
 }
 
 /// How long one connection too many may take to ask for something, to be told so.
-const OVER_LIMIT_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const OVER_LIMIT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Long enough for the reactor to report what has arrived.
 const DRAIN_IDLE: Duration = Duration::from_millis(150);

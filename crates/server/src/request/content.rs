@@ -100,6 +100,25 @@ impl RequestContent {
         }
     }
 
+    /// Takes the content, if all of it has arrived, in one piece and without a trailer section.
+    pub(crate) fn take_arrived(&self) -> Option<Bytes> {
+        let Source::Arriving(reader) = &self.0 else { return None };
+        let mut state = reader.0.lock();
+        let is_all = matches!(&state.end, Some(Ok(trailers)) if trailers.octets().is_empty());
+        let pieces = state.pieces.len() + usize::from(!state.small.is_empty());
+        if !is_all || pieces > 1 || state.piped.is_some() {
+            return None;
+        }
+        match state.take_piece() {
+            Some(RequestPiece::Data(content)) => {
+                state.queued_bytes = 0;
+                Some(content)
+            }
+            Some(RequestPiece::Piped(_)) => None,
+            None => Some(Bytes::new()),
+        }
+    }
+
     /// Ends in [`ContentError::TooLarge`] when what arrives is more than so many octets.
     pub(super) fn limit(&mut self, octets: u64) {
         if let Source::Arriving(reader) = &self.0 {
@@ -366,7 +385,12 @@ impl ContentSender {
     pub(crate) fn finish(&self, trailers: FieldLines<'_>) {
         let mut kept = FieldLinesBuf::new();
         trailers.iter().for_each(|line| kept.append_line(line));
-        self.end(Ok(kept));
+        self.finish_with(kept);
+    }
+
+    /// The same with a trailer section that needs no copy.
+    pub(crate) fn finish_with(&self, trailers: FieldLinesBuf) {
+        self.end(Ok(trailers));
     }
 
     /// The content will never be complete.

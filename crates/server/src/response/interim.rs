@@ -2,14 +2,20 @@
 
 use std::cell::RefCell;
 
-use thruway_http1::write_interim_response;
-use thruway_message::StatusCode;
+use thruway_message::{FieldLinesBuf, StatusCode};
 
 use super::Response;
 
+/// An interim response on its way, in no version yet.
+#[derive(Debug)]
+pub(crate) struct InterimResponse {
+    pub(crate) status: StatusCode,
+    pub(crate) field_lines: FieldLinesBuf,
+}
+
 thread_local! {
     /// Where interim responses go while the future of an answer is polled; `None` otherwise.
-    static WAITING: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+    static WAITING: RefCell<Option<Vec<InterimResponse>>> = const { RefCell::new(None) };
 }
 
 /// Sends the status and the fields of `response` ahead of the answer, such as 103 with the links that a client may already
@@ -23,22 +29,28 @@ pub fn send_interim(response: &Response) {
     }
     WAITING.with_borrow_mut(|waiting| {
         let Some(waiting) = waiting else { return };
-        let length = waiting.len();
-        write_interim_response(waiting, status, response.field_lines());
-        if waiting.len() > WAITING_BYTES_MAX {
-            waiting.truncate(length);
+        let interim = InterimResponse { status, field_lines: response.field_lines().clone() };
+        if waiting.iter().map(room).sum::<usize>() + room(&interim) <= WAITING_BYTES_MAX {
+            waiting.push(interim);
         }
     });
 }
 
 /// Collects behind `waiting` what is sent while `poll` runs, which must not panic.
 #[inline]
-pub(crate) fn collecting_interim<R>(waiting: &mut Vec<u8>, poll: impl FnOnce() -> R) -> R {
+pub(crate) fn collecting_interim<R>(waiting: &mut Vec<InterimResponse>, poll: impl FnOnce() -> R) -> R {
     WAITING.set(Some(std::mem::take(waiting)));
     let outcome = poll();
     *waiting = WAITING.take().unwrap_or_default();
     outcome
 }
 
+/// About how many octets it takes.
+fn room(interim: &InterimResponse) -> usize {
+    STATUS_LINE_BYTES + interim.field_lines.octets().len()
+}
+
 /// What of interim responses may wait behind other answers, or for a client that does not read.
 const WAITING_BYTES_MAX: usize = 16 << 10;
+
+const STATUS_LINE_BYTES: usize = 32;

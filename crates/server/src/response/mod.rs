@@ -27,7 +27,7 @@ pub use tunnel::Tunnel;
 pub use writer::ContentWriter;
 
 pub(crate) use content::{FileRange, Source};
-pub(crate) use interim::collecting_interim;
+pub(crate) use interim::{InterimResponse, collecting_interim};
 pub(crate) use tunnel::{TunnelHandler, TunnelTrace};
 
 /// A response. The fields that frame it are the server's: `Content-Length`, `Transfer-Encoding` and `Connection`,

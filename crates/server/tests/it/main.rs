@@ -15,3 +15,4 @@ mod responses;
 mod routing;
 mod timeouts;
 mod tunnels;
+mod http2;

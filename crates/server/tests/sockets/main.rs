@@ -13,3 +13,4 @@ mod slow;
 mod tls;
 mod tunnels;
 mod vanished;
+mod versions;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::super::spanned::Spanned;
@@ -21,8 +21,19 @@ pub(in super::super) struct RawListener {
     /// `{ from = ["NETWORK"] }`. Default no.
     #[serde(default)]
     pub(in super::super) proxy_protocol: RawProxyProtocol,
+    /// Whether HTTP/2 is spoken with clients that know it beforehand: `true`, where the first octets of a connection tell, or `"only"`,
+    /// where nothing else is. Default no.
+    pub(in super::super) http2: Option<Spanned<RawHttp2>>,
     /// The name of an upstream that connections are forwarded to, whatever they carry: a name, or a table. Default none, for HTTP.
     pub(in super::super) tcp: Option<Spanned<TextOrTable<RawTcp>>>,
+}
+
+/// Whether HTTP/2 is spoken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum RawHttp2 {
+    No,
+    Too,
+    Only,
 }
 
 /// Where connections are forwarded to.
@@ -63,6 +74,41 @@ impl FromText for RawTcp {
 
     fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
         Self::deserialize(MapAccessDeserializer::new(table))
+    }
+}
+
+impl<'de> Deserialize<'de> for RawHttp2 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl Visitor<'_> for Reader {
+            type Value = RawHttp2;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`true`, `false` or `\"only\"`")
+            }
+
+            fn visit_bool<E: Error>(self, is_wanted: bool) -> Result<RawHttp2, E> {
+                Ok(if is_wanted { RawHttp2::Too } else { RawHttp2::No })
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<RawHttp2, E> {
+                match text {
+                    "only" => Ok(RawHttp2::Only),
+                    other => Err(E::invalid_value(Unexpected::Str(other), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl JsonSchema for RawHttp2 {
+    fn schema_name() -> Cow<'static, str> {
+        "Http2".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [{"type": "boolean"}, {"const": "only"}]})
     }
 }
 

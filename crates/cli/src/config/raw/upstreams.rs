@@ -39,6 +39,8 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) slow_start: Option<Spanned<Period>>,
     /// `v1` or `v2`: connections begin with a header of the PROXY protocol, which tells the server who the client is. Default none.
     pub(in super::super) proxy_protocol: Option<RawProxyVersion>,
+    /// Whether its servers speak HTTP/2 without having negotiated it. Default no: HTTP/1.1.
+    pub(in super::super) http2: Option<Spanned<bool>>,
     /// For a server to accept a connection.
     pub(in super::super) connect_timeout: Option<Spanned<Period>>,
     /// For an octet in either direction of a connection that has become a tunnel, as those of web sockets; then it is closed.

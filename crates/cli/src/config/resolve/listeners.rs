@@ -3,11 +3,23 @@
 use thruway_gateway::{HashBy, TcpConfig, UpstreamConfig};
 use thruway_server::{InvalidListenAddr, ListenAddr, ProxyProtocol};
 
-use super::super::raw::{Period, RawListener, RawProxies, RawProxyProtocol, RawTcp, TextOrTable};
+use super::super::raw::{Period, RawHttp2, RawListener, RawProxies, RawProxyProtocol, RawTcp, TextOrTable};
 use super::super::spanned::Spanned;
-use super::super::{Failure, LISTED_HINT, ListenerConfig, Span, TcpListenerConfig, Upstreams, is_listed};
+use super::super::{
+    Failure, Http2, LISTED_HINT, ListenerConfig, Span, TcpListenerConfig, Upstreams, is_listed,
+};
 use super::Resolver;
 use super::upstreams::SOME_PERIOD;
+
+impl From<RawHttp2> for Http2 {
+    fn from(raw: RawHttp2) -> Self {
+        match raw {
+            RawHttp2::No => Self::No,
+            RawHttp2::Too => Self::Too,
+            RawHttp2::Only => Self::Only,
+        }
+    }
+}
 
 impl Resolver<'_> {
     pub(super) fn listeners(&mut self, raw: Vec<RawListener>, upstreams: &Upstreams) -> Vec<ListenerConfig> {
@@ -18,14 +30,18 @@ impl Resolver<'_> {
             );
         }
         let mut listeners = Vec::new();
-        for RawListener { address: text, proxy_protocol, tcp } in raw {
+        for RawListener { address: text, proxy_protocol, http2, tcp } in raw {
+            if let (Some(http2), Some(_)) = (&http2, &tcp) {
+                self.refuse_with(http2, "a listener with `tcp` speaks no HTTP", "take `http2` or `tcp` away");
+            }
+            let http2 = http2.map_or(Http2::No, |http2| http2.into_inner().into());
             let proxy_protocol = self.proxy_protocol(proxy_protocol);
             let tcp = tcp.map(|tcp| self.tcp(tcp, upstreams));
             match text.get_ref().parse().map(|address| self.listener(address)) {
                 Ok(address) if is_listed(listeners.iter().map(ListenerConfig::address), &address) => {
                     self.refuse_with(&text, format!("`{address}` is listened on already"), LISTED_HINT);
                 }
-                Ok(address) => listeners.push(ListenerConfig { address, proxy_protocol, tcp }),
+                Ok(address) => listeners.push(ListenerConfig { address, proxy_protocol, http2, tcp }),
                 Err(error) => self.refuse_with(&text, error, InvalidListenAddr::HINT),
             }
         }

@@ -31,6 +31,18 @@ fn proxies_are_believed_from_everywhere_or_from_networks() {
 }
 
 #[test]
+fn http2_is_spoken_where_that_is_said() {
+    for (keys, said) in [
+        ("http2 = true", "127.0.0.1:1, HTTP/2 too"),
+        ("http2 = \"only\"", "127.0.0.1:1, HTTP/2 only"),
+        ("http2 = false", "127.0.0.1:1"),
+        ("http2 = true\nproxy_protocol = true", "127.0.0.1:1, HTTP/2 too, behind PROXY headers"),
+    ] {
+        assert_eq!(listener(keys).as_deref(), Ok(said));
+    }
+}
+
+#[test]
 fn streams_are_forwarded_to_an_upstream() {
     for (keys, said) in [
         ("tcp = \"db\"", "127.0.0.1:1, TCP forwarded to db"),
@@ -77,6 +89,9 @@ fn what_is_wrong_with_a_listener_is_shown_where_it_is() {
         ("proxy_protocol = { to = [] }", "unknown key `to`"),
         ("proxy_protocol = { from = [] }", "`from` names at least one network"),
         ("proxy_protocol = { from = [\"10.0.0.0/33\"] }", "a prefix has up to 32 bits"),
+        ("http2 = true\ntcp = \"db\"", "a listener with `tcp` speaks no HTTP"),
+        ("http2 = \"yes\"", "expected `true`, `false` or `\"only\"`"),
+        ("http2 = 2", "expected `true`, `false` or `\"only\"`"),
         ("tcp = true", "expected the name of an upstream or a table with an `upstream`"),
         ("tcp = \"bd\"", "there is no upstream `bd`"),
         ("tcp = \"by_path\"", "is balanced by what only requests have"),

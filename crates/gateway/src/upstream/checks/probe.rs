@@ -4,8 +4,9 @@ use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
+use thruway_client::http2::Http2Config;
 use thruway_client::{
-    Config, ConnectError, Connection, Error, Exchange, RequestToSend, ResponseEvent, UpstreamAddr, connect,
+    Config, ConnectError, Connection, Error, RequestToSend, ResponseEvent, UpstreamAddr, connect, http2,
 };
 use thruway_http1::BodyLength;
 use thruway_message::Method;
@@ -13,9 +14,9 @@ use thruway_net::{Clock, ProxyHeader, ProxyVersion, Stream};
 use thruway_server::StatusCode;
 use tokio::time::timeout;
 
-use super::super::ServerAddr;
 use super::super::connections::connect_and_tell;
 use super::super::statuses::StatusRange;
+use super::super::{Exchange, ServerAddr};
 use super::{CheckConfig, CheckKind};
 
 /// Why an answer was not good.
@@ -41,6 +42,8 @@ pub(super) struct ToProbe {
     pub(super) configured: ServerAddr,
     /// Whether the server expects a header before anything else.
     pub(super) proxy_protocol: Option<ProxyVersion>,
+    /// How it is spoken to, if that is by HTTP/2.
+    pub(super) http2: Option<Http2Config>,
 }
 
 /// Asks a server.
@@ -55,10 +58,7 @@ async fn ask(what: &ToProbe) -> Result<(), ProbeFailure> {
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: thruway-check\r\nConnection: close\r\n\r\n"
     );
-    let connection = Connection::new(stream, &Config::default());
-    let to_send = RequestToSend::new(Method::Get, BodyLength::NONE);
-    let mut exchange = connection
-        .start(to_send, Clock::system().now(), |output| output.extend_from_slice(request.as_bytes()));
+    let mut exchange = what.start(stream, request.as_bytes()).await.map_err(ProbeFailure::Exchange)?;
     let expected = Expected { statuses, content: content.as_deref() };
     let mut read = Vec::new();
     poll_fn(|cx| expected.poll(cx, &mut exchange, &mut read)).await
@@ -75,6 +75,21 @@ impl ToProbe {
     }
 }
 
+impl ToProbe {
+    async fn start(&self, stream: Stream, request: &[u8]) -> Result<Exchange, Error> {
+        let (config, now) = (Config::default(), Clock::system().now());
+        let to_send = RequestToSend::new(Method::Get, BodyLength::NONE);
+        let write = |output: &mut Vec<u8>| output.extend_from_slice(request);
+        let Some(http2) = &self.http2 else {
+            return Ok(Exchange::Http1(Connection::new(stream, &config).start(to_send, now, write)));
+        };
+        let (mut connection, driver) = http2::Connection::new(stream, &config, http2).await?;
+        // It ends with the exchange.
+        drop(tokio::task::spawn_local(driver));
+        connection.start(to_send, now, write).map(Box::new).map(Exchange::Http2)
+    }
+}
+
 /// What makes an answer good.
 struct Expected<'c> {
     statuses: &'c [StatusRange],
@@ -86,7 +101,7 @@ impl Expected<'_> {
     fn poll(
         &self,
         cx: &mut Context<'_>,
-        exchange: &mut Exchange<Stream>,
+        exchange: &mut Exchange,
         read: &mut Vec<u8>,
     ) -> Poll<Result<(), ProbeFailure>> {
         let mut turn = exchange.turn();

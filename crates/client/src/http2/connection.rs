@@ -1,0 +1,257 @@
+//! One connection, which has room for many exchanges.
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use h2::{Ping, PingPong};
+use thruway_http1::BodyLength;
+use thruway_net::{Clock, Deadline, Transport, Worker};
+
+use super::exchange::{Exchange, Parts, Sending};
+use super::head::request_of;
+use super::octets::Octets;
+use crate::{Config, Error, RequestToSend};
+
+/// How connections of HTTP/2 are kept. How large responses may be, and how long they may take, says [`Config`], as for HTTP/1.1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Http2Config {
+    /// Octets of content that an upstream may send on one stream before they are taken. Default 256 KiB; larger is faster over long
+    /// distances. The window of the connection is as large as those of a hundred streams.
+    pub stream_window_bytes: u32,
+    /// After how long without a word the upstream is asked whether it is still there, while it owes something. Default 10 s.
+    pub ping_after: Duration,
+    /// How long it may take to say so; then the connection is dead, and so are its exchanges. Default 10 s.
+    pub ping_timeout: Duration,
+    /// How long a connection without exchanges is kept. Default 30 s.
+    pub idle: Duration,
+}
+
+impl Default for Http2Config {
+    fn default() -> Self {
+        Self {
+            stream_window_bytes: 256 << 10,
+            ping_after: Duration::from_secs(10),
+            ping_timeout: Duration::from_secs(10),
+            idle: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A connection to an upstream. Clones are of the same one; it is closed when none is left, and no exchange.
+#[derive(Clone)]
+pub struct Connection {
+    send: SendRequest<Bytes>,
+    state: Rc<State>,
+    config: Config,
+}
+
+/// What the connection, its exchanges and its driver know of each other.
+#[derive(Default)]
+pub(super) struct State {
+    exchanges: Cell<usize>,
+    received: Rc<Cell<u64>>,
+    is_over: Cell<bool>,
+}
+
+/// Moves the octets of a connection until that has ended. To be run beside the exchanges, on the same thread.
+pub struct Driver(Pin<Box<dyn Future<Output = ()>>>);
+
+impl Connection {
+    /// A connection over `transport`, of which nobody has read or written anything, and what drives it.
+    ///
+    /// # Errors
+    /// The transport has failed.
+    pub async fn new<T: Transport>(
+        transport: T,
+        config: &Config,
+        http2: &Http2Config,
+    ) -> Result<(Self, Driver), Error> {
+        let state = Rc::new(State::default());
+        let octets = Octets::new(transport, state.received.clone());
+        let list_bytes = config.limits.header_section_bytes.saturating_add(config.limits.field_lines * 32);
+        let handshake = h2::client::Builder::new()
+            .enable_push(false)
+            .initial_window_size(http2.stream_window_bytes)
+            .initial_connection_window_size(
+                http2.stream_window_bytes.saturating_mul(STREAMS).min(WINDOW_BYTES_MAX),
+            )
+            .max_header_list_size(list_bytes)
+            .max_send_buffer_size(SEND_BUFFER_BYTES)
+            .handshake(octets)
+            .await;
+        let (send, mut library) = handshake.map_err(|_| Error::ClosedBeforeRequest)?;
+        let watch = library.ping_pong().map(|pings| Watch::new(pings, *http2, state.clone()));
+        let ending = Ending(state.clone());
+        let driver = Driver(Box::pin(async move {
+            let ending = ending;
+            let mut watch = watch;
+            std::future::poll_fn(|cx| {
+                if watch.as_mut().is_some_and(|watch| watch.poll(cx).is_ready()) {
+                    return Poll::Ready(());
+                }
+                // Exchanges are told themselves.
+                Pin::new(&mut library).poll(cx).map(drop)
+            })
+            .await;
+            drop(ending);
+        }));
+        Ok((Self { send, state, config: *config }, driver))
+    }
+
+    /// Whether another exchange may begin now.
+    pub fn has_room(&mut self) -> bool {
+        let is_ready = self.send.poll_ready(&mut Context::from_waker(Waker::noop()));
+        !self.state.is_over.get()
+            && matches!(is_ready, Poll::Ready(Ok(())))
+            && self.state.exchanges.get() < self.send.current_max_send_streams()
+    }
+
+    /// Whether no exchange will begin any more.
+    pub fn is_over(&mut self) -> bool {
+        let is_ready = self.send.poll_ready(&mut Context::from_waker(Waker::noop()));
+        self.state.is_over.get() || matches!(is_ready, Poll::Ready(Err(_)))
+    }
+
+    /// Begins an exchange. `write_head` appends the octets of the request's head as HTTP/1.1 has them, and of content that is there
+    /// already.
+    ///
+    /// # Errors
+    /// The connection has ended meanwhile, or what was written is no request.
+    pub fn start(
+        &mut self,
+        request: RequestToSend,
+        now: Duration,
+        write_head: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Exchange, Error> {
+        let mut octets = thruway_net::PooledBuffer::take();
+        write_head(&mut octets);
+        let (head, used) =
+            request_of(&octets).ok_or(Error::HeadMalformed(thruway_http1::Error::RequestTargetInvalid))?;
+        let content = Bytes::copy_from_slice(&octets[used..]);
+        let sending = match request.body_length {
+            BodyLength::NONE => Sending::Complete,
+            BodyLength::Octets(remaining) => Sending::Octets { remaining },
+            BodyLength::Chunked | BodyLength::UntilClose => Sending::Chunked,
+        };
+        let is_all = sending == Sending::Complete && content.is_empty();
+        let (response, send) =
+            self.send.send_request(head, is_all).map_err(|_| Error::ClosedBeforeRequest)?;
+        let counted = Counted::new(self.state.clone());
+        let parts = Parts { response, send, content, sending, counted };
+        Ok(Exchange::new(parts, request.response_to, self.config, now))
+    }
+}
+
+/// Counts an exchange as long as it is there.
+pub(super) struct Counted(Rc<State>);
+
+impl Counted {
+    fn new(state: Rc<State>) -> Self {
+        state.exchanges.set(state.exchanges.get() + 1);
+        Self(state)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.exchanges.set(self.0.exchanges.get() - 1);
+    }
+}
+
+/// Marks the connection as over when its driver is.
+struct Ending(Rc<State>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.is_over.set(true);
+    }
+}
+
+/// Looks whether the upstream is still there, and whether anybody needs it.
+struct Watch {
+    pings: PingPong,
+    config: Http2Config,
+    state: Rc<State>,
+    clock: Clock,
+    deadline: Option<Deadline>,
+    received: u64,
+    /// When something has come last, or there was an exchange.
+    since: Duration,
+    asked_at: Option<Duration>,
+}
+
+impl Watch {
+    fn new(pings: PingPong, config: Http2Config, state: Rc<State>) -> Self {
+        let worker = Worker::current();
+        let clock = worker.as_ref().map_or_else(Clock::system, |worker| worker.clock().clone());
+        let deadline = worker.map(|worker| worker.deadlines().register());
+        let since = clock.now();
+        Self { pings, config, state, clock, deadline, received: 0, since, asked_at: None }
+    }
+
+    /// Ready when the connection is to be dropped.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let now = self.clock.now();
+        if self.pings.poll_pong(cx).is_ready() {
+            self.asked_at = None;
+        }
+        let received = self.state.received.get();
+        if received != self.received {
+            (self.received, self.since, self.asked_at) = (received, now, None);
+        }
+        let is_needed = self.state.exchanges.get() > 0;
+        let until = match self.asked_at {
+            Some(at) => at + self.config.ping_timeout,
+            None if is_needed => self.since + self.config.ping_after,
+            None => self.since + self.config.idle,
+        };
+        if let Some(deadline) = &self.deadline {
+            deadline.set_waker(cx.waker());
+            deadline.set(Some(until.max(now)));
+        }
+        if until > now {
+            return Poll::Pending;
+        }
+        if self.asked_at.is_some() || !is_needed {
+            return Poll::Ready(());
+        }
+        // Fails if an answer is still due, which will do as well.
+        let _ = self.pings.send_ping(Ping::opaque());
+        self.asked_at = Some(now);
+        self.poll(cx)
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("exchanges", &self.state.exchanges.get()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").finish_non_exhaustive()
+    }
+}
+
+/// Windows of so many streams make that of the connection.
+const STREAMS: u32 = 100;
+const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
+
+/// What of a request may wait on one stream to be written.
+const SEND_BUFFER_BYTES: usize = 64 << 10;

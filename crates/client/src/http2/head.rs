@@ -1,0 +1,152 @@
+//! Heads on their way: requests as HTTP/1.1 writes them into such as the library has, and responses into neutral ones (RFC 9113 §8.2,
+//! §8.3).
+
+use http::header::{HOST, HeaderMap, HeaderName, HeaderValue, TE};
+use http::uri::{Authority, PathAndQuery, Scheme};
+use thruway_http1::{self as http1, HeadIndex, Limits, ServerConnection, ServerEvent};
+use thruway_message::token::is_field_value;
+use thruway_message::{
+    FieldLineSpan, FieldLines, FieldLinesBuf, RequestHead, ResponseHead, StatusCode, Version,
+};
+
+/// A request as the library has it, and how long its head was; what stands behind that is its content. `None` if it is none, which is
+/// the mistake of whoever wrote it.
+pub(super) fn request_of(octets: &[u8]) -> Option<(http::Request<()>, usize)> {
+    let limits = Limits {
+        request_target_bytes: u32::MAX,
+        header_section_bytes: u32::MAX,
+        field_lines: FIELD_LINES_MAX,
+        content_bytes: u64::MAX,
+        ..Limits::default()
+    };
+    let mut index = HeadIndex::with_capacity(FIELD_LINES);
+    let (event, used) = ServerConnection::new(limits).handle_input(octets, &mut index).ok()?;
+    let Some(ServerEvent::Request) = event else { return None };
+    Some((to_library(&index.request_head(&octets[..used]))?, used))
+}
+
+fn to_library(head: &RequestHead<'_>) -> Option<http::Request<()>> {
+    let mut request = http::Request::new(());
+    *request.method_mut() = http::Method::from_bytes(head.method.as_str().as_bytes()).ok()?;
+    *request.version_mut() = http::Version::HTTP_2;
+    let mut parts = http::uri::Parts::default();
+    parts.scheme = Some(Scheme::HTTP);
+    parts.authority = Some(Authority::try_from(head.field("host")?.as_bytes()).ok()?);
+    parts.path_and_query = Some(PathAndQuery::try_from(head.target.to_string()).ok()?);
+    *request.uri_mut() = http::Uri::from_parts(parts).ok()?;
+    let fields = request.headers_mut();
+    for line in head.field_lines.iter() {
+        let name = HeaderName::from_bytes(line.name.as_bytes()).ok()?;
+        if name != HOST && !is_of_connection(&name) {
+            fields.append(name, HeaderValue::from_bytes(line.value.as_bytes()).ok()?);
+        }
+    }
+    // Trailers are passed on, and some that send them want to be told so.
+    fields.insert(TE, HeaderValue::from_static("trailers"));
+    Some(request)
+}
+
+/// A trailer section as the library has it.
+pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
+    let mut fields = HeaderMap::new();
+    for line in lines {
+        let name = HeaderName::from_bytes(line.name.as_bytes());
+        let value = HeaderValue::from_bytes(line.value.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, value)
+            && !is_of_connection(&name)
+        {
+            fields.append(name, value);
+        }
+    }
+    fields
+}
+
+/// Those that concern a connection of HTTP/1.1 (RFC 9113 §8.2.2).
+fn is_of_connection(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection" | "keep-alive" | "proxy-connection" | "te" | "transfer-encoding" | "upgrade"
+    )
+}
+
+/// Field lines that have come, as they are lent.
+#[derive(Default)]
+pub(super) struct Received {
+    status: Option<StatusCode>,
+    octets: Vec<u8>,
+    spans: Vec<FieldLineSpan>,
+}
+
+impl Received {
+    /// A head that has come.
+    pub(super) fn head(response: &http::Response<()>, limits: &Limits) -> Result<Self, http1::Error> {
+        let status =
+            StatusCode::new(response.status().as_u16()).map_err(|_| http1::Error::StatusLineInvalid)?;
+        let too_large = http1::Error::HeaderSectionTooLarge;
+        let lines =
+            Self::lines(response.headers(), limits.field_lines, limits.header_section_bytes, too_large)?;
+        Ok(Self { status: Some(status), ..lines })
+    }
+
+    /// A trailer section that has come.
+    pub(super) fn trailers(trailers: &HeaderMap, limits: &Limits) -> Result<Self, http1::Error> {
+        for name in trailers.keys() {
+            http1::check_trailer_name(name.as_str().as_bytes())?;
+        }
+        let too_large = http1::Error::TrailerSectionTooLarge;
+        Self::lines(trailers, limits.field_lines, limits.trailer_section_bytes, too_large)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a section is far shorter than 4 GiB: it has a limit"
+    )]
+    fn lines(
+        fields: &HeaderMap,
+        lines_max: u32,
+        bytes_max: u32,
+        too_large: http1::Error,
+    ) -> Result<Self, http1::Error> {
+        let mut received = Self::default();
+        let Self { octets, spans, .. } = &mut received;
+        for (name, value) in fields {
+            if !is_field_value(value.as_bytes()) {
+                return Err(http1::Error::FieldValueInvalid);
+            }
+            let name_start = octets.len() as u32;
+            octets.extend_from_slice(name.as_str().as_bytes());
+            let name_end = octets.len() as u32;
+            octets.extend_from_slice(b": ");
+            let value_start = octets.len() as u32;
+            octets.extend_from_slice(value.as_bytes());
+            spans.push(FieldLineSpan { name_start, name_end, value_start, value_end: octets.len() as u32 });
+            octets.extend_from_slice(b"\r\n");
+            if octets.len() > bytes_max as usize {
+                return Err(too_large);
+            }
+        }
+        if spans.len() > lines_max as usize {
+            return Err(http1::Error::FieldLinesTooMany);
+        }
+        Ok(received)
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        self.status.unwrap_or(StatusCode::OK)
+    }
+
+    pub(super) fn as_head(&self) -> ResponseHead<'_> {
+        let field_lines = self.field_lines();
+        ResponseHead { status: self.status(), reason: b"", version: Version::Http2, field_lines }
+    }
+
+    pub(super) fn field_lines(&self) -> FieldLines<'_> {
+        FieldLines::from_parsed(&self.octets, &self.spans)
+    }
+}
+
+/// Enough for most heads.
+const FIELD_LINES: usize = 64;
+
+/// More than any gateway lets through.
+const FIELD_LINES_MAX: u32 = 20_000;

@@ -1,0 +1,177 @@
+//! An exchange with a server, in whatever version of HTTP that speaks.
+
+use std::io;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use thruway_client::{self as client, Connection, Error, ResponseEvent, Tunnel, http2};
+use thruway_message::FieldLinesBuf;
+use thruway_net::{Pipe, Stream};
+
+/// A request and its response, while they are exchanged.
+pub(crate) enum Exchange {
+    Http1(client::Exchange),
+    Http2(Box<http2::Exchange>),
+}
+
+/// A part of the reading of a response, without a pause.
+pub(crate) enum Turn<'e> {
+    Http1(client::Turn<'e, Stream>),
+    Http2(&'e mut http2::Exchange),
+}
+
+impl Exchange {
+    /// Whether content of the request is still to be sent.
+    pub(crate) const fn wants_content(&self) -> bool {
+        match self {
+            Self::Http1(exchange) => exchange.wants_content(),
+            Self::Http2(exchange) => exchange.wants_content(),
+        }
+    }
+
+    /// Ready when there is room for content of the request.
+    pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
+        match self {
+            Self::Http1(exchange) => exchange.poll_room(cx, now),
+            Self::Http2(exchange) => exchange.poll_room(cx, now),
+        }
+    }
+
+    /// Sends some of `content`, which is taken from it.
+    pub(crate) fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Duration,
+        content: &mut Bytes,
+    ) -> Poll<Result<(), Error>> {
+        match self {
+            Self::Http1(exchange) => {
+                exchange.poll_send(cx, now, content).map_ok(|sent| drop(content.split_to(sent)))
+            }
+            Self::Http2(exchange) => exchange.poll_send(cx, now, content),
+        }
+    }
+
+    /// Whether content is taken in pipes, without copying. Frames of HTTP/2 are put together here.
+    pub(crate) fn takes_pipes(&self) -> bool {
+        match self {
+            Self::Http1(exchange) => exchange.takes_pipes(),
+            Self::Http2(_) => false,
+        }
+    }
+
+    /// Sends some of what is in `pipe`, which is not empty.
+    pub(crate) fn poll_send_pipe(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Duration,
+        pipe: &mut Pipe,
+    ) -> Poll<Result<usize, Error>> {
+        match self {
+            Self::Http1(exchange) => exchange.poll_send_pipe(cx, now, pipe),
+            Self::Http2(_) => unreachable!("only who takes pipes is given some"),
+        }
+    }
+
+    /// The content of the request is complete.
+    pub(crate) fn finish_content(&mut self, trailers: &FieldLinesBuf) -> Result<(), Error> {
+        match self {
+            Self::Http1(exchange) => exchange.finish_content(trailers),
+            Self::Http2(exchange) => exchange.finish_content(trailers),
+        }
+    }
+
+    /// Writes what waits to be written; a connection of HTTP/2 does that by itself.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
+        match self {
+            Self::Http1(exchange) => exchange.poll_flush(cx, now),
+            Self::Http2(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Begins to read.
+    #[inline]
+    pub(crate) fn turn(&mut self) -> Turn<'_> {
+        match self {
+            Self::Http1(exchange) => Turn::Http1(exchange.turn()),
+            Self::Http2(exchange) => Turn::Http2(exchange),
+        }
+    }
+
+    /// Whether the response is complete.
+    pub(crate) fn is_complete(&self) -> bool {
+        match self {
+            Self::Http1(exchange) => exchange.is_complete(),
+            Self::Http2(exchange) => exchange.is_complete(),
+        }
+    }
+
+    /// How many octets of content come next on the connection and nothing else. Frames of HTTP/2 always do.
+    pub(crate) fn movable_content(&self) -> u64 {
+        match self {
+            Self::Http1(exchange) => exchange.movable_content(),
+            Self::Http2(_) => 0,
+        }
+    }
+
+    /// Lets `move_content` take [such](Self::movable_content) content from the connection.
+    pub(crate) fn poll_move_content(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Duration,
+        move_content: impl FnOnce(&mut Stream, u64, &mut Context<'_>) -> Poll<io::Result<u64>>,
+    ) -> Poll<Result<u64, Error>> {
+        match self {
+            Self::Http1(exchange) => exchange.poll_move_content(cx, now, move_content),
+            Self::Http2(_) => Poll::Ready(Ok(0)),
+        }
+    }
+
+    /// Ends the exchange. Returns the connection if that is to wait for the next one; one of HTTP/2 is shared, and stays where it is.
+    pub(crate) fn finish(self) -> Option<Connection> {
+        match self {
+            Self::Http1(exchange) => exchange.finish(),
+            Self::Http2(_) => None,
+        }
+    }
+
+    /// The connection, if the response has made it a tunnel.
+    pub(crate) fn into_tunnel(self) -> Option<Tunnel> {
+        match self {
+            Self::Http1(exchange) => exchange.into_tunnel(),
+            Self::Http2(_) => None,
+        }
+    }
+
+    /// When to poll again although nothing has happened.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        match self {
+            Self::Http1(exchange) => exchange.deadline(),
+            Self::Http2(exchange) => exchange.deadline(),
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Lets one read take so many octets at most.
+    #[inline]
+    pub(crate) const fn read_at_most(&mut self, octets: usize) {
+        if let Self::Http1(turn) = self {
+            turn.read_at_most(octets);
+        }
+    }
+
+    /// The next event of the response.
+    #[inline]
+    pub(crate) fn poll_event(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Duration,
+    ) -> Poll<Result<ResponseEvent<'_>, Error>> {
+        match self {
+            Self::Http1(turn) => turn.poll_event(cx, now),
+            Self::Http2(exchange) => exchange.poll_event(cx, now),
+        }
+    }
+}

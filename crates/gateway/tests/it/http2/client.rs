@@ -1,0 +1,54 @@
+//! A client that speaks HTTP/2, by a library.
+
+use std::future::Future;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::client::{Builder, ResponseFuture, SendRequest};
+use http::{HeaderMap, Request, Response};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::gateway::PATIENCE;
+
+/// Runs what a client does.
+pub(super) fn run<R>(doing: impl Future<Output = R>) -> R {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { timeout(PATIENCE, doing).await.expect("it should be done by now") })
+}
+
+pub(super) async fn connect(address: SocketAddr) -> SendRequest<Bytes> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    // A stream whose window is full leaves room for others.
+    let builder = Builder::new().initial_connection_window_size(1 << 20).clone();
+    let (send, connection) = builder.handshake(stream).await.unwrap();
+    drop(tokio::spawn(connection));
+    send
+}
+
+pub(super) fn request(method: &str, path: &str) -> Request<()> {
+    Request::builder().method(method).uri(format!("http://a.example{path}")).body(()).unwrap()
+}
+
+/// An answer with all of its content.
+pub(super) async fn whole(response: ResponseFuture) -> (Response<()>, String, HeaderMap) {
+    let (head, mut content) = response.await.unwrap().into_parts();
+    let mut all = String::new();
+    while let Some(piece) = piece(&mut content).await {
+        all += &piece;
+    }
+    let trailers = content.trailers().await.unwrap().unwrap_or_default();
+    (Response::from_parts(head, ()), all, trailers)
+}
+
+/// The next piece of content that is not empty.
+pub(super) async fn piece(content: &mut RecvStream) -> Option<String> {
+    loop {
+        let data = content.data().await?.unwrap();
+        content.flow_control().release_capacity(data.len()).unwrap();
+        if !data.is_empty() {
+            return Some(String::from_utf8(data.to_vec()).unwrap());
+        }
+    }
+}

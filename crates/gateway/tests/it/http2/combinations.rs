@@ -1,0 +1,212 @@
+//! Both versions on either side.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use thruway_gateway::{CheckConfig, CheckKind, UpstreamConfig};
+
+use super::client::{connect, piece, request, run, whole};
+use super::only_http2;
+use super::origin::{Origin, PIECE_BYTES};
+use crate::gateway::{Gateway, PATIENCE, only, until};
+
+/// A gateway that speaks both versions to an upstream that speaks one.
+fn gateway(has_http2: bool) -> (Gateway, Origin) {
+    let origin = Origin::start(has_http2);
+    let config = if has_http2 { only_http2(origin.address) } else { only(origin.address) };
+    (Gateway::of_both_versions(config), origin)
+}
+
+#[test]
+fn messages_say_the_same_on_the_other_side() {
+    for (has_http2, version) in [(true, "HTTP/2.0"), (false, "HTTP/1.1")] {
+        let (gateway, _origin) = gateway(has_http2);
+        run(async {
+            let mut send = connect(gateway.address).await;
+            let mut request = request("POST", "/a?b=c");
+            request.headers_mut().append("cookie", "a=1".parse().unwrap());
+            request.headers_mut().append("cookie", "b=2".parse().unwrap());
+            request.headers_mut().append("te", "trailers".parse().unwrap());
+            request.headers_mut().append("content-length", "4".parse().unwrap());
+            let (response, mut to) = send.send_request(request, false).unwrap();
+            to.send_data(Bytes::from_static(b"said"), true).unwrap();
+            let (head, said, _) = whole(response).await;
+            assert_eq!((head.status().as_u16(), head.headers()["x-field"].as_bytes()), (200, &b"value"[..]));
+            let said = said.to_lowercase();
+            assert!(
+                said.starts_with(&format!("post /a?b=c {}\nhost: a.example\n", version.to_lowercase())),
+                "{said}"
+            );
+            assert!(said.contains("cookie: a=1; b=2\n") && said.contains("via: 2.0 thruway\n"), "{said}");
+            assert!(said.contains("x-forwarded-for: 127.0.0.1\n") && said.ends_with("\nsaid"), "{said}");
+            assert_eq!(said.contains("te: trailers\n"), has_http2, "{said}");
+        });
+    }
+}
+
+#[test]
+fn content_and_trailers_stream_both_ways_at_the_same_time() {
+    for has_http2 in [true, false] {
+        let (gateway, _origin) = gateway(has_http2);
+        run(async {
+            let mut send = connect(gateway.address).await;
+            let (response, mut to) = send.send_request(request("POST", "/echo"), false).unwrap();
+            to.send_data(Bytes::from_static(b"one"), false).unwrap();
+            let mut content = response.await.unwrap().into_body();
+            assert_eq!(piece(&mut content).await.unwrap(), "one");
+            to.send_data(Bytes::from_static(b"two"), false).unwrap();
+            assert_eq!(piece(&mut content).await.unwrap(), "two");
+            let mut trailers = HeaderMap::new();
+            trailers.append("grpc-status", "0".parse().unwrap());
+            to.send_trailers(trailers).unwrap();
+            assert_eq!(piece(&mut content).await, None);
+            assert_eq!(content.trailers().await.unwrap().unwrap()["grpc-status"], "0", "{has_http2}");
+        });
+    }
+}
+
+#[test]
+fn clients_of_http11_have_upstreams_of_http2() {
+    let (gateway, _origin) = gateway(true);
+    let mut stream = TcpStream::connect(gateway.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+        .write_all(b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
+        .unwrap();
+    let mut got = Vec::new();
+    let mut octets = [0; 1024];
+    while !got.ends_with(b"3\r\none\r\n") {
+        let read = stream.read(&mut octets).unwrap();
+        assert!(read > 0, "{}", got.escape_ascii());
+        got.extend_from_slice(&octets[..read]);
+    }
+    stream.write_all(b"3\r\ntwo\r\n0\r\nX-Checksum: 42\r\n\r\n").unwrap();
+    while !got.ends_with(b"\r\n\r\n") || !got.windows(4).any(|window| window == b"\n0\r\n") {
+        let read = stream.read(&mut octets).unwrap();
+        assert!(read > 0, "{}", got.escape_ascii());
+        got.extend_from_slice(&octets[..read]);
+    }
+    let got = String::from_utf8(got).unwrap().to_lowercase();
+    assert!(
+        got.starts_with("http/1.1 200 ok\r\n") && got.contains("transfer-encoding: chunked\r\n"),
+        "{got}"
+    );
+    assert!(got.ends_with("3\r\ntwo\r\n0\r\nx-checksum: 42\r\n\r\n"), "{got}");
+}
+
+#[test]
+fn answers_without_content_are_complete() {
+    let (gateway, _origin) = gateway(true);
+    for (method, path) in [("GET", "/empty"), ("HEAD", "/empty"), ("HEAD", "/")] {
+        run(async {
+            let mut send = connect(gateway.address).await;
+            let (response, _) = send.send_request(request(method, path), true).unwrap();
+            let (head, content, _) = whole(response).await;
+            assert_eq!((head.status().as_u16(), content.as_str()), (200, ""), "{method} {path}");
+            assert!(head.headers().contains_key("content-length"), "{method} {path}: {head:?}");
+        });
+    }
+    assert_eq!(gateway.get().status, 200);
+    assert!(gateway.ask("HEAD", "").content.is_empty());
+}
+
+#[test]
+fn interim_answers_pass() {
+    for has_http2 in [true, false] {
+        let (gateway, _origin) = gateway(has_http2);
+        run(async {
+            let mut send = connect(gateway.address).await;
+            let (mut response, _) = send.send_request(request("GET", "/hints"), true).unwrap();
+            let interim = std::future::poll_fn(|cx| response.poll_informational(cx)).await.unwrap().unwrap();
+            assert_eq!(
+                (interim.status().as_u16(), interim.headers()["link"].as_bytes()),
+                (103, &b"</a.css>"[..])
+            );
+            assert_eq!(whole(response).await.1, "hinted");
+        });
+    }
+}
+
+#[test]
+fn many_requests_share_a_connection_to_the_upstream() {
+    let (gateway, origin) = gateway(true);
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let mut begun = Vec::new();
+        for _ in 0..50 {
+            let (response, to) = send.send_request(request("POST", "/echo"), false).unwrap();
+            begun.push((response, to));
+        }
+        for (_, to) in &mut begun {
+            to.send_data(Bytes::from_static(b"said"), false).unwrap();
+        }
+        let mut contents = Vec::new();
+        for (response, to) in begun {
+            contents.push((response.await.unwrap().into_body(), to));
+        }
+        assert_eq!(origin.connections(), 1, "all fifty are there at the same time");
+        for (mut content, mut to) in contents {
+            to.send_data(Bytes::new(), true).unwrap();
+            assert_eq!(piece(&mut content).await.unwrap(), "said");
+            assert_eq!(piece(&mut content).await, None);
+        }
+    });
+}
+
+#[test]
+fn no_more_is_asked_of_an_upstream_than_the_client_takes() {
+    for has_http2 in [true, false] {
+        let (gateway, origin) = gateway(has_http2);
+        run(async {
+            let mut send = connect(gateway.address).await;
+            let (response, _) = send.send_request(request("GET", "/endless"), true).unwrap();
+            // Its window is full, and is opened no further.
+            let mut content = response.await.unwrap().into_body();
+            let mut taken = 0;
+            while taken < (64 << 10) - 1 {
+                taken += content.data().await.unwrap().unwrap().len();
+            }
+            for _ in 0..50 {
+                let (response, _) = send.send_request(request("GET", "/"), true).unwrap();
+                assert_eq!(whole(response).await.0.status().as_u16(), 200, "others go on");
+            }
+        });
+        let made = origin.made.load(Ordering::Relaxed) * PIECE_BYTES;
+        // Sockets of this machine keep some megabytes by themselves.
+        let most = if has_http2 { 1 << 20 } else { 16 << 20 };
+        assert!(made < most, "{made} octets were made for a client that takes 64 KiB");
+    }
+}
+
+#[test]
+fn large_content_arrives_whole() {
+    let (gateway, _origin) = gateway(true);
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let (response, mut to) = send.send_request(request("POST", "/echo"), false).unwrap();
+        let sending = tokio::spawn(async move {
+            let mut left = Bytes::from(vec![b'x'; 3 << 20]);
+            while !left.is_empty() {
+                to.reserve_capacity(left.len());
+                let room = std::future::poll_fn(|cx| to.poll_capacity(cx)).await.unwrap().unwrap();
+                to.send_data(left.split_to(room.min(left.len())), false).unwrap();
+            }
+            to.send_data(Bytes::new(), true).unwrap();
+        });
+        assert_eq!(whole(response).await.1.len(), 3 << 20);
+        sending.await.unwrap();
+    });
+}
+
+#[test]
+fn checks_speak_what_the_upstream_speaks() {
+    let origin = Origin::start(true);
+    let check = CheckConfig::new(CheckKind::http("/"));
+    let config = UpstreamConfig { check: Some(check), ..only_http2(origin.address) };
+    let gateway = Gateway::of_both_versions(config);
+    until(|| origin.connections() > 0);
+    assert_eq!(gateway.get().status, 200);
+}

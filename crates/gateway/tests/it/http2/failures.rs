@@ -1,0 +1,56 @@
+//! Upstreams of HTTP/2 that do not answer: what may be sent again is.
+
+use std::sync::atomic::Ordering;
+
+use super::only_http2;
+use super::origin::scripted;
+use crate::gateway::Gateway;
+
+/// `GOAWAY` that no stream was looked at, without an error.
+const UNPROCESSED: &[u8] = b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
+/// The first stream is refused.
+const REFUSED: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07";
+
+/// The first stream has come to nothing.
+const BROKEN: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x02";
+
+/// The first half of a head.
+const HALF: &[u8] = b"\0\0\x09\x01\x04\0\0\0\x01\x88";
+
+#[test]
+fn what_was_not_processed_is_sent_again_whatever_it_is() {
+    for said in [UNPROCESSED, REFUSED] {
+        for method in ["GET", "POST"] {
+            let (address, connections) = scripted(said);
+            let gateway = Gateway::start(only_http2(address));
+            assert_eq!(gateway.ask(method, "").status, 200, "{method} after {}", said.escape_ascii());
+            assert_eq!(connections.load(Ordering::SeqCst), 2);
+        }
+    }
+}
+
+#[test]
+fn what_may_have_been_processed_is_sent_again_only_if_that_does_no_harm() {
+    for said in [BROKEN, HALF, b""] {
+        for (method, status) in [("GET", 200), ("POST", 502)] {
+            let (address, _) = scripted(said);
+            let gateway = Gateway::start(only_http2(address));
+            assert_eq!(gateway.ask(method, "").status, status, "{method} after {}", said.escape_ascii());
+        }
+    }
+}
+
+#[test]
+fn an_upstream_that_speaks_http11_is_no_upstream_of_http2() {
+    let upstream = thruway_testkit::upstream::answers_properly().listen();
+    let gateway = Gateway::start(only_http2(upstream.address));
+    assert_eq!(gateway.get().status, 502);
+}
+
+#[test]
+fn an_upstream_where_nobody_listens_is_said_to_be_so() {
+    let gateway = Gateway::start(only_http2(thruway_testkit::upstream::refuses()));
+    let got = gateway.get();
+    assert_eq!((got.status, got.field("Proxy-Status")), (502, Some("thruway; error=connection_refused")));
+}

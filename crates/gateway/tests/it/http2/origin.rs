@@ -1,0 +1,148 @@
+//! An upstream that speaks one of both versions, and a script for one that misbehaves.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::thread;
+
+use bytes::Bytes;
+use thruway_server::{
+    Answer, BoxError, Content, ContentStream, Handler, ListenAddr, Listener, Piece, Request, RequestContent,
+    Response, RunningServer, Server, StatusCode, send_interim,
+};
+
+/// A server that says back what it is told.
+pub(super) struct Origin {
+    server: Option<RunningServer>,
+    pub(super) address: SocketAddr,
+    /// How many pieces of endless content were made.
+    pub(super) made: Arc<AtomicUsize>,
+}
+
+impl Origin {
+    /// One that speaks HTTP/2 only, or HTTP/1.1 only.
+    pub(super) fn start(has_http2: bool) -> Self {
+        let made = Arc::new(AtomicUsize::new(0));
+        let listener = Listener::new("127.0.0.1:0".parse::<ListenAddr>().unwrap());
+        let listener = if has_http2 { listener.http2_only() } else { listener };
+        let server = Server::new(Echo(made.clone())).workers(1).listen_on(listener).start().unwrap();
+        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+        Self { server: Some(server), address, made }
+    }
+
+    /// How many connections there were.
+    pub(super) fn connections(&self) -> u64 {
+        self.server.iter().flat_map(RunningServer::loads).map(|load| load.connections_total).sum()
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.drain();
+            server.join();
+        }
+    }
+}
+
+struct Echo(Arc<AtomicUsize>);
+
+impl Handler for Echo {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        match request.path() {
+            "/echo" => {
+                let content = Content::from_content_stream(Echoing(request.take_content(), false));
+                Answer::Now(Response::new(StatusCode::OK).with_content(content))
+            }
+            "/endless" => {
+                let content = Content::from_content_stream(Endless(self.0.clone()));
+                Answer::Now(Response::new(StatusCode::OK).with_content(content))
+            }
+            "/hints" => Answer::later(async {
+                send_interim(&Response::new(StatusCode::EARLY_HINTS).with_field("Link", "</a.css>"));
+                Response::text("hinted")
+            }),
+            "/empty" => Answer::Now(Response::new(StatusCode::OK)),
+            _ => {
+                let mut said = format!("{request} {}\n", request.version());
+                for line in request.field_lines().iter() {
+                    writeln!(said, "{}: {}", line.name, line.value).unwrap();
+                }
+                let mut content = request.take_content();
+                Answer::later(async move {
+                    said += std::str::from_utf8(&content.collect(1000).await.unwrap()).unwrap();
+                    Response::text(said).with_field("X-Field", "value")
+                })
+            }
+        }
+    }
+}
+
+/// Content as it came, and the trailer section.
+struct Echoing(RequestContent, bool);
+
+impl ContentStream for Echoing {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        if self.1 {
+            return Poll::Ready(None);
+        }
+        if let Some(piece) = ready!(self.0.poll_next(cx)) {
+            return Poll::Ready(Some(piece.map(Piece::Data).map_err(Into::into)));
+        }
+        self.1 = true;
+        Poll::Ready(self.0.take_trailers().map(|trailers| Ok(Piece::Trailers(trailers))))
+    }
+}
+
+struct Endless(Arc<AtomicUsize>);
+
+impl ContentStream for Endless {
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Poll::Ready(Some(Ok(Piece::Data(Bytes::from(vec![b'x'; PIECE_BYTES])))))
+    }
+}
+
+pub(super) const PIECE_BYTES: usize = 10_000;
+
+/// An upstream that says `first` to the first request of its first connection and closes that, and answers all further connections
+/// with 200. How many connections there were is counted.
+pub(super) fn scripted(first: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let is_first = counted.fetch_add(1, Ordering::SeqCst) == 0;
+            // Whatever the gateway does to the connection is its business.
+            thread::spawn(move || drop(serve(stream, if is_first { first } else { ANSWER }, is_first)));
+        }
+    });
+    (address, count)
+}
+
+fn serve(mut stream: TcpStream, said: &[u8], is_last: bool) -> std::io::Result<()> {
+    let mut preface = [0; 24];
+    stream.read_exact(&mut preface)?;
+    stream.write_all(b"\0\0\0\x04\0\0\0\0\0")?;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        stream.read_exact(&mut vec![0; length])?;
+        if head[3] == 1 {
+            stream.write_all(said)?;
+            if is_last {
+                stream.shutdown(std::net::Shutdown::Write)?;
+            }
+        }
+    }
+}
+
+/// 200 on the first stream, and nothing more.
+const ANSWER: &[u8] = b"\0\0\x01\x01\x05\0\0\0\x01\x88";

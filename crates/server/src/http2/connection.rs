@@ -1,0 +1,284 @@
+//! One connection and its streams.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+use thruway_http1::{BodyLength, RequestFacts, ResponseTo};
+use thruway_message::{RequestHead, StatusCode, Version};
+use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport};
+
+use super::incoming::{Incoming, Reading};
+use super::request_head::{HeadBuffer, Refusal};
+use super::stream::{Connected, Stream};
+use super::wire::Wire;
+use crate::connection::{Log, Logged, Outcome, Service, panicked, too_many_connections};
+use crate::{Answer, ConnectionInfo, Request, Response};
+
+/// Drives a connection to its end; the octets `early` were read of it already.
+pub(crate) fn drive<T: Transport>(
+    service: Rc<Service>,
+    transport: T,
+    early: PooledBuffer,
+    info: ConnectionInfo,
+    guard: ConnectionGuard,
+) -> impl Future<Output = ()> {
+    let mut connection = Connection::new(service, transport, early, info, guard);
+    poll_fn(move |cx| connection.poll(cx))
+}
+
+/// The state of one connection.
+pub(super) struct Connection<T: Transport> {
+    pub(super) wire: Wire<T>,
+    pub(super) connected: Rc<Connected>,
+    pub(super) phase: Phase<T>,
+    pub(super) streams: FuturesUnordered<Stream>,
+    pub(super) requests: u64,
+    /// When there was a request last that was not answered, or else when the connection began.
+    pub(super) busy_at: Duration,
+    /// When the client was told that it is to open no further streams.
+    pub(super) leaving_since: Option<Duration>,
+    /// The client is being told that nothing goes on.
+    pub(super) is_aborted: bool,
+    deadline: Deadline,
+}
+
+/// What the connection is at.
+pub(super) enum Phase<T: Transport> {
+    /// The client is to send its preface.
+    Begins(h2::server::Handshake<Wire<T>, Bytes>),
+    Open(h2::server::Connection<Wire<T>, Bytes>),
+    /// All is said; the client has time to read it.
+    Lingers {
+        until: Duration,
+        left_bytes: usize,
+    },
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    /// Something moved.
+    Moved,
+    /// Nothing did; the task will be woken when something can.
+    Waits,
+    /// The client has gone, or has been told why nobody talks to it any more.
+    IsOver,
+}
+
+impl<T: Transport> Connection<T> {
+    fn new(
+        service: Rc<Service>,
+        transport: T,
+        early: PooledBuffer,
+        info: ConnectionInfo,
+        guard: ConnectionGuard,
+    ) -> Self {
+        let limits = &service.config.http2;
+        let wire = Wire::new(transport, early, limits.oddities, service.worker.clock().now());
+        let library = limits.builder(&service.config.limits).handshake(wire.clone_for_library());
+        let deadline = service.worker.deadlines().register();
+        Self {
+            wire,
+            phase: Phase::Begins(library),
+            streams: FuturesUnordered::new(),
+            requests: 0,
+            busy_at: service.worker.clock().now(),
+            leaving_since: None,
+            is_aborted: false,
+            deadline,
+            connected: Rc::new(Connected { service, info, guard, has_moved: Cell::new(false) }),
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.deadline.set_waker(cx.waker());
+        let now = self.connected.service.begin_turn();
+        self.wire.begin_turn(now);
+        if self.deadline().is_some_and(|at| at <= now) && self.handle_overdue(now).is_ready() {
+            self.break_off_streams();
+            return Poll::Ready(());
+        }
+        for _ in 0..TURNS_MAX {
+            match self.poll_turn(cx, now) {
+                Turn::Moved => {}
+                Turn::Waits => {
+                    self.deadline.set(self.deadline());
+                    return Poll::Pending;
+                }
+                Turn::IsOver => return Poll::Ready(()),
+            }
+        }
+        // Others want their turn too.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_turn(&mut self, cx: &mut Context<'_>, now: Duration) -> Turn {
+        match &mut self.phase {
+            Phase::Begins(library) => match Pin::new(library).poll(cx) {
+                Poll::Pending => Turn::Waits,
+                Poll::Ready(Ok(library)) => {
+                    self.phase = Phase::Open(library);
+                    Turn::Moved
+                }
+                Poll::Ready(Err(error)) => self.ended(Some(&error), now),
+            },
+            Phase::Open(_) => self.poll_open(cx, now),
+            Phase::Lingers { left_bytes, .. } => match self.wire.poll_linger(cx, left_bytes) {
+                Poll::Pending => Turn::Waits,
+                Poll::Ready(()) => Turn::IsOver,
+            },
+        }
+    }
+
+    /// Takes the requests that are there, and lets streams go on; what they have said is written in the next turn.
+    fn poll_open(&mut self, cx: &mut Context<'_>, now: Duration) -> Turn {
+        if !self.streams.is_empty() {
+            self.busy_at = now;
+        }
+        self.leave_if_due(now);
+        if self.wire.is_too_odd() {
+            self.abort(Reason::ENHANCE_YOUR_CALM);
+        }
+        loop {
+            let Phase::Open(library) = &mut self.phase else { return Turn::Moved };
+            match library.poll_accept(cx) {
+                Poll::Pending => break,
+                Poll::Ready(Some(Ok((request, respond)))) => self.handle_request(request, respond, cx, now),
+                Poll::Ready(Some(Err(error))) => return self.ended(Some(&error), now),
+                Poll::Ready(None) => return self.ended(None, now),
+            }
+        }
+        while let Poll::Ready(Some(())) = self.streams.poll_next_unpin(cx) {
+            self.connected.note_moved(true);
+        }
+        let has_moved = self.connected.has_moved.replace(false);
+        if has_moved || self.wire.is_too_odd() { Turn::Moved } else { Turn::Waits }
+    }
+
+    /// Answers a request, or begins to.
+    fn handle_request(
+        &mut self,
+        request: http::Request<RecvStream>,
+        mut respond: SendResponse<Bytes>,
+        cx: &mut Context<'_>,
+        now: Duration,
+    ) {
+        self.requests += 1;
+        self.busy_at = now;
+        // One that was given up already costs nobody anything.
+        if respond.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready() {
+            return;
+        }
+        let (parts, from) = request.into_parts();
+        let mut buffer = HeadBuffer::take();
+        let limits = &self.connected.service.config.limits;
+        let stream = match buffer.read(&parts, from.is_end_stream(), limits) {
+            Ok((head, facts)) => Some(self.begin(&head, facts, from, respond, cx, now)),
+            Err(refusal) => self.refuse(refusal, respond),
+        };
+        buffer.give_back();
+        if let Some(mut stream) = stream
+            && stream.poll_turn(cx).is_pending()
+        {
+            self.streams.push(stream);
+        }
+    }
+
+    /// Calls the handler.
+    fn begin(
+        &self,
+        head: &RequestHead<'_>,
+        facts: RequestFacts,
+        from: RecvStream,
+        respond: SendResponse<Bytes>,
+        cx: &mut Context<'_>,
+        now: Duration,
+    ) -> Stream {
+        let Connected { service, info, .. } = &*self.connected;
+        let mut incoming = None;
+        let mut content = None;
+        if facts.body_length != BodyLength::NONE {
+            let (mut arriving, to_handler) = Incoming::new(from, &facts, now);
+            // What has come together with the head is there from the start.
+            let reading = arriving.poll(cx, &service.config, now);
+            incoming = (reading == Reading::GoesOn).then_some(arriving);
+            content = Some(to_handler);
+        }
+        let whole = content.as_ref().and_then(crate::RequestContent::take_arrived);
+        let mut request = Request::new(head, &facts, whole.as_deref().unwrap_or_default(), info);
+        request.set_proxies(service.config.trusted_proxies.at(info.client));
+        if let Some(content) = content.filter(|_| whole.is_none()) {
+            request.set_arriving(content);
+        }
+        let started = service.record_start();
+        let answer = self.call_handler(&mut request);
+        // What of the content the handler has not taken nobody will.
+        drop(request);
+        let log = started.map(|started| Logged::Parsed { head, started }.keep());
+        Stream::new(self.connected.clone(), facts, incoming, respond, answer, log)
+    }
+
+    /// The handler's answer: 500 if it panics, 503 if there are too many connections.
+    fn call_handler<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        if self.connected.guard.is_over_limit() {
+            return Answer::Now(too_many_connections());
+        }
+        let handler = &self.connected.service.handler;
+        catch_unwind(AssertUnwindSafe(|| handler.handle(request))).unwrap_or_else(|_| Answer::Now(panicked()))
+    }
+
+    /// Answers what is no request that a handler should see, or resets it.
+    #[cold]
+    fn refuse(&self, refusal: Refusal, mut respond: SendResponse<Bytes>) -> Option<Stream> {
+        let service = &self.connected.service;
+        let log = service.record_start().map(|started| Box::new(Log { head: None, started }));
+        self.connected.note_moved(true);
+        match refusal {
+            Refusal::Malformed(rule) => {
+                tracing::debug!(reason = rule.message(), "a malformed request was reset");
+                respond.send_reset(Reason::PROTOCOL_ERROR);
+                if let Some(log) = log {
+                    let status = StatusCode::BAD_REQUEST;
+                    let outcome = Outcome {
+                        status,
+                        content_bytes: 0,
+                        received_bytes: None,
+                        is_complete: false,
+                        told: None,
+                    };
+                    service.record(&self.connected.info, &Logged::Kept(log), outcome);
+                }
+                None
+            }
+            Refusal::Answered(rule) => {
+                let (status, reason) = (rule.status(), rule.message());
+                let response = Response::text(format_args!("{status} {}: {reason}\n", status.reason()));
+                let answer = Answer::Now(response.with_status(status));
+                Some(Stream::new(self.connected.clone(), REFUSED, None, respond, answer, log))
+            }
+        }
+    }
+}
+
+/// Octets that are no request are answered as if they were one without content.
+const REFUSED: RequestFacts = RequestFacts {
+    version: Version::Http2,
+    response_to: ResponseTo::Other,
+    body_length: BodyLength::NONE,
+    is_persistent: true,
+    expects_continue: false,
+    wants_tunnel: false,
+};
+
+/// How many turns a connection takes before others get theirs.
+const TURNS_MAX: usize = 8;

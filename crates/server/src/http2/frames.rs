@@ -1,0 +1,178 @@
+//! The frames that pass, as far as their heads tell (RFC 9113 §4.1). What they mean is the library's business; here they are counted.
+
+/// Finds the frames in octets that pass in pieces of any size.
+#[derive(Debug)]
+pub(super) struct FrameScan {
+    /// Octets that come before the first frame.
+    preface_left: usize,
+    /// What of the next frame's head has passed, and of the code behind it if it has one.
+    head: [u8; HEAD_AND_CODE_BYTES],
+    head_filled: usize,
+    /// What of the frame is still to pass.
+    left: usize,
+}
+
+/// A frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Frame {
+    pub(super) kind: FrameKind,
+    pub(super) length: usize,
+    flags: u8,
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum FrameKind {
+    Data,
+    Headers,
+    Priority,
+    /// With its error code.
+    ResetStream(u32),
+    Settings,
+    PushPromise,
+    Ping,
+    GoAway,
+    WindowUpdate,
+    Continuation,
+    Unknown,
+}
+
+impl Frame {
+    /// Whether it acknowledges another: of settings and pings.
+    pub(super) const fn is_acknowledgement(self) -> bool {
+        self.flags & ACK != 0
+    }
+
+    /// Whether it is data.
+    pub(super) const fn is_content(self) -> bool {
+        matches!(self.kind, FrameKind::Data)
+    }
+
+    /// Whether its sender sends nothing more on the stream: of data and headers.
+    pub(super) const fn ends_stream(self) -> bool {
+        matches!(self.kind, FrameKind::Data | FrameKind::Headers) && self.flags & END_STREAM != 0
+    }
+
+    /// Whether a header section begins or goes on with it, and does not end.
+    pub(super) const fn leaves_section_open(self) -> bool {
+        matches!(self.kind, FrameKind::Headers | FrameKind::Continuation) && self.flags & END_HEADERS == 0
+    }
+}
+
+impl FrameScan {
+    /// For octets that begin with so many that are no frame.
+    pub(super) const fn behind(preface_bytes: usize) -> Self {
+        Self { preface_left: preface_bytes, head: [0; HEAD_AND_CODE_BYTES], head_filled: 0, left: 0 }
+    }
+
+    /// Calls `found` for each frame whose head ends in `octets`, which are those that come next.
+    pub(super) fn pass(&mut self, mut octets: &[u8], mut found: impl FnMut(Frame)) {
+        octets = &octets[take(&mut self.preface_left, octets.len())..];
+        while !octets.is_empty() {
+            octets = &octets[take(&mut self.left, octets.len())..];
+            let part = octets.len().min(self.head_bytes() - self.head_filled);
+            self.head[self.head_filled..][..part].copy_from_slice(&octets[..part]);
+            self.head_filled += part;
+            octets = &octets[part..];
+            if self.head_filled > 0 && self.head_filled == self.head_bytes() {
+                let frame = self.frame();
+                self.left = (frame.length + HEAD_BYTES).saturating_sub(self.head_filled);
+                self.head_filled = 0;
+                found(frame);
+            }
+        }
+    }
+
+    /// Whether a frame has begun and is not complete.
+    pub(super) const fn is_within_frame(&self) -> bool {
+        self.left > 0 || self.head_filled > 0
+    }
+
+    /// How many octets must be there: of a reset, the code too, if it has room for one.
+    const fn head_bytes(&self) -> usize {
+        let is_reset = self.head_filled >= HEAD_BYTES && self.head[3] == RESET_STREAM && self.length() >= 4;
+        if is_reset { HEAD_AND_CODE_BYTES } else { HEAD_BYTES }
+    }
+
+    const fn length(&self) -> usize {
+        u32::from_be_bytes([0, self.head[0], self.head[1], self.head[2]]) as usize
+    }
+
+    fn frame(&self) -> Frame {
+        let [.., a, b, c, d] = self.head;
+        let kind = match self.head[3] {
+            0 => FrameKind::Data,
+            1 => FrameKind::Headers,
+            2 => FrameKind::Priority,
+            RESET_STREAM => FrameKind::ResetStream(u32::from_be_bytes([a, b, c, d])),
+            4 => FrameKind::Settings,
+            5 => FrameKind::PushPromise,
+            6 => FrameKind::Ping,
+            7 => FrameKind::GoAway,
+            8 => FrameKind::WindowUpdate,
+            9 => FrameKind::Continuation,
+            _ => FrameKind::Unknown,
+        };
+        Frame { kind, length: self.length(), flags: self.head[4] }
+    }
+}
+
+/// Passes over what is `left`, at most so many octets. How many that were is returned.
+fn take(left: &mut usize, octets: usize) -> usize {
+    let taken = (*left).min(octets);
+    *left -= taken;
+    taken
+}
+
+const RESET_STREAM: u8 = 3;
+
+const END_STREAM: u8 = 0x1;
+const ACK: u8 = 0x1;
+const END_HEADERS: u8 = 0x4;
+
+const HEAD_BYTES: usize = 9;
+const HEAD_AND_CODE_BYTES: usize = HEAD_BYTES + 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A preface of three octets, data that ends its stream, a reset, a ping, and the beginning of a header section.
+    const OCTETS: &[u8] = b"PRI\0\0\x02\0\x01\0\0\0\x01ok\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08\0\0\x08\x06\x01\0\0\0\x0012345678\0\0\x01\x01\0\0\0\0\x03";
+
+    fn frames(pieces: usize) -> Vec<Frame> {
+        let mut scan = FrameScan::behind(3);
+        let mut frames = Vec::new();
+        for piece in OCTETS.chunks(pieces) {
+            scan.pass(piece, |frame| frames.push(frame));
+        }
+        assert!(scan.is_within_frame());
+        scan.pass(b"x", |_| panic!("there is no further frame"));
+        assert!(!scan.is_within_frame());
+        frames
+    }
+
+    #[test]
+    fn frames_are_found_however_the_octets_are_cut() {
+        let frame = |kind, length, flags| Frame { kind, length, flags };
+        let expected = [
+            frame(FrameKind::Data, 2, END_STREAM),
+            frame(FrameKind::ResetStream(8), 4, 0),
+            frame(FrameKind::Ping, 8, ACK),
+            frame(FrameKind::Headers, 1, 0),
+        ];
+        assert!(expected[0].ends_stream() && expected[2].is_acknowledgement());
+        assert!(expected[3].leaves_section_open() && !expected[0].leaves_section_open());
+        for pieces in 1..=OCTETS.len() {
+            assert_eq!(frames(pieces), expected, "in pieces of {pieces}");
+        }
+    }
+
+    #[test]
+    fn a_reset_without_room_for_a_code_is_passed_over() {
+        let mut scan = FrameScan::behind(0);
+        let mut lengths = Vec::new();
+        scan.pass(b"\0\0\x02\x03\0\0\0\0\x01xx\0\0\0\x04\0\0\0\0\0", |frame| lengths.push(frame.length));
+        assert_eq!(lengths, [2, 0]);
+    }
+}

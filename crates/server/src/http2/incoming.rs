@@ -1,0 +1,128 @@
+//! The content of a request on its way to the handler.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::RecvStream;
+use http::HeaderMap;
+use thruway_http1::{self as http1, BodyLength, Limits, RequestFacts, check_trailer_name};
+use thruway_message::FieldLinesBuf;
+use thruway_message::token::is_field_value;
+
+use crate::connection::IncomingContent;
+use crate::{Config, ContentError, RequestContent, Timeouts};
+
+/// Content that arrives. Nothing is read for which the handler has no room, and the client's window is opened by what is read.
+pub(super) struct Incoming {
+    content: IncomingContent,
+    from: RecvStream,
+    received_bytes: u64,
+}
+
+/// What reading came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reading {
+    GoesOn,
+    /// Nothing more comes, or nobody wants it.
+    IsOver,
+}
+
+impl Incoming {
+    pub(super) fn new(from: RecvStream, facts: &RequestFacts, now: Duration) -> (Self, RequestContent) {
+        let length = match facts.body_length {
+            BodyLength::Octets(octets) => Some(octets),
+            BodyLength::Chunked | BodyLength::UntilClose => None,
+        };
+        let (sender, content) = RequestContent::arriving(length);
+        let incoming = IncomingContent::new(sender, facts.expects_continue, now);
+        (Self { content: incoming, from, received_bytes: 0 }, content)
+    }
+
+    /// Hands on what is there, as far as there is room for it.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, config: &Config, now: Duration) -> Reading {
+        loop {
+            if self.content.is_abandoned() {
+                return Reading::IsOver;
+            }
+            if self.content.poll_room(config.content_window_bytes, now, cx).is_pending() {
+                return Reading::GoesOn;
+            }
+            match self.from.poll_data(cx) {
+                Poll::Pending => return Reading::GoesOn,
+                Poll::Ready(Some(Ok(data))) => {
+                    if let Err(error) = self.receive(&data, &config.limits) {
+                        self.content.fail(error);
+                        return Reading::IsOver;
+                    }
+                }
+                Poll::Ready(Some(Err(_))) => {
+                    self.content.fail(ContentError::Incomplete);
+                    return Reading::IsOver;
+                }
+                Poll::Ready(None) => return self.poll_end(cx, &config.limits),
+            }
+        }
+    }
+
+    fn receive(&mut self, data: &Bytes, limits: &Limits) -> Result<(), ContentError> {
+        self.received_bytes += data.len() as u64;
+        if self.received_bytes > limits.content_bytes {
+            return Err(ContentError::Malformed(http1::Error::ContentTooLarge));
+        }
+        // Fails if it is more than has come, which it is not.
+        let _ = self.from.flow_control().release_capacity(data.len());
+        // It is not limited here how much nobody wants: that stays with the client.
+        let _ = self.content.receive(data);
+        Ok(())
+    }
+
+    /// The content has ended: what is left is the trailer section.
+    fn poll_end(&mut self, cx: &mut Context<'_>, limits: &Limits) -> Reading {
+        let trailers = match self.from.poll_trailers(cx) {
+            Poll::Pending => return Reading::GoesOn,
+            Poll::Ready(Ok(trailers)) => trailer_lines(&trailers.unwrap_or_default(), limits),
+            Poll::Ready(Err(_)) => Err(ContentError::Incomplete),
+        };
+        match (trailers, self.content.sender()) {
+            (Ok(trailers), Some(sender)) => sender.finish_with(trailers),
+            (Err(error), _) => self.content.fail(error),
+            (Ok(_), None) => {}
+        }
+        Reading::IsOver
+    }
+
+    /// Whether the client is to be told now to send the content.
+    pub(super) fn take_continue(&mut self, now: Duration) -> bool {
+        self.content.take_continue(now)
+    }
+
+    /// The content has not come in time.
+    pub(super) fn time_out(&self) {
+        self.content.fail(ContentError::TimedOut);
+    }
+
+    /// When to give up.
+    pub(super) fn deadline(&self, timeouts: &Timeouts) -> Option<Duration> {
+        self.content.deadline(timeouts)
+    }
+}
+
+/// The trailer section as handlers get it, by the rules that hold in all versions (RFC 9110 §6.5.1).
+fn trailer_lines(trailers: &HeaderMap, limits: &Limits) -> Result<FieldLinesBuf, ContentError> {
+    let malformed = |rule: http1::Error| ContentError::Malformed(rule);
+    let mut lines = FieldLinesBuf::new();
+    for (name, value) in trailers {
+        check_trailer_name(name.as_str().as_bytes()).map_err(malformed)?;
+        if !is_field_value(value.as_bytes()) || lines.append(name.as_str(), value.as_bytes()).is_err() {
+            return Err(malformed(http1::Error::FieldValueInvalid));
+        }
+    }
+    if trailers.len() > limits.field_lines as usize {
+        return Err(malformed(http1::Error::FieldLinesTooMany));
+    }
+    if lines.octets().len() > limits.trailer_section_bytes as usize {
+        return Err(malformed(http1::Error::TrailerSectionTooLarge));
+    }
+    Ok(lines)
+}

@@ -1,0 +1,111 @@
+//! How a connection ends, and how long it waits before.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use h2::Reason;
+use thruway_net::Transport;
+
+use super::connection::{Connection, Phase, Turn};
+use crate::connection::OVER_LIMIT_PATIENCE;
+
+impl<T: Transport> Connection<T> {
+    /// Tells the client to open no further streams, if that is so: those that it has opened are answered (RFC 9113 §6.8).
+    pub(super) fn leave_if_due(&mut self, now: Duration) {
+        let requests_max = self.connected.service.config.limits.requests_per_connection;
+        let guard = &self.connected.guard;
+        let is_due = guard.is_draining()
+            || (guard.is_over_limit() && self.requests > 0)
+            || (requests_max != 0 && self.requests >= requests_max);
+        if is_due
+            && self.leaving_since.is_none()
+            && let Phase::Open(library) = &mut self.phase
+        {
+            library.graceful_shutdown();
+            self.leaving_since = Some(now);
+        }
+    }
+
+    /// Ends the connection as soon as the client has been told why.
+    pub(super) fn abort(&mut self, reason: Reason) {
+        if !self.is_aborted
+            && let Phase::Open(library) = &mut self.phase
+        {
+            self.is_aborted = true;
+            library.abrupt_shutdown(reason);
+        }
+    }
+
+    /// The library is done with the connection, for `error` if there was one.
+    pub(super) fn ended(&mut self, error: Option<&h2::Error>, now: Duration) -> Turn {
+        self.break_off_streams();
+        if let Some(error) = error {
+            tracing::debug!(%error, "a connection of HTTP/2 has failed");
+            if error.is_io() {
+                return Turn::IsOver;
+            }
+        }
+        let until = now + self.connected.service.config.timeouts.linger;
+        self.phase = Phase::Lingers { until, left_bytes: LINGER_BYTES_MAX };
+        Turn::Moved
+    }
+
+    /// Gives up what is not answered.
+    pub(super) fn break_off_streams(&mut self) {
+        self.streams.iter_mut().for_each(super::stream::Stream::break_off);
+        self.streams.clear();
+    }
+
+    /// When the connection stops waiting.
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        let timeouts = self.connected.service.config.timeouts;
+        let times = self.wire.times();
+        let stalled = times.stalled_since.map(|since| since + timeouts.write_stall);
+        let waiting = match &self.phase {
+            Phase::Begins(_) => Some(self.busy_at + timeouts.header_section),
+            Phase::Open(_) => {
+                let section = times.section_since.map(|since| since + timeouts.header_section);
+                section.into_iter().chain(self.quiet_deadline()).min()
+            }
+            Phase::Lingers { until, .. } => Some(*until),
+        };
+        stalled.into_iter().chain(waiting).min()
+    }
+
+    /// When to close a connection without requests.
+    fn quiet_deadline(&self) -> Option<Duration> {
+        let timeouts = self.connected.service.config.timeouts;
+        if !self.streams.is_empty() {
+            return None;
+        }
+        if let Some(since) = self.leaving_since {
+            return Some(since.max(self.busy_at) + timeouts.linger);
+        }
+        let is_over_limit = self.connected.guard.is_over_limit();
+        let idle = if is_over_limit { OVER_LIMIT_PATIENCE.min(timeouts.idle) } else { timeouts.idle };
+        Some(self.busy_at + idle)
+    }
+
+    /// Acts on the deadlines that have passed. Ready if the connection is to be dropped as it is.
+    #[cold]
+    pub(super) fn handle_overdue(&mut self, now: Duration) -> Poll<()> {
+        let timeouts = self.connected.service.config.timeouts;
+        let times = self.wire.times();
+        if times.stalled_since.is_some_and(|since| since + timeouts.write_stall <= now) {
+            // Otherwise the kernel would go on waiting where we have given up.
+            self.wire.discard_unsent();
+            return Poll::Ready(());
+        }
+        match &self.phase {
+            Phase::Begins(_) | Phase::Lingers { .. } => Poll::Ready(()),
+            Phase::Open(_) => {
+                let is_slow = times.section_since.is_some_and(|since| since + timeouts.header_section <= now);
+                self.abort(if is_slow { Reason::ENHANCE_YOUR_CALM } else { Reason::NO_ERROR });
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// What a client may still send while it is given time to read.
+const LINGER_BYTES_MAX: usize = 16 << 20;

@@ -1,0 +1,163 @@
+//! How oddly the peer of a connection behaves: one counter for all that costs more than it is good for.
+//!
+//! Each oddity takes some points, what is useful gives some back, and so does time. Who has none left is sent away. What is counted is
+//! what nobody forbids: what breaks a rule of the protocol ends the connection or the stream anyway.
+
+use std::time::Duration;
+
+use super::frames::{Frame, FrameKind};
+
+/// The points of one connection.
+#[derive(Debug)]
+pub(super) struct Oddities {
+    left: u32,
+    max: u32,
+    refilled_at: Duration,
+}
+
+impl Oddities {
+    pub(super) const fn new(max: u32, now: Duration) -> Self {
+        Self { left: max, max, refilled_at: now }
+    }
+
+    /// Gives back what time does: all of it in ten seconds.
+    pub(super) fn refill(&mut self, now: Duration) {
+        let elapsed = now.saturating_sub(self.refilled_at);
+        if elapsed >= REFILL_EVERY {
+            let share = elapsed.min(FULL_AFTER).as_millis() * u128::from(self.max) / FULL_AFTER.as_millis();
+            self.give(u32::try_from(share).unwrap_or(self.max));
+            self.refilled_at = now;
+        }
+    }
+
+    /// Whether nothing more is forgiven.
+    pub(super) const fn is_too_many(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Counts a frame that came.
+    pub(super) fn received(&mut self, frame: Frame) {
+        match frame.kind {
+            FrameKind::Data if frame.length == 0 && !frame.ends_stream() => self.take(WASTE),
+            FrameKind::Data => self.give(1),
+            FrameKind::Continuation if frame.length == 0 => self.take(WASTE),
+            FrameKind::Settings if !frame.is_acknowledgement() => self.take(WASTE),
+            FrameKind::ResetStream(_) => self.take(RESET),
+            FrameKind::Headers | FrameKind::GoAway | FrameKind::PushPromise => {}
+            FrameKind::Continuation
+            | FrameKind::Ping
+            | FrameKind::Priority
+            | FrameKind::Settings
+            | FrameKind::Unknown
+            | FrameKind::WindowUpdate => self.take(1),
+        }
+    }
+
+    /// Counts a frame that goes.
+    pub(super) fn sent(&mut self, frame: Frame) {
+        match frame.kind {
+            // What we were made to reset: we ourselves have other reasons.
+            FrameKind::ResetStream(code) if !OUR_REASONS.contains(&code) => self.take(RESET),
+            FrameKind::Data | FrameKind::Headers if frame.ends_stream() => self.give(ANSWER),
+            // It may be answered with two updates of windows.
+            FrameKind::Data => self.give(2),
+            _ => {}
+        }
+    }
+
+    const fn take(&mut self, points: u32) {
+        self.left = self.left.saturating_sub(points);
+    }
+
+    fn give(&mut self, points: u32) {
+        self.left = self.left.saturating_add(points).min(self.max);
+    }
+}
+
+/// For work that was begun, or would have been, for nothing.
+const RESET: u32 = 10;
+
+/// For a frame that says nothing, or makes us answer.
+const WASTE: u32 = 5;
+
+/// Given back for an answer that was sent to its end: half of what a reset takes.
+const ANSWER: u32 = 5;
+
+const FULL_AFTER: Duration = Duration::from_secs(10);
+const REFILL_EVERY: Duration = Duration::from_millis(100);
+
+/// `NO_ERROR`, `INTERNAL_ERROR` and `CANCEL` (RFC 9113 §7).
+const OUR_REASONS: [u32; 3] = [0x0, 0x2, 0x8];
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::FrameScan;
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, content: &[u8]) -> Frame {
+        let mut octets = vec![0, 0, u8::try_from(content.len()).unwrap(), kind, flags, 0, 0, 0, 1];
+        octets.extend_from_slice(content);
+        let mut found = None;
+        FrameScan::behind(0).pass(&octets, |frame| found = Some(frame));
+        found.unwrap()
+    }
+
+    /// How many of `frames` are forgiven.
+    fn forgiven(frame: Frame) -> usize {
+        let mut oddities = Oddities::new(1000, Duration::ZERO);
+        (0..10_000).take_while(|_| (oddities.received(frame), !oddities.is_too_many()).1).count()
+    }
+
+    #[test]
+    fn each_oddity_comes_to_an_end() {
+        for (name, kind, flags, content, count) in [
+            ("resets", 3, 0, &b"\0\0\0\x08"[..], 99),
+            ("settings", 4, 0, b"", 199),
+            ("acknowledgements that nobody asked for", 4, 1, b"", 999),
+            ("pings", 6, 0, b"12345678", 999),
+            ("priorities", 2, 0, b"12345", 999),
+            ("updates of windows", 8, 0, b"\0\0\0\x01", 999),
+            ("empty data", 0, 0, b"", 199),
+            ("empty continuations", 9, 0, b"", 199),
+            ("continuations", 9, 0, b"x", 999),
+            ("frames that nobody knows", 77, 0, b"x", 999),
+        ] {
+            assert_eq!(forgiven(frame(kind, flags, content)), count, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_useful_is_never_too_much() {
+        assert_eq!(forgiven(frame(0, 0, b"content")), 10_000);
+        assert_eq!(forgiven(frame(0, 1, b"")), 10_000);
+        assert_eq!(forgiven(frame(1, 5, b"x")), 10_000);
+    }
+
+    #[test]
+    fn resets_that_we_are_made_to_send_count_and_our_own_do_not() {
+        let mut oddities = Oddities::new(1000, Duration::ZERO);
+        for code in [b"\0\0\0\0", b"\0\0\0\x02", b"\0\0\0\x08"] {
+            (0..1000).for_each(|_| oddities.sent(frame(3, 0, code)));
+        }
+        assert!(!oddities.is_too_many());
+        (0..100).for_each(|_| oddities.sent(frame(3, 0, b"\0\0\0\x01")));
+        assert!(oddities.is_too_many());
+    }
+
+    #[test]
+    fn answers_and_time_give_points_back() {
+        let mut oddities = Oddities::new(1000, Duration::ZERO);
+        let (reset, answer) = (frame(3, 0, b"\0\0\0\x08"), frame(0, 1, b"ok"));
+        for _ in 0..10_000 {
+            oddities.received(reset);
+            (0..2).for_each(|_| oddities.sent(answer));
+        }
+        assert!(!oddities.is_too_many(), "one in three requests may be given up");
+        (0..100).for_each(|_| oddities.received(reset));
+        assert!(oddities.is_too_many());
+        oddities.refill(Duration::from_secs(1));
+        assert_eq!(oddities.left, 100);
+        oddities.refill(Duration::from_hours(1));
+        assert_eq!(oddities.left, 1000);
+    }
+}

@@ -1,0 +1,246 @@
+//! Heads of requests as the library has them, made into neutral ones (RFC 9113 §8.2, §8.3).
+//!
+//! The library has refused what HPACK cannot mean, names that are no tokens or not in small letters, values with CR, LF or NUL,
+//! pseudo-fields that are unknown, repeated, missing or late, fields of the connection, and a length that the frames contradict. The rest
+//! is here.
+
+use std::cell::Cell;
+
+use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderValue};
+use http::request::Parts;
+use thruway_http1::{
+    self as http1, BodyLength, Limits, RequestFacts, ResponseTo, parse_content_length, parse_request_target,
+};
+use thruway_message::token::is_field_value;
+use thruway_message::{Authority, FieldLineSpan, FieldLines, Method, RequestHead, RequestTarget, Version};
+
+/// Where a head is put together: its field lines as HTTP/1.1 writes them, and where they stand.
+#[derive(Default)]
+pub(super) struct HeadBuffer {
+    octets: Vec<u8>,
+    spans: Vec<FieldLineSpan>,
+}
+
+/// Why a request is not given to the handler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Refusal {
+    /// It is malformed: its stream is reset (RFC 9113 §8.1.1).
+    Malformed(Malformed),
+    /// It breaks a rule or a limit that all versions have, and is answered.
+    Answered(http1::Error),
+}
+
+/// What makes a request malformed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Malformed {
+    /// RFC 9113 §8.3.1: `:authority` is no host and port, or of CONNECT not both.
+    AuthorityInvalid,
+    /// RFC 9113 §8.3.1: neither `:authority` nor `Host`.
+    AuthorityMissing,
+    /// RFC 9110 §8.6: `Content-Length` is no number, or there are several.
+    ContentLengthInvalid,
+    /// RFC 9113 §8.2.1: a value begins or ends with whitespace.
+    FieldValueInvalid,
+    /// RFC 9113 §8.3.1: `Host` is not what `:authority` is.
+    HostDiffers,
+    /// RFC 9110 §7.2: `Host` is no host and port, or there are several.
+    HostInvalid,
+    /// RFC 9113 §8.3.1: `:path` is no path, nor `*` with OPTIONS.
+    PathInvalid,
+}
+
+impl Malformed {
+    /// The rule in words, for logs.
+    pub(super) const fn message(self) -> &'static str {
+        match self {
+            Self::AuthorityInvalid => "`:authority` must be a host and an optional port",
+            Self::AuthorityMissing => "a request must have `:authority` or `Host`",
+            Self::ContentLengthInvalid => "`Content-Length` must be one decimal number",
+            Self::FieldValueInvalid => "a field value must not begin or end with whitespace",
+            Self::HostDiffers => "`Host` must be what `:authority` is",
+            Self::HostInvalid => "`Host` must be one host and an optional port",
+            Self::PathInvalid => "`:path` must begin with a slash",
+        }
+    }
+}
+
+impl HeadBuffer {
+    /// The thread's buffer.
+    pub(super) fn take() -> Self {
+        HEAD.take().unwrap_or_default()
+    }
+
+    /// Gives it back to the thread.
+    pub(super) fn give_back(mut self) {
+        self.octets.clear();
+        self.spans.clear();
+        if self.octets.capacity() <= KEPT_BYTES_MAX {
+            HEAD.set(Some(self));
+        }
+    }
+
+    /// The head of a request whose stream has ended with it or not.
+    pub(super) fn read<'a>(
+        &'a mut self,
+        parts: &'a Parts,
+        has_ended: bool,
+        limits: &Limits,
+    ) -> Result<(RequestHead<'a>, RequestFacts), Refusal> {
+        let method =
+            Method::from_token(parts.method.as_str().as_bytes()).map_err(|_| http1::Error::MethodInvalid)?;
+        let target = target(parts, method, limits)?;
+        let body_length = body_length(parts, has_ended, limits)?;
+        if method == Method::Connect {
+            // What is sent to a tunnel is not its content.
+            self.write_field_lines(parts, authority_of(parts)?, limits)?;
+        } else {
+            self.write_field_lines(parts, host(parts)?, limits)?;
+        }
+        let facts = RequestFacts {
+            version: Version::Http2,
+            response_to: ResponseTo::from(method),
+            body_length,
+            is_persistent: true,
+            expects_continue: expects_continue(parts)? && body_length != BodyLength::NONE,
+            wants_tunnel: method == Method::Connect,
+        };
+        let field_lines = FieldLines::from_parsed(&self.octets, &self.spans);
+        Ok((RequestHead { method, target, version: Version::Http2, field_lines }, facts))
+    }
+
+    /// Writes the header section: `Host` first, as a request of HTTP/1.1 would have it, and cookies in one line (RFC 9113 §8.2.3).
+    fn write_field_lines(&mut self, parts: &Parts, host: &[u8], limits: &Limits) -> Result<(), Refusal> {
+        self.write_line(b"host", &[host], limits)?;
+        let cookies: Vec<_> = parts.headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+        let mut has_cookies = false;
+        for (name, value) in &parts.headers {
+            match name {
+                &HOST => {}
+                &COOKIE if std::mem::replace(&mut has_cookies, true) => {}
+                &COOKIE => self.write_line(b"cookie", &cookies, limits)?,
+                name => self.write_line(name.as_str().as_bytes(), &[value.as_bytes()], limits)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a line; several values are put together as those of cookies are.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a header section is far shorter than 4 GiB: it has a limit"
+    )]
+    fn write_line(&mut self, name: &[u8], values: &[&[u8]], limits: &Limits) -> Result<(), Refusal> {
+        let Self { octets, spans } = self;
+        let name_start = octets.len() as u32;
+        octets.extend_from_slice(name);
+        octets.extend_from_slice(b": ");
+        let value_start = octets.len() as u32;
+        for (place, value) in values.iter().enumerate() {
+            if !is_field_value(value) {
+                return Err(Malformed::FieldValueInvalid.into());
+            }
+            octets.extend_from_slice(if place == 0 { b"" } else { b"; " });
+            octets.extend_from_slice(value);
+        }
+        let value_end = octets.len() as u32;
+        octets.extend_from_slice(b"\r\n");
+        spans.push(FieldLineSpan {
+            name_start,
+            name_end: name_start + name.len() as u32,
+            value_start,
+            value_end,
+        });
+        if octets.len() > limits.header_section_bytes as usize {
+            return Err(http1::Error::HeaderSectionTooLarge.into());
+        }
+        if spans.len() > limits.field_lines as usize {
+            return Err(http1::Error::FieldLinesTooMany.into());
+        }
+        Ok(())
+    }
+}
+
+/// What is asked for. The scheme is what the connection makes of it, whatever `:scheme` says.
+fn target<'a>(parts: &'a Parts, method: Method<'_>, limits: &Limits) -> Result<RequestTarget<'a>, Refusal> {
+    if method == Method::Connect {
+        return parse_request_target(method, authority_of(parts)?)
+            .map_err(|_| Malformed::AuthorityInvalid.into());
+    }
+    let path = parts.uri.path_and_query().map_or("", |path| path.as_str()).as_bytes();
+    if path.len() > limits.request_target_bytes as usize {
+        return Err(http1::Error::RequestTargetTooLong.into());
+    }
+    match parse_request_target(method, path) {
+        Ok(target @ (RequestTarget::Origin(_) | RequestTarget::Asterisk)) => Ok(target),
+        Ok(_) | Err(_) => Err(Malformed::PathInvalid.into()),
+    }
+}
+
+/// What `:authority` says, which must be there.
+fn authority_of(parts: &Parts) -> Result<&[u8], Malformed> {
+    parts.uri.authority().map(|authority| authority.as_str().as_bytes()).ok_or(Malformed::AuthorityMissing)
+}
+
+/// The host that the request is for, with its port: what `:authority` says, and `Host` if it is there.
+fn host(parts: &Parts) -> Result<&[u8], Malformed> {
+    let mut fields = parts.headers.get_all(HOST).iter();
+    let field = fields.next().map(HeaderValue::as_bytes);
+    if fields.next().is_some() || field.is_some_and(|field| !Authority::is_valid(field)) {
+        return Err(Malformed::HostInvalid);
+    }
+    let Ok(authority) = authority_of(parts) else {
+        return field.filter(|field| !field.is_empty()).ok_or(Malformed::AuthorityMissing);
+    };
+    if !Authority::is_valid(authority) {
+        return Err(Malformed::AuthorityInvalid);
+    }
+    match field {
+        Some(field) if !field.eq_ignore_ascii_case(authority) => Err(Malformed::HostDiffers),
+        _ => Ok(authority),
+    }
+}
+
+/// How the end of the content is found: it has none, or so many octets, or ends where the stream does.
+fn body_length(parts: &Parts, has_ended: bool, limits: &Limits) -> Result<BodyLength, Refusal> {
+    let mut fields = parts.headers.get_all(CONTENT_LENGTH).iter();
+    let length = fields.next().map(|value| parse_content_length(value.as_bytes()));
+    if fields.next().is_some() {
+        return Err(Malformed::ContentLengthInvalid.into());
+    }
+    let length = length.transpose().map_err(|_| Malformed::ContentLengthInvalid)?;
+    match length {
+        _ if has_ended => Ok(BodyLength::NONE),
+        Some(octets) if octets > limits.content_bytes => Err(http1::Error::ContentTooLarge.into()),
+        // Trailers may come although there is no content.
+        Some(0) | None => Ok(BodyLength::Chunked),
+        Some(octets) => Ok(BodyLength::Octets(octets)),
+    }
+}
+
+/// `Expect: 100-continue`, and nothing else (RFC 9110 §10.1.1).
+fn expects_continue(parts: &Parts) -> Result<bool, Refusal> {
+    let mut values = parts.headers.get_all(EXPECT).iter();
+    if values.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
+        return Err(http1::Error::ExpectationUnknown.into());
+    }
+    Ok(parts.headers.contains_key(EXPECT))
+}
+
+impl From<Malformed> for Refusal {
+    fn from(rule: Malformed) -> Self {
+        Self::Malformed(rule)
+    }
+}
+
+impl From<http1::Error> for Refusal {
+    fn from(rule: http1::Error) -> Self {
+        Self::Answered(rule)
+    }
+}
+
+thread_local! {
+    static HEAD: Cell<Option<HeadBuffer>> = const { Cell::new(None) };
+}
+
+/// What a thread keeps for the next head.
+const KEPT_BYTES_MAX: usize = 64 << 10;

@@ -1,0 +1,64 @@
+//! Heads of responses, made into such as the library has (RFC 9113 §8.2, §8.3.2).
+
+use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SERVER};
+use thruway_http1::ResponseBody;
+use thruway_message::{FieldLinesBuf, StatusCode};
+
+use crate::Response;
+use crate::connection::OriginFields;
+
+/// The head of a final response, whose body is this.
+pub(super) fn response_head(
+    response: &Response,
+    body: ResponseBody,
+    origin: &OriginFields,
+) -> http::Response<()> {
+    let mut head = head_of(response.status(), response.field_lines());
+    let fields = head.headers_mut();
+    let (server, date) = origin.values();
+    let marks = response.marks();
+    for (name, value, is_there) in [(SERVER, server, marks.has_server), (DATE, date, marks.has_date)] {
+        if !is_there {
+            fields.insert(name, value);
+        }
+    }
+    if let ResponseBody::Octets(octets) | ResponseBody::OnlyFields(Some(octets)) = body {
+        fields.insert(CONTENT_LENGTH, HeaderValue::from(octets));
+    }
+    head
+}
+
+/// The head of an interim response.
+pub(super) fn head_of(status: StatusCode, lines: &FieldLinesBuf) -> http::Response<()> {
+    let mut head = http::Response::new(());
+    *head.status_mut() =
+        http::StatusCode::from_u16(status.as_u16()).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    *head.headers_mut() = field_map(lines);
+    head
+}
+
+/// The lines as the library has them, without those that concern a connection of HTTP/1.1 (RFC 9113 §8.2.2).
+pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
+    let mut fields = HeaderMap::with_capacity(lines.iter().count() + OWN_FIELDS);
+    for line in lines {
+        // What is a valid line here is one there too.
+        let name = HeaderName::from_bytes(line.name.as_bytes());
+        let value = HeaderValue::from_bytes(line.value.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, value)
+            && !is_of_connection(&name)
+        {
+            fields.append(name, value);
+        }
+    }
+    fields
+}
+
+fn is_of_connection(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade"
+    )
+}
+
+/// `Server`, `Date` and `Content-Length`.
+const OWN_FIELDS: usize = 3;

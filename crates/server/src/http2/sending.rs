@@ -1,0 +1,222 @@
+//! The content of an answer on its way to the client.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::{Reason, SendStream};
+use thruway_message::{FieldLinesBuf, StatusCode};
+use thruway_net::PooledBuffer;
+
+use super::response_head::field_map;
+use crate::connection::{log_failure, poll_piece};
+use crate::record::Told;
+use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, Source};
+
+/// An answer that is being sent: what there is of its content goes as the client's windows allow, and no more is fetched meanwhile.
+pub(super) struct Sending {
+    to: SendStream<Bytes>,
+    from: From,
+    /// What was fetched and is not sent.
+    piece: Bytes,
+    /// How much is still to be fetched, if that was announced.
+    remaining: Option<u64>,
+    trailers: Option<FieldLinesBuf>,
+    /// A drain has ended the content.
+    is_cut_short: bool,
+    /// Since when the client takes nothing.
+    pub(super) stalled_since: Option<Duration>,
+    pub(super) status: StatusCode,
+    pub(super) sent_bytes: u64,
+    pub(super) told: Option<Told>,
+}
+
+/// Where the content comes from.
+enum From {
+    /// All of it is in the piece.
+    Nowhere,
+    File(FileRange),
+    Stream(Pin<Box<dyn ContentStream>>),
+}
+
+/// How an answer has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sent {
+    Complete,
+    /// The content failed, or the client went.
+    BrokenOff,
+}
+
+impl Sending {
+    /// Content of `source`, of `length` octets if that was announced.
+    pub(super) fn new(
+        to: SendStream<Bytes>,
+        source: Source,
+        length: Option<u64>,
+        status: StatusCode,
+        told: Option<Told>,
+    ) -> Self {
+        let (from, piece) = match source {
+            Source::Static(octets) => (From::Nowhere, Bytes::from_static(octets)),
+            Source::Pooled(octets) => (From::Nowhere, Bytes::from_owner(octets)),
+            Source::Bytes(octets) => (From::Nowhere, octets),
+            Source::File(range) => (From::File(range), Bytes::new()),
+            Source::Stream(stream) => (From::Stream(stream), Bytes::new()),
+            Source::Empty | Source::LeftOut(_) | Source::Tunnel(_) => (From::Nowhere, Bytes::new()),
+        };
+        // What is there already is as long as it was announced to be.
+        let remaining = if matches!(from, From::Nowhere) { None } else { length };
+        Self {
+            to,
+            from,
+            piece,
+            remaining,
+            trailers: None,
+            is_cut_short: false,
+            stalled_since: None,
+            status,
+            sent_bytes: 0,
+            told,
+        }
+    }
+
+    /// Sends what can be sent. `has_moved` says whether anything was.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        is_draining: bool,
+        now: Duration,
+        has_moved: &mut bool,
+    ) -> Poll<Sent> {
+        if self.to.poll_reset(cx).is_ready() {
+            return Poll::Ready(Sent::BrokenOff);
+        }
+        loop {
+            if !self.piece.is_empty() {
+                match self.poll_send(cx) {
+                    Poll::Pending => {
+                        self.stalled_since.get_or_insert(now);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(Err(_)) => return Poll::Ready(Sent::BrokenOff),
+                    Poll::Ready(Ok(())) => (*has_moved, self.stalled_since) = (true, None),
+                }
+                continue;
+            }
+            match ready!(self.poll_fetch(cx, is_draining)) {
+                Some(Ok(())) => {}
+                None => {
+                    *has_moved = true;
+                    return Poll::Ready(self.finish());
+                }
+                Some(Err(error)) => {
+                    *has_moved = true;
+                    log_failure(&*error);
+                    self.to.send_reset(Reason::INTERNAL_ERROR);
+                    return Poll::Ready(Sent::BrokenOff);
+                }
+            }
+        }
+    }
+
+    /// Gives the answer up: its client takes nothing of it.
+    pub(super) fn give_up(&mut self) {
+        self.to.send_reset(Reason::CANCEL);
+    }
+
+    /// Sends some of the piece.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
+        self.to.reserve_capacity(self.piece.len());
+        let mut room = self.to.capacity();
+        while room == 0 {
+            match ready!(self.to.poll_capacity(cx)) {
+                Some(capacity) => room = capacity?,
+                None => return Poll::Ready(Err(Reason::CANCEL.into())),
+            }
+        }
+        let part = self.piece.split_to(room.min(self.piece.len()));
+        self.sent_bytes += part.len() as u64;
+        let is_last = self.piece.is_empty() && matches!(self.from, From::Nowhere);
+        Poll::Ready(self.to.send_data(part, is_last))
+    }
+
+    /// Fetches the next piece; `None` at the end.
+    fn poll_fetch(&mut self, cx: &mut Context<'_>, is_draining: bool) -> Poll<Option<Result<(), BoxError>>> {
+        let piece = match &mut self.from {
+            From::Nowhere => None,
+            From::File(range) => read_file(range).transpose(),
+            From::Stream(_) if self.is_cut_short => None,
+            From::Stream(stream) => match at_drain(stream, is_draining) {
+                AtDrain::Finishes => match ready!(poll_piece(stream, cx)) {
+                    Some(Ok(Piece::Data(data))) => Some(Ok(data)),
+                    Some(Ok(Piece::Trailers(trailers))) => {
+                        self.trailers = Some(trailers);
+                        Some(Ok(Bytes::new()))
+                    }
+                    Some(Err(error)) => Some(Err(error)),
+                    None => None,
+                },
+                AtDrain::Ends(last) => {
+                    self.is_cut_short = true;
+                    (!last.is_empty()).then_some(Ok(last))
+                }
+            },
+        };
+        Poll::Ready(match piece {
+            Some(Ok(data)) => Some(self.take(data)),
+            Some(Err(error)) => Some(Err(error)),
+            None if self.remaining.is_some_and(|remaining| remaining > 0) => {
+                Some(Err("there is less content than was announced".into()))
+            }
+            None => None,
+        })
+    }
+
+    /// Takes a piece, if that is not more than was announced.
+    fn take(&mut self, data: Bytes) -> Result<(), BoxError> {
+        if let Some(remaining) = &mut self.remaining {
+            *remaining =
+                remaining.checked_sub(data.len() as u64).ok_or("there is more content than was announced")?;
+        }
+        self.piece = data;
+        Ok(())
+    }
+
+    /// Ends the stream, unless its last octets have.
+    fn finish(&mut self) -> Sent {
+        let ended = match (&self.from, self.trailers.take()) {
+            (From::Nowhere, _) => Ok(()),
+            (_, None) => self.to.send_data(Bytes::new(), true),
+            (_, Some(trailers)) => self.to.send_trailers(field_map(&trailers)),
+        };
+        if ended.is_ok() { Sent::Complete } else { Sent::BrokenOff }
+    }
+}
+
+/// What a drain leaves of the stream.
+fn at_drain(stream: &mut Pin<Box<dyn ContentStream>>, is_draining: bool) -> AtDrain {
+    if is_draining { stream.as_mut().at_drain() } else { AtDrain::Finishes }
+}
+
+/// The next piece of a file. One that has become shorter than it was is an error: the answer cannot be completed.
+fn read_file(range: &mut FileRange) -> Result<Option<Bytes>, BoxError> {
+    if range.length == 0 {
+        return Ok(None);
+    }
+    let mut octets = PooledBuffer::take();
+    octets.resize(usize::try_from(range.length).unwrap_or(usize::MAX).min(FILE_BYTES), 0);
+    let read = range.file.read_at(&mut octets, range.offset)?;
+    if read == 0 {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    }
+    octets.truncate(read);
+    range.offset += read as u64;
+    range.length -= read as u64;
+    Ok(Some(Bytes::from_owner(octets)))
+}
+
+/// What is read of a file at a time.
+const FILE_BYTES: usize = 64 << 10;

@@ -1,0 +1,253 @@
+//! One stream: a request and its answer.
+//!
+//! ```text
+//! Awaits ──▶ Sends ──▶ Ended
+//! ```
+//! A stream is a future in the task of its connection: when that ends, what is done for it is given up with it.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use thruway_http1::{RequestFacts, ResponseBody};
+use thruway_message::{FieldLinesBuf, StatusCode};
+use thruway_net::{ConnectionGuard, Deadline};
+
+use super::incoming::{Incoming, Reading};
+use super::response_head::{head_of, response_head};
+use super::sending::{Sending, Sent};
+use crate::connection::{CLIENT_CLOSED_REQUEST, Log, Logged, Outcome, Service, poll_later, settle};
+use crate::record::Told;
+use crate::response::Source;
+use crate::{Answer, ConnectionInfo, Later, Response};
+
+/// What the streams of a connection have in common.
+pub(super) struct Connected {
+    pub(super) service: Rc<Service>,
+    pub(super) info: ConnectionInfo,
+    pub(super) guard: ConnectionGuard,
+    /// A stream has given the library something to write.
+    pub(super) has_moved: Cell<bool>,
+}
+
+/// A request that is being answered.
+pub(super) struct Stream {
+    connected: Rc<Connected>,
+    facts: RequestFacts,
+    incoming: Option<Incoming>,
+    state: State,
+    /// What the record of it needs; `None` if nobody takes records, or it was taken.
+    log: Option<Box<Log>>,
+    /// Wakes the stream when the client has had its time. There once something was waited for.
+    deadline: Option<Deadline>,
+}
+
+enum State {
+    /// The handler is to answer.
+    Awaits {
+        respond: SendResponse<Bytes>,
+        answer: Answer,
+    },
+    /// The content of the answer is being sent.
+    Sends(Box<Sending>),
+    Ended,
+}
+
+impl Stream {
+    pub(super) fn new(
+        connected: Rc<Connected>,
+        facts: RequestFacts,
+        incoming: Option<Incoming>,
+        respond: SendResponse<Bytes>,
+        answer: Answer,
+        log: Option<Box<Log>>,
+    ) -> Self {
+        let state = State::Awaits { respond, answer };
+        Self { connected, facts, incoming, state, log, deadline: None }
+    }
+
+    /// Does all that can be done now. Ready when the stream has nothing left to do.
+    pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let now = self.connected.service.worker.clock().now();
+        self.poll_incoming(cx, now);
+        loop {
+            let outcome = match &mut self.state {
+                State::Awaits { respond, answer } => {
+                    let outcome = poll_answer(respond, answer, &self.connected, cx);
+                    match outcome {
+                        Poll::Ready(Some(response)) => {
+                            self.start(response);
+                            continue;
+                        }
+                        Poll::Ready(None) => Poll::Ready(Sent::BrokenOff),
+                        Poll::Pending => {
+                            self.send_continue(now);
+                            Poll::Pending
+                        }
+                    }
+                }
+                State::Sends(sending) => {
+                    let mut has_moved = false;
+                    let outcome = sending.poll(cx, self.connected.guard.is_draining(), now, &mut has_moved);
+                    self.connected.note_moved(has_moved);
+                    outcome
+                }
+                State::Ended => return Poll::Ready(()),
+            };
+            match outcome {
+                Poll::Ready(sent) => self.end(sent == Sent::Complete),
+                Poll::Pending if self.is_overdue(now) => {}
+                Poll::Pending => {
+                    self.wait(cx);
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    fn poll_incoming(&mut self, cx: &mut Context<'_>, now: Duration) {
+        if let Some(incoming) = &mut self.incoming
+            && incoming.poll(cx, &self.connected.service.config, now) == Reading::IsOver
+        {
+            self.incoming = None;
+        }
+    }
+
+    /// Sends the answer: its head, and its content if there is room for it.
+    fn start(&mut self, mut response: Response) {
+        let State::Awaits { mut respond, .. } = mem::replace(&mut self.state, State::Ended) else { return };
+        settle(&mut response, &self.facts);
+        self.connected.info.add_strict_transport_security(&mut response);
+        let status = response.status();
+        let body = ResponseBody::for_response(&self.facts, status, response.content().length());
+        let head = response_head(&response, body, &self.connected.service.origin_fields.borrow());
+        self.connected.note_moved(true);
+        let told = response.take_told();
+        let source = if body.has_content() { response.take_content() } else { Source::Empty };
+        let Ok(to) = respond.send_response(head, !body.has_content()) else {
+            return self.record(CLIENT_CLOSED_REQUEST, 0, false, told);
+        };
+        if !body.has_content() {
+            return self.record(status, 0, true, told);
+        }
+        let length = if let ResponseBody::Octets(octets) = body { Some(octets) } else { None };
+        self.state = State::Sends(Box::new(Sending::new(to, source, length, status, told)));
+    }
+
+    /// Tells the client to send the content, if it waits for that and the handler for content (RFC 9110 §10.1.1).
+    fn send_continue(&mut self, now: Duration) {
+        if let State::Awaits { respond, .. } = &mut self.state
+            && self.incoming.as_mut().is_some_and(|incoming| incoming.take_continue(now))
+        {
+            // Fails if the client has gone, which is found elsewhere.
+            let _ = respond.send_informational(head_of(StatusCode::CONTINUE, &FieldLinesBuf::new()));
+            self.connected.note_moved(true);
+        }
+    }
+
+    /// Acts on the deadlines that have passed. Whether that has changed anything.
+    fn is_overdue(&mut self, now: Duration) -> bool {
+        let timeouts = self.connected.service.config.timeouts;
+        let is_over = |at: Option<Duration>| at.is_some_and(|at| at <= now);
+        if let State::Sends(sending) = &mut self.state
+            && is_over(sending.stalled_since.map(|since| since + timeouts.write_stall))
+        {
+            sending.give_up();
+            self.connected.note_moved(true);
+            self.end(false);
+            return true;
+        }
+        if let Some(incoming) = &self.incoming
+            && is_over(incoming.deadline(&timeouts))
+        {
+            incoming.time_out();
+            self.incoming = None;
+            return true;
+        }
+        false
+    }
+
+    /// Has the stream woken when the first of its deadlines has passed, or the drain begins.
+    fn wait(&mut self, cx: &Context<'_>) {
+        let Service { config, worker, .. } = &*self.connected.service;
+        let stalled = match &self.state {
+            State::Sends(sending) => sending.stalled_since.map(|since| since + config.timeouts.write_stall),
+            State::Awaits { .. } | State::Ended => None,
+        };
+        let content = self.incoming.as_ref().and_then(|incoming| incoming.deadline(&config.timeouts));
+        let deadline = self.deadline.get_or_insert_with(|| worker.deadlines().register());
+        deadline.set(stalled.into_iter().chain(content).min());
+        deadline.set_waker(cx.waker());
+    }
+
+    /// The stream has ended, with its whole answer or not.
+    fn end(&mut self, is_complete: bool) {
+        match mem::replace(&mut self.state, State::Ended) {
+            State::Awaits { .. } => self.record(CLIENT_CLOSED_REQUEST, 0, false, None),
+            State::Sends(sending) => {
+                let Sending { status, sent_bytes, told, .. } = *sending;
+                self.record(status, sent_bytes, is_complete, told);
+            }
+            State::Ended => {}
+        }
+    }
+
+    /// The connection has ended: what is not complete will not be.
+    pub(super) fn break_off(&mut self) {
+        self.end(false);
+    }
+
+    fn record(&mut self, status: StatusCode, content_bytes: u64, is_complete: bool, told: Option<Told>) {
+        if let Some(log) = self.log.take() {
+            let outcome = Outcome { status, content_bytes, received_bytes: None, is_complete, told };
+            self.connected.service.record(&self.connected.info, &Logged::Kept(log), outcome);
+        }
+    }
+}
+
+impl Connected {
+    pub(super) fn note_moved(&self, has_moved: bool) {
+        self.has_moved.set(self.has_moved.get() || has_moved);
+    }
+}
+
+/// Asks for the answer, and sends what is said ahead of it. `None` if the client has gone.
+fn poll_answer(
+    respond: &mut SendResponse<Bytes>,
+    answer: &mut Answer,
+    connected: &Connected,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Response>> {
+    if respond.poll_reset(cx).is_ready() {
+        return Poll::Ready(None);
+    }
+    let later: &mut Later = match answer {
+        Answer::Now(response) => {
+            let response = mem::replace(response, Response::new(StatusCode::INTERNAL_SERVER_ERROR));
+            return Poll::Ready(Some(response));
+        }
+        Answer::Later(later) => later,
+    };
+    let mut interim = Vec::new();
+    let outcome = poll_later(later, &mut interim, cx);
+    for interim in &interim {
+        // Fails if the client has gone, which is found elsewhere.
+        let _ = respond.send_informational(head_of(interim.status, &interim.field_lines));
+        connected.note_moved(true);
+    }
+    outcome.map(Some)
+}
+
+impl Future for Stream {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_turn(cx)
+    }
+}

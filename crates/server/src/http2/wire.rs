@@ -1,0 +1,276 @@
+//! The octets of a connection, between its transport and the library: it reads and writes, and the connection looks on.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use thruway_net::{PooledBuffer, Transport};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::frames::{Frame, FrameScan};
+use super::oddities::Oddities;
+
+/// The transport, as the library has it and as the connection has it.
+pub(super) struct Wire<T>(Rc<RefCell<State<T>>>);
+
+#[expect(clippy::struct_excessive_bools, reason = "each can be so by itself")]
+struct State<T> {
+    transport: T,
+
+    // octets in
+    /// What was read before the library was there.
+    early: PooledBuffer,
+    early_used: usize,
+    received: FrameScan,
+    /// The frame that came last leaves a header section open.
+    is_section_open: bool,
+    /// It is data.
+    is_content: bool,
+    has_input_ended: bool,
+    /// What may still be read in this turn.
+    turn_left: usize,
+
+    // octets out
+    output: PooledBuffer,
+    written: usize,
+    sent: FrameScan,
+    is_shut_down: bool,
+
+    oddities: Oddities,
+    times: Times,
+}
+
+/// Since when what is so; `None` if it is not.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Times {
+    now: Duration,
+    /// When octets came or went last.
+    pub(super) moved_at: Duration,
+    /// Something is to be written and cannot be.
+    pub(super) stalled_since: Option<Duration>,
+    /// A frame that is no content has begun, or a header section, and is not complete.
+    pub(super) section_since: Option<Duration>,
+}
+
+impl<T: Transport> Wire<T> {
+    pub(super) fn new(transport: T, early: PooledBuffer, oddities: u32, now: Duration) -> Self {
+        Self(Rc::new(RefCell::new(State {
+            transport,
+            early,
+            early_used: 0,
+            received: FrameScan::behind(PREFACE_BYTES),
+            is_section_open: false,
+            is_content: false,
+            has_input_ended: false,
+            turn_left: TURN_BYTES,
+            output: PooledBuffer::default(),
+            written: 0,
+            sent: FrameScan::behind(0),
+            is_shut_down: false,
+            oddities: Oddities::new(oddities, now),
+            times: Times { now, moved_at: now, ..Times::default() },
+        })))
+    }
+
+    /// The library's end of it.
+    pub(super) fn clone_for_library(&self) -> Self {
+        Self(self.0.clone())
+    }
+
+    /// Begins a turn: some may be read.
+    pub(super) fn begin_turn(&self, now: Duration) {
+        let state = &mut *self.0.borrow_mut();
+        state.turn_left = TURN_BYTES;
+        state.times.now = now;
+        state.oddities.refill(now);
+    }
+
+    pub(super) fn times(&self) -> Times {
+        self.0.borrow().times
+    }
+
+    /// Whether the peer has behaved too oddly. Then nothing more is read.
+    pub(super) fn is_too_odd(&self) -> bool {
+        self.0.borrow().oddities.is_too_many()
+    }
+
+    /// Gives up what the peer does not take.
+    pub(super) fn discard_unsent(&self) {
+        self.0.borrow_mut().transport.discard_unsent();
+    }
+
+    /// Says that nothing more comes, unless the library has, and throws away what the peer still sends, `left` octets at most, until
+    /// it ends or there are no more. To close a socket with
+    /// octets unread would take from its hands what was written last.
+    pub(super) fn poll_linger(&self, cx: &mut Context<'_>, left: &mut usize) -> Poll<()> {
+        let state = &mut *self.0.borrow_mut();
+        if ready!(state.poll_shutdown(cx)).is_err() {
+            return Poll::Ready(());
+        }
+        let mut thrown_away = [0; LINGER_READ_BYTES];
+        while *left > 0 && !state.has_input_ended {
+            match ready!(state.transport.poll_read(cx, &mut thrown_away)) {
+                Ok(read @ 1..) => *left = left.saturating_sub(read),
+                Ok(0) | Err(_) => state.has_input_ended = true,
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<T: Transport> State<T> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.oddities.is_too_many() {
+            // The connection looks at that next.
+            return Poll::Pending;
+        }
+        if self.turn_left == 0 {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let read = if self.early.is_empty() {
+            let room = buffer.remaining().min(self.turn_left);
+            let read = ready!(self.transport.poll_read(cx, buffer.initialize_unfilled_to(room)))?;
+            buffer.advance(read);
+            read
+        } else {
+            self.read_early(buffer)
+        };
+        self.has_input_ended = read == 0;
+        self.turn_left -= read.min(self.turn_left);
+        let filled = buffer.filled();
+        self.note_received(&filled[filled.len() - read..]);
+        Poll::Ready(Ok(()))
+    }
+
+    fn read_early(&mut self, buffer: &mut ReadBuf<'_>) -> usize {
+        let early = &self.early[self.early_used..];
+        let read = early.len().min(buffer.remaining());
+        buffer.put_slice(&early[..read]);
+        self.early_used += read;
+        if self.early_used == self.early.len() {
+            self.early = PooledBuffer::default();
+        }
+        read
+    }
+
+    fn note_received(&mut self, octets: &[u8]) {
+        let Self { received, oddities, is_section_open, is_content, times, .. } = self;
+        received.pass(octets, |frame: Frame| {
+            oddities.received(frame);
+            *is_section_open = frame.leaves_section_open();
+            *is_content = frame.is_content();
+        });
+        times.moved_at = times.now;
+        let is_open = *is_section_open || (received.is_within_frame() && !*is_content);
+        let still = times.section_since.or(Some(times.now));
+        times.section_since = still.filter(|_| is_open);
+    }
+
+    fn keep(&mut self, octets: &[u8]) {
+        let Self { sent, oddities, .. } = self;
+        sent.pass(octets, |frame| oddities.sent(frame));
+        if self.output.capacity() == 0 {
+            self.output = PooledBuffer::take();
+        }
+        self.output.extend_from_slice(octets);
+    }
+
+    /// Ready when there is room for more.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.output.len() < OUTPUT_BYTES { Poll::Ready(Ok(())) } else { self.poll_written(cx) }
+    }
+
+    /// Writes what waits.
+    fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.written < self.output.len() {
+            let waiting = IoSlice::new(&self.output[self.written..]);
+            match self.transport.poll_write(cx, &[waiting]) {
+                Poll::Pending => {
+                    self.times.stalled_since.get_or_insert(self.times.now);
+                    return Poll::Pending;
+                }
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(written)) => {
+                    self.written += written;
+                    self.times.moved_at = self.times.now;
+                    self.times.stalled_since = None;
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            }
+        }
+        self.output = PooledBuffer::default();
+        self.written = 0;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Says that nothing more is written, once.
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_shut_down {
+            ready!(self.poll_written(cx))?;
+            ready!(self.transport.poll_shutdown(cx))?;
+            self.is_shut_down = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: Transport> AsyncRead for Wire<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().poll_read(cx, buffer)
+    }
+}
+
+/// What is written is kept until it is flushed, or much: the library writes frame by frame.
+impl<T: Transport> AsyncWrite for Wire<T> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
+        let state = &mut *self.0.borrow_mut();
+        ready!(state.poll_room(cx))?;
+        state.keep(octets);
+        Poll::Ready(Ok(octets.len()))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let state = &mut *self.0.borrow_mut();
+        ready!(state.poll_room(cx))?;
+        for slice in slices {
+            state.keep(slice);
+        }
+        Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().poll_written(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().poll_shutdown(cx)
+    }
+}
+
+/// What a client sends first (RFC 9113 §3.4).
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const PREFACE_BYTES: usize = PREFACE.len();
+
+/// How much one turn reads: there are other connections.
+const TURN_BYTES: usize = 256 << 10;
+
+/// Frames are put together up to this.
+const OUTPUT_BYTES: usize = 64 << 10;
+
+const LINGER_READ_BYTES: usize = 4 << 10;

@@ -1,0 +1,108 @@
+//! Which version of HTTP a connection speaks: decided once, before anything is answered.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+
+use thruway_net::{ConnectionGuard, PooledBuffer, Transport};
+
+use crate::Timeouts;
+use crate::connection::OVER_LIMIT_PATIENCE;
+use crate::http2::PREFACE;
+
+/// What a connection speaks: how its octets are read and written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spoken {
+    /// HTTP/1.0 and HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+/// Tells by its first octets what a connection speaks (RFC 9113 §3.3), which are put into `early`; no request of HTTP/1.1 begins as the
+/// preface of HTTP/2 does. `None` if it has ended, or says nothing in time.
+pub(crate) async fn recognise<T: Transport>(
+    transport: &mut T,
+    early: &mut PooledBuffer,
+    guard: &ConnectionGuard,
+    timeouts: Timeouts,
+) -> Option<Spoken> {
+    let worker = guard.worker();
+    let deadline = worker.deadlines().register();
+    let mut since = worker.clock().now();
+    poll_fn(|cx| {
+        deadline.set_waker(cx.waker());
+        loop {
+            if let Some(spoken) = spoken_with(early) {
+                return Poll::Ready(Some(spoken));
+            }
+            // Who says nothing has nothing to lose: it is dealt with as any other that is idle.
+            if early.is_empty() && guard.is_draining() {
+                return Poll::Ready(Some(Spoken::Http1));
+            }
+            let patience = match early.is_empty() {
+                true if guard.is_over_limit() => OVER_LIMIT_PATIENCE.min(timeouts.idle),
+                true => timeouts.idle,
+                false => timeouts.header_section,
+            };
+            let now = worker.clock().now();
+            if since + patience <= now {
+                return Poll::Ready(None);
+            }
+            deadline.set(Some(since + patience));
+            let is_first = early.is_empty();
+            match ready!(poll_append(transport, early, cx)) {
+                Some(0) => return Poll::Ready(Some(Spoken::Http1)),
+                Some(_) if is_first => since = now,
+                Some(_) => {}
+                None => return Poll::Ready(None),
+            }
+        }
+    })
+    .await
+}
+
+/// What begins with `octets`, if they tell.
+fn spoken_with(octets: &[u8]) -> Option<Spoken> {
+    let common = octets.len().min(PREFACE.len());
+    match octets[..common] == PREFACE[..common] {
+        true if common == PREFACE.len() => Some(Spoken::Http2),
+        true => None,
+        false => Some(Spoken::Http1),
+    }
+}
+
+/// Reads behind what is there. How many octets, 0 at the end; `None` if the connection has failed.
+fn poll_append<T: Transport>(
+    transport: &mut T,
+    early: &mut PooledBuffer,
+    cx: &mut Context<'_>,
+) -> Poll<Option<usize>> {
+    let mut octets = [0; READ_BYTES];
+    let read = ready!(transport.poll_read(cx, &mut octets)).ok();
+    if let Some(read) = read {
+        if early.capacity() == 0 {
+            *early = PooledBuffer::take();
+        }
+        early.extend_from_slice(&octets[..read]);
+    }
+    Poll::Ready(read)
+}
+
+/// Enough for a preface and what comes with it, and for most heads.
+const READ_BYTES: usize = 2 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_preface_is_told_from_requests_as_soon_as_they_differ() {
+        assert_eq!(spoken_with(b""), None);
+        assert_eq!(spoken_with(b"PR"), None);
+        assert_eq!(spoken_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"), None);
+        assert_eq!(spoken_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0"), Some(Spoken::Http2));
+        for other in ["GET", "POST", "PRI * HTTP/1.1\r\n", "PROPFIND", "\0"] {
+            assert_eq!(spoken_with(other.as_bytes()), Some(Spoken::Http1), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Clients that cost more than they are good for: there is an end to it, and before it nothing is done for them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use thruway_server::{Config, Http2Limits, OwnedRequest, Response};
+use thruway_testkit::scene::{Client, Scene};
+
+use super::frames::*;
+use crate::gate::Gates;
+
+/// A server whose handler waits for ever, and how often it was called.
+fn scene(limits: Http2Limits) -> (Scene, Gates, Arc<AtomicUsize>) {
+    let (gates, calls) = (Gates::default(), Arc::new(AtomicUsize::new(0)));
+    let (handler, counted) = (gates.clone(), calls.clone());
+    let handle = move |request: OwnedRequest| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        handler.clone().answer(request)
+    };
+    let config = Config { http2: limits, ..Config::default() };
+    (Scene::with_config(handle, config), gates, calls)
+}
+
+/// What a client sends, in its turn.
+type Piece = fn(u32) -> Vec<u8>;
+
+/// How many pieces of octets, each as `piece` has it, the server takes before it ends the connection, and why it does.
+fn endured(client: &mut Client, piece: impl Fn(u32) -> Vec<u8>) -> (u32, Option<u32>) {
+    let mut last = None;
+    for n in 0..20_000 {
+        client.send(piece(n));
+        let frames = received(client);
+        last = last.or(end_of(&frames));
+        if last.is_some() || client.is_closed() {
+            return (n, last);
+        }
+    }
+    (20_000, None)
+}
+
+#[test]
+fn each_flood_comes_to_an_end() {
+    let pieces: [(&str, Piece); 8] = [
+        ("settings", |_| frame(SETTINGS, 0, 0, b"")),
+        ("pings", |_| frame(PING, 0, 0, b"12345678")),
+        ("acknowledgements", |_| frame(PING, ACK, 0, b"12345678")),
+        ("priorities", |_| frame(PRIORITY, 0, 1, b"\0\0\0\0\0")),
+        ("windows", |_| frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\x01")),
+        ("unknown frames", |_| frame(99, 0, 0, b"")),
+        ("rapid resets", |n| {
+            let stream = 2 * n + 1;
+            [request(stream, &get("/")), frame(RST_STREAM, 0, stream, b"\0\0\0\x08")].concat()
+        }),
+        ("resets that we are made to send", |n| {
+            let stream = 2 * n + 1;
+            [open_request(stream, &get("/")), frame(WINDOW_UPDATE, 0, stream, b"\x7f\xff\xff\xff")].concat()
+        }),
+    ];
+    for (name, piece) in pieces {
+        let (scene, gates, _) = scene(Http2Limits::default());
+        let mut client = greeted(&scene);
+        let (taken, code) = endured(&mut client, piece);
+        assert!((100..=2000).contains(&taken), "{name}: {taken} were taken");
+        assert_eq!(code, Some(ENHANCE_YOUR_CALM), "{name}");
+        assert_eq!(gates.waiting(), 0, "{name}: what was begun is given up");
+    }
+}
+
+#[test]
+fn a_header_section_in_endless_pieces_ends_the_connection() {
+    for piece in ["", "\0\u{1}a\u{1}b"] {
+        let (scene, _, calls) = scene(Http2Limits::default());
+        let mut client = greeted(&scene);
+        client.send(frame(HEADERS, END_STREAM, 1, fields(&get("/"))));
+        let (taken, code) = endured(&mut client, |_| frame(CONTINUATION, 0, 1, piece));
+        assert!(taken < 100, "{taken} were taken");
+        assert_eq!(code, Some(ENHANCE_YOUR_CALM));
+        assert_eq!(calls.load(Ordering::Relaxed), 0);
+    }
+}
+
+#[test]
+fn a_header_bomb_does_not_go_off() {
+    let (scene, _, calls) = scene(Http2Limits::default());
+    let mut client = greeted(&scene);
+    // Four thousand octets into the table, and then again and again one octet that means all of them.
+    let mut bomb = fields(&get("/"));
+    bomb.extend([0x40, 1, b'x', 127, 0xa1, 0x1e]);
+    bomb.extend([b'a'; 4000]);
+    bomb.extend([0xbe; 8000]);
+    client.send(frame(HEADERS, END_STREAM | END_HEADERS, 1, bomb));
+    let frames = received(&mut client);
+    assert_eq!(end_of(&frames), Some(ENHANCE_YOUR_CALM), "{frames:?}");
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn requests_that_are_given_up_before_they_are_read_reach_no_handler() {
+    let (scene, _, calls) = scene(Http2Limits::default());
+    let mut client = greeted(&scene);
+    let piece = |stream| [request(stream, &get("/")), frame(RST_STREAM, 0, stream, b"\0\0\0\x08")].concat();
+    client.send([1, 3, 5].map(piece).concat());
+    assert_eq!(end_of(&received(&mut client)), None);
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
+    client.send(request(7, &get("/")));
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn streams_beyond_the_limit_are_refused() {
+    let (scene, gates, calls) = scene(Http2Limits { concurrent_streams: 2, ..Http2Limits::default() });
+    let mut client = greeted(&scene);
+    for stream in [1, 3, 5] {
+        client.send(request(stream, &get(&format!("/{stream}"))));
+    }
+    assert_eq!(reset_of(&received(&mut client), 5), Some(REFUSED_STREAM));
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+    gates.open("/1");
+    assert_eq!(status_of(&received(&mut client), 1), Some(200));
+    client.send(request(7, &get("/7")));
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn content_beyond_the_window_ends_the_connection_or_the_stream() {
+    let (scene, ..) = scene(Http2Limits::default());
+    let mut client = greeted(&scene);
+    client.send(open_request(1, &[get("/"), vec![("x", "y")]].concat()));
+    let mut frames = Vec::new();
+    // The handler reads nothing: 64 KiB are kept for it, and 64 KiB are in the window.
+    for _ in 0..40 {
+        client.send(frame(DATA, 0, 1, vec![b'x'; 16 << 10]));
+        frames.extend(received(&mut client));
+    }
+    let code = reset_of(&frames, 1).or(end_of(&frames));
+    assert_eq!(code, Some(0x3), "FLOW_CONTROL_ERROR: {frames:?}");
+}
+
+#[test]
+fn a_client_that_behaves_is_never_too_odd() {
+    let scene = Scene::new(|| Response::text("ok"));
+    let mut client = greeted(&scene);
+    for n in 0..5000 {
+        client.send(request(2 * n + 1, &get("/"))).send(frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\x02"));
+        client.send(frame(PING, 0, 0, b"12345678"));
+        let frames = received(&mut client);
+        assert_eq!(status_of(&frames, 2 * n + 1), Some(200), "request {n}");
+    }
+}

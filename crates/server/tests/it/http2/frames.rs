@@ -1,0 +1,145 @@
+//! Frames written and read by hand, for clients that do what no library would.
+
+use thruway_testkit::scene::{Client, Scene};
+
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const PRIORITY: u8 = 2;
+pub(crate) const RST_STREAM: u8 = 3;
+pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const PING: u8 = 6;
+pub(crate) const GOAWAY: u8 = 7;
+pub(crate) const WINDOW_UPDATE: u8 = 8;
+pub(crate) const CONTINUATION: u8 = 9;
+
+pub(crate) const END_STREAM: u8 = 0x1;
+pub(crate) const ACK: u8 = 0x1;
+pub(crate) const END_HEADERS: u8 = 0x4;
+
+pub(crate) const NO_ERROR: u32 = 0x0;
+pub(crate) const PROTOCOL_ERROR: u32 = 0x1;
+pub(crate) const REFUSED_STREAM: u32 = 0x7;
+pub(crate) const CANCEL: u32 = 0x8;
+pub(crate) const ENHANCE_YOUR_CALM: u32 = 0xb;
+
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A frame that came.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Frame {
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: u32,
+    pub(crate) content: Vec<u8>,
+}
+
+impl Frame {
+    /// The error code of a reset, or of what ends the connection.
+    pub(crate) fn code(&self) -> u32 {
+        let at = if self.kind == GOAWAY { 4 } else { 0 };
+        u32::from_be_bytes(self.content[at..at + 4].try_into().unwrap())
+    }
+
+    /// The status of a head, as far as it is one of those that have a number of their own in HPACK.
+    pub(crate) fn status(&self) -> Option<u16> {
+        let statuses = [200, 204, 206, 304, 400, 404, 500];
+        // The size of the table may be said before.
+        let first = self.content.iter().find(|octet| **octet & 0xe0 != 0x20)?;
+        statuses.get(usize::from(first.checked_sub(0x88)?)).copied()
+    }
+}
+
+/// A frame as it is sent.
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, content: impl AsRef<[u8]>) -> Vec<u8> {
+    let content = content.as_ref();
+    let mut octets = u32::try_from(content.len()).unwrap().to_be_bytes()[1..].to_vec();
+    octets.extend([kind, flags]);
+    octets.extend(stream.to_be_bytes());
+    octets.extend(content);
+    octets
+}
+
+/// Fields as HPACK has them without a table and without compression.
+pub(crate) fn fields(lines: &[(&str, &str)]) -> Vec<u8> {
+    let mut octets = Vec::new();
+    for (name, value) in lines {
+        octets.push(0);
+        for text in [name, value] {
+            push_length(&mut octets, text.len());
+            octets.extend(text.as_bytes());
+        }
+    }
+    octets
+}
+
+/// A number with a prefix of seven bits (RFC 7541 §5.1).
+fn push_length(octets: &mut Vec<u8>, length: usize) {
+    if length < 127 {
+        return octets.push(u8::try_from(length).unwrap());
+    }
+    octets.push(127);
+    let mut rest = length - 127;
+    while rest >= 128 {
+        octets.push(u8::try_from(rest % 128).unwrap() | 128);
+        rest /= 128;
+    }
+    octets.push(u8::try_from(rest).unwrap());
+}
+
+/// The fields of a request for `path`.
+pub(crate) fn get(path: &str) -> Vec<(&str, &str)> {
+    vec![(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", "a.example")]
+}
+
+/// A request that is all there.
+pub(crate) fn request(stream: u32, lines: &[(&str, &str)]) -> Vec<u8> {
+    frame(HEADERS, END_STREAM | END_HEADERS, stream, fields(lines))
+}
+
+/// A request with content to come.
+pub(crate) fn open_request(stream: u32, lines: &[(&str, &str)]) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS, stream, fields(lines))
+}
+
+/// A client that has said that it speaks HTTP/2, and knows that the server does.
+pub(crate) fn greeted(scene: &Scene) -> Client {
+    let mut client = scene.connect_recognised();
+    client.send(PREFACE).send(frame(SETTINGS, 0, 0, b""));
+    let kinds: Vec<_> = received(&mut client).iter().map(|frame| (frame.kind, frame.flags)).collect();
+    assert_eq!(kinds[0], (SETTINGS, 0));
+    assert!(kinds.contains(&(SETTINGS, ACK)), "{kinds:?}");
+    client.send(frame(SETTINGS, ACK, 0, b""));
+    client
+}
+
+/// The frames that have come.
+pub(crate) fn received(client: &mut Client) -> Vec<Frame> {
+    let octets = client.received_octets();
+    let mut rest = &octets[..];
+    let mut frames = Vec::new();
+    while let [a, b, c, kind, flags, d, e, f, g, behind @ ..] = rest {
+        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        let (content, next) = behind.split_at(length);
+        let stream = u32::from_be_bytes([*d, *e, *f, *g]);
+        frames.push(Frame { kind: *kind, flags: *flags, stream, content: content.to_vec() });
+        rest = next;
+    }
+    assert!(rest.is_empty(), "half a frame was sent");
+    frames
+}
+
+/// The code of the reset of `stream`, if that is among `frames`.
+pub(crate) fn reset_of(frames: &[Frame], stream: u32) -> Option<u32> {
+    let mut resets = frames.iter().filter(|frame| frame.kind == RST_STREAM && frame.stream == stream);
+    resets.next().map(Frame::code)
+}
+
+/// The code with which the connection is ended, if that is among `frames`.
+pub(crate) fn end_of(frames: &[Frame]) -> Option<u32> {
+    frames.iter().filter(|frame| frame.kind == GOAWAY).map(Frame::code).next_back()
+}
+
+/// The status of the answer on `stream`, if that is among `frames`.
+pub(crate) fn status_of(frames: &[Frame], stream: u32) -> Option<u16> {
+    frames.iter().find(|frame| frame.kind == HEADERS && frame.stream == stream)?.status()
+}

@@ -1,0 +1,338 @@
+//! Requests and answers as a library sends and reads them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use thruway_message::FieldLinesBuf;
+use thruway_server::{
+    BoxError, Config, Content, ContentStream, OwnedRequest, Piece, Record, Request, Response, Router,
+    StatusCode, Tower, Version, send_interim,
+};
+use thruway_testkit::scene::Scene;
+
+use super::library::{Library, get, post, send_some};
+use crate::gate::Gates;
+
+#[test]
+fn handlers_see_what_they_would_see_of_http11() {
+    let scene = Scene::new(|request: &Request| {
+        let lines = request.field_lines().iter().map(|line| format!("{}: {}\n", line.name, line.value));
+        let head = format!("{request} {} {}\n", request.version(), request.host());
+        Response::text(head + &lines.collect::<String>())
+    });
+    let mut library = Library::connect(&scene);
+    let mut request = get("/a%20b?c=d");
+    for cookie in ["a=1", "b=2"] {
+        request.headers_mut().append("cookie", cookie.parse().unwrap());
+    }
+    request.headers_mut().append("x-field", "value".parse().unwrap());
+    let (response, _) = library.begin(request, true);
+    let (_, content, _) = library.answer(response);
+    assert_eq!(
+        content,
+        "GET /a%20b?c=d HTTP/2.0 a.example\nhost: a.example\ncookie: a=1; b=2\nx-field: value\n"
+    );
+}
+
+#[test]
+fn answers_have_the_fields_that_those_of_http11_have() {
+    let scene =
+        Scene::new(|| Response::text("hello").with_field("X-Field", "value").with_connection_upgrade());
+    let (head, content, trailers) = Library::connect(&scene).get("/");
+    assert_eq!((head.status().as_u16(), content.as_str()), (200, "hello"));
+    let field = |name: &str| head.headers().get(name).map(|value| value.to_str().unwrap());
+    assert_eq!(field("server"), Some("thruway"));
+    assert_eq!(field("date"), Some("Thu, 01 Jan 1970 00:00:00 GMT"));
+    assert_eq!(field("content-length"), Some("5"));
+    assert_eq!(field("x-field"), Some("value"));
+    assert_eq!(field("connection"), None, "nothing of HTTP/1.1 gets in");
+    assert!(trailers.is_empty());
+}
+
+#[test]
+fn fields_that_a_handler_sets_itself_are_not_said_twice() {
+    let scene = Scene::new(|| Response::text("").with_field("Server", "other"));
+    let (head, ..) = Library::connect(&scene).get("/");
+    let servers: Vec<_> = head.headers().get_all("server").iter().collect();
+    assert_eq!(servers, ["other"]);
+    assert!(head.headers().contains_key("date"));
+}
+
+#[test]
+fn an_answer_to_head_has_the_length_and_no_content() {
+    let scene = Scene::new(|_: &Request| "hello");
+    let mut library = Library::connect(&scene);
+    let request = http::Request::head("http://a.example/").body(()).unwrap();
+    let (response, _) = library.begin(request, true);
+    let (head, content, _) = library.answer(response);
+    assert_eq!((head.headers()["content-length"].as_bytes(), content.as_str()), (&b"5"[..], ""));
+}
+
+/// A stream with a trailer section.
+struct WithTrailers(Vec<Piece>);
+
+impl ContentStream for WithTrailers {
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Piece, BoxError>>> {
+        std::task::Poll::Ready(self.0.pop().map(Ok))
+    }
+}
+
+#[test]
+fn trailers_go_both_ways() {
+    let scene = Scene::new(|mut request: OwnedRequest| async move {
+        let content = request.content().collect(100).await.unwrap();
+        let trailers = request.content().take_trailers().unwrap();
+        let value = trailers.field("x-checksum").unwrap().as_bytes().to_vec();
+        let mut back = FieldLinesBuf::new();
+        back.append("Grpc-Status", value).unwrap();
+        let pieces = vec![Piece::Trailers(back), Piece::Data(content)];
+        Response::new(StatusCode::OK).with_content(Content::from_content_stream(WithTrailers(pieces)))
+    });
+    let mut library = Library::connect(&scene);
+    let (response, mut to) = library.begin(post("/"), false);
+    to.send_data(Bytes::from_static(b"content"), false).unwrap();
+    let mut trailers = HeaderMap::new();
+    trailers.append("x-checksum", "42".parse().unwrap());
+    to.send_trailers(trailers).unwrap();
+    let (head, content, trailers) = library.answer(response);
+    assert_eq!(content, "content");
+    assert!(!head.headers().contains_key("content-length"));
+    assert_eq!(trailers["grpc-status"], "42");
+}
+
+#[test]
+fn interim_answers_go_ahead() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |request: OwnedRequest| {
+        let gates = handler.clone();
+        async move {
+            send_interim(&Response::new(StatusCode::EARLY_HINTS).with_field("Link", "</a.css>"));
+            gates.answer(request).await
+        }
+    });
+    let mut library = Library::connect(&scene);
+    let (mut response, _) = library.begin(get("/a"), true);
+    let interim = library.now_with(|cx| response.poll_informational(cx)).unwrap().unwrap();
+    assert_eq!((interim.status().as_u16(), interim.headers()["link"].as_bytes()), (103, &b"</a.css>"[..]));
+    gates.open("/a");
+    assert_eq!(library.answer(response).1, "/a");
+}
+
+#[test]
+fn a_client_that_waits_is_told_to_continue_when_the_handler_reads() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |mut request: OwnedRequest| {
+        let gates = handler.clone();
+        async move {
+            gates.pass("read").await;
+            Response::text(request.content().collect(100).await.unwrap())
+        }
+    });
+    let mut library = Library::connect(&scene);
+    let mut request = post("/");
+    request.headers_mut().append("expect", "100-continue".parse().unwrap());
+    let (mut response, mut to) = library.begin(request, false);
+    assert!(library.waits(&mut std::future::poll_fn(|cx| response.poll_informational(cx))));
+    gates.open("read");
+    let interim = library.now_with(|cx| response.poll_informational(cx)).unwrap().unwrap();
+    assert_eq!(interim.status().as_u16(), 100);
+    to.send_data(Bytes::from_static(b"content"), true).unwrap();
+    assert_eq!(library.answer(response).1, "content");
+}
+
+#[test]
+fn many_streams_are_answered_at_the_same_time_and_in_any_order() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let mut library = Library::connect(&scene);
+    let paths: Vec<_> = (0..100).map(|n| format!("/{n}")).collect();
+    let mut responses: Vec<_> = paths.iter().map(|path| library.begin(get(path), true).0).collect();
+    assert_eq!(gates.waiting(), 100);
+    while let (Some(path), Some(response)) = (paths.get(responses.len() - 1), responses.pop()) {
+        gates.open(path);
+        assert_eq!(&library.answer(response).1, path);
+        if responses.is_empty() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_client_that_gives_up_gives_up_what_is_done_for_it() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let mut library = Library::connect(&scene);
+    let (first, mut to) = library.begin(get("/first"), true);
+    let (second, _) = library.begin(get("/second"), true);
+    assert_eq!(gates.waiting(), 2);
+    to.send_reset(h2::Reason::CANCEL);
+    drop(first);
+    library.run();
+    assert_eq!(gates.waiting(), 1);
+    gates.open("/second");
+    assert_eq!(library.answer(second).1, "/second");
+}
+
+#[test]
+fn what_a_handler_does_not_read_stays_with_the_client() {
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |mut request: OwnedRequest| {
+        let gates = handler.clone();
+        async move {
+            let path = request.path().to_owned();
+            gates.pass(&path).await;
+            Response::text(request.content().collect(usize::MAX).await.unwrap().len().to_string())
+        }
+    });
+    let mut library = Library::connect(&scene);
+    let (response, mut to) = library.begin(post("/one"), false);
+    let all = Bytes::from(vec![b'x'; 1 << 20]);
+    let sent = send_some(&mut library, &mut to, all.clone());
+    assert!(sent <= 256 << 10, "{sent} octets were taken that nobody reads");
+    // Another stream has room of its own.
+    let (other, mut to_other) = library.begin(post("/other"), false);
+    assert!(send_some(&mut library, &mut to_other, all.slice(..64 << 10)) == 64 << 10);
+    gates.open("/one");
+    let mut rest = all.slice(sent..);
+    while !rest.is_empty() {
+        let sent = send_some(&mut library, &mut to, rest.clone());
+        assert!(sent > 0, "the windows were not opened again");
+        rest = rest.slice(sent..);
+    }
+    to.send_data(Bytes::new(), true).unwrap();
+    assert_eq!(library.answer(response).1, (1 << 20).to_string());
+    gates.open("/other");
+    to_other.send_data(Bytes::new(), true).unwrap();
+    assert_eq!(library.answer(other).1, (64 << 10).to_string());
+}
+
+#[test]
+fn no_more_content_is_made_than_the_client_takes() {
+    struct Endless(usize);
+    impl ContentStream for Endless {
+        fn poll_next(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<Piece, BoxError>>> {
+            self.0 += 1;
+            MADE.set(MADE.get().max(self.0));
+            std::task::Poll::Ready(Some(Ok(Piece::Data(Bytes::from(vec![b'x'; 10_000])))))
+        }
+    }
+    thread_local! {
+        static MADE: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+    let scene =
+        Scene::new(|| Response::new(StatusCode::OK).with_content(Content::from_content_stream(Endless(0))));
+    let mut library = Library::connect(&scene);
+    let (mut response, _) = library.begin(get("/"), true);
+    let mut content = library.now(&mut response).unwrap().into_body();
+    let before = MADE.get();
+    assert!(before * 10_000 < 256 << 10, "{before} pieces were made for a window of 64 KiB");
+    let taken = library.taken(&mut content);
+    assert_eq!(taken, (64 << 10) - 1);
+    content.flow_control().release_capacity(taken).unwrap();
+    library.run();
+    assert!(MADE.get() > before, "there is room again");
+}
+
+#[test]
+fn large_content_arrives_whole() {
+    let scene = Scene::new(|_: &Request| "0123456789".repeat(100_000));
+    let (head, content, _) = Library::connect(&scene).get("/");
+    assert_eq!(head.headers()["content-length"], "1000000");
+    assert_eq!(content, "0123456789".repeat(100_000));
+}
+
+#[test]
+fn files_arrive_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let content = "0123456789".repeat(20_000);
+    std::fs::write(folder.path().join("a.txt"), &content).unwrap();
+    let files = thruway_server::Files::new(folder.path()).unwrap();
+    let scene = Scene::new(Router::new().mount("/files", files));
+    let (head, received, _) = Library::connect(&scene).get("/files/a.txt");
+    assert_eq!(head.headers()["content-length"], "200000");
+    assert!(received == content);
+}
+
+#[test]
+fn content_that_fails_resets_its_stream_and_no_other() {
+    let scene = Scene::new(|request: &Request| match request.path() {
+        "/fails" => Response::new(StatusCode::OK).with_content(Content::written_by(|mut to| async move {
+            to.write("some").await;
+            Err("it fails".into())
+        })),
+        _ => Response::text("ok"),
+    });
+    let mut library = Library::connect(&scene);
+    let (mut response, _) = library.begin(get("/fails"), true);
+    let reason = library.now(&mut response).err().and_then(|error| error.reason());
+    assert_eq!(reason, Some(h2::Reason::INTERNAL_ERROR));
+    assert_eq!(library.get("/").1, "ok");
+}
+
+#[test]
+fn a_handler_that_panics_is_answered_500() {
+    let scene = Scene::new(|request: &Request| match request.path() {
+        "/panics" => panic!("on purpose"),
+        _ => Response::text("ok"),
+    });
+    let mut library = Library::connect(&scene);
+    assert_eq!(library.get("/panics").0.status().as_u16(), 500);
+    assert_eq!(library.get("/").1, "ok");
+}
+
+#[test]
+fn requests_are_recorded_as_those_of_http11_are() {
+    let records = Rc::new(RefCell::new(Vec::new()));
+    let taken = records.clone();
+    let record = move |record: &Record<'_>| {
+        let head = record.head.unwrap();
+        assert_eq!(head.version, Version::Http2);
+        taken.borrow_mut().push((
+            head.target.to_string(),
+            record.status.as_u16(),
+            record.content_bytes,
+            record.is_complete,
+        ));
+    };
+    let gates = Gates::default();
+    let handler = gates.clone();
+    let handle = move |request: OwnedRequest| handler.clone().answer(request);
+    let scene = Scene::with(handle, Config::default(), Some(Box::new(record)));
+    let mut library = Library::connect(&scene);
+    gates.open("/first");
+    library.get("/first");
+    let (_kept, _) = library.begin(get("/second"), true);
+    library.server().reset();
+    library.run();
+    assert_eq!(
+        *records.borrow(),
+        [("/first".to_owned(), 200, 6, true), ("/second".to_owned(), 499, 0, false)]
+    );
+}
+
+#[test]
+fn axum_applications_answer_too() {
+    let app = axum::Router::new()
+        .route("/hello/{name}", axum::routing::get(|path: axum::extract::Path<String>| async move { path.0 }))
+        .route("/echo", axum::routing::post(|body: String| async move { body }));
+    let scene = Scene::new(Tower::new(app));
+    let mut library = Library::connect(&scene);
+    let (head, content, _) = library.get("/hello/world");
+    assert_eq!((head.headers()["server"].as_bytes(), content.as_str()), (&b"thruway"[..], "world"));
+    let (response, mut to) = library.begin(post("/echo"), false);
+    to.send_data(Bytes::from_static(b"said"), true).unwrap();
+    assert_eq!(library.answer(response).1, "said");
+}

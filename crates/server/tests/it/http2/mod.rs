@@ -1,0 +1,9 @@
+//! Connections of HTTP/2.
+
+mod frames;
+mod library;
+
+mod refusals;
+mod messages;
+mod floods;
+mod timing;

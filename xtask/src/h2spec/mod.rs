@@ -1,0 +1,117 @@
+//! `cargo xtask h2spec`: the conformance tests of HTTP/2 (`summerwind/h2spec`), against the server and through the gateway.
+//!
+//! They are not part of this repository: Go builds them, at the versions that `go.mod` and `go.sum` beside this file name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+
+use crate::child;
+use crate::places::{find_on_path, repository};
+use crate::server::Server;
+use crate::stop::Stop;
+
+/// Options of `cargo xtask h2spec`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// A program `h2spec`, instead of building it
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+/// Builds server and tests, and runs them.
+///
+/// # Errors
+/// A test failed or was left out, or something could not be run.
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let stop = Stop::new(LIMIT)?;
+    let tests = match &options.program {
+        Some(program) => program.clone(),
+        None => build_tests(&stop)?,
+    };
+    let thruway = build_thruway(&stop)?;
+    let directory = tempfile::Builder::new().prefix("thruway-h2spec-").tempdir()?;
+    let start = |name: &str, config: &str| {
+        let file = directory.path().join(name);
+        fs::write(&file, config)?;
+        let path = file.to_str().context("a path that is no text")?;
+        Server::start(&thruway, &["serve", path], &file.with_extension("log"), &stop)
+    };
+    let origin = start("origin.toml", &config("demo = true"))?;
+    let behind = origin.url();
+    let address = behind.trim_start_matches("http://");
+    let upstream = format!("upstream = \"origin\"\n[upstreams.origin]\nservers = [\"{address}\"]");
+    let gateway = start("gateway.toml", &config(&upstream))?;
+    let outcomes = [("server", only_http2(&origin)), ("gateway", only_http2(&gateway))]
+        .map(|(name, port)| (name, port.and_then(|port| run_tests(&tests, &port, &stop)).context(name)));
+    for server in [gateway, origin] {
+        server.end(&stop)?;
+    }
+    for (name, outcome) in outcomes {
+        println!("{name:8} {}", outcome?);
+    }
+    Ok(())
+}
+
+/// Two listeners: one for those who know HTTP/1.1 only, and one where nothing is spoken but HTTP/2: on the other, what is no preface
+/// is answered as HTTP/1.1, which the tests do not expect.
+fn config(action: &str) -> String {
+    format!(
+        "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[listeners]]\naddress = \"127.0.0.1:0\"\nhttp2 = \"only\"\n\
+         [[routes]]\npath = \"/\"\n{action}\n"
+    )
+}
+
+/// The port of the second listener.
+fn only_http2(server: &Server) -> anyhow::Result<String> {
+    let urls = server.urls()?;
+    let url = urls.get(1).context("there is no second listener")?;
+    Ok(url.rsplit(':').next().unwrap_or_default().to_owned())
+}
+
+/// Runs all tests. What they say of themselves at their end.
+fn run_tests(tests: &Path, port: &str, stop: &Stop) -> anyhow::Result<String> {
+    let mut command = Command::new(tests);
+    command.args(["--host", "127.0.0.1", "--port", port]);
+    let printed = child::any_output_of(command, RUN_LIMIT, stop)?;
+    let sum = printed.lines().rev().find(|line| line.contains(" tests, ")).context("there is no result")?;
+    let expected = format!("{TESTS} tests, {TESTS} passed, 0 skipped, 0 failed");
+    let failures = printed.split("Failures:").nth(1).unwrap_or_default().trim();
+    ensure!(sum == expected, "{sum}\n{failures}");
+    Ok(sum.to_owned())
+}
+
+fn build_tests(stop: &Stop) -> anyhow::Result<PathBuf> {
+    find_on_path("go").context("`go` is not on the path")?;
+    let root = repository();
+    let program = root.join("target/h2spec");
+    let mut command = Command::new("go");
+    command
+        .current_dir(root.join("xtask/src/h2spec"))
+        .args(["build", "-trimpath", "-mod=readonly", "-o"])
+        .arg(&program)
+        .arg("github.com/summerwind/h2spec/cmd/h2spec");
+    eprintln!("building `h2spec`");
+    child::output_of("go build h2spec", command, BUILD_LIMIT, stop)?;
+    Ok(program)
+}
+
+fn build_thruway(stop: &Stop) -> anyhow::Result<PathBuf> {
+    let root = repository();
+    let target = root.join("target");
+    let mut command = Command::new("cargo");
+    command.current_dir(&root).args(["build", "--package", "thruway", "--target-dir"]).arg(&target);
+    eprintln!("building `thruway`");
+    child::output_of("cargo build --package thruway", command, BUILD_LIMIT, stop)?;
+    Ok(target.join("debug/thruway"))
+}
+
+/// How many tests there are.
+const TESTS: usize = 145;
+
+const LIMIT: Duration = Duration::from_mins(20);
+const BUILD_LIMIT: Duration = Duration::from_mins(15);
+const RUN_LIMIT: Duration = Duration::from_mins(5);
