@@ -14,6 +14,7 @@ mod access_log;
 mod check;
 mod explain;
 mod streams;
+mod tls;
 mod present;
 mod serve;
 mod reload;

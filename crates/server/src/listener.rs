@@ -15,6 +15,7 @@ pub struct Listener {
     pub(crate) proxy_protocol: Option<ProxyProtocol>,
     pub(crate) tls: Option<ListenerTls>,
     pub(crate) streams: Option<Arc<dyn ServeStream>>,
+    pub(crate) redirect_to_https: Option<u16>,
 }
 
 /// What is spoken below HTTP.
@@ -36,7 +37,7 @@ pub struct ProxyProtocol {
 impl Listener {
     /// HTTP at `address`.
     pub const fn new(address: ListenAddr) -> Self {
-        Self { address, proxy_protocol: None, tls: None, streams: None }
+        Self { address, proxy_protocol: None, tls: None, streams: None, redirect_to_https: None }
     }
 
     /// Has connections begin with a header of the PROXY protocol: the [client](ConnectionInfo::client) is who it tells.
@@ -62,6 +63,12 @@ impl Listener {
             tls.strict_transport_security = Some(line.into());
         }
         self
+    }
+
+    /// Answers all requests with a redirect (308) to the same at `https`, at this port of the host that they name. With TLS it does nothing.
+    #[must_use]
+    pub fn redirect_to_https(self, port: u16) -> Self {
+        Self { redirect_to_https: Some(port), ..self }
     }
 
     /// Gives connections to `streams` instead of reading requests from them.

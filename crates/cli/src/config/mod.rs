@@ -16,13 +16,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thruway_gateway::{
     ForwardConfig, PathMatch, PolicyConfig, Redirect, RouteMatch, TcpConfig, UpstreamConfig,
 };
 use thruway_server::{
-    AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, Listener,
-    ProxyProtocol, StatusCode,
+    AccessLogFormat, AccessLogTarget, FieldLinesBuf, FieldValue, Files, InvalidListenAddr, ListenAddr,
+    Listener, ProxyProtocol, StatusCode, TlsAcceptor,
 };
 
 use crate::args::ServeArgs;
@@ -53,13 +54,25 @@ pub(crate) struct Config {
 }
 
 /// Where to listen, and what connections there are.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) struct ListenerConfig {
     pub(crate) address: ListenAddr,
     /// Whether connections begin with a header of the PROXY protocol.
     pub(crate) proxy_protocol: Option<ProxyProtocol>,
     /// Where connections are forwarded to that are no HTTP; `None` for HTTP.
     pub(crate) tcp: Option<TcpListenerConfig>,
+    /// How TLS is spoken, if it is.
+    pub(crate) tls: Option<ListenerTlsConfig>,
+    /// The port with TLS to which requests are redirected.
+    pub(crate) redirect_to_https: Option<u16>,
+}
+
+/// How TLS is spoken at a listener.
+#[derive(Clone)]
+pub(crate) struct ListenerTlsConfig {
+    pub(crate) acceptor: Arc<TlsAcceptor>,
+    pub(crate) strict_transport_security: Option<String>,
+    pub(crate) span: Span,
 }
 
 /// Where connections are forwarded to, whatever they carry.
@@ -67,6 +80,8 @@ pub(crate) struct ListenerConfig {
 pub(crate) struct TcpListenerConfig {
     /// The name of the upstream.
     pub(crate) upstream: String,
+    /// Names of servers that clients of TLS ask for, and the names of their upstreams.
+    pub(crate) names: Vec<(String, String)>,
     pub(crate) tcp: TcpConfig,
 }
 
@@ -223,7 +238,7 @@ fn is_listed<'a>(listeners: impl IntoIterator<Item = &'a ListenAddr>, address: &
 impl ListenerConfig {
     /// HTTP at `address`.
     const fn at(address: ListenAddr) -> Self {
-        Self { address, proxy_protocol: None, tcp: None }
+        Self { address, proxy_protocol: None, tcp: None, tls: None, redirect_to_https: None }
     }
 
     pub(super) const fn address(&self) -> &ListenAddr {
@@ -232,10 +247,19 @@ impl ListenerConfig {
 
     /// What the server is told.
     pub(crate) fn to_listener(&self) -> Listener {
-        let listener = Listener::new(self.address.clone());
-        match &self.proxy_protocol {
-            Some(proxy_protocol) => listener.proxy_protocol(proxy_protocol.clone()),
-            None => listener,
+        let mut listener = Listener::new(self.address.clone());
+        if let Some(proxy_protocol) = &self.proxy_protocol {
+            listener = listener.proxy_protocol(proxy_protocol.clone());
+        }
+        if let Some(port) = self.redirect_to_https {
+            listener = listener.redirect_to_https(port);
+        }
+        let Some(tls) = &self.tls else { return listener };
+        listener = listener.tls(tls.acceptor.clone());
+        let strict = tls.strict_transport_security.as_ref().map(|text| FieldValue::new(text.as_bytes()));
+        match strict {
+            Some(Ok(value)) => listener.strict_transport_security(&value),
+            _ => listener,
         }
     }
 }

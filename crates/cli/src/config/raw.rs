@@ -9,6 +9,7 @@ mod rewrite;
 mod routes;
 mod shares;
 mod policies;
+mod tls;
 mod upstreams;
 
 use std::borrow::Cow;
@@ -35,6 +36,9 @@ pub(super) use rewrite::{RawFieldRewrite, RawForwarded, RawHost, RawHostName, Ra
 pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
 pub(super) use shares::{RawMirror, RawSplit};
 pub(super) use text_or_table::{FromText, TextOrTable};
+pub(super) use tls::{
+    RawCertificate, RawClientCertificates, RawListenerTls, RawTlsVersion, RawUpstreamTls, RawUpstreamTlsOrNot,
+};
 pub(super) use upstreams::{
     RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue, RawResolver,
     RawResolverName, RawRetryBudget, RawServer, RawSticky, RawUpstream,

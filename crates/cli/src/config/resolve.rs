@@ -7,6 +7,7 @@ mod routes;
 mod shares;
 mod answer;
 mod policies;
+mod tls;
 mod upstreams;
 
 use std::fmt;

@@ -19,6 +19,7 @@ mod gateway;
 mod policies;
 mod rewriting;
 mod tcp;
+mod tls;
 mod admin;
 
 // what is measured

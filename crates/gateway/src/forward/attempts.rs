@@ -11,7 +11,7 @@ use super::course::Course;
 use super::relay::Relay;
 use super::request::{OutgoingRequest, RequestBody};
 use crate::Failure;
-use crate::upstream::{Lease, RequestKey, Server, Upstream, acquire, connect};
+use crate::upstream::{Lease, RequestKey, Server, Upstream, acquire, connect_secured};
 
 /// Forwards a request, and tells of it with the response if it `is_recorded`.
 pub(super) async fn forward(
@@ -146,5 +146,5 @@ impl Attempt<'_> {
 }
 
 async fn open(lease: &Lease) -> Result<Connection, Failure> {
-    Ok(Connection::new(connect(lease).await?, &lease.upstream.config.exchange))
+    Ok(Connection::new(connect_secured(lease).await?, &lease.upstream.config.exchange))
 }

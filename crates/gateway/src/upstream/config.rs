@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thruway_client::{Config, DnsResolver, PoolConfig, Resolve, SystemResolver, UpstreamAddr};
 use thruway_net::ProxyVersion;
+use thruway_net::tls::{TlsConnector, TlsServerName};
 
 use super::{Balance, CheckConfig, EjectionConfig, QueueConfig, RetryBudget, ServerAddr, Sticky};
 
@@ -35,7 +36,9 @@ pub struct UpstreamConfig {
     /// Whether each connection to its servers begins with a header of the PROXY protocol, which tells who the client is; then
     /// connections are used again for the same connection of a client only. Checks say that they are the gateway's own. Default not.
     pub proxy_protocol: Option<ProxyVersion>,
-    /// How long a server may take to accept a connection. Default 5 s.
+    /// How TLS is spoken with its servers, behind the header of the PROXY protocol if there is one. Default not.
+    pub tls: Option<UpstreamTls>,
+    /// How long a server may take to accept a connection, and as long again for the handshake of TLS. Default 5 s.
     pub connect_timeout: Duration,
     /// Limits and timeouts of exchanges.
     pub exchange: Config,
@@ -48,6 +51,22 @@ pub struct UpstreamConfig {
     pub retries_max: u32,
     /// How many requests may be sent again, of all.
     pub retry_budget: RetryBudget,
+}
+
+/// How TLS is spoken with the servers of an upstream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UpstreamTls {
+    /// Whom to trust, and who we are.
+    pub connector: Arc<TlsConnector>,
+    /// The name that certificates must have. Default what the config calls each server: its name, or its address.
+    pub server_name: Option<TlsServerName>,
+}
+
+impl UpstreamTls {
+    /// The name that `server` must have. A Unix socket has none that anybody would certify.
+    pub(super) fn name_of(&self, server: &ServerAddr) -> Option<TlsServerName> {
+        self.server_name.clone().or_else(|| TlsServerName::new(&server.name()).ok())
+    }
 }
 
 /// Who is asked for the addresses of names.
@@ -98,6 +117,7 @@ impl UpstreamConfig {
             check: None,
             slow_start: Duration::ZERO,
             proxy_protocol: None,
+            tls: None,
             connect_timeout: Duration::from_secs(5),
             exchange: Config::default(),
             pool: PoolConfig { idle_per_address_max: 1024, idle_max: 4096, ..PoolConfig::default() },

@@ -55,6 +55,15 @@ impl Default for TlsConnectorConfig {
     }
 }
 
+/// Those that were made of the same are the same.
+impl PartialEq for TlsConnector {
+    fn eq(&self, other: &Self) -> bool {
+        self.config == other.config
+    }
+}
+
+impl Eq for TlsConnector {}
+
 /// Speaks TLS with servers, and remembers sessions to resume. Shared by all threads.
 pub struct TlsConnector {
     config: TlsConnectorConfig,
@@ -94,6 +103,19 @@ impl TlsConnector {
     pub fn load(config: TlsConnectorConfig) -> Result<Self, CertificateError> {
         let live = Live::load(&config)?;
         Ok(Self { config, live: ArcSwap::from_pointee(live) })
+    }
+
+    /// One for all, with the defaults: made when it is needed first.
+    ///
+    /// # Errors
+    /// There is no version of TLS to speak, which cannot be.
+    pub fn system() -> Result<Arc<Self>, CertificateError> {
+        static SYSTEM: OnceLock<Arc<TlsConnector>> = OnceLock::new();
+        if let Some(system) = SYSTEM.get() {
+            return Ok(system.clone());
+        }
+        let system = Arc::new(Self::load(TlsConnectorConfig::default())?);
+        Ok(SYSTEM.get_or_init(|| system).clone())
     }
 
     /// Reads the files again if they have changed since. Whether they have: then connections from here on are made with what they say

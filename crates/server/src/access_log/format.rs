@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 use thruway_message::RequestHead;
 use thruway_net::ClientAddr;
+use thruway_net::tls::TlsInfo;
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::format_description::well_known::Rfc3339;
@@ -136,8 +137,35 @@ struct JsonLine<'a> {
     complete: bool,
     referer: Option<String>,
     user_agent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls: Option<JsonTls<'a>>,
     #[serde(flatten)]
     forwarded: Option<JsonForwarded<'a>>,
+}
+
+/// What is said of connections in TLS.
+#[derive(Serialize)]
+struct JsonTls<'a> {
+    version: &'static str,
+    cipher_suite: &'a str,
+    server_name: Option<String>,
+    resumed: bool,
+    client_subject: Option<String>,
+    client_fingerprint: Option<&'a str>,
+}
+
+impl<'a> From<&'a TlsInfo> for JsonTls<'a> {
+    fn from(tls: &'a TlsInfo) -> Self {
+        let certificate = tls.peer_certificate.as_ref();
+        Self {
+            version: tls.version.as_str(),
+            cipher_suite: tls.cipher_suite,
+            server_name: tls.server_name.as_deref().map(|name| shown(name.as_bytes())),
+            resumed: tls.is_resumed,
+            client_subject: certificate.map(|certificate| shown(certificate.subject.as_bytes())),
+            client_fingerprint: certificate.map(|certificate| &*certificate.fingerprint),
+        }
+    }
 }
 
 /// What is said of requests that were forwarded.
@@ -186,6 +214,7 @@ fn write_json(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) 
         complete: record.is_complete,
         referer: field("referer"),
         user_agent: field("user-agent"),
+        tls: record.connection.tls().map(JsonTls::from),
         forwarded: record.forwarded.map(JsonForwarded::from),
     };
     let start = line.len();

@@ -6,7 +6,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, IntoDeserializer, MapAccess};
 
 use super::super::spanned::Spanned;
-use super::{FromText, Period, RawForwarded, RawHost, TextOrTable};
+use super::{FromText, Period, RawForwarded, RawHost, RawUpstreamTlsOrNot, TextOrTable};
 
 /// Servers that answer the same requests. Defaults are those of `thruway_gateway::UpstreamConfig`.
 #[derive(Deserialize, JsonSchema)]
@@ -39,7 +39,9 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) slow_start: Option<Spanned<Period>>,
     /// `v1` or `v2`: connections begin with a header of the PROXY protocol, which tells the server who the client is. Default none.
     pub(in super::super) proxy_protocol: Option<RawProxyVersion>,
-    /// For a server to accept a connection.
+    /// How TLS is spoken with the servers: `true`, or a table. Default not.
+    pub(in super::super) tls: Option<Spanned<RawUpstreamTlsOrNot>>,
+    /// For a server to accept a connection, and as long again for the handshake of TLS.
     pub(in super::super) connect_timeout: Option<Spanned<Period>>,
     /// What `Host` says: `preserve` (what the client said), `server` (what `servers` calls it), or `{ fixed = "…" }`. Default `preserve`.
     pub(in super::super) host: Option<Spanned<TextOrTable<RawHost>>>,

@@ -43,6 +43,7 @@ impl Resolver<'_> {
             ejection: self.ejection(raw.ejection),
             slow_start: self.or(raw.slow_start, Period(default.slow_start), ANY_PERIOD).0,
             proxy_protocol: raw.proxy_protocol.map(proxy_version),
+            tls: raw.tls.and_then(|tls| self.upstream_tls(tls)),
             connect_timeout: self.or(raw.connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
             queue: self.queue(raw.queue),
             retries_max: self.or(raw.retries_max, default.retries_max, 0..=100),

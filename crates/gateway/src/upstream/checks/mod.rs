@@ -98,7 +98,13 @@ fn what_to_check(upstream: &Weak<Upstream>, server: &Weak<Server>) -> Option<ToP
     let check = upstream.config.check.clone()?;
     let configured = &upstream.config.servers[server.origin].address;
     let proxy_protocol = upstream.config.proxy_protocol;
-    Some(ToProbe { check, address: server.address.clone(), configured: configured.clone(), proxy_protocol })
+    Some(ToProbe {
+        check,
+        address: server.address.clone(),
+        configured: configured.clone(),
+        proxy_protocol,
+        tls: upstream.config.tls.clone(),
+    })
 }
 
 /// A tenth more or less.

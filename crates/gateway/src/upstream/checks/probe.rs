@@ -5,16 +5,18 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
 use thruway_client::{
-    Config, ConnectError, Connection, Error, Exchange, RequestToSend, ResponseEvent, UpstreamAddr, connect,
+    Config, ConnectError, Connection, Error, Exchange, RequestToSend, ResponseEvent, UpstreamAddr,
+    UpstreamStream, connect,
 };
 use thruway_http1::BodyLength;
 use thruway_message::Method;
-use thruway_net::{Clock, ProxyHeader, ProxyVersion, Stream};
+use thruway_net::{Clock, ProxyHeader, ProxyVersion};
 use thruway_server::StatusCode;
 use tokio::time::timeout;
 
 use super::super::ServerAddr;
-use super::super::connections::connect_and_tell;
+use super::super::UpstreamTls;
+use super::super::connections::{connect_and_tell, secure_as};
 use super::super::statuses::StatusRange;
 use super::{CheckConfig, CheckKind};
 
@@ -41,6 +43,8 @@ pub(super) struct ToProbe {
     pub(super) configured: ServerAddr,
     /// Whether the server expects a header before anything else.
     pub(super) proxy_protocol: Option<ProxyVersion>,
+    /// How TLS is spoken, if it is.
+    pub(super) tls: Option<UpstreamTls>,
 }
 
 /// Asks a server.
@@ -65,12 +69,16 @@ async fn ask(what: &ToProbe) -> Result<(), ProbeFailure> {
 }
 
 impl ToProbe {
-    async fn connect(&self) -> Result<Stream, ConnectError> {
+    async fn connect(&self) -> Result<UpstreamStream, ConnectError> {
         let (address, within) = (&self.address, self.check.timeout);
-        match self.proxy_protocol {
-            None => connect(address, within).await,
+        let stream = match self.proxy_protocol {
+            None => connect(address, within).await?,
             // There is no client.
-            Some(version) => connect_and_tell(address, ProxyHeader::Local, version, within).await,
+            Some(version) => connect_and_tell(address, ProxyHeader::Local, version, within).await?,
+        };
+        match &self.tls {
+            None => Ok(stream.into()),
+            Some(tls) => secure_as(stream, tls, &self.configured, within).await,
         }
     }
 }
@@ -86,7 +94,7 @@ impl Expected<'_> {
     fn poll(
         &self,
         cx: &mut Context<'_>,
-        exchange: &mut Exchange<Stream>,
+        exchange: &mut Exchange,
         read: &mut Vec<u8>,
     ) -> Poll<Result<(), ProbeFailure>> {
         let mut turn = exchange.turn();
