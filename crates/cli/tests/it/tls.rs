@@ -253,3 +253,27 @@ fn a_server_of_mcp_is_asked_by_https() {
     assert_ne!(asked.code, Some(0));
     assert!(asked.stderr.contains("the certificate is from nobody who is trusted"), "{}", asked.stderr);
 }
+
+#[test]
+fn a_server_is_loaded_by_https() {
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    put(directory.path(), "www", &authority.issue("www", &["127.0.0.1"]));
+    let mut thruway = Thruway::serve(directory.path(), DEMO);
+    let url = format!("{}/plaintext", thruway.address());
+    let root = authority.root();
+    let ca = ["--ca", root.to_str().unwrap()];
+    let bench = |args: &[&str]| {
+        let load = ["bench", "http", &url, "-n", "100", "-c", "2", "--output", "json"];
+        Thruway::start_in(directory.path(), &[&load[..], args].concat()).end()
+    };
+    for args in [&ca[..], &["--insecure"], &["--insecure", "--no-keep-alive", "--full-handshakes"]] {
+        let loaded = bench(args);
+        assert_eq!(loaded.code, Some(0), "{}", loaded.stderr);
+        assert!(loaded.stdout.contains("\"answered\": 100"), "{}", loaded.stdout);
+    }
+    let refused = bench(&[]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("the certificate is from nobody who is trusted"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("hint: name who has issued it with `--ca FILE`"), "{}", refused.stderr);
+}

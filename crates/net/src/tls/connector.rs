@@ -29,6 +29,8 @@ pub struct TlsConnectorConfig {
     pub alpn: Vec<Vec<u8>>,
     /// The lowest version. Default 1.2.
     pub min_version: TlsVersion,
+    /// Whether connections resume sessions of earlier ones, which spares both sides most of a handshake. Default yes.
+    pub resume: bool,
 }
 
 /// Who is trusted.
@@ -51,6 +53,7 @@ impl Default for TlsConnectorConfig {
             client_certificate: None,
             alpn: vec![b"http/1.1".to_vec()],
             min_version: TlsVersion::Tls12,
+            resume: true,
         }
     }
 }
@@ -173,7 +176,8 @@ impl Live {
             }
         };
         client.alpn_protocols.clone_from(&config.alpn);
-        client.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
+        client.resumption =
+            if config.resume { Resumption::in_memory_sessions(SESSIONS_MAX) } else { Resumption::disabled() };
         Ok(Self { client: Arc::new(client), stamps })
     }
 }

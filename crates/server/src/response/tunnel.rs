@@ -9,7 +9,8 @@ use std::task::{Context, Poll, ready};
 use thruway_net::{PooledBuffer, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The octets of a connection, both ways. Implements tokio's traits, so that crates for other protocols run on it.
+/// The octets of a connection, both ways. Implements tokio's traits, so that crates for other protocols run on it. In TLS, octets of a write
+/// that had to wait may be on their way: what is written next must begin with the same, so a write is not to be given up for another.
 pub struct Tunnel {
     /// What came together with the head.
     early: PooledBuffer,
