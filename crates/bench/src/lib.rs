@@ -46,7 +46,7 @@ pub use requests::{
     InvalidRequestsFile, InvalidUrl, McpOperation, McpRequests, Origin, RequestLine, Requests, SessionUse,
     Url, read_lines,
 };
-pub use run::{Load, Outcome, Progress, RunError, ServerUse};
+pub use run::{Load, LoadTls, Outcome, Progress, RunError, ServerUse};
 pub use schedule::{Pace, Schedule};
 pub use stdio::{ChildError, ChildServer};
 pub use stop::{Limit, StopFlag};

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use thruway_client::{ConnectError, UpstreamAddr};
 use thruway_net::Clock;
+use thruway_net::tls::{TlsConnector, TlsServerName};
 
 use crate::over_time::OverTime;
 use crate::process::{self, Usage};
@@ -25,6 +26,8 @@ pub struct Load {
     pub requests: Arc<dyn Requests>,
     /// Where to; connections go to them in turn. At least one.
     pub addresses: Vec<UpstreamAddr>,
+    /// How TLS is spoken with them, if it is. Whether connections resume sessions is a matter of the connector.
+    pub tls: Option<LoadTls>,
     /// Connections at the same time, of all workers together; at least one for each.
     pub connections: usize,
     /// Threads.
@@ -41,6 +44,15 @@ pub struct Load {
     pub stop: StopFlag,
     /// The process whose cost is to be told.
     pub server: Option<u32>,
+}
+
+/// How TLS is spoken with a server.
+#[derive(Clone, Debug)]
+pub struct LoadTls {
+    /// Whom to trust, and whether sessions are resumed.
+    pub connector: Arc<TlsConnector>,
+    /// Whose certificate the server must have.
+    pub server_name: TlsServerName,
 }
 
 /// What a load has shown.
@@ -181,6 +193,7 @@ impl Load {
         ThreadPlan {
             requests: self.requests.clone(),
             addresses: addresses.into(),
+            tls: self.tls.clone(),
             manner: self.manner,
             share: Share {
                 pace: self.pace,

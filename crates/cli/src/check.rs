@@ -11,6 +11,7 @@ use crate::args::CheckArgs;
 use crate::config::{self, Config, Failure};
 use crate::explain::explain;
 use crate::routes::{self, Parts};
+use crate::tls;
 
 /// Says what the config would do, or what is wrong with it.
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
@@ -34,8 +35,10 @@ fn say(path: &Path, args: &CheckArgs) -> Result<String, Failure> {
 
 /// The routes of `config`, if all of it can be served.
 fn checked(config: &Config) -> Result<Routes, Failure> {
-    match (routes::build(config, &Parts::default()), access_log::check(config)) {
-        (Ok((routes, _)), Ok(())) => Ok(routes),
-        (routes, log) => Err(Failure::joined(routes.err().into_iter().chain(log.err()).collect())),
+    match (routes::build(config, &Parts::default()), access_log::check(config), tls::check(config)) {
+        (Ok((routes, _)), Ok(()), Ok(())) => Ok(routes),
+        (routes, log, tls) => {
+            Err(Failure::joined(routes.err().into_iter().chain(log.err()).chain(tls.err()).collect()))
+        }
     }
 }

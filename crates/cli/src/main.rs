@@ -15,6 +15,7 @@ mod check;
 mod shell;
 mod explain;
 mod streams;
+mod tls;
 mod present;
 mod serve;
 mod reload;

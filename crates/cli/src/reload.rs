@@ -12,6 +12,7 @@ use crate::config::{Config, Failure};
 use crate::present::Present;
 use crate::routes::{self, Parts};
 use crate::streams::Streams;
+use crate::tls::Secured;
 
 /// What runs, and what it can be made anew from.
 pub(crate) struct Reloader {
@@ -27,6 +28,8 @@ pub(crate) struct Reloader {
     pub(crate) streams: Streams,
     /// Where is told what runs.
     pub(crate) present: Present,
+    /// What speaks TLS.
+    pub(crate) secured: Secured,
 }
 
 /// The same for all who may ask for another config. One is loaded after the other.
@@ -64,7 +67,8 @@ impl SharedReloader {
 
 impl Reloader {
     fn reload(&mut self) -> Result<(), Failure> {
-        let config = Config::of(&self.args)?;
+        let mut config = Config::of(&self.args)?;
+        self.secured.kept_in(&mut config);
         let (routes, mut parts) = routes::build(&config, &self.parts)?;
         let streams = Streams::new(&config, &parts, &self.streams);
         let log = self.log.open(&config)?;
@@ -78,6 +82,7 @@ impl Reloader {
         self.server.replace(config.server.clone(), listeners);
         self.server.set_connections_max(config.connections_max);
         self.present.replace(&config, &parts, &streams);
+        self.secured.follow(&config, &parts);
         (self.parts, self.streams) = (parts, streams);
         for key in self.started.fixed_changes(&config) {
             tracing::warn!("`{key}` is not what it was at the start: that takes effect with a restart");

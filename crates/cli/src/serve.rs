@@ -17,10 +17,12 @@ use crate::present::Present;
 use crate::reload::{Reloader, SharedReloader};
 use crate::routes::{self, Parts};
 use crate::streams::Streams;
+use crate::tls::Secured;
 
 /// Serves until a signal, and drains.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let config = Config::of(args)?;
+    let secured = Secured::default();
     raise_descriptor_limit();
     // Before the first thread, so that no signal finds the default.
     let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
@@ -37,7 +39,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let present = Present::new(&config, &parts, &streams);
     let server = start(&config, routes.clone(), &streams, log.as_ref())?;
     live_log.clone().reopen_at(reopen);
+    secured.follow(&config, &parts);
+    secured.clone().watch();
     let admin = config.admin.clone();
+    let schemes =
+        config.listeners.iter().map(|listener| if listener.tls.is_some() { "https" } else { "http" });
+    let schemes: Vec<_> = schemes.collect();
     let reloader = SharedReloader::new(Reloader {
         args: args.clone(),
         started: config,
@@ -48,6 +55,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         parts,
         streams: streams.clone(),
         present: present.clone(),
+        secured,
     });
     let admin =
         admin.map(|admin| Admin::new(&server, present, reloader.clone()).start(&admin)).transpose()?;
@@ -58,7 +66,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     }
     for (listener, address) in server.addresses().iter().enumerate() {
         match streams.of_listener(listener) {
-            None => print("listening on", "http", address),
+            None => print("listening on", schemes.get(listener).copied().unwrap_or("http"), address),
             Some(_) => print("listening on", "tcp", address),
         }
     }

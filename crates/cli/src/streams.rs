@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thruway_gateway::{TcpConfig, TcpForward};
+use thruway_gateway::{ServerNames, TcpConfig, TcpForward};
 use thruway_server::{ListenAddr, Listener};
 
 use crate::config::{Config, ListenerConfig};
@@ -21,6 +21,8 @@ pub(crate) struct Listening {
     address: ListenAddr,
     /// The name of its upstream.
     pub(crate) upstream: String,
+    /// Those of servers that clients of TLS ask for.
+    names: Vec<(String, String)>,
     tcp: TcpConfig,
     pub(crate) forward: Arc<TcpForward>,
 }
@@ -33,21 +35,24 @@ impl Streams {
         let listening = |(listener, config): (usize, &ListenerConfig)| {
             let tcp = config.tcp.as_ref()?;
             let kept = before.iter().position(|listening| listening.address == config.address);
-            let forward = match kept {
-                Some(kept) => before.remove(kept).forward,
-                None => Arc::new(TcpForward::new(parts.upstream(&tcp.upstream)?.clone(), tcp.tcp)),
+            let forward = if let Some(kept) = kept {
+                before.remove(kept).forward
+            } else {
+                let upstream = parts.upstream(&tcp.upstream)?.clone();
+                Arc::new(TcpForward::by_name(upstream, by_name(&tcp.names, parts), tcp.tcp))
             };
-            let (address, upstream) = (config.address.clone(), tcp.upstream.clone());
-            Some(Listening { listener, address, upstream, tcp: tcp.tcp, forward })
+            let (address, upstream, names) =
+                (config.address.clone(), tcp.upstream.clone(), tcp.names.clone());
+            Some(Listening { listener, address, upstream, names, tcp: tcp.tcp, forward })
         };
         Self(listeners.filter_map(listening).collect())
     }
 
     /// Forwards to the upstreams of `parts` from now on.
     pub(crate) fn follow(&self, parts: &Parts) {
-        for Listening { upstream, tcp, forward, .. } in &self.0 {
+        for Listening { upstream, names, tcp, forward, .. } in &self.0 {
             if let Some(upstream) = parts.upstream(upstream) {
-                forward.replace(upstream.clone(), *tcp);
+                forward.replace(upstream.clone(), by_name(names, parts), *tcp);
             }
         }
     }
@@ -69,4 +74,15 @@ impl Streams {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Listening> {
         self.0.iter()
     }
+}
+
+/// Upstreams by the names of servers.
+fn by_name(names: &[(String, String)], parts: &Parts) -> ServerNames {
+    let mut by_name = ServerNames::default();
+    for (name, upstream) in names {
+        if let Some(upstream) = parts.upstream(upstream) {
+            by_name.add(name, upstream.clone());
+        }
+    }
+    by_name
 }

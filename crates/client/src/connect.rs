@@ -6,15 +6,15 @@ use std::io::{self, IoSlice};
 use std::time::Duration;
 
 use rustix::io::Errno;
+use thruway_net::tls::{TlsConnector, TlsFailure, TlsServerName, connect_tls};
 use thruway_net::{Clock, Stream, Transport};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use crate::address::Place;
-use crate::{Retry, Side, UpstreamAddr};
+use crate::{Retry, Side, UpstreamAddr, UpstreamStream};
 
-/// Connects to `address` within `within`. What is written goes out at once (`TCP_NODELAY`). TLS will stand here, between
-/// the socket and the [`Connection`](crate::Connection), which takes any [`Transport`](thruway_net::Transport).
+/// Connects to `address` within `within`. What is written goes out at once (`TCP_NODELAY`).
 ///
 /// # Errors
 /// The upstream does not accept in time, or at all.
@@ -85,6 +85,26 @@ pub async fn connect_any(
     Err(ConnectFailures(failures))
 }
 
+/// Speaks TLS on `stream` with the server, which must have a certificate for `server_name`. The handshake has the time `within`.
+///
+/// # Errors
+/// The server is not who it should be, does not speak TLS, or not in time.
+///
+/// # Cancel safety
+/// If the future is dropped, the connection is closed.
+pub async fn secure(
+    stream: Stream,
+    connector: &TlsConnector,
+    server_name: &TlsServerName,
+    within: Duration,
+) -> Result<UpstreamStream, ConnectError> {
+    match timeout(within, connect_tls(stream, connector, server_name)).await {
+        Ok(Ok(stream)) => Ok(UpstreamStream::Tls(Box::new(stream))),
+        Ok(Err(error)) => Err(ConnectError::Tls(error.failure())),
+        Err(_) => Err(ConnectError::Tls(TlsFailure::TimedOut)),
+    }
+}
+
 async fn connect_socket(address: &UpstreamAddr) -> io::Result<Stream> {
     match &address.0 {
         Place::Tcp(address) => {
@@ -114,6 +134,8 @@ pub enum ConnectError {
     SocketNotFound,
     /// Nobody has answered in time.
     TimedOut,
+    /// There is a connection, but none in TLS.
+    Tls(TlsFailure),
     /// No way leads there.
     Unreachable,
 }
@@ -138,9 +160,12 @@ impl ConnectError {
             Self::DescriptorsExhausted | Self::LocalAddressUnavailable | Self::PermissionDenied => {
                 Side::Local
             }
-            Self::Other(_) | Self::Refused | Self::SocketNotFound | Self::TimedOut | Self::Unreachable => {
-                Side::Upstream
-            }
+            Self::Other(_)
+            | Self::Refused
+            | Self::SocketNotFound
+            | Self::TimedOut
+            | Self::Tls(_)
+            | Self::Unreachable => Side::Upstream,
         }
     }
 
@@ -151,7 +176,7 @@ impl ConnectError {
 
     /// Whether a deadline has passed: what a gateway answers with 504, where others are 502.
     pub const fn is_timeout(self) -> bool {
-        matches!(self, Self::TimedOut)
+        matches!(self, Self::TimedOut | Self::Tls(TlsFailure::TimedOut))
     }
 }
 
@@ -165,6 +190,7 @@ impl fmt::Display for ConnectError {
             Self::Refused => f.write_str("connection refused"),
             Self::SocketNotFound => f.write_str("there is no such socket"),
             Self::TimedOut => f.write_str("no answer in time"),
+            Self::Tls(failure) => failure.fmt(f),
             Self::Unreachable => f.write_str("unreachable"),
         }
     }

@@ -1,8 +1,8 @@
 //! HTTP clients: resolve, connect, pool, drive connections.
 //!
 //! [`Connection`], [`Exchange`] and [`Pool`] are the engine: it is polled, lends what it reads and knows no runtime; a
-//! relay stands on it. [`Client`] is the comfortable way. HTTP/1.1 only, without TLS: that comes in as another
-//! [`Transport`](thruway_net::Transport).
+//! relay stands on it. [`Client`] is the comfortable way. HTTP/1.1 only; whether
+//! TLS is spoken below it is a matter of the [`Transport`](thruway_net::Transport).
 //!
 //! An exchange, as a relay drives it:
 //!
@@ -19,7 +19,7 @@
 //! # let config = Config::default();
 //! let connection = match pool.acquire(address, clock.now()) {
 //!     Some(connection) => connection,
-//!     None => Connection::new(connect(address, config.timeouts.head).await?, &config),
+//!     None => Connection::new(connect(address, config.timeouts.head).await?.into(), &config),
 //! };
 //! let request = RequestToSend::new(Method::Get, BodyLength::NONE);
 //! let mut exchange =
@@ -52,6 +52,7 @@ mod address;
 mod resolve;
 mod dns;
 mod connect;
+mod upstream_stream;
 
 // one connection
 mod config;
@@ -68,9 +69,10 @@ mod client;
 pub use address::{InvalidUpstreamAddr, UpstreamAddr};
 pub use client::{Client, ClientConfig, ClientError, Event, Events, Request, Response};
 pub use config::{Config, Timeouts};
-pub use connect::{ConnectError, ConnectFailures, connect, connect_and_write, connect_any};
+pub use connect::{ConnectError, ConnectFailures, connect, connect_and_write, connect_any, secure};
 pub use connection::{Connection, Exchange, RequestToSend, ResponseEvent, Tunnel, Turn};
 pub use dns::DnsResolver;
 pub use error::{Error, Retry, Side};
 pub use pool::{Pool, PoolConfig};
 pub use resolve::{Resolve, Resolved, Resolving, ResolvingFor, SystemResolver, resolve};
+pub use upstream_stream::UpstreamStream;

@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::Duration;
 
-use thruway_net::{Stream, Transport};
+use thruway_net::Transport;
 
-use crate::{Connection, UpstreamAddr};
+use crate::{Connection, UpstreamAddr, UpstreamStream};
 
 /// Idle connections, by what a request must agree in to use them: the address, or whatever else tells them apart, such as
-/// a server's number, or address and name once there is TLS.
+/// a server's number, or address and name where TLS is spoken.
 #[derive(Debug)]
-pub struct Pool<K = UpstreamAddr, T = Stream, S = RandomState> {
+pub struct Pool<K = UpstreamAddr, T = UpstreamStream, S = RandomState> {
     idle: HashMap<K, Vec<Idle<T>>, S>,
     count: usize,
     config: PoolConfig,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use thruway_client::{ConnectError, Error, Retry, Side};
+use thruway_net::tls::TlsFailure;
 use thruway_server::{ContentError, Response, StatusCode};
 
 /// Why there is no response of an upstream.
@@ -70,7 +71,7 @@ impl Failure {
             Self::RequestContent(error) => error.status(),
             Self::NoServer | Self::QueueFull | Self::QueueTimedOut => StatusCode::SERVICE_UNAVAILABLE,
             Self::Connect(error) if matches!(error.side(), Side::Local) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Connect(ConnectError::TimedOut) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Connect(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::Exchange(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::Exchange(error) if matches!(error.side(), Side::Client) => StatusCode::BAD_REQUEST,
             Self::Connect(_) | Self::Exchange(_) | Self::NameUnresolved => StatusCode::BAD_GATEWAY,
@@ -78,7 +79,7 @@ impl Failure {
     }
 
     /// All that failures are [called](Self::proxy_error).
-    pub const PROXY_ERRORS: [&str; 16] = [
+    pub const PROXY_ERRORS: [&str; 19] = [
         "connection_limit_reached",
         "connection_read_timeout",
         "connection_refused",
@@ -95,6 +96,9 @@ impl Failure {
         "http_response_incomplete",
         "http_response_timeout",
         "proxy_internal_error",
+        "tls_alert_received",
+        "tls_certificate_error",
+        "tls_protocol_error",
     ];
 
     /// What it is called in `Proxy-Status` (RFC 9209 §2.3).
@@ -103,6 +107,7 @@ impl Failure {
             Self::Connect(error) => match error {
                 ConnectError::TimedOut => "connection_timeout",
                 ConnectError::Refused | ConnectError::SocketNotFound => "connection_refused",
+                ConnectError::Tls(failure) => tls_error(failure),
                 ConnectError::Unreachable => "destination_ip_unroutable",
                 _ if matches!(error.side(), Side::Local) => "proxy_internal_error",
                 _ => "destination_unavailable",
@@ -181,6 +186,20 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// What a failure of TLS is called there.
+const fn tls_error(failure: TlsFailure) -> &'static str {
+    match failure {
+        TlsFailure::CertificateExpired
+        | TlsFailure::CertificateForOtherName
+        | TlsFailure::CertificateInvalid
+        | TlsFailure::CertificateNotYetValid
+        | TlsFailure::CertificateUnknownIssuer => "tls_certificate_error",
+        TlsFailure::Refused(_) => "tls_alert_received",
+        TlsFailure::TimedOut => "connection_timeout",
+        _ => "tls_protocol_error",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,6 +217,9 @@ mod tests {
             Failure::Connect(ConnectError::Refused),
             Failure::Connect(ConnectError::TimedOut),
             Failure::Connect(ConnectError::Unreachable),
+            Failure::Connect(ConnectError::Tls(TlsFailure::TimedOut)),
+            Failure::Connect(ConnectError::Tls(TlsFailure::NotTls)),
+            Failure::Connect(ConnectError::Tls(TlsFailure::CertificateExpired)),
             Failure::Exchange(Error::ClosedBeforeResponse),
             Failure::Exchange(Error::ContentIncomplete),
             Failure::Exchange(Error::ContentTimedOut),

@@ -50,10 +50,10 @@ pub use routes::{
     PathPattern, RouteMatch, Routes, UnclearPath, Unfulfilled, Unreachable, normalized_path,
 };
 pub use split::Split;
-pub use tcp::{StreamCounts, StreamEnd, TcpConfig, TcpForward};
+pub use tcp::{ServerNames, StreamCounts, StreamEnd, TcpConfig, TcpForward};
 pub use thruway_net::ProxyVersion;
 pub use upstream::{
     Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
     InvalidStatusRange, QueueConfig, ResolverConfig, RetryBudget, ServerAddr, ServerConfig, ServerState,
-    ServerStatus, Standing, StatusRange, Sticky, Upstream, UpstreamConfig,
+    ServerStatus, Standing, StatusRange, Sticky, Upstream, UpstreamConfig, UpstreamTls,
 };

@@ -13,6 +13,7 @@ use thruway_net::{
 
 use crate::listener::{ListenerTls, Speaks};
 use crate::live::Serving;
+use crate::redirects::to_https;
 use crate::streams::StreamRecords;
 use crate::{
     ClientStream, ConnectionDriver, ConnectionInfo, ConnectionTls, Handler, Listener, ProxyProtocol, Spoken,
@@ -24,6 +25,8 @@ pub(crate) struct Drivers {
     worker: Rc<Worker>,
     serving: Arc<Serving>,
     http: ConnectionDriver,
+    /// What redirects to https, by the port there.
+    redirects: Vec<(u16, ConnectionDriver)>,
     stream_records: Option<StreamRecords>,
 }
 
@@ -32,7 +35,7 @@ impl Drivers {
         let record = serving.recorder.as_ref().map(|recorder| recorder.start());
         let http = ConnectionDriver::new(handler.clone(), serving.config.clone(), worker.clone(), record);
         let stream_records = stream_records(&serving);
-        Self { handler, worker, serving, http, stream_records }
+        Self { handler, worker, serving, http, redirects: Vec::new(), stream_records }
     }
 
     /// Drives a connection as a task of its own, as `live` says now.
@@ -44,7 +47,28 @@ impl Drivers {
         }
         // What comes from a listener that was removed long ago has nobody to serve it.
         if let Some(listener) = now.listeners.get(accepted.listener) {
+            if let Some(port) = listener.redirect_to_https {
+                self.make_redirect(port);
+            }
             serve(accepted, listener, self);
+        }
+    }
+
+    /// Has something there that redirects to `port`.
+    fn make_redirect(&mut self, port: u16) {
+        if self.redirects.iter().all(|(of, _)| *of != port) {
+            self.redirects.push((port, self.http.with_handler(to_https(port))));
+        }
+    }
+
+    /// What drives the requests of `listener`.
+    #[inline]
+    fn http_of(&self, listener: &Listener) -> &ConnectionDriver {
+        match listener.redirect_to_https {
+            Some(port) if listener.tls.is_none() => {
+                self.redirects.iter().find(|(of, _)| *of == port).map_or(&self.http, |(_, http)| http)
+            }
+            _ => &self.http,
         }
     }
 
@@ -62,6 +86,7 @@ impl Drivers {
         }
         if !Arc::ptr_eq(&before.config, &now.config) {
             self.http = self.http.with_config(now.config.clone());
+            self.redirects.clear();
         }
         if self.stream_records.is_none() {
             self.stream_records = stream_records(&now);
@@ -81,14 +106,15 @@ fn stream_records(serving: &Serving) -> Option<StreamRecords> {
 #[inline]
 fn serve(accepted: Accepted, listener: &Listener, drivers: &Drivers) {
     let info = info_of(&accepted, &listener.address);
+    let http = drivers.http_of(listener);
     match (&listener.proxy_protocol, &listener.streams) {
         (None, None) if listener.tls.is_none() && listener.speaks == Speaks::Http1 => {
-            spawn(drivers.http.drive(accepted.stream, info, accepted.guard));
+            spawn(http.drive(accepted.stream, info, accepted.guard));
         }
         (None, None) => {
             let Accepted { stream, guard, .. } = accepted;
             let (tls, speaks) = (listener.tls.clone(), listener.speaks);
-            spawn_http(&drivers.http, stream, PooledBuffer::default(), info, guard, tls, speaks);
+            spawn_http(http, stream, PooledBuffer::default(), info, guard, tls, speaks);
         }
         (None, Some(streams)) => {
             let records = drivers.stream_records.clone();
@@ -110,7 +136,7 @@ fn serve_behind_proxy(
     if !proxy_protocol.believes(proxy) {
         return tracing::warn!(%proxy, "a connection from where no PROXY header is believed was closed");
     }
-    let (http, records) = (drivers.http.clone(), drivers.stream_records.clone());
+    let (http, records) = (drivers.http_of(listener).clone(), drivers.stream_records.clone());
     let (streams, tls, speaks) = (listener.streams.clone(), listener.tls.clone(), listener.speaks);
     spawn(async move {
         let within = http.header_patience(&guard);

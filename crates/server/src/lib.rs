@@ -36,6 +36,7 @@ mod record;
 mod access_log;
 mod listener;
 mod streams;
+mod redirects;
 mod live;
 mod drivers;
 mod server;

@@ -16,6 +16,7 @@ pub struct Listener {
     pub(crate) tls: Option<ListenerTls>,
     pub(crate) streams: Option<Arc<dyn ServeStream>>,
     pub(crate) speaks: Speaks,
+    pub(crate) redirect_to_https: Option<u16>,
 }
 
 /// Which versions of HTTP a listener speaks, where nothing else is negotiated.
@@ -47,7 +48,14 @@ pub struct ProxyProtocol {
 impl Listener {
     /// HTTP at `address`.
     pub const fn new(address: ListenAddr) -> Self {
-        Self { address, proxy_protocol: None, tls: None, streams: None, speaks: Speaks::Http1 }
+        Self {
+            address,
+            proxy_protocol: None,
+            tls: None,
+            streams: None,
+            speaks: Speaks::Http1,
+            redirect_to_https: None,
+        }
     }
 
     /// Has connections begin with a header of the PROXY protocol: the [client](ConnectionInfo::client) is who it tells.
@@ -83,6 +91,12 @@ impl Listener {
     #[must_use]
     pub fn http2_only(self) -> Self {
         Self { speaks: Speaks::Http2, ..self }
+    }
+
+    /// Answers all requests with a redirect (308) to the same at `https`, at this port of the host that they name. With TLS it does nothing.
+    #[must_use]
+    pub fn redirect_to_https(self, port: u16) -> Self {
+        Self { redirect_to_https: Some(port), ..self }
     }
 
     /// Gives connections to `streams` instead of reading requests from them.

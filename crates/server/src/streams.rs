@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use thruway_net::tls::{ClientHello, HandshakeError, read_client_hello};
 use thruway_net::{ConnectionGuard, PooledBuffer, Stream, Worker};
 
 use crate::ConnectionInfo;
@@ -69,6 +70,21 @@ impl ClientStream {
         records: Option<StreamRecords>,
     ) -> Self {
         Self { stream, early, info, guard, records }
+    }
+
+    /// Reads the first message of a client of TLS, within `within`. It stays with what was read [early](Self::early), for whoever speaks TLS with
+    /// the client.
+    ///
+    /// # Errors
+    /// No such message comes, or not in time.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, what was read is lost.
+    pub async fn read_client_hello(&mut self, within: Duration) -> Result<ClientHello, HandshakeError> {
+        let early = std::mem::take(&mut self.early);
+        let (hello, early) = read_client_hello(&mut self.stream, early, &self.guard, within).await?;
+        self.early = early;
+        Ok(hello)
     }
 
     /// The worker that drives the connection.

@@ -31,6 +31,8 @@ const EXEMPT: &[(&str, &str, &str)] = &[
         "keep_alive",
         "server-sent events: a comment against idle timeouts, HTML §9.2.7",
     ),
+    ("crates/client/tests/it/https.rs", "conn", "a field of `rustls::StreamOwned`"),
+    ("crates/cli/tests/it/tls.rs", "conn", "the same"),
     ("crates/net/src/tls/session.rs", "payload", "what rustls calls the content of a record"),
     ("crates/cli/src/demo.rs", "keep_alive", "as in `Response::events`"),
     ("xtask/src/bench/", "keep_alive", "the workload that `ab` calls so"),

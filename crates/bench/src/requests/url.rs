@@ -1,4 +1,4 @@
-//! Where requests go, as people write it: `http://example.com:8080/path?query`, `http://unix:/run/app.sock:/path`.
+//! Where requests go, as people write it: `https://example.com:8443/path?query`, `http://unix:/run/app.sock:/path`.
 
 use std::fmt;
 
@@ -9,6 +9,8 @@ use thruway_message::Authority;
 pub struct Url {
     /// Where the server is.
     pub origin: Origin,
+    /// Whether TLS is spoken with it.
+    pub is_https: bool,
     /// What `Host` says.
     pub host: String,
     /// Path and query, which may hold placeholders.
@@ -40,13 +42,16 @@ impl Url {
         let (url, weight) = split_weight(text)?;
         let url = url.split_once('#').map_or(url, |(before, _)| before);
         let (scheme, rest) = url.split_once("://").ok_or(InvalidUrl::SchemeMissing)?;
-        match scheme.to_ascii_lowercase().as_str() {
-            "http" => {}
-            "https" => return Err(InvalidUrl::TlsNotSupported),
+        let is_https = match scheme.to_ascii_lowercase().as_str() {
+            "http" => false,
+            "https" => true,
             _ => return Err(InvalidUrl::SchemeUnknown),
-        }
-        if let Some(unix) = rest.strip_prefix("unix:") {
-            return Self::parse_unix(unix, weight);
+        };
+        match rest.strip_prefix("unix:") {
+            Some(unix) if !is_https => return Self::parse_unix(unix, weight),
+            // Not a host of that name: nobody has a certificate for a socket.
+            Some(unix) if unix.starts_with('/') => return Err(InvalidUrl::HostInvalid),
+            _ => {}
         }
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (host, target) = rest.split_at(end);
@@ -56,8 +61,9 @@ impl Url {
         }
         let name = authority.host();
         let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-        let origin = Origin::Tcp { host: name.to_owned(), port: authority.port().unwrap_or(80) };
-        Ok(Self { origin, host: host.to_owned(), target: with_path(target)?, weight })
+        let default_port = if is_https { 443 } else { 80 };
+        let origin = Origin::Tcp { host: name.to_owned(), port: authority.port().unwrap_or(default_port) };
+        Ok(Self { origin, is_https, host: host.to_owned(), target: with_path(target)?, weight })
     }
 
     /// `PATH` or `PATH:TARGET`.
@@ -67,7 +73,7 @@ impl Url {
             return Err(InvalidUrl::HostInvalid);
         }
         let origin = Origin::Unix(path.to_owned());
-        Ok(Self { origin, host: "localhost".to_owned(), target: with_path(target)?, weight })
+        Ok(Self { origin, is_https: false, host: "localhost".to_owned(), target: with_path(target)?, weight })
     }
 }
 
@@ -105,14 +111,12 @@ impl fmt::Display for Origin {
 pub enum InvalidUrl {
     /// The authority is no host with an optional port.
     HostInvalid,
-    /// There is no `http://`.
+    /// There is no `http://` or `https://`.
     SchemeMissing,
-    /// Another scheme than `http`.
+    /// Another scheme than `http` and `https`.
     SchemeUnknown,
     /// Path or query hold what no request target may.
     TargetInvalid,
-    /// `https`.
-    TlsNotSupported,
     /// A weight of 0, or one that is too large.
     WeightInvalid,
 }
@@ -126,7 +130,6 @@ impl InvalidUrl {
             }
             Self::SchemeMissing => "put `http://` in front",
             Self::TargetInvalid => "write blanks and other characters of a path as `%20`",
-            Self::TlsNotSupported => "TLS is not supported yet; load the server without it",
             Self::WeightInvalid => {
                 "a weight is a number from 1 to 1000 behind `@`; an `@` of a path is `%40`"
             }
@@ -139,9 +142,8 @@ impl fmt::Display for InvalidUrl {
         f.write_str(match self {
             Self::HostInvalid => "the URL has no valid host",
             Self::SchemeMissing => "the URL has no scheme",
-            Self::SchemeUnknown => "the scheme of the URL is not `http`",
+            Self::SchemeUnknown => "the scheme of the URL is neither `http` nor `https`",
             Self::TargetInvalid => "the URL holds a character that it may not",
-            Self::TlsNotSupported => "`https` cannot be loaded",
             Self::WeightInvalid => "the weight of the URL is invalid",
         })
     }
@@ -163,10 +165,12 @@ mod tests {
             ("HTTP://[::1]:81?q", "[::1]:81", "[::1]:81", "/?q", 1),
             ("http://a/b@12", "a:80", "a", "/b", 12),
             ("http://a/@user", "a:80", "a", "/@user", 1),
+            ("https://a.example/b", "a.example:443", "a.example", "/b", 1),
             ("http://unix:/run/a.sock", "unix:/run/a.sock", "localhost", "/", 1),
             ("http://unix:a.sock:/b?n={n}@2", "unix:a.sock", "localhost", "/b?n={n}", 2),
         ] {
             let url = Url::parse(text).unwrap();
+            assert_eq!(url.is_https, text.starts_with("https:"));
             assert_eq!(
                 (&*url.origin.to_string(), &*url.host, &*url.target, url.weight),
                 (origin, host, target, weight)
@@ -180,7 +184,7 @@ mod tests {
             ("", InvalidUrl::SchemeMissing),
             ("a.example:80/", InvalidUrl::SchemeMissing),
             ("ftp://a", InvalidUrl::SchemeUnknown),
-            ("https://a", InvalidUrl::TlsNotSupported),
+            ("https://unix:/run/a.sock", InvalidUrl::HostInvalid),
             ("http://", InvalidUrl::HostInvalid),
             ("http://:80/", InvalidUrl::HostInvalid),
             ("http://user@a/", InvalidUrl::HostInvalid),

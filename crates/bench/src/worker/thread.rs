@@ -11,14 +11,15 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use rustix::time::{ClockId, clock_gettime};
-use thruway_client::{ConnectError, UpstreamAddr, connect};
-use thruway_net::{Clock, Stream};
+use thruway_client::{ConnectError, UpstreamAddr, UpstreamStream, connect, secure};
+use thruway_net::Clock;
 use tokio::runtime::{Builder, LocalOptions};
 
 use super::timer::Timer;
 use super::{Connect, Manner, Share, Worker};
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
+use crate::run::LoadTls;
 use crate::stdio::Pipes;
 
 /// What a thread needs to know.
@@ -26,6 +27,7 @@ use crate::stdio::Pipes;
 pub(crate) struct ThreadPlan {
     pub(crate) requests: Arc<dyn Requests>,
     pub(crate) addresses: Arc<[UpstreamAddr]>,
+    pub(crate) tls: Option<LoadTls>,
     pub(crate) manner: Manner,
     pub(crate) share: Share,
     /// Of this worker.
@@ -59,15 +61,20 @@ pub(crate) struct ThreadOutcome {
 /// Connects to the addresses in turn, each lane to another.
 struct Connector {
     addresses: Arc<[UpstreamAddr]>,
+    tls: Option<LoadTls>,
     lane: usize,
     within: Duration,
 }
 
 impl Connect for Connector {
-    type Transport = Stream;
+    type Transport = UpstreamStream;
 
-    async fn connect(&self) -> Result<Stream, ConnectError> {
-        connect(&self.addresses[self.lane % self.addresses.len()], self.within).await
+    async fn connect(&self) -> Result<UpstreamStream, ConnectError> {
+        let stream = connect(&self.addresses[self.lane % self.addresses.len()], self.within).await?;
+        match &self.tls {
+            None => Ok(stream.into()),
+            Some(tls) => secure(stream, &tls.connector, &tls.server_name, self.within).await,
+        }
     }
 }
 
@@ -118,7 +125,7 @@ fn run(plan: ThreadPlan, ready: &Sender<Ready>, start: &Receiver<Duration>) -> i
 }
 
 /// The connections that are open before the start; without persistence there is no use for any.
-async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<Stream>>, Ready) {
+async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready) {
     let mut ready = Ready { opened: 0, failure: None };
     if !plan.manner.is_persistent || plan.pipes.is_some() {
         return (std::iter::repeat_with(|| None).take(plan.connections).collect(), ready);
@@ -140,10 +147,14 @@ async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<Stream>>, Ready) {
 }
 
 fn connector(plan: &ThreadPlan, lane: usize) -> Connector {
-    Connector { addresses: plan.addresses.clone(), lane, within: plan.manner.timeout }
+    Connector { addresses: plan.addresses.clone(), tls: plan.tls.clone(), lane, within: plan.manner.timeout }
 }
 
-async fn drive(plan: ThreadPlan, first: Vec<Option<Stream>>, begin: Duration) -> io::Result<ThreadOutcome> {
+async fn drive(
+    plan: ThreadPlan,
+    first: Vec<Option<UpstreamStream>>,
+    begin: Duration,
+) -> io::Result<ThreadOutcome> {
     let clock = Clock::system();
     let measured_from = begin + plan.share.warm_up;
     let mut timer = Timer::new()?;
@@ -179,7 +190,7 @@ async fn drive(plan: ThreadPlan, first: Vec<Option<Stream>>, begin: Duration) ->
 fn start_lanes(
     plan: &ThreadPlan,
     worker: &Rc<Worker>,
-    first: Vec<Option<Stream>>,
+    first: Vec<Option<UpstreamStream>>,
 ) -> io::Result<Vec<tokio::task::JoinHandle<()>>> {
     if let (Some(pipes), Some(conversation)) = (&plan.pipes, plan.requests.conversation()) {
         let pipes = Pipes::watch(pipes.0.try_clone()?, pipes.1.try_clone()?)?;

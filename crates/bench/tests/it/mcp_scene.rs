@@ -31,6 +31,7 @@ pub(crate) fn load(requests: McpRequests, addresses: Vec<UpstreamAddr>) -> Load 
     Load {
         requests: Arc::new(requests),
         addresses,
+        tls: None,
         connections: 2,
         workers: 1,
         pace: Pace::Closed,

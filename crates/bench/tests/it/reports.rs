@@ -16,6 +16,7 @@ fn reports() -> Vec<Report> {
         Load {
             requests: Arc::new(HttpRequests::new(&[request]).unwrap()),
             addresses: vec![server.address.into()],
+            tls: None,
             connections: 2,
             workers: 1,
             pace,

@@ -16,6 +16,7 @@ fn load(address: impl Into<UpstreamAddr>) -> Load {
     Load {
         requests: Arc::new(HttpRequests::new(&[request]).unwrap()),
         addresses: vec![address.into()],
+        tls: None,
         connections: 4,
         workers: 2,
         pace: Pace::Closed,

@@ -25,7 +25,7 @@ pub(crate) enum BenchCommand {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HTTP)]
 pub(crate) struct HttpArgs {
-    /// What to load: `http://HOST:PORT/PATH`, `http://unix:SOCKET:/PATH`, or `@FILE` with a JSON object a line; several URLs of one
+    /// What to load: `http://HOST:PORT/PATH`, `https://HOST/PATH`, `http://unix:SOCKET:/PATH`, or `@FILE` with a JSON object a line; several URLs of one
     /// server are chosen at random, `@3` behind one makes it three times as frequent
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
@@ -170,6 +170,7 @@ pub(crate) enum Form {
 }
 
 /// How servers are loaded, whatever they are asked.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag by itself")]
 #[derive(Clone, clap::Args)]
 pub(crate) struct LoadArgs {
     /// Connections at the same time
@@ -200,6 +201,15 @@ pub(crate) struct LoadArgs {
     /// Open a connection for each request; not where there are sessions
     #[arg(long = "no-keep-alive", conflicts_with = "pipeline")]
     pub(crate) is_not_persistent: bool,
+    /// With `https`: trust those who have issued these certificates, in PEM, instead of those whom this system trusts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// With `https`: load whoever answers, without asking who that is
+    #[arg(long = "insecure", conflicts_with = "ca")]
+    pub(crate) is_insecure: bool,
+    /// With `https`: do a full handshake for each connection, instead of resuming sessions
+    #[arg(long = "full-handshakes")]
+    pub(crate) is_without_resumption: bool,
     /// How long a request may take, with the session around it if it has one of its own
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     pub(crate) timeout: Duration,
@@ -243,6 +253,9 @@ impl Default for LoadArgs {
             poisson: false,
             pipeline: 1,
             is_not_persistent: false,
+            ca: None,
+            is_insecure: false,
+            is_without_resumption: false,
             timeout: Duration::from_secs(10),
             header: Vec::new(),
         }

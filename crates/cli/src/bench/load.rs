@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
-use thruway_bench::{Limit, Load, Manner, Origin, Pace, Requests, RunError, StopFlag};
+use thruway_bench::{Limit, Load, LoadTls, Manner, Origin, Pace, Requests, RunError, StopFlag, Url};
 use thruway_client::{ConnectError, UpstreamAddr, resolve};
 use thruway_net::raise_descriptor_limit;
+use thruway_net::tls::{
+    InvalidServerName, Roots, TlsConnector, TlsConnectorConfig, TlsFailure, TlsServerName,
+};
 
 use super::args::{HttpLoadArgs, LoadArgs};
 use super::requests;
@@ -26,8 +29,9 @@ pub(super) fn build_unreached(
     stop: &StopFlag,
 ) -> Result<Load, Failure> {
     check(&args.load)?;
-    let (requests, origin) = requests::resolve(targets, args)?;
-    Ok(assemble(Arc::new(requests), addresses(&origin)?, &args.load, stop))
+    let (requests, url) = requests::resolve(targets, args)?;
+    let tls = tls(&url, &args.load)?;
+    Ok(Load { tls, ..assemble(Arc::new(requests), addresses(&url.origin)?, &args.load, stop) })
 }
 
 /// The load of these requests.
@@ -45,6 +49,7 @@ pub(super) fn assemble(
     Load {
         requests,
         addresses,
+        tls: None,
         connections: args.connections as usize,
         workers: args.workers.into(),
         pace,
@@ -79,6 +84,25 @@ pub(super) fn check(args: &LoadArgs) -> Result<(), Failure> {
         .with_hint(format!("allow more with `ulimit -n {needed}`, or ask for fewer `--connections`"))),
         _ => Ok(()),
     }
+}
+
+/// How TLS is spoken with the server of `url`, if it is.
+fn tls(url: &Url, args: &LoadArgs) -> Result<Option<LoadTls>, Failure> {
+    let Origin::Tcp { host, .. } = &url.origin else { return Ok(None) };
+    if !url.is_https {
+        return Ok(None);
+    }
+    let config = TlsConnectorConfig {
+        roots: args.ca.clone().map_or(Roots::System, |file| Roots::Files(vec![file])),
+        verify: !args.is_insecure,
+        resume: !args.is_without_resumption,
+        ..TlsConnectorConfig::default()
+    };
+    let connector = TlsConnector::load(config);
+    let connector = connector.map_err(|error| Failure::new(&error).with_hint(error.hint()))?;
+    let server_name =
+        TlsServerName::new(host).map_err(|error| Failure::new(error).with_hint(InvalidServerName::HINT))?;
+    Ok(Some(LoadTls { connector: Arc::new(connector), server_name }))
 }
 
 /// Where `origin` is.
@@ -129,6 +153,14 @@ pub(super) fn unreachable(error: &RunError) -> Failure {
         RunError::Connect(_, ConnectError::TimedOut | ConnectError::Unreachable) => {
             "is the address right, and does no firewall stand between?"
         }
+        RunError::Connect(
+            _,
+            ConnectError::Tls(
+                TlsFailure::CertificateUnknownIssuer
+                | TlsFailure::CertificateForOtherName
+                | TlsFailure::CertificateExpired,
+            ),
+        ) => "name who has issued it with `--ca FILE`, or load whoever answers with `--insecure`",
         RunError::Connect(_, ConnectError::LocalAddressUnavailable) => {
             "one address of this machine has some 28,000 ports: ask for fewer `--connections`"
         }

@@ -3,15 +3,13 @@
 use std::fs;
 use std::io::{Read, stdin};
 
-use thruway_bench::{
-    Expected, HttpRequest, HttpRequests, InvalidRequestsFile, Origin, RequestLine, Url, read_lines,
-};
+use thruway_bench::{Expected, HttpRequest, HttpRequests, InvalidRequestsFile, RequestLine, Url, read_lines};
 
 use super::args::HttpLoadArgs;
 use crate::config::Failure;
 
-/// The requests for `targets`, and the server that all of them are for.
-pub(super) fn resolve(targets: &[String], args: &HttpLoadArgs) -> Result<(HttpRequests, Origin), Failure> {
+/// The requests for `targets`, and a URL of the server that all of them are for.
+pub(super) fn resolve(targets: &[String], args: &HttpLoadArgs) -> Result<(HttpRequests, Url), Failure> {
     let content = content(args)?;
     let mut requests = Vec::new();
     for target in targets {
@@ -20,17 +18,18 @@ pub(super) fn resolve(targets: &[String], args: &HttpLoadArgs) -> Result<(HttpRe
             None => requests.push(request(parse_url(target)?, args, &content)?),
         }
     }
-    let origin = requests.first().map(|request| request.url.origin.clone());
-    let origin = origin.ok_or_else(|| Failure::new("there is no URL"))?;
-    if let Some(other) = requests.iter().find(|request| request.url.origin != origin) {
-        let message = format!("`{origin}` and `{}` are different servers", other.url.origin);
+    let url = requests.first().map(|request| request.url.clone());
+    let url = url.ok_or_else(|| Failure::new("there is no URL"))?;
+    let is_other = |other: &Url| (&other.origin, other.is_https) != (&url.origin, url.is_https);
+    if let Some(other) = requests.iter().find(|request| is_other(&request.url)) {
+        let message = format!("`{}` and `{}` are different servers", url.origin, other.url.origin);
         return Err(Failure::new(message).with_hint("`thruway bench compare` loads several servers in turn"));
     }
     let prepared = HttpRequests::new(&requests).map_err(|error| {
         let failure = Failure::new(&error);
         error.hint().map_or(failure, |hint| Failure::new(&error).with_hint(hint))
     })?;
-    Ok((prepared, origin))
+    Ok((prepared, url))
 }
 
 pub(super) fn parse_url(text: &str) -> Result<Url, Failure> {

@@ -16,14 +16,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thruway_gateway::{
     ConnectConfig, ForwardConfig, PathMatch, PolicyConfig, Redirect, RouteMatch, TcpConfig, UpstreamConfig,
 };
 use thruway_server::layers::Compression;
 use thruway_server::{
-    AccessLogFormat, AccessLogTarget, FieldLinesBuf, Files, InvalidListenAddr, ListenAddr, Listener,
-    ProxyProtocol, StatusCode,
+    AccessLogFormat, AccessLogTarget, FieldLinesBuf, FieldValue, Files, InvalidListenAddr, ListenAddr,
+    Listener, ProxyProtocol, StatusCode, TlsAcceptor,
 };
 
 use crate::args::ServeArgs;
@@ -54,7 +55,7 @@ pub(crate) struct Config {
 }
 
 /// Where to listen, and what connections there are.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) struct ListenerConfig {
     pub(crate) address: ListenAddr,
     /// Whether connections begin with a header of the PROXY protocol.
@@ -63,6 +64,18 @@ pub(crate) struct ListenerConfig {
     pub(crate) http2: Http2,
     /// Where connections are forwarded to that are no HTTP; `None` for HTTP.
     pub(crate) tcp: Option<TcpListenerConfig>,
+    /// How TLS is spoken, if it is.
+    pub(crate) tls: Option<ListenerTlsConfig>,
+    /// The port with TLS to which requests are redirected.
+    pub(crate) redirect_to_https: Option<u16>,
+}
+
+/// How TLS is spoken at a listener.
+#[derive(Clone)]
+pub(crate) struct ListenerTlsConfig {
+    pub(crate) acceptor: Arc<TlsAcceptor>,
+    pub(crate) strict_transport_security: Option<String>,
+    pub(crate) span: Span,
 }
 
 /// Whether HTTP/2 is spoken.
@@ -80,6 +93,8 @@ pub(crate) enum Http2 {
 pub(crate) struct TcpListenerConfig {
     /// The name of the upstream.
     pub(crate) upstream: String,
+    /// Names of servers that clients of TLS ask for, and the names of their upstreams.
+    pub(crate) names: Vec<(String, String)>,
     pub(crate) tcp: TcpConfig,
 }
 
@@ -240,7 +255,14 @@ fn is_listed<'a>(listeners: impl IntoIterator<Item = &'a ListenAddr>, address: &
 impl ListenerConfig {
     /// HTTP at `address`.
     const fn at(address: ListenAddr) -> Self {
-        Self { address, proxy_protocol: None, http2: Http2::No, tcp: None }
+        Self {
+            address,
+            proxy_protocol: None,
+            http2: Http2::No,
+            tcp: None,
+            tls: None,
+            redirect_to_https: None,
+        }
     }
 
     pub(super) const fn address(&self) -> &ListenAddr {
@@ -250,14 +272,23 @@ impl ListenerConfig {
     /// What the server is told.
     pub(crate) fn to_listener(&self) -> Listener {
         let listener = Listener::new(self.address.clone());
-        let listener = match self.http2 {
+        let mut listener = match self.http2 {
             Http2::No => listener,
             Http2::Too => listener.http2(),
             Http2::Only => listener.http2_only(),
         };
-        match &self.proxy_protocol {
-            Some(proxy_protocol) => listener.proxy_protocol(proxy_protocol.clone()),
-            None => listener,
+        if let Some(proxy_protocol) = &self.proxy_protocol {
+            listener = listener.proxy_protocol(proxy_protocol.clone());
+        }
+        if let Some(port) = self.redirect_to_https {
+            listener = listener.redirect_to_https(port);
+        }
+        let Some(tls) = &self.tls else { return listener };
+        listener = listener.tls(tls.acceptor.clone());
+        let strict = tls.strict_transport_security.as_ref().map(|text| FieldValue::new(text.as_bytes()));
+        match strict {
+            Some(Ok(value)) => listener.strict_transport_security(&value),
+            _ => listener,
         }
     }
 }

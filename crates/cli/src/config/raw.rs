@@ -11,6 +11,7 @@ mod routes;
 mod shares;
 mod connect;
 mod policies;
+mod tls;
 mod upstreams;
 
 use std::borrow::Cow;
@@ -39,6 +40,9 @@ pub(super) use rewrite::{RawFieldRewrite, RawForwarded, RawHost, RawHostName, Ra
 pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect, RawRoute};
 pub(super) use shares::{RawMirror, RawSplit};
 pub(super) use text_or_table::{FromText, TextOrTable};
+pub(super) use tls::{
+    RawCertificate, RawClientCertificates, RawListenerTls, RawTlsVersion, RawUpstreamTls, RawUpstreamTlsOrNot,
+};
 pub(super) use upstreams::{
     RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue, RawResolver,
     RawResolverName, RawRetryBudget, RawServer, RawSticky, RawUpstream,

@@ -9,6 +9,7 @@ mod shares;
 mod connect;
 mod answer;
 mod policies;
+mod tls;
 mod upstreams;
 mod usage;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use thruway_server::{AccessLogFormat, AccessLogTarget, ProxyFields, ProxyProtocol};
+use thruway_server::{AccessLogFormat, AccessLogTarget, ClientAuthentication, ProxyFields, ProxyProtocol};
 
 use super::{AccessLogConfig, Action, Config, Http2, ListenerConfig, Route};
 
@@ -25,7 +25,8 @@ impl fmt::Display for Config {
         }
         for upstream in self.upstreams.values() {
             let servers: Vec<_> = upstream.servers.iter().map(|server| server.address.to_string()).collect();
-            writeln!(f, "upstream {}: {}", upstream.name, servers.join(", "))?;
+            let tls = if upstream.tls.is_some() { ", by TLS" } else { "" };
+            writeln!(f, "upstream {}: {}{tls}", upstream.name, servers.join(", "))?;
         }
         for (name, policy) in &self.policies {
             writeln!(f, "policy {name}: {policy}")?;
@@ -44,7 +45,23 @@ impl fmt::Display for ListenerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.address)?;
         if let Some(tcp) = &self.tcp {
-            write!(f, ", TCP forwarded to {}", tcp.upstream)?;
+            f.write_str(", TCP forwarded")?;
+            for (name, upstream) in &tcp.names {
+                write!(f, " for {name} to {upstream},")?;
+            }
+            write!(f, " to {}", tcp.upstream)?;
+        }
+        if let Some(tls) = &self.tls {
+            let config = tls.acceptor.config();
+            write!(f, ", TLS with {} certificates", config.certificates.len())?;
+            match config.client_authentication {
+                ClientAuthentication::Off => {}
+                ClientAuthentication::Optional(_) => f.write_str(", clients may show theirs")?,
+                ClientAuthentication::Required(_) => f.write_str(", clients must show theirs")?,
+            }
+        }
+        if let Some(port) = self.redirect_to_https {
+            write!(f, ", redirected to https at port {port}")?;
         }
         f.write_str(match self.http2 {
             Http2::No => "",

@@ -24,6 +24,7 @@ mod rewriting;
 mod compression;
 mod tcp;
 mod tunnels;
+mod tls;
 mod admin;
 
 // what is measured

@@ -5,20 +5,20 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use thruway_net::{Clock, Stream};
+use thruway_net::Clock;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::{Error, Exchange, ResponseEvent};
 
 /// An exchange, the content of its request, and what wakes it when nothing comes.
 pub(super) struct Driven {
-    pub(super) exchange: Exchange<Stream>,
+    pub(super) exchange: Exchange,
     content: Bytes,
     alarm: Alarm,
 }
 
 impl Driven {
-    pub(super) fn new(exchange: Exchange<Stream>, content: Bytes) -> Self {
+    pub(super) fn new(exchange: Exchange, content: Bytes) -> Self {
         Self { exchange, content, alarm: Alarm::default() }
     }
 

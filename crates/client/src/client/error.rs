@@ -5,6 +5,7 @@ use std::io;
 
 use thruway_http1 as http1;
 use thruway_message::InvalidFieldLine;
+use thruway_net::tls::TlsFailure;
 
 use crate::{ConnectFailures, Error, Side};
 
@@ -26,8 +27,10 @@ pub enum ClientError {
     NameNotResolved(io::ErrorKind),
     /// Method or target cannot be sent.
     RequestInvalid(http1::Error),
-    /// Only `http` is.
+    /// Only `http` and `https` are.
     SchemeNotSupported,
+    /// There is a connection, but none in TLS.
+    Tls(TlsFailure),
     /// It is no URL with a scheme and a host.
     UrlInvalid,
 }
@@ -38,7 +41,9 @@ impl ClientError {
         match self {
             Self::Connect(failures) => failures.side(),
             Self::Exchange(error) => error.side(),
-            Self::ContentTooLarge | Self::EventTooLarge | Self::NameNotResolved(_) => Side::Upstream,
+            Self::ContentTooLarge | Self::EventTooLarge | Self::NameNotResolved(_) | Self::Tls(_) => {
+                Side::Upstream
+            }
             Self::FieldInvalid(_) | Self::RequestInvalid(_) | Self::SchemeNotSupported | Self::UrlInvalid => {
                 Side::Client
             }
@@ -62,8 +67,11 @@ impl fmt::Display for ClientError {
             Self::FieldInvalid(error) => error.fmt(f),
             Self::NameNotResolved(kind) => write!(f, "the name of the server is not resolved: {kind}"),
             Self::RequestInvalid(rule) => rule.fmt(f),
-            Self::SchemeNotSupported => f.write_str("only URLs that begin with `http://` are supported"),
-            Self::UrlInvalid => f.write_str("a URL begins with `http://` and a host"),
+            Self::SchemeNotSupported => {
+                f.write_str("only URLs that begin with `http://` or `https://` are supported")
+            }
+            Self::Tls(failure) => failure.fmt(f),
+            Self::UrlInvalid => f.write_str("a URL begins with `http://` or `https://` and a host"),
         }
     }
 }

@@ -41,11 +41,12 @@ use std::time::Duration;
 
 use thruway_message::{Method, OwnedResponseHead};
 use thruway_net::Stream;
+use thruway_net::tls::{TlsConnector, TlsFailure, TlsServerName};
 use tokio::time::timeout;
 
 use crate::{
-    Config, Connection, Error, Pool, PoolConfig, Resolve, ResponseEvent, SystemResolver, UpstreamAddr,
-    connect_any,
+    Config, ConnectError, Connection, Error, Pool, PoolConfig, Resolve, ResponseEvent, SystemResolver,
+    UpstreamAddr, UpstreamStream, connect_any, secure,
 };
 use drive::{Driven, now};
 use url::Url;
@@ -71,6 +72,9 @@ pub struct ClientConfig {
     pub connect: Duration,
     /// Connects here, whatever host the URL names: a Unix socket, or a test's server. Default nothing: the URL says it.
     pub connect_to: Option<UpstreamAddr>,
+    /// How TLS is spoken, for URLs that begin with `https://`: whom to trust, and who we are. Default with those whom this system trusts, read when
+    /// it is needed first. [`TlsConnector::load`] makes others.
+    pub tls: Option<Arc<TlsConnector>>,
     /// Limits and timeouts of an exchange. `total` includes connecting.
     pub exchange: Config,
     /// What is kept.
@@ -82,6 +86,7 @@ impl Default for ClientConfig {
         Self {
             connect: Duration::from_secs(10),
             connect_to: None,
+            tls: None,
             exchange: Config::default(),
             pool: PoolConfig::default(),
         }
@@ -89,7 +94,7 @@ impl Default for ClientConfig {
 }
 
 /// The idle connections.
-struct Idle(Mutex<Pool<String, Stream>>);
+struct Idle(Mutex<Pool<String>>);
 
 impl Client {
     /// A client with the defaults.
@@ -162,7 +167,7 @@ impl Client {
         request: &Request<'_>,
         url: &Url<'_>,
         head: &[u8],
-        connection: Connection<Stream>,
+        connection: Connection,
         started: Duration,
     ) -> Result<Response, Error> {
         let mut exchange =
@@ -184,7 +189,7 @@ impl Client {
         request: &Request<'_>,
         url: &Url<'_>,
         started: Duration,
-    ) -> Result<Stream, ClientError> {
+    ) -> Result<UpstreamStream, ClientError> {
         let total = request.timeouts.total.unwrap_or(Duration::MAX);
         let within = self.config.connect.min(total.saturating_sub(now().saturating_sub(started)));
         let began = now();
@@ -194,7 +199,28 @@ impl Client {
         };
         let left = within.saturating_sub(now().saturating_sub(began));
         let connected = connect_any(&addresses, left).await;
-        connected.map(|(stream, _)| stream).map_err(ClientError::Connect)
+        let (stream, _) = connected.map_err(ClientError::Connect)?;
+        let left = within.saturating_sub(now().saturating_sub(began));
+        if url.is_https { self.secure(stream, url, left).await } else { Ok(stream.into()) }
+    }
+
+    /// Does the handshake with the server, which must be the one that the URL names.
+    async fn secure(
+        &self,
+        stream: Stream,
+        url: &Url<'_>,
+        within: Duration,
+    ) -> Result<UpstreamStream, ClientError> {
+        let name = TlsServerName::new(url.authority.host()).map_err(|_| ClientError::UrlInvalid)?;
+        let connector = match &self.config.tls {
+            Some(connector) => connector.clone(),
+            None => TlsConnector::system().map_err(|_| ClientError::Tls(TlsFailure::Incompatible))?,
+        };
+        let secured = secure(stream, &connector, &name, within).await;
+        secured.map_err(|error| match error {
+            ConnectError::Tls(failure) => ClientError::Tls(failure),
+            _ => ClientError::Tls(TlsFailure::Ended),
+        })
     }
 
     async fn resolve(&self, url: &Url<'_>, within: Duration) -> Result<Vec<UpstreamAddr>, ClientError> {
@@ -212,16 +238,16 @@ impl Default for Client {
 }
 
 impl Idle {
-    fn acquire(&self, origin: &str) -> Option<Connection<Stream>> {
+    fn acquire(&self, origin: &str) -> Option<Connection> {
         self.lock().acquire(origin, now())
     }
 
-    fn release(&self, origin: &str, connection: Connection<Stream>) {
+    fn release(&self, origin: &str, connection: Connection) {
         self.lock().release(origin, connection, now());
     }
 
     /// What the pool does cannot be interrupted half-way by a panic of somebody else.
-    fn lock(&self) -> MutexGuard<'_, Pool<String, Stream>> {
+    fn lock(&self) -> MutexGuard<'_, Pool<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What a request is sent to, as people write it: `http://example.com:8080/path?query`.
+//! What a request is sent to, as people write it: `https://example.com:8443/path?query`.
 
 use thruway_message::Authority;
 
@@ -9,6 +9,8 @@ use super::ClientError;
 pub(super) struct Url<'a> {
     /// Scheme and authority: what requests must agree in to use the same connection.
     pub(super) origin: &'a str,
+    /// Whether the scheme is `https`.
+    pub(super) is_https: bool,
     pub(super) authority: Authority<'a>,
     /// Path and query; `/` if there is neither.
     pub(super) target: Target<'a>,
@@ -27,14 +29,16 @@ impl<'a> Url<'a> {
     pub(super) fn parse(url: &'a str) -> Result<Self, ClientError> {
         let url = url.split_once('#').map_or(url, |(before, _)| before);
         let scheme_end = url.find("://").ok_or(ClientError::UrlInvalid)?;
-        if !url[..scheme_end].eq_ignore_ascii_case("http") {
-            return Err(ClientError::SchemeNotSupported);
-        }
+        let is_https = match &url[..scheme_end] {
+            scheme if scheme.eq_ignore_ascii_case("https") => true,
+            scheme if scheme.eq_ignore_ascii_case("http") => false,
+            _ => return Err(ClientError::SchemeNotSupported),
+        };
         let start = scheme_end + "://".len();
         let end = url[start..].find(['/', '?']).map_or(url.len(), |length| start + length);
         let authority = Authority::parse(&url.as_bytes()[start..end]).map_err(|_| ClientError::UrlInvalid)?;
         if authority.host().is_empty() {
-            // RFC 9110 §4.2.1.
+            // RFC 9110 §4.2.1 and §4.2.2.
             return Err(ClientError::UrlInvalid);
         }
         let target = match &url[end..] {
@@ -42,12 +46,12 @@ impl<'a> Url<'a> {
             query if query.starts_with('?') => Target::Query(query),
             path => Target::Path(path),
         };
-        Ok(Self { origin: &url[..end], authority, target })
+        Ok(Self { origin: &url[..end], is_https, authority, target })
     }
 
     /// The port, or the default one of the scheme.
     pub(super) fn port(&self) -> u16 {
-        self.authority.port().unwrap_or(80)
+        self.authority.port().unwrap_or(if self.is_https { 443 } else { 80 })
     }
 }
 
@@ -62,9 +66,12 @@ mod tests {
             ("HTTP://a.example:81/b?c#d", "HTTP://a.example:81", 81, Target::Path("/b?c")),
             ("http://[::1]:82?q=/", "http://[::1]:82", 82, Target::Query("?q=/")),
             ("http://a:/#/x", "http://a:", 80, Target::Path("/")),
+            ("Https://a/b", "Https://a", 443, Target::Path("/b")),
+            ("https://a:80", "https://a:80", 80, Target::Path("/")),
         ] {
             let url = Url::parse(text).unwrap();
             assert_eq!((url.origin, url.port(), url.target), (origin, port, target), "{text}");
+            assert_eq!(url.is_https, text.to_ascii_lowercase().starts_with("https:"), "{text}");
         }
     }
 
@@ -73,6 +80,6 @@ mod tests {
         for text in ["", "a.example", "/path", "http://", "http:///a", "http://user@a/", "http://a b/"] {
             assert_eq!(Url::parse(text), Err(ClientError::UrlInvalid), "{text}");
         }
-        assert_eq!(Url::parse("https://a/"), Err(ClientError::SchemeNotSupported));
+        assert_eq!(Url::parse("ftp://a/"), Err(ClientError::SchemeNotSupported));
     }
 }

@@ -30,19 +30,19 @@ use std::time::Duration;
 
 use thruway_http1::{BodyLength, ClientConnection, ResponseTo};
 use thruway_message::Method;
-use thruway_net::{PooledBuffer, Stream, Transport};
+use thruway_net::{PooledBuffer, Transport};
 
-use crate::{Config, Error, Timeouts};
+use crate::{Config, Error, Timeouts, UpstreamStream};
 use output::Output;
 use timers::Timers;
 
 pub use response::{ResponseEvent, Turn};
 
 /// A connection on which no exchange is going on. Dropping it closes it.
-pub struct Connection<T = Stream>(Box<State<T>>);
+pub struct Connection<T = UpstreamStream>(Box<State<T>>);
 
 /// A request and its response, while they are exchanged. Dropping it closes the connection.
-pub struct Exchange<T = Stream>(Box<State<T>>);
+pub struct Exchange<T = UpstreamStream>(Box<State<T>>);
 
 /// What decides how a request is framed and how its response is read. The octets of the head must say the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +60,7 @@ pub struct RequestToSend {
 
 /// What a connection is after 101, or a success of CONNECT.
 #[derive(Debug)]
-pub struct Tunnel<T = Stream> {
+pub struct Tunnel<T = UpstreamStream> {
     /// The connection.
     pub transport: T,
     /// What the upstream has sent behind its response.
@@ -219,6 +219,11 @@ impl<T: Transport> Exchange<T> {
     #[inline]
     pub fn turn(&mut self) -> Turn<'_, T> {
         Turn::new(&mut self.0)
+    }
+
+    /// What it is exchanged on.
+    pub const fn transport(&self) -> &T {
+        &self.0.transport
     }
 
     /// How many octets of content come next on the connection and nothing else: all that is left of content of a known

@@ -92,7 +92,7 @@ fn what_cannot_be_sent_is_refused_before_anything_is() {
         let client = Client::new();
         for (request, expected) in [
             (client.get("nowhere"), ClientError::UrlInvalid),
-            (client.get("https://a.example/"), ClientError::SchemeNotSupported),
+            (client.get("ftp://a.example/"), ClientError::SchemeNotSupported),
             (
                 client.get("http://a.example/a b"),
                 ClientError::RequestInvalid(thruway_http1::Error::RequestTargetInvalid),

@@ -24,7 +24,7 @@ fn now() -> Duration {
 }
 
 async fn open(address: SocketAddr) -> Connection {
-    Connection::new(connect(&address.into(), PATIENCE).await.unwrap(), &Config::default())
+    Connection::new(connect(&address.into(), PATIENCE).await.unwrap().into(), &Config::default())
 }
 
 /// Reads the response to its end; returns its status and content.
@@ -108,7 +108,7 @@ fn a_connection_that_the_upstream_closes_while_it_waits_is_found_closed() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = UpstreamAddr::from(listener.local_addr().unwrap());
         let mut connection: Connection =
-            Connection::new(connect(&address, PATIENCE).await.unwrap(), &Config::default());
+            Connection::new(connect(&address, PATIENCE).await.unwrap().into(), &Config::default());
         let (accepted, _) = listener.accept().await.unwrap();
         assert!(connection.is_alive());
         drop(accepted);
@@ -207,7 +207,8 @@ fn a_unix_socket_is_an_upstream_as_any_other() {
         let address = UpstreamAddr::unix(&path);
         let stream = connect(&address, PATIENCE).await.unwrap();
         let (accepted, _) = listener.accept().await.unwrap();
-        let mut exchange = start(Connection::new(stream, &Config::default()), now());
+        let connection: Connection = Connection::new(stream.into(), &Config::default());
+        let mut exchange = start(connection, now());
         accepted.writable().await.unwrap();
         accepted.try_write(upstream::PROPER.as_bytes()).unwrap();
         assert_eq!(read(&mut exchange).await, Ok((200, b"ok".to_vec())));

@@ -13,7 +13,7 @@ use super::relay::Relay;
 use super::request::{OutgoingRequest, RequestBody};
 use super::request_id::RequestId;
 use crate::Failure;
-use crate::upstream::{Exchange, Lease, RequestKey, Server, Upstream, acquire, connect, share};
+use crate::upstream::{Exchange, Lease, RequestKey, Server, Upstream, acquire, connect_secured, share};
 
 /// A request on its way. It is lent to the futures that forward it: each that took it along would have room for it twice.
 pub(super) struct Forwarding {
@@ -161,7 +161,7 @@ async fn open(lease: &Lease, is_fresh: bool) -> Result<(Acquired, bool), (Failur
         let (connection, is_reused) = share(lease, http2, is_fresh).await?;
         return Ok((Acquired::Http2(connection), is_reused));
     }
-    match connect(lease).await {
+    match connect_secured(lease).await {
         Ok(stream) => Ok((Acquired::Http1(Connection::new(stream, &lease.upstream.config.exchange)), false)),
         Err(error) => Err((error.into(), false)),
     }

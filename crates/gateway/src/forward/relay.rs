@@ -205,9 +205,13 @@ impl Relay {
         if now.saturating_sub(self.last_piece) > FAST_CLIENT {
             return None;
         }
+        if !exchange.is_plain() {
+            return None;
+        }
         let mut pipe = Pipe::take()?;
         let moved = exchange.poll_move_content(cx, now, |stream, octets, cx| {
             let length = usize::try_from(octets).unwrap_or(usize::MAX);
+            let Some(stream) = stream.plain() else { return Poll::Ready(Ok(0)) };
             stream.poll_fill(cx, &mut pipe, length).map_ok(|moved| moved as u64)
         });
         match moved {

@@ -16,6 +16,8 @@ pub enum StreamEnd {
     IdleTimedOut,
     /// There was no server to be had.
     NotConnected(Failure),
+    /// The client has not said in TLS which server it asks for, where that decides.
+    NotTls,
     /// There were as many connections as allowed already.
     TooManyConnections,
 }
@@ -54,6 +56,7 @@ impl StreamEnd {
             Self::Completed => "completed",
             Self::IdleTimedOut => "idle_timeout",
             Self::NotConnected(failure) => failure.proxy_error(),
+            Self::NotTls => "not_tls",
             Self::TooManyConnections => "too_many_connections",
         }
     }
@@ -107,7 +110,8 @@ impl Drop for Open {
     }
 }
 
-const ENDS: [&str; 5] = ["broken_off", "completed", "idle_timeout", "not_connected", "too_many_connections"];
+const ENDS: [&str; 6] =
+    ["broken_off", "completed", "idle_timeout", "not_connected", "not_tls", "too_many_connections"];
 
 #[cfg(test)]
 mod tests {
@@ -120,6 +124,7 @@ mod tests {
             StreamEnd::Completed,
             StreamEnd::IdleTimedOut,
             StreamEnd::NotConnected(Failure::NoServer),
+            StreamEnd::NotTls,
             StreamEnd::TooManyConnections,
         ] {
             let meter = StreamMeter::default();

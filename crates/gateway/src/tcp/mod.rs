@@ -6,6 +6,7 @@
 //! What is balanced, checked, queued, ejected and limited is the upstream's, as it is for requests.
 
 mod connect;
+mod names;
 mod meter;
 
 use std::future::Future;
@@ -23,9 +24,9 @@ use crate::upstream::{RequestKey, Upstream};
 use connect::{Connected, connect};
 use meter::StreamMeter;
 pub use meter::{StreamCounts, StreamEnd};
+pub use names::ServerNames;
 
-/// Forwards the streams of one listener to an upstream. All of them by the same one yet: which it is, is decided here, once for
-/// each stream, and `early` octets are at hand where that will take a look at them.
+/// Forwards the streams of one listener: to an upstream, or, if they are of TLS, to that for the server that the client asks for.
 #[derive(Debug)]
 pub struct TcpForward {
     target: ArcSwap<Target>,
@@ -35,7 +36,9 @@ pub struct TcpForward {
 /// Where streams go, and how long they are waited for.
 #[derive(Debug)]
 struct Target {
+    /// For all that is for none of the names.
     upstream: Arc<Upstream>,
+    names: ServerNames,
     config: TcpConfig,
 }
 
@@ -44,23 +47,31 @@ struct Target {
 pub struct TcpConfig {
     /// Without an octet in either direction; then the stream is closed. Default 10 minutes, as nginx.
     pub idle: Duration,
+    /// For a client of TLS to say which server it asks for, where that decides; then the stream is closed. Default 10 s.
+    pub hello: Duration,
 }
 
 impl Default for TcpConfig {
     fn default() -> Self {
-        Self { idle: Duration::from_mins(10) }
+        Self { idle: Duration::from_mins(10), hello: Duration::from_secs(10) }
     }
 }
 
 impl TcpForward {
     /// Forwards to `upstream`.
     pub fn new(upstream: Arc<Upstream>, config: TcpConfig) -> Self {
-        Self { target: ArcSwap::from_pointee(Target { upstream, config }), meter: Arc::default() }
+        Self::by_name(upstream, ServerNames::default(), config)
     }
 
-    /// Forwards to `upstream` from now on; streams that there are stay as they are.
-    pub fn replace(&self, upstream: Arc<Upstream>, config: TcpConfig) {
-        self.target.store(Arc::new(Target { upstream, config }));
+    /// Forwards to what `names` has for the server that a client of TLS asks for, and to `upstream` if there is nothing. What is no TLS is
+    /// closed, unless `names` is empty.
+    pub fn by_name(upstream: Arc<Upstream>, names: ServerNames, config: TcpConfig) -> Self {
+        Self { target: ArcSwap::from_pointee(Target { upstream, names, config }), meter: Arc::default() }
+    }
+
+    /// Forwards to others from now on; streams that there are stay as they are.
+    pub fn replace(&self, upstream: Arc<Upstream>, names: ServerNames, config: TcpConfig) {
+        self.target.store(Arc::new(Target { upstream, names, config }));
     }
 
     /// Where streams are forwarded to.
@@ -77,14 +88,11 @@ impl TcpForward {
 impl ServeStream for TcpForward {
     fn serve(&self, client: ClientStream) -> Pin<Box<dyn Future<Output = ()>>> {
         let open = self.meter.open();
-        let (upstream, idle) = {
-            let target = self.target.load();
-            (target.upstream.clone(), target.config.idle)
-        };
+        let target = self.target.load_full();
         Box::pin(async move {
             let clock = client.worker().clock().clone();
             let mut course = Course::new(&clock);
-            let end = forward(&upstream, client, &clock, idle, &mut course, open.meter()).await;
+            let end = forward(&target, client, &clock, &mut course, open.meter()).await;
             open.meter().ended(end);
         })
     }
@@ -107,17 +115,41 @@ impl Course {
     }
 }
 
+impl Target {
+    /// Where the stream of `client` goes.
+    async fn upstream_of(&self, client: &mut ClientStream) -> Result<&Arc<Upstream>, StreamEnd> {
+        if self.names.is_empty() || client.is_over_limit() {
+            return Ok(&self.upstream);
+        }
+        match client.read_client_hello(self.config.hello).await {
+            Ok(hello) => {
+                let name = hello.server_name.unwrap_or_default();
+                Ok(self.names.find(&name).unwrap_or(&self.upstream))
+            }
+            Err(error) => {
+                tracing::debug!(client = %client.info.client, %error, "a stream is for no server that can be told");
+                Err(StreamEnd::NotTls)
+            }
+        }
+    }
+}
+
 /// Forwards one stream, and tells of it.
 async fn forward(
-    upstream: &Arc<Upstream>,
+    target: &Target,
     mut client: ClientStream,
     clock: &Clock,
-    idle: Duration,
     course: &mut Course,
     meter: &StreamMeter,
 ) -> StreamEnd {
-    let early = std::mem::take(&mut client.early);
-    let end = drive(upstream, &mut client, early, clock, idle, course, meter).await;
+    let (upstream, end) = match target.upstream_of(&mut client).await {
+        Err(end) => (&target.upstream, end),
+        Ok(upstream) => {
+            let early = std::mem::take(&mut client.early);
+            let idle = target.config.idle;
+            (upstream, drive(upstream, &mut client, early, clock, idle, course, meter).await)
+        }
+    };
     client.record(&StreamRecord {
         connection: &client.info,
         time: clock.time_of_day(),

@@ -28,6 +28,17 @@ impl ServerAddr {
             named => named.to_string(),
         }
     }
+
+    /// The same without a port, as a certificate has it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Address(address) => match address.tcp() {
+                Some(address) => address.ip().to_string(),
+                None => "localhost".to_owned(),
+            },
+            Self::Name { host, .. } => host.clone(),
+        }
+    }
 }
 
 impl From<UpstreamAddr> for ServerAddr {

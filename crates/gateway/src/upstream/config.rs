@@ -7,6 +7,7 @@ use std::time::Duration;
 use thruway_client::http2::Http2Config;
 use thruway_client::{Config, DnsResolver, PoolConfig, Resolve, SystemResolver, UpstreamAddr};
 use thruway_net::ProxyVersion;
+use thruway_net::tls::{TlsConnector, TlsServerName};
 
 use super::{Balance, CheckConfig, EjectionConfig, QueueConfig, RetryBudget, ServerAddr, Sticky};
 
@@ -39,7 +40,9 @@ pub struct UpstreamConfig {
     /// Whether its servers speak HTTP/2 without having negotiated it, and how connections to them are kept. Each is shared by as many
     /// requests as its server allows. Default not: HTTP/1.1.
     pub http2: Option<Http2Config>,
-    /// How long a server may take to accept a connection. Default 5 s.
+    /// How TLS is spoken with its servers, behind the header of the PROXY protocol if there is one. Default not.
+    pub tls: Option<UpstreamTls>,
+    /// How long a server may take to accept a connection, and as long again for the handshake of TLS. Default 5 s.
     pub connect_timeout: Duration,
     /// How long a connection that has become a tunnel may be without an octet in either direction. Default an hour: what speaks rarely
     /// says more often that it is still there.
@@ -55,6 +58,22 @@ pub struct UpstreamConfig {
     pub retries_max: u32,
     /// How many requests may be sent again, of all.
     pub retry_budget: RetryBudget,
+}
+
+/// How TLS is spoken with the servers of an upstream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UpstreamTls {
+    /// Whom to trust, and who we are.
+    pub connector: Arc<TlsConnector>,
+    /// The name that certificates must have. Default what the config calls each server: its name, or its address.
+    pub server_name: Option<TlsServerName>,
+}
+
+impl UpstreamTls {
+    /// The name that `server` must have. A Unix socket has none that anybody would certify.
+    pub(super) fn name_of(&self, server: &ServerAddr) -> Option<TlsServerName> {
+        self.server_name.clone().or_else(|| TlsServerName::new(&server.name()).ok())
+    }
 }
 
 /// Who is asked for the addresses of names.
@@ -106,6 +125,7 @@ impl UpstreamConfig {
             slow_start: Duration::ZERO,
             proxy_protocol: None,
             http2: None,
+            tls: None,
             connect_timeout: Duration::from_secs(5),
             tunnel_idle: Duration::from_hours(1),
             exchange: Config::default(),

@@ -9,17 +9,20 @@ use std::cell::RefCell;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
-use thruway_client::{ConnectError, Connection, Pool, PoolConfig, UpstreamAddr, connect_and_write};
+use thruway_client::{
+    ConnectError, Connection, Pool, PoolConfig, UpstreamAddr, UpstreamStream, connect_and_write, secure,
+};
+use thruway_net::tls::TlsFailure;
 use thruway_net::{ProxyHeader, ProxyVersion, Stream};
 
-use super::{Lease, Server, Upstream};
+use super::{Lease, Server, ServerAddr, Upstream, UpstreamTls};
 
 /// The pool of one upstream, by the numbers of its servers.
 struct UpstreamPool {
     upstream: u64,
     idle: Duration,
     swept: Duration,
-    pool: Pool<usize, Stream, BuildHasherDefault<ByNumber>>,
+    pool: Pool<usize, UpstreamStream, BuildHasherDefault<ByNumber>>,
     /// Those whose servers were told about clients.
     proxied: Pool<(usize, ProxyHeader)>,
 }
@@ -75,6 +78,32 @@ pub(crate) fn release(lease: &Lease, connection: Connection, now: Duration) {
             sweep(pools, now);
         }
     });
+}
+
+/// A new connection to the leased server, in TLS if that is wanted.
+pub(crate) async fn connect_secured(lease: &Lease) -> Result<UpstreamStream, ConnectError> {
+    let stream = connect(lease).await?;
+    let config = &lease.upstream.config;
+    match &config.tls {
+        None => Ok(stream.into()),
+        Some(tls) => {
+            let configured = &config.servers[lease.server.origin].address;
+            secure_as(stream, tls, configured, config.connect_timeout).await
+        }
+    }
+}
+
+/// Speaks TLS on `stream` with a server that the config calls `configured`.
+pub(super) async fn secure_as(
+    stream: Stream,
+    tls: &UpstreamTls,
+    configured: &ServerAddr,
+    within: Duration,
+) -> Result<UpstreamStream, ConnectError> {
+    let Some(name) = tls.name_of(configured) else {
+        return Err(ConnectError::Tls(TlsFailure::CertificateForOtherName));
+    };
+    secure(stream, &tls.connector, &name, within).await
 }
 
 /// A new connection to the leased server, which is told about the client if that is wanted.

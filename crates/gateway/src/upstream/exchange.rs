@@ -5,9 +5,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use thruway_client::{self as client, Connection, Error, ResponseEvent, Tunnel, http2};
+use thruway_client::{self as client, Connection, Error, ResponseEvent, Tunnel, UpstreamStream, http2};
 use thruway_message::FieldLinesBuf;
-use thruway_net::{Pipe, Stream};
+use thruway_net::Pipe;
 
 /// A request and its response, while they are exchanged.
 pub(crate) enum Exchange {
@@ -17,7 +17,7 @@ pub(crate) enum Exchange {
 
 /// A part of the reading of a response, without a pause.
 pub(crate) enum Turn<'e> {
-    Http1(client::Turn<'e, Stream>),
+    Http1(client::Turn<'e, UpstreamStream>),
     Http2(&'e mut http2::Exchange),
 }
 
@@ -107,6 +107,14 @@ impl Exchange {
         }
     }
 
+    /// Whether what is read is what the socket has, so that it may be spliced.
+    pub(crate) const fn is_plain(&self) -> bool {
+        match self {
+            Self::Http1(exchange) => exchange.transport().is_plain(),
+            Self::Http2(_) => false,
+        }
+    }
+
     /// How many octets of content come next on the connection and nothing else. Frames of HTTP/2 always do.
     pub(crate) fn movable_content(&self) -> u64 {
         match self {
@@ -120,7 +128,7 @@ impl Exchange {
         &mut self,
         cx: &mut Context<'_>,
         now: Duration,
-        move_content: impl FnOnce(&mut Stream, u64, &mut Context<'_>) -> Poll<io::Result<u64>>,
+        move_content: impl FnOnce(&mut UpstreamStream, u64, &mut Context<'_>) -> Poll<io::Result<u64>>,
     ) -> Poll<Result<u64, Error>> {
         match self {
             Self::Http1(exchange) => exchange.poll_move_content(cx, now, move_content),

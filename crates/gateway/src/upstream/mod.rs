@@ -54,8 +54,8 @@ pub use address::{InvalidServerAddr, ServerAddr};
 pub use balance::Balance;
 pub use budget::RetryBudget;
 pub use checks::{CheckConfig, CheckKind};
-pub use config::{ResolverConfig, ServerConfig, UpstreamConfig};
-pub(crate) use connections::{acquire, connect, release};
+pub use config::{ResolverConfig, ServerConfig, UpstreamConfig, UpstreamTls};
+pub(crate) use connections::{acquire, connect, connect_secured, release};
 pub use ejection::EjectionConfig;
 pub(crate) use exchange::Exchange;
 pub use key::HashBy;
@@ -139,6 +139,11 @@ impl Upstream {
     /// What it is called.
     pub fn name(&self) -> &str {
         &self.config.name
+    }
+
+    /// How it was made.
+    pub const fn config(&self) -> &UpstreamConfig {
+        &self.config
     }
 
     /// What `server` is called in a URI: as the config has it.

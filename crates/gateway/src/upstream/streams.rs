@@ -10,7 +10,7 @@ use thruway_client::http2::{Connection, Http2Config};
 use thruway_net::spawn;
 
 use super::Lease;
-use super::connections::connect;
+use super::connections::connect_secured;
 use crate::Failure;
 
 /// The connections to one server.
@@ -72,7 +72,7 @@ pub(crate) async fn share(
 
 /// A new connection, which drives itself.
 pub(super) async fn open(lease: &Lease, http2: &Http2Config) -> Result<Connection, Failure> {
-    let stream = connect(lease).await?;
+    let stream = connect_secured(lease).await?;
     let (connection, driver) = Connection::new(stream, &lease.upstream.config.exchange, http2).await?;
     spawn(driver);
     Ok(connection)

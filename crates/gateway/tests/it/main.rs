@@ -12,6 +12,9 @@ mod checks;
 mod names;
 mod sticky;
 
+// what is spoken with them
+mod secured;
+
 // how many
 mod limits;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::net::sockopt::set_socket_linger;
 use thruway_client::SystemResolver;
 use thruway_gateway::{
-    Balance, HashBy, ProxyVersion, QueueConfig, TcpConfig, TcpForward, Upstream, UpstreamConfig,
+    Balance, HashBy, ProxyVersion, QueueConfig, ServerNames, TcpConfig, TcpForward, Upstream, UpstreamConfig,
 };
 use thruway_net::ProxyHeader;
 use thruway_server::{
@@ -259,7 +259,12 @@ fn a_server_that_answers_and_resets_is_heard_and_then_broken_off() {
 fn a_stream_without_octets_is_closed_in_time() {
     let backend = Backend::start();
     let idle = Duration::from_millis(50);
-    let streams = Streams::start_with(to(&[backend.address()]), TcpConfig { idle }, |listener| listener, 10);
+    let streams = Streams::start_with(
+        to(&[backend.address()]),
+        TcpConfig { idle, ..TcpConfig::default() },
+        |listener| listener,
+        10,
+    );
     let mut client = streams.connect();
     let mut server = backend.accept();
     assert!(client.read(&mut [0]).is_err() && server.read(&mut [0]).is_err());
@@ -361,10 +366,64 @@ fn another_upstream_gets_the_next_stream_and_not_those_that_there_are() {
     let streams = Streams::start(to(&[before.address()]));
     let mut first = streams.connect();
     let mut server = before.accept();
-    streams.forward.replace(Arc::new(Upstream::new(to(&[after.address()]))), TcpConfig::default());
+    let after_upstream = Arc::new(Upstream::new(to(&[after.address()])));
+    streams.forward.replace(after_upstream, ServerNames::default(), TcpConfig::default());
     let mut second = streams.connect();
     after.accept().write_all(b"after").unwrap();
     server.write_all(b"before").unwrap();
     assert_eq!(read_some(&mut first, 6), b"before");
     assert_eq!(read_some(&mut second, 5), b"after");
+}
+
+/// A client's first message, in which it asks for the server `name`.
+fn hello(name: &str) -> Vec<u8> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    let name = rustls::pki_types::ServerName::try_from(name.to_owned()).unwrap();
+    let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut octets = Vec::new();
+    client.write_tls(&mut octets).unwrap();
+    octets
+}
+
+#[test]
+fn streams_of_tls_go_where_their_clients_ask_and_arrive_whole() {
+    let servers = ["default", "exact", "below"].map(|name| (name, TcpListener::bind("127.0.0.1:0").unwrap()));
+    let upstreams = servers.each_ref().map(|(name, listener)| {
+        let address = listener.local_addr().unwrap();
+        Arc::new(Upstream::new(UpstreamConfig::new(*name, [address.into()])))
+    });
+    let mut names = ServerNames::default();
+    names.add("a.example", upstreams[1].clone());
+    names.add("*.b.example", upstreams[2].clone());
+    let config = TcpConfig { hello: Duration::from_millis(500), ..TcpConfig::default() };
+    let forward = Arc::new(TcpForward::by_name(upstreams[0].clone(), names, config));
+    let listener = Listener::new("127.0.0.1:0".parse().unwrap()).streams(forward.clone());
+    let server = Server::new(|| "").workers(1).listen_on(listener).start().unwrap();
+    let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+    for (name, place) in [("A.example", 1), ("x.b.example", 2), ("b.example", 0), ("127.0.0.1", 0)] {
+        let mut client = TcpStream::connect(address).unwrap();
+        let octets = [&hello(name)[..], b"and more"].concat();
+        let (first, rest) = octets.split_at(7);
+        client.write_all(first).unwrap();
+        client.write_all(rest).unwrap();
+        let (mut accepted, _) = servers[place].1.accept().unwrap();
+        let mut received = vec![0; octets.len()];
+        accepted.read_exact(&mut received).unwrap();
+        assert!(received == octets, "{name}");
+    }
+    // What is no TLS, and what says nothing.
+    for said in [&b"GET / HTTP/1.1\r\n\r\n"[..], b""] {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.write_all(said).unwrap();
+        assert!(matches!(client.read(&mut [0; 9]), Ok(0) | Err(_)));
+    }
+    until(|| forward.counts().ended.contains(&("not_tls", 2)));
+    server.drain();
+    server.join();
 }

@@ -129,16 +129,6 @@ impl TlsAcceptor {
         Ok(Self { config, live: ArcSwap::from_pointee(live) })
     }
 
-    /// Reads the files of `config`. If that says the same as that of `before`, sessions of that can be resumed here.
-    ///
-    /// # Errors
-    /// One of them cannot be read or used.
-    pub fn load_after(config: TlsAcceptorConfig, before: &Self) -> Result<Self, CertificateError> {
-        let kept = if before.config == config { Some(before.live.load_full()) } else { None };
-        let live = Live::load(&config, kept.as_deref())?;
-        Ok(Self { config, live: ArcSwap::from_pointee(live) })
-    }
-
     /// Reads the files again if they have changed since. Whether they have: then handshakes from here on are done with what they say now.
     ///
     /// # Errors
@@ -233,6 +223,15 @@ pub(super) fn versions(min: TlsVersion) -> &'static [&'static SupportedProtocolV
 }
 
 static VERSIONS: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
+
+/// Those that were made of the same are the same.
+impl PartialEq for TlsAcceptor {
+    fn eq(&self, other: &Self) -> bool {
+        self.config == other.config
+    }
+}
+
+impl Eq for TlsAcceptor {}
 
 impl fmt::Debug for TlsAcceptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

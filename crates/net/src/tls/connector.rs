@@ -29,6 +29,8 @@ pub struct TlsConnectorConfig {
     pub alpn: Vec<Vec<u8>>,
     /// The lowest version. Default 1.2.
     pub min_version: TlsVersion,
+    /// Whether connections resume sessions of earlier ones, which spares both sides most of a handshake. Default yes.
+    pub resume: bool,
 }
 
 /// Who is trusted.
@@ -51,9 +53,19 @@ impl Default for TlsConnectorConfig {
             client_certificate: None,
             alpn: vec![b"http/1.1".to_vec()],
             min_version: TlsVersion::Tls12,
+            resume: true,
         }
     }
 }
+
+/// Those that were made of the same are the same.
+impl PartialEq for TlsConnector {
+    fn eq(&self, other: &Self) -> bool {
+        self.config == other.config
+    }
+}
+
+impl Eq for TlsConnector {}
 
 /// Speaks TLS with servers, and remembers sessions to resume. Shared by all threads.
 pub struct TlsConnector {
@@ -94,6 +106,19 @@ impl TlsConnector {
     pub fn load(config: TlsConnectorConfig) -> Result<Self, CertificateError> {
         let live = Live::load(&config)?;
         Ok(Self { config, live: ArcSwap::from_pointee(live) })
+    }
+
+    /// One for all, with the defaults: made when it is needed first.
+    ///
+    /// # Errors
+    /// There is no version of TLS to speak, which cannot be.
+    pub fn system() -> Result<Arc<Self>, CertificateError> {
+        static SYSTEM: OnceLock<Arc<TlsConnector>> = OnceLock::new();
+        if let Some(system) = SYSTEM.get() {
+            return Ok(system.clone());
+        }
+        let system = Arc::new(Self::load(TlsConnectorConfig::default())?);
+        Ok(SYSTEM.get_or_init(|| system).clone())
     }
 
     /// Reads the files again if they have changed since. Whether they have: then connections from here on are made with what they say
@@ -151,7 +176,8 @@ impl Live {
             }
         };
         client.alpn_protocols.clone_from(&config.alpn);
-        client.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
+        client.resumption =
+            if config.resume { Resumption::in_memory_sessions(SESSIONS_MAX) } else { Resumption::disabled() };
         Ok(Self { client: Arc::new(client), stamps })
     }
 }

@@ -285,6 +285,9 @@ impl<T: Transport> Transport for TlsStream<T> {
                 return Poll::Ready(Ok(self.tell_owed(slices)));
             }
         }
+        if length_of(slices) == 0 {
+            return Poll::Ready(Ok(0));
+        }
         let mut hot = Hot::take();
         let outcome = self.poll_seal(cx, slices, &mut hot);
         hot.give_back();

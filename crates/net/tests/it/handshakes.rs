@@ -140,12 +140,13 @@ fn sessions_are_resumed_with_tickets_and_without() {
             let client = config_with(&authority, versions);
             assert_ne!(kind_of(&acceptor, &client), HandshakeKind::Resumed);
             assert_eq!(kind_of(&acceptor, &client), HandshakeKind::Resumed);
-            // They outlive a reload that changes nothing.
-            let after = Arc::new(TlsAcceptor::load_after(config.clone(), &acceptor).unwrap());
-            assert_eq!(kind_of(&after, &client), HandshakeKind::Resumed);
-            let other = TlsAcceptorConfig { sessions_max: 7, ..config };
-            let after = Arc::new(TlsAcceptor::load_after(other, &acceptor).unwrap());
-            assert_ne!(kind_of(&after, &client), HandshakeKind::Resumed);
+            // They outlive a new certificate.
+            authority.issue("server", &["a.example"]);
+            assert_eq!(acceptor.refresh(), Ok(true));
+            assert_eq!(kind_of(&acceptor, &client), HandshakeKind::Resumed);
+            // But not another listener.
+            let other = Arc::new(TlsAcceptor::load(config).unwrap());
+            assert_ne!(kind_of(&other, &client), HandshakeKind::Resumed);
         }
     }
 }
@@ -186,11 +187,14 @@ fn clients_show_who_they_are() {
     assert_eq!(error, Error::NoCertificatesPresented);
     let (mut stream, _) = accepted_by(&optional, &nobody, "a.example");
     assert_eq!(stream.take_info().peer_certificate, None);
-    // Who is resumed is still the same.
+    // Who is resumed is still the same; but not when somebody else may be trusted now.
     assert_ne!(kind_of(&required, &known), HandshakeKind::Resumed);
     let (mut stream, other) = accepted_by(&required, &known, "a.example");
     assert_eq!(other.tls.handshake_kind(), Some(HandshakeKind::Resumed));
     assert_eq!(stream.take_info().peer_certificate.unwrap().subject, "CN=alice");
+    authority.issue("server", &["a.example"]);
+    assert_eq!(required.refresh(), Ok(true));
+    assert_ne!(kind_of(&required, &known), HandshakeKind::Resumed);
 }
 
 /// What our client says of a server with this certificate.

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use thruway_message::{RequestHead, RequestTarget};
+use thruway_net::tls::TlsInfo;
 use thruway_net::{ClientAddr, IpText};
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
@@ -141,6 +142,8 @@ struct JsonLine<'a> {
     complete: bool,
     referer: Option<String>,
     user_agent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls: Option<JsonTls<'a>>,
     #[serde(flatten)]
     forwarded: Option<JsonForwarded<'a>>,
     #[serde(flatten)]
@@ -157,6 +160,31 @@ struct JsonRefused<'a> {
 impl<'a> From<&'a Refused> for JsonRefused<'a> {
     fn from(Refused { policy, reason }: &'a Refused) -> Self {
         Self { policy, reason }
+    }
+}
+
+/// What is said of connections in TLS.
+#[derive(Serialize)]
+struct JsonTls<'a> {
+    version: &'static str,
+    cipher_suite: &'a str,
+    server_name: Option<String>,
+    resumed: bool,
+    client_subject: Option<String>,
+    client_fingerprint: Option<&'a str>,
+}
+
+impl<'a> From<&'a TlsInfo> for JsonTls<'a> {
+    fn from(tls: &'a TlsInfo) -> Self {
+        let certificate = tls.peer_certificate.as_ref();
+        Self {
+            version: tls.version.as_str(),
+            cipher_suite: tls.cipher_suite,
+            server_name: tls.server_name.as_deref().map(|name| shown(name.as_bytes())),
+            resumed: tls.is_resumed,
+            client_subject: certificate.map(|certificate| shown(certificate.subject.as_bytes())),
+            client_fingerprint: certificate.map(|certificate| &*certificate.fingerprint),
+        }
     }
 }
 
@@ -210,6 +238,7 @@ fn write_json(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) 
         complete: record.is_complete,
         referer: field("referer"),
         user_agent: field("user-agent"),
+        tls: record.connection.tls().map(JsonTls::from),
         forwarded: record.forwarded.map(JsonForwarded::from),
         refused: record.refused.map(JsonRefused::from),
     };

@@ -88,6 +88,11 @@ impl ConnectionDriver {
         Self { service: Rc::new(self.service.with_config(config)) }
     }
 
+    /// The same with another handler.
+    pub(crate) fn with_handler(&self, handler: Arc<dyn Handler>) -> Self {
+        Self { service: Rc::new(self.service.with_handler(handler)) }
+    }
+
     /// Drives a connection to its end. If the guard says that there are too many, its first request is answered 503.
     pub fn drive<T: Transport>(
         &self,

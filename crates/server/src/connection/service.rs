@@ -58,6 +58,12 @@ impl Service {
         Self { record: self.record.clone(), ..other }
     }
 
+    /// The same with another handler, and with buffers of its own too.
+    pub(super) fn with_handler(&self, handler: Arc<dyn Handler>) -> Self {
+        let other = Self::new(handler, self.config.clone(), self.worker.clone(), None);
+        Self { record: self.record.clone(), ..other }
+    }
+
     /// The time of this turn.
     #[inline]
     pub(crate) fn begin_turn(&self) -> Duration {

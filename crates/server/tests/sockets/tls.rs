@@ -227,6 +227,28 @@ fn answers_say_that_https_is_to_be_used_unless_they_say_otherwise() {
 }
 
 #[test]
+fn requests_without_tls_are_redirected_where_that_is_wanted() {
+    let listener = |port| Listener::new("127.0.0.1:0".parse().unwrap()).redirect_to_https(port);
+    let location = |site: &Site, head: &str| {
+        let mut stream = site.connect();
+        stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();
+        let answer = rest(&mut stream);
+        let line = answer.lines().find_map(|line| line.strip_prefix("Location: "));
+        (answer[9..12].to_owned(), line.unwrap_or_default().to_owned())
+    };
+    let expected = |status: &str, location: &str| (status.to_owned(), location.to_owned());
+    let site = Site::start_at(listener(443), app(), Config::default());
+    let got = location(&site, "GET /a%20b?c=d HTTP/1.1\r\nHost: a.example:8080\r\n");
+    assert_eq!(got, expected("308", "https://a.example/a%20b?c=d"));
+    let got = location(&site, "OPTIONS * HTTP/1.1\r\nHost: [::1]:8080\r\n");
+    assert_eq!(got, expected("308", "https://[::1]/"));
+    assert_eq!(location(&site, "GET / HTTP/1.1\r\nHost:\r\n"), expected("400", ""));
+    let site = Site::start_at(listener(8443), app(), Config::default());
+    let got = location(&site, "GET http://b.example/x HTTP/1.1\r\nHost: b.example\r\n");
+    assert_eq!(got, expected("308", "https://b.example:8443/x"));
+}
+
+#[test]
 fn a_client_that_goes_without_notice_leaves_nothing_behind() {
     let secured = Secured::start(|_| {});
     let mut client = secured.connect();

@@ -44,6 +44,10 @@ fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, F
         headers: args.load.header.iter().map(|line| requests::header(line)).collect::<Result<_, _>>()?,
         is_persistent: !args.load.is_not_persistent,
     };
+    if endpoint.url.is_https {
+        return Err(Failure::new("servers of MCP cannot be loaded by `https` yet")
+            .with_hint("load them without TLS, or with `thruway bench http` and `--content`"));
+    }
     let addresses = load::reachable(&load::addresses(&endpoint.url.origin)?)?;
     let facts = probe_http(&endpoint, &addresses[0], &revisions(args), args.load.timeout);
     let facts = facts.map_err(|error| not_understood(url, &error))?;

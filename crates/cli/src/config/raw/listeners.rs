@@ -1,6 +1,7 @@
 //! Listeners as the file says them.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -9,7 +10,7 @@ use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::super::spanned::Spanned;
-use super::{FromText, Period, TextOrTable};
+use super::{FromText, Period, RawListenerTls, TextOrTable};
 
 /// Where to listen.
 #[derive(Deserialize, JsonSchema)]
@@ -21,11 +22,15 @@ pub(in super::super) struct RawListener {
     /// `{ from = ["NETWORK"] }`. Default no.
     #[serde(default)]
     pub(in super::super) proxy_protocol: RawProxyProtocol,
-    /// Whether HTTP/2 is spoken with clients that know it beforehand: `true`, where the first octets of a connection tell, or `"only"`,
-    /// where nothing else is. Default no.
+    /// Whether HTTP/2 is spoken: `true`, or `"only"`, where nothing else is. With `tls` clients negotiate it; without, they must know it
+    /// beforehand, and the first octets of a connection tell. Default with `tls` `true`, else `false`.
     pub(in super::super) http2: Option<Spanned<RawHttp2>>,
     /// The name of an upstream that connections are forwarded to, whatever they carry: a name, or a table. Default none, for HTTP.
     pub(in super::super) tcp: Option<Spanned<TextOrTable<RawTcp>>>,
+    /// How TLS is spoken with clients. Default not.
+    pub(in super::super) tls: Option<Spanned<RawListenerTls>>,
+    /// The port of a listener with TLS to which all requests are redirected, at the host that they name. Default none.
+    pub(in super::super) redirect_to_https: Option<Spanned<u16>>,
 }
 
 /// Whether HTTP/2 is spoken.
@@ -42,6 +47,10 @@ pub(in super::super) enum RawHttp2 {
 pub(in super::super) struct RawTcp {
     /// The name of an upstream.
     pub(in super::super) upstream: String,
+    /// Other upstreams, for streams of TLS whose clients ask for these servers: `"a.example" = "UPSTREAM"`, or `"*.a.example"` for all below it. Nothing
+    /// is decrypted; what is no TLS is closed. Default none: nobody is asked.
+    #[serde(default)]
+    pub(in super::super) server_names: BTreeMap<String, Spanned<String>>,
     /// Without an octet in either direction; then the connection is closed. Default 10m.
     pub(in super::super) idle_timeout: Option<Spanned<Period>>,
 }
@@ -69,7 +78,7 @@ impl FromText for RawTcp {
     }
 
     fn from_text<E: Error>(text: &str) -> Result<Self, E> {
-        Ok(Self { upstream: text.to_owned(), idle_timeout: None })
+        Ok(Self { upstream: text.to_owned(), server_names: BTreeMap::new(), idle_timeout: None })
     }
 
     fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {

@@ -27,7 +27,8 @@ pub(in super::super) struct RawRewrite {
 }
 
 /// Fields that are removed, set and added, in this order. Values may have places: `{client}`, `{host}`, `{path}`, `{query}`,
-/// `{request_id}`, `{scheme}`, `{rest}` and what `path_pattern` names; `{{` and `}}` are braces.
+/// `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}` and what
+/// `path_pattern` names; `{{` and `}}` are braces.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawFieldRewrite {

@@ -6,7 +6,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, IntoDeserializer, MapAccess};
 
 use super::super::spanned::Spanned;
-use super::{FromText, Period, RawForwarded, RawHost, TextOrTable};
+use super::{FromText, Period, RawForwarded, RawHost, RawUpstreamTlsOrNot, TextOrTable};
 
 /// Servers that answer the same requests. Defaults are those of `thruway_gateway::UpstreamConfig`.
 #[derive(Deserialize, JsonSchema)]
@@ -39,9 +39,11 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) slow_start: Option<Spanned<Period>>,
     /// `v1` or `v2`: connections begin with a header of the PROXY protocol, which tells the server who the client is. Default none.
     pub(in super::super) proxy_protocol: Option<RawProxyVersion>,
-    /// Whether its servers speak HTTP/2 without having negotiated it. Default no: HTTP/1.1.
+    /// Whether its servers speak HTTP/2: with `tls` that is negotiated, without they are taken to know it. Default no: HTTP/1.1.
     pub(in super::super) http2: Option<Spanned<bool>>,
-    /// For a server to accept a connection.
+    /// How TLS is spoken with the servers: `true`, or a table. Default not.
+    pub(in super::super) tls: Option<Spanned<RawUpstreamTlsOrNot>>,
+    /// For a server to accept a connection, and as long again for the handshake of TLS.
     pub(in super::super) connect_timeout: Option<Spanned<Period>>,
     /// For an octet in either direction of a connection that has become a tunnel, as those of web sockets; then it is closed.
     pub(in super::super) tunnel_idle_timeout: Option<Spanned<Period>>,

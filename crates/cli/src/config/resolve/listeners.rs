@@ -1,6 +1,9 @@
 //! Where to listen.
 
+use std::net::IpAddr;
+
 use thruway_gateway::{HashBy, TcpConfig, UpstreamConfig};
+use thruway_net::tls::TlsServerName;
 use thruway_server::{InvalidListenAddr, ListenAddr, ProxyProtocol};
 
 use super::super::raw::{Period, RawHttp2, RawListener, RawProxies, RawProxyProtocol, RawTcp, TextOrTable};
@@ -30,18 +33,44 @@ impl Resolver<'_> {
             );
         }
         let mut listeners = Vec::new();
-        for RawListener { address: text, proxy_protocol, http2, tcp } in raw {
+        for RawListener { address: text, proxy_protocol, http2, tcp, tls, redirect_to_https } in raw {
+            let is_without_http2 = http2.as_ref().is_some_and(|http2| *http2.get_ref() == RawHttp2::No);
+            let http2 = http2.filter(|_| !is_without_http2);
             if let (Some(http2), Some(_)) = (&http2, &tcp) {
                 self.refuse_with(http2, "a listener with `tcp` speaks no HTTP", "take `http2` or `tcp` away");
             }
-            let http2 = http2.map_or(Http2::No, |http2| http2.into_inner().into());
+            let http2 = match http2 {
+                Some(http2) => http2.into_inner().into(),
+                // Clients of TLS say what they speak: that there are others costs nothing.
+                None if tls.is_some() && !is_without_http2 => Http2::Too,
+                None => Http2::No,
+            };
             let proxy_protocol = self.proxy_protocol(proxy_protocol);
+            if let Some(span) = tls.as_ref().filter(|_| tcp.is_some()).map(|tls| tls.span()) {
+                let message = "a listener with `tcp` forwards what it does not decrypt";
+                self.failures.push(self.source.failure(span, message).with_hint(TCP_TLS_HINT));
+            }
+            if let Some(port) = redirect_to_https.as_ref().filter(|_| tcp.is_some() || tls.is_some()) {
+                let hint = "redirect from a listener of its own, which has neither `tls` nor `tcp`";
+                self.refuse_with(port, "only requests without TLS are redirected to https", hint);
+            }
             let tcp = tcp.map(|tcp| self.tcp(tcp, upstreams));
+            let tls = tls.and_then(|tls| self.listener_tls(tls, http2));
+            let redirect_to_https = redirect_to_https.map(Spanned::into_inner);
             match text.get_ref().parse().map(|address| self.listener(address)) {
                 Ok(address) if is_listed(listeners.iter().map(ListenerConfig::address), &address) => {
                     self.refuse_with(&text, format!("`{address}` is listened on already"), LISTED_HINT);
                 }
-                Ok(address) => listeners.push(ListenerConfig { address, proxy_protocol, http2, tcp }),
+                Ok(address) => {
+                    listeners.push(ListenerConfig {
+                        address,
+                        proxy_protocol,
+                        http2,
+                        tcp,
+                        tls,
+                        redirect_to_https,
+                    });
+                }
                 Err(error) => self.refuse_with(&text, error, InvalidListenAddr::HINT),
             }
         }
@@ -57,22 +86,43 @@ impl Resolver<'_> {
 
     fn tcp(&mut self, raw: Spanned<TextOrTable<RawTcp>>, upstreams: &Upstreams) -> TcpListenerConfig {
         let span = raw.span();
-        let TextOrTable(RawTcp { upstream, idle_timeout }) = raw.into_inner();
+        let TextOrTable(RawTcp { upstream, server_names, idle_timeout }) = raw.into_inner();
         match upstreams.get(&upstream) {
             Some(config) => self.check_tcp(config, &span),
             None => self.refuse_upstream(&upstream, &span, upstreams),
         }
         let idle = self.or(idle_timeout, Period(TcpConfig::default().idle), SOME_PERIOD).0;
-        TcpListenerConfig { upstream, tcp: TcpConfig { idle } }
+        let names = server_names.into_iter().map(|(name, upstream)| self.tcp_name(name, upstream, upstreams));
+        let names = names.collect();
+        TcpListenerConfig { upstream, names, tcp: TcpConfig { idle, ..TcpConfig::default() } }
     }
 
-    /// Refuses what cannot be told from a stream that is not understood.
+    /// A name of a server and its upstream.
+    fn tcp_name(&mut self, name: String, raw: Spanned<String>, upstreams: &Upstreams) -> (String, String) {
+        let host = name.strip_prefix("*.").unwrap_or(&name);
+        if TlsServerName::new(host).is_err() || host.parse::<IpAddr>().is_ok() {
+            let message = format!("`{}` is not the name of a server", name.escape_debug());
+            self.refuse_with(&raw, message, "write `a.example`, or `*.a.example` for all below it");
+        }
+        match upstreams.get(raw.get_ref()) {
+            Some(config) => self.check_tcp(config, &raw.span()),
+            None => self.refuse_upstream(raw.get_ref(), &raw.span(), upstreams),
+        }
+        (name, raw.into_inner())
+    }
+
+    /// Refuses what streams do not have, and what cannot be told from a stream that is not understood.
     fn check_tcp(&mut self, upstream: &UpstreamConfig, span: &Span) {
         let name = &upstream.name;
         let by_address = [None, Some(&HashBy::ClientAddress)];
         if !by_address.contains(&upstream.balance.hash_by()) {
             let message = format!("the upstream `{name}` is balanced by what only requests have");
             let hint = "streams have `balance = { hash = \"client_address\" }`, or one of the names";
+            self.failures.push(self.source.failure(span.clone(), message).with_hint(hint));
+        }
+        if upstream.tls.is_some() {
+            let message = format!("the upstream `{name}` speaks TLS, which streams are not put into");
+            let hint = "clients of streams speak TLS with the servers themselves";
             self.failures.push(self.source.failure(span.clone(), message).with_hint(hint));
         }
         if upstream.sticky.is_some() {
@@ -89,3 +139,6 @@ impl Resolver<'_> {
         Some(ProxyProtocol { from: self.networks(from.get_ref()) })
     }
 }
+
+const TCP_TLS_HINT: &str =
+    "leave `tls` out: clients speak it with the servers; or leave `tcp` out and have `[[routes]]`";

@@ -116,7 +116,7 @@ impl Resolver<'_> {
 
 const PATH_PLACES: &str =
     "possible: `{path}`, with `path` also `{rest}`, and with `path_pattern` the names that stand there";
-const VALUE_PLACES: &str = "possible: `{client}`, `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, with `path` also `{rest}`, and with \
+const VALUE_PLACES: &str = "possible: `{client}`, `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, with `path` also `{rest}`, and with \
                             `path_pattern` the names that stand there; a brace is `{{` or `}}`";
 const OWN_FIELD_HINT: &str =
     "what is said of the client and the way has keys of the upstream: `host`, `forwarded`, `via`";

@@ -51,6 +51,7 @@ impl Resolver<'_> {
             slow_start: self.or(raw.slow_start, Period(default.slow_start), ANY_PERIOD).0,
             proxy_protocol: raw.proxy_protocol.map(proxy_version),
             http2: has_http2.then(Http2Config::default),
+            tls: raw.tls.and_then(|tls| self.upstream_tls(tls, has_http2)),
             connect_timeout: self.or(raw.connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
             tunnel_idle: self.or(raw.tunnel_idle_timeout, Period(default.tunnel_idle), SOME_PERIOD).0,
             queue: self.queue(raw.queue),

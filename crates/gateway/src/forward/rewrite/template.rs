@@ -38,8 +38,25 @@ pub(super) enum Place {
     Rest,
     /// `{scheme}`: the scheme that the client uses.
     Scheme,
+    /// `{tls_…}`: what is known of TLS on the connection; nothing if there is nothing to know.
+    Tls(TlsPlace),
     /// A parameter of the route's pattern.
     Parameter(Parameter),
+}
+
+/// What is put in of the connection's TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum TlsPlace {
+    /// `{tls_client_fingerprint}`: the SHA-256 digest of the certificate that the client has shown.
+    ClientFingerprint,
+    /// `{tls_client_names}`: the names beside its subject, with commas between them.
+    ClientNames,
+    /// `{tls_client_subject}`: its subject.
+    ClientSubject,
+    /// `{tls_server_name}`: the name that the client has asked for.
+    ServerName,
+    /// `{tls_version}`: `TLSv1.2` or `TLSv1.3`.
+    Version,
 }
 
 /// Where a parameter stands in paths of its pattern.
@@ -108,7 +125,7 @@ impl Place {
             ("query", _) => Some(Self::Query),
             ("request_id", _) => Some(Self::RequestId),
             ("scheme", _) => Some(Self::Scheme),
-            _ => None,
+            (name, _) => TlsPlace::named(name.strip_prefix("tls_")?).map(Self::Tls),
         }
     }
 
@@ -132,7 +149,34 @@ impl Place {
             }
             Self::RequestId => text.push_str(id.of(request)),
             Self::Scheme => text.push_str(request.scheme()),
+            Self::Tls(place) => place.fill(request, text),
             Self::Parameter(parameter) => text.push_str(parameter.of(request.path()).unwrap_or_default()),
+        }
+    }
+}
+
+impl TlsPlace {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "client_fingerprint" => Self::ClientFingerprint,
+            "client_names" => Self::ClientNames,
+            "client_subject" => Self::ClientSubject,
+            "server_name" => Self::ServerName,
+            "version" => Self::Version,
+            _ => return None,
+        })
+    }
+
+    fn fill(self, request: &Request<'_>, text: &mut String) {
+        let Some(tls) = request.connection().tls() else { return };
+        let certificate = tls.peer_certificate.as_ref();
+        match (self, certificate) {
+            (Self::ServerName, _) => text.push_str(tls.server_name.as_deref().unwrap_or_default()),
+            (Self::Version, _) => text.push_str(tls.version.as_str()),
+            (_, None) => {}
+            (Self::ClientFingerprint, Some(certificate)) => text.push_str(&certificate.fingerprint),
+            (Self::ClientNames, Some(certificate)) => text.push_str(&certificate.names.join(",")),
+            (Self::ClientSubject, Some(certificate)) => text.push_str(&certificate.subject),
         }
     }
 }

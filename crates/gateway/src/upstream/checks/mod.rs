@@ -98,9 +98,14 @@ fn what_to_check(upstream: &Weak<Upstream>, server: &Weak<Server>) -> Option<ToP
     let check = upstream.config.check.clone()?;
     let configured = &upstream.config.servers[server.origin].address;
     let proxy_protocol = upstream.config.proxy_protocol;
-    let http2 = upstream.config.http2;
-    let (address, configured) = (server.address.clone(), configured.clone());
-    Some(ToProbe { check, address, configured, proxy_protocol, http2 })
+    Some(ToProbe {
+        check,
+        address: server.address.clone(),
+        configured: configured.clone(),
+        proxy_protocol,
+        tls: upstream.config.tls.clone(),
+        http2: upstream.config.http2,
+    })
 }
 
 /// A tenth more or less.

@@ -6,17 +6,18 @@ use std::task::{Context, Poll, ready};
 
 use thruway_client::http2::Http2Config;
 use thruway_client::{
-    Config, ConnectError, Connection, Error, RequestToSend, ResponseEvent, UpstreamAddr, connect, http2,
+    Config, ConnectError, Connection, Error, RequestToSend, ResponseEvent, UpstreamAddr, UpstreamStream,
+    connect, http2,
 };
 use thruway_http1::BodyLength;
 use thruway_message::Method;
-use thruway_net::{Clock, ProxyHeader, ProxyVersion, Stream};
+use thruway_net::{Clock, ProxyHeader, ProxyVersion};
 use thruway_server::StatusCode;
 use tokio::time::timeout;
 
-use super::super::connections::connect_and_tell;
+use super::super::connections::{connect_and_tell, secure_as};
 use super::super::statuses::StatusRange;
-use super::super::{Exchange, ServerAddr};
+use super::super::{Exchange, ServerAddr, UpstreamTls};
 use super::{CheckConfig, CheckKind};
 
 /// Why an answer was not good.
@@ -44,6 +45,8 @@ pub(super) struct ToProbe {
     pub(super) proxy_protocol: Option<ProxyVersion>,
     /// How it is spoken to, if that is by HTTP/2.
     pub(super) http2: Option<Http2Config>,
+    /// How TLS is spoken, if it is.
+    pub(super) tls: Option<UpstreamTls>,
 }
 
 /// Asks a server.
@@ -65,18 +68,20 @@ async fn ask(what: &ToProbe) -> Result<(), ProbeFailure> {
 }
 
 impl ToProbe {
-    async fn connect(&self) -> Result<Stream, ConnectError> {
+    async fn connect(&self) -> Result<UpstreamStream, ConnectError> {
         let (address, within) = (&self.address, self.check.timeout);
-        match self.proxy_protocol {
-            None => connect(address, within).await,
+        let stream = match self.proxy_protocol {
+            None => connect(address, within).await?,
             // There is no client.
-            Some(version) => connect_and_tell(address, ProxyHeader::Local, version, within).await,
+            Some(version) => connect_and_tell(address, ProxyHeader::Local, version, within).await?,
+        };
+        match &self.tls {
+            None => Ok(stream.into()),
+            Some(tls) => secure_as(stream, tls, &self.configured, within).await,
         }
     }
-}
 
-impl ToProbe {
-    async fn start(&self, stream: Stream, request: &[u8]) -> Result<Exchange, Error> {
+    async fn start(&self, stream: UpstreamStream, request: &[u8]) -> Result<Exchange, Error> {
         let (config, now) = (Config::default(), Clock::system().now());
         let to_send = RequestToSend::new(Method::Get, BodyLength::NONE);
         let write = |output: &mut Vec<u8>| output.extend_from_slice(request);

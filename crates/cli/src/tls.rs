@@ -1,0 +1,112 @@
+//! What speaks TLS, with clients and with servers: its files are read again when they change, and with the config.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use thruway_net::Clock;
+use thruway_net::tls::{CertificateError, TlsAcceptor, TlsConnector};
+use thruway_server::ListenAddr;
+
+use crate::config::{Config, Failure};
+use crate::routes::Parts;
+
+/// What is looked at. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Secured(Arc<Mutex<Present>>);
+
+/// What speaks TLS at present.
+#[derive(Default)]
+struct Present {
+    acceptors: Vec<(ListenAddr, Arc<TlsAcceptor>)>,
+    connectors: Vec<Arc<TlsConnector>>,
+    /// What is wrong, so that it is told once.
+    told: Vec<CertificateError>,
+}
+
+impl Secured {
+    /// Has listeners of `config` keep what speaks TLS for them already, with its sessions, where it would be made of the same.
+    pub(crate) fn kept_in(&self, config: &mut Config) {
+        let present = self.lock();
+        for listener in &mut config.listeners {
+            let Some(tls) = &mut listener.tls else { continue };
+            let same = |(address, acceptor): &&(ListenAddr, Arc<TlsAcceptor>)| {
+                *address == listener.address && *acceptor == tls.acceptor
+            };
+            if let Some((_, acceptor)) = present.acceptors.iter().find(same) {
+                tls.acceptor = acceptor.clone();
+            }
+        }
+    }
+
+    /// Looks after what is in `config` and `parts` from now on, and reads what has changed of it.
+    pub(crate) fn follow(&self, config: &Config, parts: &Parts) {
+        let acceptors = config
+            .listeners
+            .iter()
+            .filter_map(|listener| Some((listener.address.clone(), listener.tls.as_ref()?.acceptor.clone())));
+        let connectors =
+            parts.upstreams().filter_map(|upstream| Some(upstream.config().tls.as_ref()?.connector.clone()));
+        let mut present = self.lock();
+        present.acceptors = acceptors.collect();
+        present.connectors = connectors.collect();
+        present.told.clear();
+        present.refresh();
+        for invalid in present.acceptors.iter().flat_map(|(_, acceptor)| invalid(acceptor)) {
+            tracing::warn!("{invalid}: most clients will refuse it");
+        }
+    }
+
+    /// Looks for changes every few seconds, until the process ends.
+    pub(crate) fn watch(self) {
+        thread::spawn(move || {
+            loop {
+                thread::sleep(LOOK_EVERY);
+                self.lock().refresh();
+            }
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Present> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Present {
+    /// Reads what has changed. What cannot be used leaves what was there before.
+    fn refresh(&mut self) {
+        let of_acceptors = self.acceptors.iter().map(|(_, acceptor)| acceptor.refresh());
+        let outcomes = of_acceptors.chain(self.connectors.iter().map(|connector| connector.refresh()));
+        let mut wrong = Vec::new();
+        for outcome in outcomes {
+            match outcome {
+                Ok(true) => tracing::info!("certificates have changed and were read again"),
+                Ok(false) => {}
+                Err(error) => wrong.push(error),
+            }
+        }
+        for error in wrong.iter().filter(|error| !self.told.contains(error)) {
+            tracing::error!(
+                "certificates have changed and cannot be used, those of before are kept: {error}"
+            );
+        }
+        self.told = wrong;
+    }
+}
+
+/// What is wrong with the certificates of `config` that could be served all the same.
+pub(crate) fn check(config: &Config) -> Result<(), Failure> {
+    let of_listeners = config.listeners.iter().filter_map(|listener| listener.tls.as_ref());
+    let failures = of_listeners.flat_map(|tls| {
+        let failure = |error: CertificateError| config.failure_at(&tls.span, &error).with_hint(error.hint());
+        invalid(&tls.acceptor).into_iter().map(failure)
+    });
+    Failure::all(failures.collect()).map_or(Ok(()), Err)
+}
+
+fn invalid(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
+    acceptor.invalid_at(Clock::system().time_of_day())
+}
+
+/// How soon a change is seen.
+const LOOK_EVERY: Duration = Duration::from_secs(2);

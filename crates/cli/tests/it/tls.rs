@@ -1,0 +1,279 @@
+//! TLS, with clients and with servers.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tempfile::TempDir;
+use thruway_net::tls::CertificateFiles;
+use thruway_testkit::Authority;
+
+use crate::client::Client;
+use crate::process::{PATIENCE, RELOADED, Thruway};
+
+/// A site with TLS, as its example shows it.
+const EXAMPLE: &str = include_str!("../../examples/tls.toml");
+
+type Stream = StreamOwned<ClientConnection, TcpStream>;
+
+fn connect(authority: &Authority, address: &str, name: &str, client: Option<&CertificateFiles>) -> Stream {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(authority.root()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let builder = builder.with_root_certificates(roots);
+    let config = match client {
+        None => builder.with_no_client_auth(),
+        Some(files) => {
+            let chain = CertificateDer::pem_file_iter(&files.chain).unwrap().map(Result::unwrap).collect();
+            let key = PrivateKeyDer::from_pem_file(&files.key).unwrap();
+            builder.with_client_auth_cert(chain, key).unwrap()
+        }
+    };
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let stream = TcpStream::connect(address.strip_prefix("https://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), stream)
+}
+
+/// The answer to a GET of `/headers`, which the demo answers with the head that it got.
+fn get(stream: &mut Stream) -> String {
+    stream.write_all(b"GET /headers HTTP/1.1\r\nHost: www.example\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// The certificate that is shown to a client that asks for `name`.
+fn shown(authority: &Authority, address: &str, name: &str) -> CertificateDer<'static> {
+    let mut stream = connect(authority, address, name, None);
+    get(&mut stream);
+    stream.conn.peer_certificates().unwrap()[0].clone().into_owned()
+}
+
+/// Puts what `files` have at `name` of the directory.
+fn put(directory: &Path, name: &str, files: &CertificateFiles) {
+    fs::copy(&files.key, directory.join(format!("{name}.key"))).unwrap();
+    fs::copy(&files.chain, directory.join(format!("{name}.pem"))).unwrap();
+}
+
+fn certificate(files: &CertificateFiles) -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(&files.chain).unwrap()
+}
+
+/// A demo behind one certificate.
+fn demo(directory: &TempDir, authority: &Authority) -> Thruway {
+    put(directory.path(), "www", &authority.issue("www", &["www.example"]));
+    Thruway::serve(directory.path(), DEMO)
+}
+
+const DEMO: &str = "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
+    tls.certificates = [{ chain = \"www.pem\", key = \"www.key\" }]\n\
+    [[routes]]\npath = \"/\"\ndemo = true\n";
+
+#[test]
+fn the_example_speaks_tls_on_both_sides() {
+    let (authority, internal) = (Authority::new(), Authority::new());
+    let directory = tempfile::tempdir().unwrap();
+    let backend_directory = tempfile::tempdir().unwrap();
+    put(backend_directory.path(), "www", &internal.issue("backend", &["backend.internal"]));
+    fs::copy(internal.root(), backend_directory.path().join("internal.pem")).unwrap();
+    let strict = "tls.client_certificates = { roots = [\"internal.pem\"] }\n[[routes]]";
+    let mut backend = Thruway::serve(backend_directory.path(), &DEMO.replacen("[[routes]]", strict, 1));
+    let backend_address = backend.address();
+
+    put(directory.path(), "www", &authority.issue("www", &["www.example"]));
+    put(directory.path(), "wildcard", &authority.issue("wildcard", &["*.apps.example"]));
+    put(directory.path(), "gateway", &internal.issue_client("gateway", "gateway"));
+    fs::copy(authority.root(), directory.path().join("clients.pem")).unwrap();
+    fs::copy(internal.root(), directory.path().join("internal.pem")).unwrap();
+    let config = EXAMPLE
+        .replace("127.0.0.1:8443", "127.0.0.1:0")
+        .replace("127.0.0.1:8080", "127.0.0.1:0")
+        .replace("127.0.0.1:9443", backend_address.strip_prefix("https://").unwrap());
+    let mut thruway = Thruway::serve(directory.path(), &config);
+    let (address, plain) = (thruway.address(), thruway.address());
+
+    let answer = get(&mut connect(&authority, &address, "www.example", None));
+    assert!(answer.contains("\r\nStrict-Transport-Security: max-age=300\r\n"), "{answer}");
+    assert!(answer.contains("[\"X-Forwarded-Proto\",\"https\"]"), "{answer}");
+    assert!(answer.contains("[\"X-Client-Subject\",\"\"]"), "{answer}");
+    let alice = authority.issue_client("alice", "alice");
+    let answer = get(&mut connect(&authority, &address, "other.apps.example", Some(&alice)));
+    assert!(answer.contains("[\"X-Client-Subject\",\"CN=alice\"]"), "{answer}");
+    let redirect = Client::connect(&plain).request("GET /a?b", "Connection: close\r\n");
+    assert!(redirect.head.contains("location: https://a:8443/a?b\r\n"), "{}", redirect.head);
+
+    let ended = thruway.terminate();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("\"client_subject\":\"CN=alice\""), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\"server_name\":\"other.apps.example\""), "{}", ended.stdout);
+}
+
+#[test]
+fn a_certificate_that_changes_is_used_without_a_signal() {
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = demo(&directory, &authority);
+    let address = thruway.address();
+    let first = shown(&authority, &address, "www.example");
+    let renewed = authority.issue("renewed", &["www.example"]);
+    // Without its key, it cannot be used.
+    fs::copy(&renewed.chain, directory.path().join("www.pem")).unwrap();
+    let said = thruway.until_it_logs("those of before are kept");
+    assert!(said.contains("www.key` belongs to another certificate"), "{said}");
+    assert_eq!(shown(&authority, &address, "www.example"), first);
+    fs::copy(&renewed.key, directory.path().join("www.key")).unwrap();
+    thruway.until_it_logs("certificates have changed and were read again");
+    assert_eq!(shown(&authority, &address, "www.example"), certificate(&renewed));
+}
+
+#[test]
+fn a_reload_replaces_certificates_and_leaves_connections_alone() {
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = demo(&directory, &authority);
+    let address = thruway.address();
+    let mut before = connect(&authority, &address, "www.example", None);
+    before.write_all(b"GET /ok HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut first = [0; 12];
+    before.read_exact(&mut first).unwrap();
+    let other = authority.issue("other", &["other.example"]);
+    put(directory.path(), "other", &other);
+    let config = DEMO.replace("\"www.", "\"other.");
+    thruway.reload(directory.path(), &config, RELOADED);
+    assert_eq!(shown(&authority, &address, "other.example"), certificate(&other));
+    // What cannot be used changes nothing.
+    let broken = DEMO.replace("www.key", "other.key");
+    thruway.reload(directory.path(), &broken, "the config cannot be used");
+    assert_eq!(shown(&authority, &address, "other.example"), certificate(&other));
+    assert!(get(&mut before).contains("200 OK"));
+}
+
+#[test]
+fn check_says_what_is_wrong_with_files_and_where() {
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    put(directory.path(), "www", &authority.issue("www", &["www.example"]));
+    put(directory.path(), "other", &authority.issue("other", &["www.example"]));
+    put(directory.path(), "old", &authority.issue_expired("old", &["www.example"]));
+    let refused = |config: &str| {
+        fs::write(directory.path().join("a.toml"), config).unwrap();
+        let ended = Thruway::start_in(directory.path(), &["check", "a.toml"]).end();
+        assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+        ended.stderr
+    };
+    for (config, message, hint) in [
+        (
+            DEMO.replace("www.pem", "missing.pem"),
+            "missing.pem` cannot be read",
+            "see whether the path is right",
+        ),
+        (
+            DEMO.replace("www.pem", "www.key"),
+            "there is no certificate in `www.key`",
+            "-----BEGIN CERTIFICATE-----",
+        ),
+        (
+            DEMO.replace("www.key", "www.pem"),
+            "there is no private key in `www.pem`",
+            "-----BEGIN PRIVATE KEY-----",
+        ),
+        (DEMO.replace("www.key", "other.key"), "`other.key` belongs to another", "see which one was renewed"),
+        (DEMO.replace("www", "old"), "the certificate in `old.pem` has expired", "have the issuer renew it"),
+        (
+            DEMO.replace("[{ chain = \"www.pem\", key = \"www.key\" }]", "[]"),
+            "TLS needs a certificate",
+            "write `certificates = ",
+        ),
+        (
+            DEMO.replace("[[routes]]", "tls.strict_transport_security = \"always\"\n[[routes]]"),
+            "no value of `Strict-Transport-Security`",
+            "write `max-age=",
+        ),
+        (
+            DEMO.replace("[[routes]]", "tls.client_certificates = { roots = [\"www.key\"] }\n[[routes]]"),
+            "there is no certificate in `www.key`",
+            "-----BEGIN CERTIFICATE-----",
+        ),
+        (
+            DEMO.replace("[[routes]]", "redirect_to_https = 443\n[[routes]]"),
+            "only requests without TLS are redirected",
+            "a listener of its own",
+        ),
+        (
+            format!("{DEMO}[upstreams.a]\nservers = [\"127.0.0.1:1\"]\ntls.server_name = \"a b\"\n"),
+            "it is not the name of a server",
+            "that of a host",
+        ),
+        (
+            format!("{DEMO}[upstreams.a]\nservers = [\"127.0.0.1:1\"]\ntls.roots = []\n"),
+            "`roots` names at least one file",
+            "those whom this system trusts",
+        ),
+    ] {
+        let said = refused(&config);
+        assert!(said.contains(message) && said.contains("hint: ") && said.contains(hint), "{said}");
+        assert!(said.contains("a.toml:"), "{said}");
+    }
+    fs::write(directory.path().join("a.toml"), DEMO).unwrap();
+    let ended = Thruway::start_in(directory.path(), &["check", "a.toml"]).end();
+    assert!(ended.stdout.contains("127.0.0.1:0, TLS with 1 certificates"), "{}", ended.stdout);
+}
+
+#[test]
+fn an_expired_certificate_is_served_with_a_warning() {
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    put(directory.path(), "www", &authority.issue_expired("www", &["www.example"]));
+    let mut thruway = Thruway::serve(directory.path(), DEMO);
+    assert!(thruway.until_it_logs("has expired").contains("most clients will refuse it"));
+    assert!(thruway.address().starts_with("https://"));
+}
+
+#[test]
+fn a_server_of_mcp_is_asked_by_https() {
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    put(directory.path(), "www", &authority.issue("www", &["127.0.0.1"]));
+    let mut thruway = Thruway::serve(directory.path(), DEMO);
+    let url = format!("{}/mcp", thruway.address());
+    let root = authority.root();
+    let trusting = [("SSL_CERT_FILE", root.to_str().unwrap())];
+    let asked = Thruway::start_with(directory.path(), &["mcp", "tools", &url], &trusting).end();
+    assert_eq!(asked.code, Some(0), "{}", asked.stderr);
+    assert!(asked.stdout.contains("add"), "{}", asked.stdout);
+    let asked = Thruway::start_in(directory.path(), &["mcp", "tools", &url]).end();
+    assert_ne!(asked.code, Some(0));
+    assert!(asked.stderr.contains("the certificate is from nobody who is trusted"), "{}", asked.stderr);
+}
+
+#[test]
+fn a_server_is_loaded_by_https() {
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    put(directory.path(), "www", &authority.issue("www", &["127.0.0.1"]));
+    let mut thruway = Thruway::serve(directory.path(), DEMO);
+    let url = format!("{}/plaintext", thruway.address());
+    let root = authority.root();
+    let ca = ["--ca", root.to_str().unwrap()];
+    let bench = |args: &[&str]| {
+        let load = ["bench", "http", &url, "-n", "100", "-c", "2", "--output", "json"];
+        Thruway::start_in(directory.path(), &[&load[..], args].concat()).end()
+    };
+    for args in [&ca[..], &["--insecure"], &["--insecure", "--no-keep-alive", "--full-handshakes"]] {
+        let loaded = bench(args);
+        assert_eq!(loaded.code, Some(0), "{}", loaded.stderr);
+        assert!(loaded.stdout.contains("\"answered\": 100"), "{}", loaded.stdout);
+    }
+    let refused = bench(&[]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("the certificate is from nobody who is trusted"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("hint: name who has issued it with `--ca FILE`"), "{}", refused.stderr);
+}

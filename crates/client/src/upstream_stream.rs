@@ -1,0 +1,109 @@
+//! A connection to an upstream, with TLS or without.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll};
+
+use thruway_net::tls::TlsStream;
+use thruway_net::{Pipe, Stream, Transport};
+
+/// A connection to an upstream: a socket, or TLS over one. Which of both is one branch for each call, always the same for a connection, where a
+/// system call follows.
+#[derive(Debug)]
+pub enum UpstreamStream {
+    /// The socket.
+    Plain(Stream),
+    /// TLS over it.
+    Tls(Box<TlsStream>),
+}
+
+impl UpstreamStream {
+    /// The socket, if nothing is spoken over it: what is read from it may be spliced.
+    pub const fn plain(&mut self) -> Option<&mut Stream> {
+        match self {
+            Self::Plain(stream) => Some(stream),
+            Self::Tls(_) => None,
+        }
+    }
+
+    /// Whether it is the socket itself.
+    pub const fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+}
+
+impl From<Stream> for UpstreamStream {
+    fn from(stream: Stream) -> Self {
+        Self::Plain(stream)
+    }
+}
+
+impl Transport for UpstreamStream {
+    #[inline]
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Plain(stream) => stream.poll_read(cx, buffer),
+            Self::Tls(stream) => stream.poll_read(cx, buffer),
+        }
+    }
+
+    #[inline]
+    fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Plain(stream) => stream.poll_write(cx, slices),
+            Self::Tls(stream) => stream.poll_write(cx, slices),
+        }
+    }
+
+    fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        length: usize,
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Plain(stream) => stream.poll_send_file(cx, file, offset, length),
+            Self::Tls(stream) => stream.poll_send_file(cx, file, offset, length),
+        }
+    }
+
+    fn splices(&self) -> bool {
+        self.is_plain()
+    }
+
+    fn poll_splice(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Plain(stream) => stream.poll_splice(cx, pipe),
+            Self::Tls(stream) => stream.poll_splice(cx, pipe),
+        }
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Plain(stream) => stream.poll_flush(cx),
+            Self::Tls(stream) => stream.poll_flush(cx),
+        }
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Plain(stream) => stream.poll_close(cx),
+            Self::Tls(stream) => stream.poll_close(cx),
+        }
+    }
+
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Plain(stream) => stream.poll_shutdown(cx),
+            Self::Tls(stream) => stream.poll_shutdown(cx),
+        }
+    }
+
+    fn discard_unsent(&mut self) {
+        match self {
+            Self::Plain(stream) => stream.discard_unsent(),
+            Self::Tls(stream) => stream.discard_unsent(),
+        }
+    }
+}

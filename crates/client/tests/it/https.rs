@@ -1,0 +1,103 @@
+//! Servers that speak TLS.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use thruway_client::{Client, ClientConfig, ClientError, UpstreamAddr};
+use thruway_net::tls::{CertificateFiles, Roots, TlsConnector, TlsConnectorConfig, TlsFailure};
+use thruway_testkit::Authority;
+
+use crate::sockets::run;
+
+/// How a server ends the content of its response.
+#[derive(Clone, Copy)]
+enum End {
+    Told,
+    CutOff,
+}
+
+/// A server that answers one request on each connection, with content that has no length. It ends with the process.
+fn server(files: &CertificateFiles, end: End) -> SocketAddr {
+    let chain = CertificateDer::pem_file_iter(&files.chain).unwrap().map(Result::unwrap).collect();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, PrivateKeyDer::from_pem_file(&files.key).unwrap())
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for socket in listener.incoming().map_while(Result::ok) {
+            let mut stream = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), socket);
+            let mut request = [0; 1000];
+            // Who does not trust us goes.
+            let Ok(1..) = stream.read(&mut request) else { continue };
+            stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nhello").unwrap();
+            if matches!(end, End::Told) {
+                stream.conn.send_close_notify();
+                stream.flush().unwrap();
+            }
+        }
+    });
+    address
+}
+
+fn client(address: SocketAddr, tls: Option<TlsConnectorConfig>) -> Client {
+    let tls = tls.map(|tls| Arc::new(TlsConnector::load(tls).unwrap()));
+    Client::with_config(ClientConfig {
+        connect_to: Some(UpstreamAddr::from(address)),
+        tls,
+        ..ClientConfig::default()
+    })
+}
+
+async fn get(client: &Client, url: &str) -> Result<Vec<u8>, ClientError> {
+    Ok(client.get(url).send().await?.collect(1 << 20).await?.to_vec())
+}
+
+#[test]
+fn a_server_that_is_trusted_is_asked() {
+    run(async {
+        let authority = Authority::new();
+        let address = server(&authority.issue("server", &["a.example"]), End::Told);
+        let trusting = TlsConnectorConfig {
+            roots: Roots::SystemAnd(vec![authority.root()]),
+            ..TlsConnectorConfig::default()
+        };
+        let client = client(address, Some(trusting));
+        assert_eq!(get(&client, "https://a.example/").await, Ok(b"hello".to_vec()));
+        let other_name = get(&client, "https://b.example/").await;
+        assert_eq!(other_name, Err(ClientError::Tls(TlsFailure::CertificateForOtherName)));
+    });
+}
+
+#[test]
+fn a_server_that_nobody_knows_is_asked_nothing() {
+    run(async {
+        let address = server(&Authority::new().issue("server", &["a.example"]), End::Told);
+        let asked = get(&client(address, None), "https://a.example/").await;
+        assert_eq!(asked, Err(ClientError::Tls(TlsFailure::CertificateUnknownIssuer)));
+        let lax = TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() };
+        let asked = get(&client(address, Some(lax)), "https://a.example/").await;
+        assert_eq!(asked, Ok(b"hello".to_vec()));
+    });
+}
+
+#[test]
+fn content_that_was_cut_off_is_not_taken_for_whole() {
+    run(async {
+        let authority = Authority::new();
+        let address = server(&authority.issue("server", &["a.example"]), End::CutOff);
+        let lax = TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() };
+        let asked = get(&client(address, Some(lax)), "https://a.example/").await;
+        assert_eq!(asked, Err(ClientError::Exchange(thruway_client::Error::ContentIncomplete)));
+    });
+}

@@ -1,0 +1,180 @@
+//! Upstreams that speak TLS.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_gateway::{CheckConfig, CheckKind, ServerConfig, ServerState, UpstreamConfig, UpstreamTls};
+use thruway_net::tls::{CertificateFiles, Roots, TlsConnector, TlsConnectorConfig, TlsServerName};
+use thruway_server::{
+    ClientAuthentication, ListenAddr, Listener, OwnedRequest, Rejection, Request, Response, Router,
+    RunningServer, Server, TlsAcceptor, TlsAcceptorConfig,
+};
+use thruway_testkit::Authority;
+
+use crate::forward::Client;
+use crate::gateway::{Gateway, until};
+
+/// A server that speaks TLS and tells of it. It ends with the process.
+struct Secured {
+    address: SocketAddr,
+    _server: RunningServer,
+}
+
+async fn length(mut request: OwnedRequest) -> Result<Response, Rejection> {
+    let content = request.content().collect(LARGE).await?;
+    Ok(Response::text(format!("{} octets", content.len())))
+}
+
+impl Secured {
+    fn start(certificate: CertificateFiles, client_authentication: ClientAuthentication) -> Self {
+        let config = TlsAcceptorConfig { client_authentication, ..TlsAcceptorConfig::new(vec![certificate]) };
+        let acceptor = Arc::new(TlsAcceptor::load(config).unwrap());
+        let app = Router::new()
+            .get("/", |request: &Request| {
+                let tls = request.connection().tls().unwrap();
+                let client = tls.peer_certificate.as_ref().map(|certificate| certificate.subject.clone());
+                let name = tls.server_name.as_deref().unwrap_or("nobody");
+                format!("{name} {} {}", client.unwrap_or_default(), tls.is_resumed)
+            })
+            .get("/large", || Response::text("x".repeat(LARGE)))
+            .post("/length", length);
+        let listener = Listener::new("127.0.0.1:0".parse().unwrap()).tls(acceptor);
+        let server = Server::new(app).workers(1).listen_on(listener).start().unwrap();
+        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+        Self { address, _server: server }
+    }
+}
+
+fn connector(authority: &Authority) -> TlsConnectorConfig {
+    TlsConnectorConfig { roots: Roots::Files(vec![authority.root()]), ..TlsConnectorConfig::default() }
+}
+
+fn tls(connector: TlsConnectorConfig, name: Option<&str>) -> UpstreamTls {
+    let connector = Arc::new(TlsConnector::load(connector).unwrap());
+    UpstreamTls { connector, server_name: name.map(|name| TlsServerName::new(name).unwrap()) }
+}
+
+fn to(address: SocketAddr, tls: UpstreamTls) -> UpstreamConfig {
+    UpstreamConfig { tls: Some(tls), ..UpstreamConfig::new("secured", [address.into()]) }
+}
+
+#[test]
+fn requests_are_forwarded_over_tls() {
+    let authority = Authority::new();
+    let server = Secured::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
+    let gateway = Gateway::start(to(server.address, tls(connector(&authority), Some("a.example"))));
+    assert_eq!(gateway.get().content, "a.example  false");
+    let mut client = Client::new(gateway.address);
+    assert_eq!(client.ask("GET /large HTTP/1.1", "").content.len(), LARGE);
+    let content = "y".repeat(LARGE - 1);
+    client.send(format!(
+        "POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{content}",
+        content.len()
+    ));
+    let expected = format!("{} octets", LARGE - 1);
+    assert_eq!(client.answer(false).content, expected.as_bytes());
+    client.send(format!(
+        "POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{content}\r\n0\r\n\r\n",
+        content.len()
+    ));
+    assert_eq!(client.answer(false).content, expected.as_bytes());
+}
+
+#[test]
+fn a_server_must_have_the_name_that_the_config_calls_it() {
+    let authority = Authority::new();
+    let files = authority.issue("server", &["localhost", "127.0.0.1"]);
+    let server = Secured::start(files, ClientAuthentication::Off);
+    let by_address = Gateway::start(to(server.address, tls(connector(&authority), None)));
+    assert_eq!(by_address.get().content, "nobody  false");
+    let named = ServerConfig::new(
+        format!("localhost:{}", server.address.port()).parse::<thruway_gateway::ServerAddr>().unwrap(),
+    );
+    let config =
+        UpstreamConfig { servers: vec![named], ..to(server.address, tls(connector(&authority), None)) };
+    assert_eq!(Gateway::start(config).get().content, "localhost  false");
+}
+
+#[test]
+fn servers_that_are_not_who_they_should_be_get_nothing() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let files = authority.issue("server", &["a.example"]);
+    let server = Secured::start(files, ClientAuthentication::Required(vec![authority.root()]));
+    let plain = Server::new(|| "plain").workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let [ListenAddr::Tcp(plain)] = *plain.addresses() else { panic!("one address was asked for") };
+    for (config, error) in [
+        (to(server.address, tls(connector(&authority), Some("b.example"))), "tls_certificate_error"),
+        (to(server.address, tls(connector(&stranger), Some("a.example"))), "tls_certificate_error"),
+        (to(server.address, tls(TlsConnectorConfig::default(), Some("a.example"))), "tls_certificate_error"),
+        (to(plain, tls(connector(&authority), Some("a.example"))), "tls_protocol_error"),
+    ] {
+        let got = Gateway::start(config).get();
+        assert_eq!((got.status, got.field("Proxy-Status")), (502, Some(&*format!("thruway; error={error}"))));
+    }
+    // Without a certificate of ours: in TLS 1.3 that is told when the handshake is over.
+    let got = Gateway::start(to(server.address, tls(connector(&authority), Some("a.example")))).get();
+    assert_eq!(got.status, 502);
+}
+
+#[test]
+fn we_show_who_we_are() {
+    let authority = Authority::new();
+    let files = authority.issue("server", &["a.example"]);
+    let server = Secured::start(files, ClientAuthentication::Required(vec![authority.root()]));
+    let client_certificate = Some(authority.issue_client("client", "gateway"));
+    let connector = TlsConnectorConfig { client_certificate, ..connector(&authority) };
+    let gateway = Gateway::start(to(server.address, tls(connector, Some("a.example"))));
+    assert_eq!(gateway.get().content, "a.example CN=gateway false");
+}
+
+#[test]
+fn verification_can_be_done_without() {
+    let authority = Authority::new();
+    let server = Secured::start(authority.issue_expired("old", &["b.example"]), ClientAuthentication::Off);
+    let lax = TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() };
+    let gateway = Gateway::start(to(server.address, tls(lax, Some("a.example"))));
+    assert_eq!(gateway.get().content, "a.example  false");
+}
+
+#[test]
+fn sessions_are_resumed_by_the_next_connection() {
+    let authority = Authority::new();
+    let server = Secured::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
+    let mut config = to(server.address, tls(connector(&authority), Some("a.example")));
+    // Each request has a connection of its own.
+    config.pool.idle_per_address_max = 0;
+    let gateway = Gateway::start(config);
+    assert_eq!(gateway.get().content, "a.example  false");
+    assert_eq!(gateway.get().content, "a.example  true");
+}
+
+#[test]
+fn connections_in_tls_are_used_again() {
+    let authority = Authority::new();
+    let server = Secured::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
+    let gateway = Gateway::start(to(server.address, tls(connector(&authority), Some("a.example"))));
+    let mut client = Client::new(gateway.address);
+    for _ in 0..3 {
+        // A new connection would have resumed the session.
+        assert_eq!(client.ask("GET / HTTP/1.1", "").content, b"a.example  false");
+    }
+}
+
+#[test]
+fn servers_are_asked_over_tls_how_they_are() {
+    let authority = Authority::new();
+    let server = Secured::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
+    let check = |name| {
+        let interval = Duration::from_millis(10);
+        let kind = CheckKind::http("/");
+        let check = Some(CheckConfig { interval, ..CheckConfig::new(kind) });
+        UpstreamConfig { check, ..to(server.address, tls(connector(&authority), Some(name))) }
+    };
+    let good = Gateway::start(check("a.example"));
+    until(|| good.get().content.starts_with("a.example"));
+    let bad = Gateway::start(check("b.example"));
+    until(|| bad.upstream.server_statuses()[0].state == ServerState::CheckFailing);
+}
+
+const LARGE: usize = 1_000_000;

@@ -1,0 +1,166 @@
+//! What a connection in TLS owns while it waits: keys and states, and no buffers.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, IoSlice, Read, Write};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use thruway_net::tls::{TlsAcceptor, TlsAcceptorConfig, accept_tls};
+use thruway_net::{Clock, ManualTime, PooledBuffer, Transport, Worker};
+use thruway_testkit::Authority;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The system's allocator, with a sum of what each thread owns of what it asked for while it was told to count.
+struct Counting;
+
+thread_local! {
+    static IS_COUNTING: Cell<bool> = const { Cell::new(false) };
+    static OWNED_BYTES: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(bytes: isize) {
+    if IS_COUNTING.get() {
+        OWNED_BYTES.set(OWNED_BYTES.get() + bytes);
+    }
+}
+
+#[expect(unsafe_code, reason = "an allocator cannot be written without; this one passes everything on")]
+// SAFETY: all memory is that of `System`, which is given exactly the arguments of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size().cast_signed());
+        // SAFETY: the caller's promises are those of `System`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(-layout.size().cast_signed());
+        // SAFETY: `block` came from `System`.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+/// What `work` leaves owned.
+fn counted<R>(work: impl FnOnce() -> R) -> R {
+    IS_COUNTING.set(true);
+    let outcome = work();
+    IS_COUNTING.set(false);
+    outcome
+}
+
+/// A connection in memory that has all the memory it needs before.
+#[derive(Clone)]
+struct Line(Rc<(RefCell<VecDeque<u8>>, RefCell<Vec<u8>>)>);
+
+impl Line {
+    fn new() -> Self {
+        Self(Rc::new((
+            RefCell::new(VecDeque::with_capacity(1 << 16)),
+            RefCell::new(Vec::with_capacity(1 << 16)),
+        )))
+    }
+}
+
+impl Transport for Line {
+    fn poll_read(&mut self, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        match self.0.0.borrow_mut().read(buffer) {
+            Ok(0) => Poll::Pending,
+            outcome => Poll::Ready(outcome),
+        }
+    }
+
+    fn poll_write(&mut self, _: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        Poll::Ready(self.0.1.borrow_mut().write_vectored(slices))
+    }
+
+    fn poll_send_file(&mut self, _: &mut Context<'_>, _: &File, _: u64, _: usize) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+
+    fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn discard_unsent(&mut self) {}
+}
+
+/// Sends what the client has to send, and gives it what was sent.
+fn pump(client: &mut ClientConnection, line: &Line) {
+    let sent = std::mem::replace(&mut *line.0.1.borrow_mut(), Vec::with_capacity(1 << 16));
+    let mut left = &sent[..];
+    while !left.is_empty() {
+        client.read_tls(&mut left).unwrap();
+        client.process_new_packets().unwrap();
+    }
+    while client.wants_write() {
+        client.write_tls(&mut *line.0.0.borrow_mut()).unwrap();
+    }
+}
+
+#[test]
+fn a_connection_that_waits_owns_little() {
+    let authority = Authority::new();
+    let acceptor = TlsAcceptorConfig::new(vec![authority.issue("server", &["a.example"])]);
+    let acceptor = Rc::new(TlsAcceptor::load(acceptor).unwrap());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(authority.root()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let config = Arc::new(config);
+    let worker = Worker::for_test(Clock::manual(ManualTime::default()));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut streams = Vec::with_capacity(CONNECTIONS);
+    for place in 0..=CONNECTIONS {
+        if place == 1 {
+            // The first has made what all share.
+            OWNED_BYTES.set(0);
+        }
+        let line = Line::new();
+        let name = ServerName::try_from("a.example").unwrap();
+        let mut client = ClientConnection::new(config.clone(), name).unwrap();
+        let (far, guard, acceptor) = (line.clone(), worker.guard_for_test(), acceptor.clone());
+        let mut accepting: Pin<Box<dyn Future<Output = _>>> = Box::pin(async move {
+            let within = Duration::from_secs(1);
+            accept_tls(far, PooledBuffer::default(), &acceptor, &guard, within).await
+        });
+        let mut stream = loop {
+            pump(&mut client, &line);
+            if let Poll::Ready(outcome) = counted(|| accepting.as_mut().poll(&mut cx)) {
+                break outcome.map_err(|(_, error)| error).unwrap();
+            }
+        };
+        client.writer().write_all(b"question").unwrap();
+        pump(&mut client, &line);
+        counted(|| {
+            let mut buffer = [0; 100];
+            assert!(matches!(stream.poll_read(&mut cx, &mut buffer), Poll::Ready(Ok(8))));
+            assert!(stream.poll_write(&mut cx, &[IoSlice::new(b"answer")]).is_ready());
+            assert!(stream.poll_read(&mut cx, &mut buffer).is_pending());
+        });
+        pump(&mut client, &line);
+        streams.push((stream, client));
+    }
+    let each = OWNED_BYTES.get() / CONNECTIONS.cast_signed();
+    println!("{each} octets on the heap, and {} in the connection itself", size_of_val(&streams[0].0));
+    assert!((1..OWNED_BYTES_MAX).contains(&each), "{each} octets");
+}
+
+const CONNECTIONS: usize = 50;
+
+/// Without what the library of algorithms has in memory of its own: of each key about a kilobyte.
+const OWNED_BYTES_MAX: isize = 8 << 10;
