@@ -125,13 +125,15 @@ fn serve_behind_proxy(
             }
         };
         match streams {
+            None if speaks == Speaks::Http1 => http.drive_from(stream, early, info, guard).await,
             None => drive(&http, speaks, stream, early, info, guard).await,
             Some(streams) => streams.serve(ClientStream::new(stream, early, info, guard, records)).await,
         }
     });
 }
 
-/// Drives a connection as its listener speaks, of which the octets `early` were read already.
+/// Drives a connection as its listener speaks, of which the octets `early` were read already. In boxes: the future of a connection of
+/// HTTP/1.1 has no room for others.
 async fn drive(
     http: &ConnectionDriver,
     speaks: Speaks,
@@ -141,7 +143,7 @@ async fn drive(
     guard: ConnectionGuard,
 ) {
     match speaks {
-        Speaks::Http1 => http.drive_from(stream, early, info, guard).await,
+        Speaks::Http1 => Box::pin(http.drive_from(stream, early, info, guard)).await,
         Speaks::Http2 => Box::pin(http.drive_as(Spoken::Http2, stream, early, info, guard)).await,
         Speaks::Both => Box::pin(http.drive_recognised(stream, early, info, guard)).await,
     }

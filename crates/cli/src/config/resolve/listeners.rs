@@ -31,6 +31,7 @@ impl Resolver<'_> {
         }
         let mut listeners = Vec::new();
         for RawListener { address: text, proxy_protocol, http2, tcp } in raw {
+            let http2 = http2.filter(|http2| *http2.get_ref() != RawHttp2::No);
             if let (Some(http2), Some(_)) = (&http2, &tcp) {
                 self.refuse_with(http2, "a listener with `tcp` speaks no HTTP", "take `http2` or `tcp` away");
             }
