@@ -16,3 +16,4 @@ mod sockets;
 
 // the comfortable way
 mod client;
+mod http2;
