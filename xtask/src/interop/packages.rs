@@ -15,6 +15,9 @@ use crate::stop::Stop;
 pub(super) const GATEWAY: &[&str] =
     &["uvicorn==0.38.0", "h11==0.16.0", "httptools==0.7.1", "requests==2.32.5", "websockets==15.0.1"];
 
+/// A client and a server of gRPC, from `PyPI`.
+pub(super) const GRPC: &[&str] = &["grpcio==1.85.1"];
+
 /// The interpreter of an environment that has `packages`.
 ///
 /// # Errors

@@ -93,11 +93,17 @@ impl Connection {
             let ending = ending;
             let mut watch = watch;
             std::future::poll_fn(|cx| {
-                if watch.as_mut().is_some_and(|watch| watch.poll(cx).is_ready()) {
-                    return Poll::Ready(());
+                loop {
+                    // What has failed exchanges are told themselves.
+                    if Pin::new(&mut library).poll(cx).is_ready() {
+                        return Poll::Ready(());
+                    }
+                    match watch.as_mut().map_or(Seen::Waits, |watch| watch.look(cx)) {
+                        Seen::Asks => {}
+                        Seen::Waits => return Poll::Pending,
+                        Seen::IsOver => return Poll::Ready(()),
+                    }
                 }
-                // Exchanges are told themselves.
-                Pin::new(&mut library).poll(cx).map(drop)
             })
             .await;
             drop(ending);
@@ -174,6 +180,17 @@ impl Drop for Ending {
     }
 }
 
+/// What a look at the connection has shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Seen {
+    /// The upstream is asked whether it is still there.
+    Asks,
+    /// All is well, as far as anybody knows.
+    Waits,
+    /// It is dead, or nobody needs it.
+    IsOver,
+}
+
 /// Looks whether the upstream is still there, and whether anybody needs it.
 struct Watch {
     pings: PingPong,
@@ -196,14 +213,10 @@ impl Watch {
         Self { pings, config, state, clock, deadline, received: 0, since, asked_at: None }
     }
 
-    /// Ready when the connection is to be dropped.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn look(&mut self, cx: &mut Context<'_>) -> Seen {
         let now = self.clock.now();
-        if self.pings.poll_pong(cx).is_ready() {
-            self.asked_at = None;
-        }
         let received = self.state.received.get();
-        if received != self.received {
+        if self.pings.poll_pong(cx).is_ready() || received != self.received {
             (self.received, self.since, self.asked_at) = (received, now, None);
         }
         let is_needed = self.state.exchanges.get() > 0;
@@ -217,15 +230,15 @@ impl Watch {
             deadline.set(Some(until.max(now)));
         }
         if until > now {
-            return Poll::Pending;
+            return Seen::Waits;
         }
         if self.asked_at.is_some() || !is_needed {
-            return Poll::Ready(());
+            return Seen::IsOver;
         }
         // Fails if an answer is still due, which will do as well.
         let _ = self.pings.send_ping(Ping::opaque());
         self.asked_at = Some(now);
-        self.poll(cx)
+        Seen::Asks
     }
 }
 

@@ -16,4 +16,5 @@ mod sockets;
 
 // the comfortable way
 mod client;
+mod http2;
 mod https;

@@ -205,9 +205,10 @@ impl<T: Transport> Connection<T> {
         now: Duration,
     ) -> Stream {
         let Connected { service, info, .. } = &*self.connected;
-        let mut incoming = None;
-        let mut content = None;
-        if facts.body_length != BodyLength::NONE {
+        let (mut incoming, mut content, mut to_tunnel) = (None, None, None);
+        if facts.wants_tunnel {
+            to_tunnel = Some(from);
+        } else if facts.body_length != BodyLength::NONE {
             let (mut arriving, to_handler) = Incoming::new(from, &facts, now);
             // What has come together with the head is there from the start.
             let reading = arriving.poll(cx, &service.config, now);
@@ -225,7 +226,7 @@ impl<T: Transport> Connection<T> {
         // What of the content the handler has not taken nobody will.
         drop(request);
         let log = started.map(|started| Logged::Parsed { head, started }.keep());
-        Stream::new(self.connected.clone(), facts, incoming, respond, answer, log)
+        Stream::new(self.connected.clone(), facts, incoming, to_tunnel, respond, answer, log)
     }
 
     /// The handler's answer: 500 if it panics, 503 if there are too many connections.
@@ -264,7 +265,7 @@ impl<T: Transport> Connection<T> {
                 let (status, reason) = (rule.status(), rule.message());
                 let response = Response::text(format_args!("{status} {}: {reason}\n", status.reason()));
                 let answer = Answer::Now(response.with_status(status));
-                Some(Stream::new(self.connected.clone(), REFUSED, None, respond, answer, log))
+                Some(Stream::new(self.connected.clone(), REFUSED, None, None, respond, answer, log))
             }
         }
     }

@@ -54,6 +54,7 @@ impl Http2Limits {
             .max_frame_size(self.frame_bytes.clamp(FRAME_BYTES_MIN, FRAME_BYTES_MAX))
             .max_header_list_size(list_bytes)
             .max_send_buffer_size(self.send_buffer_bytes)
+            .enable_connect_protocol()
             // These are counted here, and forgotten again.
             .max_local_error_reset_streams(None);
         builder

@@ -23,6 +23,7 @@ mod incoming;
 // answers out
 mod response_head;
 mod sending;
+mod tunnel;
 mod stream;
 
 // all of it

@@ -6,12 +6,13 @@
 
 use std::cell::Cell;
 
-use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderValue};
+use h2::ext::Protocol;
+use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderValue, SEC_WEBSOCKET_KEY};
 use http::request::Parts;
 use thruway_http1::{
     self as http1, BodyLength, Limits, RequestFacts, ResponseTo, parse_content_length, parse_request_target,
 };
-use thruway_message::token::is_field_value;
+use thruway_message::token::{is_field_value, is_token};
 use thruway_message::{Authority, FieldLineSpan, FieldLines, Method, RequestHead, RequestTarget, Version};
 
 /// Where a head is put together: its field lines as HTTP/1.1 writes them, and where they stand.
@@ -47,6 +48,8 @@ pub(super) enum Malformed {
     HostInvalid,
     /// RFC 9113 §8.3.1: `:path` is no path, nor `*` with OPTIONS.
     PathInvalid,
+    /// RFC 8441 §4: `:protocol` is not the name of one.
+    ProtocolInvalid,
 }
 
 impl Malformed {
@@ -59,6 +62,7 @@ impl Malformed {
             Self::FieldValueInvalid => "a field value must not begin or end with whitespace",
             Self::HostDiffers => "`Host` must be what `:authority` is",
             Self::HostInvalid => "`Host` must be one host and an optional port",
+            Self::ProtocolInvalid => "`:protocol` must be a token",
             Self::PathInvalid => "`:path` must begin with a slash",
         }
     }
@@ -88,13 +92,17 @@ impl HeadBuffer {
     ) -> Result<(RequestHead<'a>, RequestFacts), Refusal> {
         let method =
             Method::from_token(parts.method.as_str().as_bytes()).map_err(|_| http1::Error::MethodInvalid)?;
+        let protocol = parts.extensions.get::<Protocol>();
+        // An extended CONNECT is what an upgrade is in HTTP/1.1, and becomes that (RFC 8441 §5).
+        let method = if protocol.is_some() { Method::Get } else { method };
+        let wants_tunnel = method == Method::Connect || protocol.is_some();
         let target = target(parts, method, limits)?;
-        let body_length = body_length(parts, has_ended, limits)?;
-        if method == Method::Connect {
-            // What is sent to a tunnel is not its content.
-            self.write_field_lines(parts, authority_of(parts)?, limits)?;
-        } else {
-            self.write_field_lines(parts, host(parts)?, limits)?;
+        // What is sent to a tunnel is not content.
+        let body_length = body_length(parts, has_ended || wants_tunnel, limits)?;
+        let host = if method == Method::Connect { authority_of(parts)? } else { host(parts)? };
+        self.write_field_lines(parts, host, limits)?;
+        if let Some(protocol) = protocol {
+            self.write_upgrade(protocol.as_str(), limits)?;
         }
         let facts = RequestFacts {
             version: Version::Http2,
@@ -102,7 +110,7 @@ impl HeadBuffer {
             body_length,
             is_persistent: true,
             expects_continue: expects_continue(parts)? && body_length != BodyLength::NONE,
-            wants_tunnel: method == Method::Connect,
+            wants_tunnel,
         };
         let field_lines = FieldLines::from_parsed(&self.octets, &self.spans);
         Ok((RequestHead { method, target, version: Version::Http2, field_lines }, facts))
@@ -115,11 +123,25 @@ impl HeadBuffer {
         let mut has_cookies = false;
         for (name, value) in &parts.headers {
             match name {
-                &HOST => {}
+                &HOST | &SEC_WEBSOCKET_KEY => {}
                 &COOKIE if std::mem::replace(&mut has_cookies, true) => {}
                 &COOKIE => self.write_line(b"cookie", &cookies, limits)?,
                 name => self.write_line(name.as_str().as_bytes(), &[value.as_bytes()], limits)?,
             }
+        }
+        Ok(())
+    }
+
+    /// Writes the lines with which a client of HTTP/1.1 asks for `protocol`. The key of a WebSocket says nothing here, and whoever answers
+    /// needs one (RFC 6455 §4.1).
+    fn write_upgrade(&mut self, protocol: &str, limits: &Limits) -> Result<(), Refusal> {
+        if !is_token(protocol.as_bytes()) {
+            return Err(Malformed::ProtocolInvalid.into());
+        }
+        self.write_line(b"connection", &[b"upgrade"], limits)?;
+        self.write_line(b"upgrade", &[protocol.as_bytes()], limits)?;
+        if protocol.eq_ignore_ascii_case("websocket") {
+            self.write_line(b"sec-websocket-key", &[WEBSOCKET_KEY], limits)?;
         }
         Ok(())
     }
@@ -237,6 +259,9 @@ impl From<http1::Error> for Refusal {
         Self::Answered(rule)
     }
 }
+
+/// Sixteen octets, as any.
+const WEBSOCKET_KEY: &[u8] = b"dGhydXdheSBvdmVyIEgyIQ==";
 
 thread_local! {
     static HEAD: Cell<Option<HeadBuffer>> = const { Cell::new(None) };

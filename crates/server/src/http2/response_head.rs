@@ -1,6 +1,6 @@
 //! Heads of responses, made into such as the library has (RFC 9113 §8.2, §8.3.2).
 
-use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SERVER};
+use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SERVER};
 use thruway_http1::ResponseBody;
 use thruway_message::{FieldLinesBuf, StatusCode};
 
@@ -24,6 +24,16 @@ pub(super) fn response_head(
     }
     if let ResponseBody::Octets(octets) | ResponseBody::OnlyFields(Some(octets)) = body {
         fields.insert(CONTENT_LENGTH, HeaderValue::from(octets));
+    }
+    head
+}
+
+/// The head of the response that makes a stream a tunnel: a success, whatever it is in HTTP/1.1 (RFC 8441 §5).
+pub(super) fn tunnel_head(response: &Response, origin: &OriginFields) -> http::Response<()> {
+    let mut head = response_head(response, ResponseBody::Absent, origin);
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        *head.status_mut() = http::StatusCode::OK;
+        head.headers_mut().remove(SEC_WEBSOCKET_ACCEPT);
     }
     head
 }

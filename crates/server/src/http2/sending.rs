@@ -188,7 +188,7 @@ impl Sending {
     /// Ends the stream, unless its last octets have.
     fn finish(&mut self) -> Sent {
         let ended = match (&self.from, self.trailers.take()) {
-            (From::Nowhere, _) => Ok(()),
+            (From::Nowhere, _) if self.sent_bytes > 0 => Ok(()),
             (_, None) => self.to.send_data(Bytes::new(), true),
             (_, Some(trailers)) => self.to.send_trailers(field_map(&trailers)),
         };

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Awaits ──▶ Sends ──▶ Ended
+//!        └──▶ Tunnels ──▶ Ended
 //! ```
 //! A stream is a future in the task of its connection: when that ends, what is done for it is given up with it.
 
@@ -14,18 +15,20 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use h2::RecvStream;
 use h2::server::SendResponse;
 use thruway_http1::{RequestFacts, ResponseBody};
 use thruway_message::{FieldLinesBuf, StatusCode};
-use thruway_net::{ConnectionGuard, Deadline};
+use thruway_net::{ConnectionGuard, Deadline, PooledBuffer};
 
 use super::incoming::{Incoming, Reading};
-use super::response_head::{head_of, response_head};
+use super::response_head::{head_of, response_head, tunnel_head};
 use super::sending::{Sending, Sent};
+use super::tunnel::StreamOctets;
 use crate::connection::{CLIENT_CLOSED_REQUEST, Log, Logged, Outcome, Service, poll_later, settle};
 use crate::record::Told;
 use crate::response::Source;
-use crate::{Answer, ConnectionInfo, Later, Response};
+use crate::{Answer, ConnectionInfo, Later, Response, Tunnel};
 
 /// What the streams of a connection have in common.
 pub(super) struct Connected {
@@ -41,6 +44,8 @@ pub(super) struct Stream {
     connected: Rc<Connected>,
     facts: RequestFacts,
     incoming: Option<Incoming>,
+    /// What the client sends, if it asks for a tunnel.
+    to_tunnel: Option<RecvStream>,
     state: State,
     /// What the record of it needs; `None` if nobody takes records, or it was taken.
     log: Option<Box<Log>>,
@@ -56,6 +61,8 @@ enum State {
     },
     /// The content of the answer is being sent.
     Sends(Box<Sending>),
+    /// It is no longer HTTP.
+    Tunnels(Pin<Box<dyn Future<Output = ()>>>),
     Ended,
 }
 
@@ -64,12 +71,13 @@ impl Stream {
         connected: Rc<Connected>,
         facts: RequestFacts,
         incoming: Option<Incoming>,
+        to_tunnel: Option<RecvStream>,
         respond: SendResponse<Bytes>,
         answer: Answer,
         log: Option<Box<Log>>,
     ) -> Self {
         let state = State::Awaits { respond, answer };
-        Self { connected, facts, incoming, state, log, deadline: None }
+        Self { connected, facts, incoming, to_tunnel, state, log, deadline: None }
     }
 
     /// Does all that can be done now. Ready when the stream has nothing left to do.
@@ -98,6 +106,7 @@ impl Stream {
                     self.connected.note_moved(has_moved);
                     outcome
                 }
+                State::Tunnels(running) => running.as_mut().poll(cx).map(|()| Sent::Complete),
                 State::Ended => return Poll::Ready(()),
             };
             match outcome {
@@ -124,6 +133,9 @@ impl Stream {
         let State::Awaits { mut respond, .. } = mem::replace(&mut self.state, State::Ended) else { return };
         settle(&mut response, &self.facts);
         self.connected.info.add_strict_transport_security(&mut response);
+        if response.has_tunnel() {
+            return self.hand_over(respond, response);
+        }
         let status = response.status();
         let body = ResponseBody::for_response(&self.facts, status, response.content().length());
         let head = response_head(&response, body, &self.connected.service.origin_fields.borrow());
@@ -138,6 +150,21 @@ impl Stream {
         }
         let length = if let ResponseBody::Octets(octets) = body { Some(octets) } else { None };
         self.state = State::Sends(Box::new(Sending::new(to, source, length, status, told)));
+    }
+
+    /// Makes the stream a tunnel. All is recorded now, as of HTTP/1.1: what follows is no answer.
+    fn hand_over(&mut self, mut respond: SendResponse<Bytes>, mut response: Response) {
+        let head = tunnel_head(&response, &self.connected.service.origin_fields.borrow());
+        let (told, from) = (response.take_told(), self.to_tunnel.take());
+        self.connected.note_moved(true);
+        match (response.take_content(), from, respond.send_response(head, false)) {
+            (Source::Tunnel(handler), Some(from), Ok(to)) => {
+                self.record(StatusCode::OK, 0, true, told);
+                let octets = Box::new(StreamOctets::new(to, from));
+                self.state = State::Tunnels(handler.run(Tunnel::new(octets, PooledBuffer::default())));
+            }
+            _ => self.record(CLIENT_CLOSED_REQUEST, 0, false, told),
+        }
     }
 
     /// Tells the client to send the content, if it waits for that and the handler for content (RFC 9110 §10.1.1).
@@ -178,7 +205,7 @@ impl Stream {
         let Service { config, worker, .. } = &*self.connected.service;
         let stalled = match &self.state {
             State::Sends(sending) => sending.stalled_since.map(|since| since + config.timeouts.write_stall),
-            State::Awaits { .. } | State::Ended => None,
+            State::Awaits { .. } | State::Tunnels(_) | State::Ended => None,
         };
         let content = self.incoming.as_ref().and_then(|incoming| incoming.deadline(&config.timeouts));
         let deadline = self.deadline.get_or_insert_with(|| worker.deadlines().register());
@@ -194,7 +221,7 @@ impl Stream {
                 let Sending { status, sent_bytes, told, .. } = *sending;
                 self.record(status, sent_bytes, is_complete, told);
             }
-            State::Ended => {}
+            State::Tunnels(_) | State::Ended => {}
         }
     }
 

@@ -11,6 +11,7 @@ mod corpus;
 
 // real clients
 mod clients;
+mod grpc;
 mod reload;
 
 use std::fs;
@@ -18,7 +19,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 
-use super::check::{self, Check, Row, Scene};
+use super::check::{self, Row, Scene};
 use super::{curl, load, scripts};
 use crate::places::find_on_path;
 use crate::server::Server;
@@ -100,9 +101,10 @@ fn run_clients(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
     fs::write(&file, config + &reload::generation(0))?;
     let gateway = serve(program, &file, directory, stop)?;
     let scene = Scene { url: gateway.url(), server: gateway.id(), program, directory, is_full, stop };
-    let full: &[&Check] = if is_full { clients::FULL_CHECKS } else { &[] };
+    let full = if is_full { [clients::FULL_CHECKS, grpc::FULL_CHECKS].concat() } else { Vec::new() };
     let checks =
-        [curl::CHECKS, load::CHECKS, scripts::GATEWAY_CHECKS, clients::CHECKS, full, reload::CHECKS].concat();
+        [curl::CHECKS, load::CHECKS, scripts::GATEWAY_CHECKS, clients::CHECKS, &full, reload::CHECKS]
+            .concat();
     let mut rows = Vec::new();
     for check in checks {
         rows.push(super::run_one(check, &scene));

@@ -33,11 +33,11 @@ impl Resolver<'_> {
             self.refuse_at(&span, "an upstream has at least one server");
         }
         self.check_name(&name, &span, "an upstream");
-        if let (Some(http2), Some(_)) = (&raw.http2, &raw.proxy_protocol) {
+        let http2 = raw.http2.filter(|http2| *http2.get_ref());
+        if let (Some(http2), Some(_)) = (&http2, &raw.proxy_protocol) {
             let hint = "connections of HTTP/2 are shared by clients: take `http2` or `proxy_protocol` away";
             self.refuse_with(http2, "servers that are told the client of a connection speak HTTP/1.1", hint);
         }
-        let has_http2 = raw.http2.is_some_and(Spanned::into_inner);
         let default = UpstreamConfig::new(name, []);
         let requests_max = raw.server_requests_max.unwrap_or_default();
         UpstreamConfig {
@@ -50,8 +50,8 @@ impl Resolver<'_> {
             ejection: self.ejection(raw.ejection),
             slow_start: self.or(raw.slow_start, Period(default.slow_start), ANY_PERIOD).0,
             proxy_protocol: raw.proxy_protocol.map(proxy_version),
-            http2: has_http2.then(Http2Config::default),
-            tls: raw.tls.and_then(|tls| self.upstream_tls(tls, has_http2)),
+            http2: http2.is_some().then(Http2Config::default),
+            tls: raw.tls.and_then(|tls| self.upstream_tls(tls, http2.is_some())),
             connect_timeout: self.or(raw.connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
             tunnel_idle: self.or(raw.tunnel_idle_timeout, Period(default.tunnel_idle), SOME_PERIOD).0,
             queue: self.queue(raw.queue),

@@ -71,7 +71,7 @@ fn servers_are_told_about_clients_in_one_of_two_versions() {
 #[test]
 fn servers_speak_http2_where_that_is_said_and_clients_share_connections() {
     let speaks = |keys: &str| with_servers(keys).unwrap().http2.is_some();
-    assert!(speaks("http2 = true") && !speaks("http2 = false") && !speaks(""));
+    assert!(speaks("http2 = true") && !speaks("http2 = false\nproxy_protocol = \"v1\"") && !speaks(""));
     let failure = with_servers("http2 = true\nproxy_protocol = \"v1\"").unwrap_err();
     assert!(failure.contains("speak HTTP/1.1") && failure.contains("serve.toml:8"), "{failure}");
 }

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use h2::ext::Protocol;
 use http::HeaderMap;
 use thruway_gateway::{CheckConfig, CheckKind, UpstreamConfig};
 
@@ -209,4 +210,26 @@ fn checks_speak_what_the_upstream_speaks() {
     let gateway = Gateway::of_both_versions(config);
     until(|| origin.connections() > 0);
     assert_eq!(gateway.get().status, 200);
+}
+
+#[test]
+fn websockets_over_http2_reach_upstreams_of_http11() {
+    let (gateway, _origin) = gateway(false);
+    run(async {
+        let mut send = connect(gateway.address).await;
+        // What the server allows is known when its settings are there.
+        let (response, _) = send.send_request(request("GET", "/"), true).unwrap();
+        whole(response).await;
+        assert!(send.is_extended_connect_protocol_enabled());
+        let mut request = request("CONNECT", "/chat");
+        request.extensions_mut().insert(Protocol::from_static("websocket"));
+        let (response, mut to) = send.send_request(request, false).unwrap();
+        let (head, mut content) = response.await.unwrap().into_parts();
+        assert_eq!(head.status.as_u16(), 200);
+        assert!(!head.headers.contains_key("upgrade"), "{head:?}");
+        to.send_data(Bytes::from_static(b"hello"), false).unwrap();
+        assert_eq!(piece(&mut content).await.unwrap(), "hello");
+        to.send_data(Bytes::new(), true).unwrap();
+        assert_eq!(piece(&mut content).await, None);
+    });
 }

@@ -14,6 +14,7 @@ use thruway_server::{
     Answer, BoxError, Content, ContentStream, Handler, ListenAddr, Listener, Piece, Request, RequestContent,
     Response, RunningServer, Server, StatusCode, send_interim,
 };
+use tokio::io::AsyncWriteExt;
 
 /// A server that says back what it is told.
 pub(super) struct Origin {
@@ -66,6 +67,13 @@ impl Handler for Echo {
                 send_interim(&Response::new(StatusCode::EARLY_HINTS).with_field("Link", "</a.css>"));
                 Response::text("hinted")
             }),
+            "/chat" if request.wants_upgrade_to("websocket") => {
+                Answer::Now(Response::upgrade("websocket", async |mut tunnel| {
+                    let (mut from, mut to) = tokio::io::split(&mut tunnel);
+                    tokio::io::copy(&mut from, &mut to).await.unwrap();
+                    to.shutdown().await.unwrap();
+                }))
+            }
             "/empty" => Answer::Now(Response::new(StatusCode::OK)),
             _ => {
                 let mut said = format!("{request} {}\n", request.version());

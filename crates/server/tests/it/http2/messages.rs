@@ -12,6 +12,7 @@ use thruway_server::{
 };
 use thruway_testkit::scene::Scene;
 
+use super::frames::{self, DATA, greeted, received};
 use super::library::{Library, get, post, send_some};
 use crate::gate::Gates;
 
@@ -68,6 +69,24 @@ fn an_answer_to_head_has_the_length_and_no_content() {
     let (response, _) = library.begin(request, true);
     let (head, content, _) = library.answer(response);
     assert_eq!((head.headers()["content-length"].as_bytes(), content.as_str()), (&b"5"[..], ""));
+}
+
+/// A handler that leaves content out that was asked for makes a mistake, which is no reason to leave the client waiting.
+#[test]
+fn an_answer_whose_content_is_left_out_ends() {
+    let scene = Scene::new(|| Response::new(StatusCode::OK).with_content(Content::left_out(None)));
+    assert_eq!(Library::connect(&scene).get("/").1, "");
+}
+
+#[test]
+fn the_server_as_a_whole_can_be_asked() {
+    let scene = Scene::new(|request: &Request| Response::text(format!("{request}")));
+    let mut client = greeted(&scene);
+    let lines = [(":method", "OPTIONS"), (":scheme", "http"), (":path", "*"), (":authority", "a.example")];
+    client.send(frames::request(1, &lines));
+    let frames = received(&mut client);
+    let content = frames.iter().find(|frame| frame.kind == DATA).map(|frame| &frame.content[..]);
+    assert_eq!(content, Some(&b"OPTIONS *"[..]));
 }
 
 /// A stream with a trailer section.

@@ -5,5 +5,6 @@ mod library;
 
 mod refusals;
 mod messages;
+mod tunnels;
 mod floods;
 mod timing;

@@ -1,0 +1,238 @@
+//! Connections of HTTP/2, in virtual time.
+
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use thruway_client::http2::{Connection, Driver, Exchange, Http2Config};
+use thruway_client::{Config, Error, RequestToSend, ResponseEvent, Retry};
+use thruway_http1::{BodyLength, Error as Rule};
+use thruway_message::Method;
+use thruway_net::{Clock, ManualTime, Worker};
+use thruway_testkit::{Peer, pipe};
+
+/// A connection, and the upstream as the test plays it.
+struct Scene {
+    time: ManualTime,
+    peer: Peer,
+    connection: Connection,
+    driver: Driver,
+    /// What the connection takes its time from.
+    _worker: Rc<Worker>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let time = ManualTime::default();
+        let worker = Worker::for_test(Clock::manual(time.clone()));
+        let (peer, far) = pipe();
+        let (config, http2) = (Config::default(), Http2Config::default());
+        let Poll::Ready(Ok((connection, driver))) = poll(pin!(Connection::new(far, &config, &http2))) else {
+            panic!("a client need not wait for its server")
+        };
+        Self { time, peer, connection, driver, _worker: worker }
+    }
+
+    /// One whose upstream has said how many streams it allows.
+    fn allowing(streams: u8) -> Self {
+        let mut scene = Self::new();
+        scene.say(&[&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, streams]]);
+        scene
+    }
+
+    fn say(&mut self, frames: &[&[u8]]) {
+        self.peer.send(frames.concat());
+        assert!(self.drive().is_pending());
+    }
+
+    fn drive(&mut self) -> Poll<()> {
+        poll(pin!(&mut self.driver))
+    }
+
+    fn pass(&mut self, duration: Duration) -> Poll<()> {
+        self.time.advance(duration);
+        self.drive()
+    }
+
+    fn get(&mut self) -> Exchange {
+        let request = RequestToSend::new(Method::Get, BodyLength::NONE);
+        let head = |head: &mut Vec<u8>| head.extend_from_slice(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let exchange = self.connection.start(request, Duration::ZERO, head).unwrap();
+        assert!(self.drive().is_pending());
+        exchange
+    }
+
+    /// The kinds of the frames that have come.
+    fn kinds(&self) -> Vec<u8> {
+        let octets = self.peer.received();
+        let mut rest = octets.strip_prefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap_or(&octets);
+        let mut kinds = Vec::new();
+        while let [_, high, low, kind, ..] = rest {
+            kinds.push(*kind);
+            rest = &rest[9 + (usize::from(*high) << 8 | usize::from(*low))..];
+        }
+        kinds
+    }
+}
+
+fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// What comes of the response, in a few words.
+fn event(exchange: &mut Exchange, now: Duration) -> Poll<Result<String, Error>> {
+    let mut cx = Context::from_waker(Waker::noop());
+    exchange.poll_event(&mut cx, now).map_ok(|event| match event {
+        ResponseEvent::Interim(head) => format!("interim {}", head.status),
+        ResponseEvent::Final(head, length) => format!("final {} {length:?}", head.status),
+        ResponseEvent::Content(content) => format!("content {}", content.escape_ascii()),
+        ResponseEvent::End(trailers) => format!("end {trailers:?}"),
+        ResponseEvent::Tunnel(_) => "tunnel".to_owned(),
+    })
+}
+
+const HEADERS: u8 = 1;
+const PING: u8 = 6;
+
+/// 200 on the first stream, and more to come.
+const OK: &[u8] = &[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88];
+
+#[test]
+fn a_response_is_told_in_events() {
+    let mut scene = Scene::allowing(10);
+    let mut exchange = scene.get();
+    assert!(event(&mut exchange, Duration::ZERO).is_pending());
+    scene.say(&[OK, b"\0\0\x02\0\0\0\0\0\x01ok", b"\0\0\x05\x01\x05\0\0\0\x01\0\x01a\x01b"]);
+    let mut events = Vec::new();
+    while !exchange.is_complete() {
+        let Poll::Ready(Ok(event)) = event(&mut exchange, Duration::ZERO) else { panic!("it is all there") };
+        events.push(event);
+    }
+    assert_eq!(events, ["final 200 Chunked", "content ok", "end {\"a\": \"b\"}"]);
+}
+
+#[test]
+fn no_more_exchanges_begin_than_the_upstream_allows() {
+    let mut scene = Scene::allowing(1);
+    assert!(scene.connection.has_room());
+    let exchange = scene.get();
+    assert!(!scene.connection.has_room() && !scene.connection.is_over());
+    drop(exchange);
+    assert!(scene.drive().is_pending());
+    assert!(scene.connection.has_room());
+}
+
+#[test]
+fn an_upstream_that_says_nothing_is_asked_and_then_given_up() {
+    let mut scene = Scene::allowing(10);
+    let mut exchange = scene.get();
+    assert!(scene.kinds().contains(&HEADERS));
+    assert!(scene.pass(Duration::from_secs(9)).is_pending());
+    assert_eq!(scene.kinds(), [0; 0]);
+    assert!(scene.pass(Duration::from_secs(2)).is_pending());
+    assert_eq!(scene.kinds(), [PING]);
+    assert!(scene.pass(Duration::from_secs(9)).is_pending());
+    assert!(scene.pass(Duration::from_secs(2)).is_ready(), "it has not answered");
+    // What was under way is told when the driver is let go of.
+    scene.driver = Scene::new().driver;
+    let failed = event(&mut exchange, Duration::from_secs(22));
+    assert_eq!(failed, Poll::Ready(Err(Error::ClosedBeforeResponse)));
+    assert!(scene.connection.is_over());
+}
+
+#[test]
+fn an_upstream_that_answers_pings_may_take_its_time() {
+    let mut scene = Scene::allowing(10);
+    let _exchange = scene.get();
+    for _ in 0..10 {
+        scene.kinds();
+        assert!(scene.pass(Duration::from_secs(11)).is_pending());
+        // What h2 asks with is opaque, and is said back.
+        let asked = scene.peer.received();
+        assert_eq!((asked[3], asked.len()), (PING, 17));
+        scene.say(&[b"\0\0\x08\x06\x01\0\0\0\0", &asked[9..]]);
+    }
+}
+
+#[test]
+fn a_connection_that_nobody_needs_ends() {
+    let mut scene = Scene::allowing(10);
+    assert!(scene.pass(Duration::from_secs(29)).is_pending());
+    assert!(scene.pass(Duration::from_secs(2)).is_ready());
+    assert!(scene.connection.is_over());
+}
+
+#[test]
+fn an_upstream_has_its_time_and_no_more() {
+    let mut scene = Scene::allowing(10);
+    let (mut silent, mut slow) = (scene.get(), scene.get());
+    assert!(event(&mut silent, Duration::ZERO).is_pending() && event(&mut slow, Duration::ZERO).is_pending());
+    assert_eq!(silent.deadline(), Some(Duration::from_mins(1)));
+    scene.say(&[&[0, 0, 1, 1, 4, 0, 0, 0, 3, 0x88]]);
+    let late = Duration::from_secs(50);
+    assert_eq!(event(&mut slow, late), Poll::Ready(Ok("final 200 Chunked".to_owned())));
+    assert!(event(&mut slow, late).is_pending());
+    assert_eq!(event(&mut silent, Duration::from_mins(1)), Poll::Ready(Err(Error::HeadTimedOut)));
+    assert!(event(&mut slow, Duration::from_mins(1)).is_pending());
+    assert_eq!(event(&mut slow, late + Duration::from_mins(1)), Poll::Ready(Err(Error::ContentTimedOut)));
+}
+
+#[test]
+fn what_an_upstream_says_is_bounded_and_checked() {
+    let interim: &[u8] = b"\0\0\x05\x01\x04\0\0\0\x01\x08\x03103";
+    let mut scene = Scene::allowing(10);
+    let mut exchange = scene.get();
+    scene.say(&[interim; 17]);
+    for _ in 0..16 {
+        assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("interim 103".to_owned())));
+    }
+    let too_many = Error::HeadMalformed(Rule::InterimResponsesTooMany);
+    assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Err(too_many)));
+
+    let mut scene = Scene::allowing(10);
+    let mut exchange = scene.get();
+    scene.say(&[b"\0\0\x07\x01\x05\0\0\0\x01\x88\0\x01a\x02 b"]);
+    let invalid = Error::HeadMalformed(Rule::FieldValueInvalid);
+    assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Err(invalid)));
+
+    let mut scene = Scene::allowing(10);
+    let mut exchange = scene.get();
+    scene.say(&[OK, b"\0\0\x08\x01\x05\0\0\0\x01\0\x04host\x01b"]);
+    assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("final 200 Chunked".to_owned())));
+    let forbidden = Error::ContentMalformed(Rule::TrailerFieldForbidden);
+    assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Err(forbidden)));
+}
+
+#[test]
+fn whether_a_request_may_be_sent_again_is_data() {
+    for (said, error, retry) in [
+        (&b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07"[..], Error::StreamRefused, Retry::Always),
+        (b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0", Error::StreamRefused, Retry::Always),
+        (b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x02", Error::StreamReset, Retry::IfIdempotent),
+    ] {
+        let mut scene = Scene::allowing(10);
+        let mut exchange = scene.get();
+        scene.peer.send(said);
+        let _ = scene.drive();
+        assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Err(error)));
+        assert_eq!(error.retry(), retry);
+    }
+}
+
+#[test]
+fn content_is_what_was_announced() {
+    let mut scene = Scene::allowing(10);
+    let request = RequestToSend::new(Method::Post, BodyLength::Octets(4));
+    let head = |head: &mut Vec<u8>| {
+        head.extend_from_slice(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n");
+    };
+    let mut exchange = scene.connection.start(request, Duration::ZERO, head).unwrap();
+    assert!(scene.drive().is_pending());
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut send = |octets: &'static [u8]| exchange.poll_send(&mut cx, Duration::ZERO, &mut octets.into());
+    assert_eq!(send(b"12345"), Poll::Ready(Err(Error::RequestContentTooLong)));
+    assert_eq!(send(b"12"), Poll::Ready(Ok(())));
+    assert_eq!(exchange.finish_content(&<_>::default()), Err(Error::RequestContentTooShort));
+}

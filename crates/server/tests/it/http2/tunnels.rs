@@ -1,0 +1,140 @@
+//! Streams that become something else: extended CONNECT (RFC 8441) and CONNECT.
+
+use bytes::Bytes;
+use h2::ext::Protocol;
+use http::Request;
+use thruway_server::{Request as Received, Response, StatusCode, Tunnel};
+use thruway_testkit::scene::Scene;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::frames::{self, PROTOCOL_ERROR, greeted, received, reset_of};
+use super::library::{Library, send_some};
+
+/// Says back what it is told, and says farewell.
+async fn echo(mut tunnel: Tunnel) {
+    let mut octets = [0; 1000];
+    while let Ok(read @ 1..) = tunnel.read(&mut octets).await {
+        tunnel.write_all(&octets[..read]).await.unwrap();
+    }
+    tunnel.write_all(b"farewell").await.unwrap();
+    tunnel.shutdown().await.unwrap();
+}
+
+/// As it would be written for HTTP/1.1.
+fn scene() -> Scene {
+    Scene::new(|request: &Received| match request.path() {
+        "/chat" if request.wants_upgrade_to("websocket") => {
+            let key = request.field("sec-websocket-key").unwrap();
+            Response::upgrade("websocket", echo).with_field("Sec-WebSocket-Accept", key.as_bytes())
+        }
+        "" => Response::tunnel(echo),
+        _ => Response::text(format!("{}", request.method())),
+    })
+}
+
+fn websocket(path: &str) -> Request<()> {
+    Request::builder()
+        .method("CONNECT")
+        .uri(format!("http://a.example{path}"))
+        .extension(Protocol::from_static("websocket"))
+        .body(())
+        .unwrap()
+}
+
+#[test]
+fn handlers_of_upgrades_answer_extended_connects() {
+    let scene = scene();
+    let mut library = Library::connect(&scene);
+    for request in [websocket("/chat"), Request::connect("a.example:443").body(()).unwrap()] {
+        let (mut response, mut to) = library.begin(request, false);
+        let (head, mut content) = library.now(&mut response).unwrap().into_parts();
+        assert_eq!(head.status.as_u16(), 200);
+        for name in ["upgrade", "connection", "sec-websocket-accept", "content-length"] {
+            assert!(!head.headers.contains_key(name), "{name}");
+        }
+        assert_eq!(send_some(&mut library, &mut to, Bytes::from_static(b"hello")), 5);
+        assert_eq!(library.now_with(|cx| content.poll_data(cx)).unwrap().unwrap(), "hello");
+        to.send_data(Bytes::new(), true).unwrap();
+        assert_eq!(library.now_with(|cx| content.poll_data(cx)).unwrap().unwrap(), "farewell");
+        assert_eq!(library.taken(&mut content), 0);
+        assert!(content.is_end_stream());
+    }
+}
+
+#[test]
+fn a_tunnel_takes_no_more_than_it_passes_on() {
+    let scene = scene();
+    let mut library = Library::connect(&scene);
+    let (mut response, mut to) = library.begin(websocket("/chat"), false);
+    let mut content = library.now(&mut response).unwrap().into_body();
+    // What comes back is not read: neither side's windows are opened any further.
+    let sent = send_some(&mut library, &mut to, Bytes::from(vec![b'x'; 1 << 20]));
+    assert!(sent < 256 << 10, "{sent} octets were taken");
+    let mut back = 0;
+    while back < sent {
+        let taken = library.taken(&mut content);
+        assert!(taken > 0, "{back} of {sent} have come back");
+        content.flow_control().release_capacity(taken).unwrap();
+        back += taken;
+    }
+    assert_eq!(back, sent);
+}
+
+#[test]
+fn a_handler_may_decline() {
+    let scene = scene();
+    let mut library = Library::connect(&scene);
+    let (response, _to) = library.begin(websocket("/other"), false);
+    let (head, content, _) = library.answer(response);
+    assert_eq!((head.status().as_u16(), content.as_str()), (200, "GET"));
+}
+
+#[test]
+fn who_does_not_ask_for_a_tunnel_gets_none() {
+    let scene = Scene::new(|| Response::upgrade("websocket", echo));
+    let (head, ..) = Library::connect(&scene).get("/");
+    assert_eq!(head.status().as_u16(), StatusCode::UPGRADE_REQUIRED.as_u16());
+    let scene = Scene::new(|| "ok");
+    let mut library = Library::connect(&scene);
+    let (response, _to) = library.begin(Request::connect("a.example:443").body(()).unwrap(), false);
+    assert_eq!(library.answer(response).0.status().as_u16(), 501, "a success of CONNECT is a tunnel");
+}
+
+#[test]
+fn a_client_that_goes_ends_its_tunnel() {
+    let gates = crate::gate::Gates::default();
+    let handler = gates.clone();
+    let scene = Scene::new(move |_: &Received| {
+        let gates = handler.clone();
+        Response::tunnel(async move |mut tunnel| {
+            let read = tunnel.read(&mut [0]).await;
+            assert!(read.is_err(), "it was broken off");
+            gates.pass("over").await;
+        })
+    });
+    let mut library = Library::connect(&scene);
+    let (mut response, mut to) = library.begin(Request::connect("a.example:443").body(()).unwrap(), false);
+    assert!(library.now(&mut response).is_ok());
+    to.send_reset(h2::Reason::CANCEL);
+    library.run();
+    assert_eq!(gates.waiting(), 1, "the handler has found out");
+}
+
+#[test]
+fn protocols_without_a_name_and_requests_that_are_no_connect_are_refused() {
+    for lines in [
+        [frames::get("/chat"), vec![(":protocol", "websocket")]].concat(),
+        vec![
+            (":method", "CONNECT"),
+            (":scheme", "http"),
+            (":path", "/chat"),
+            (":authority", "a.example"),
+            (":protocol", "web socket"),
+        ],
+    ] {
+        let scene = scene();
+        let mut client = greeted(&scene);
+        client.send(frames::open_request(1, &lines));
+        assert_eq!(reset_of(&received(&mut client), 1), Some(PROTOCOL_ERROR), "{lines:?}");
+    }
+}
