@@ -41,6 +41,10 @@ fuzz seconds="10" *targets:
 interop *arguments:
     cargo xtask interop {{ arguments }}
 
+# Let `thruway bench`, wrk, ab and h2load load the same server in turn, and compare what they count
+cross-check *arguments:
+    cargo xtask cross-check {{ arguments }}
+
 # Open the pages of `thruway bench` in Chromium, as wide as a phone and as a window, in light and dark
 report-page *arguments:
     cargo xtask report-page {{ arguments }}

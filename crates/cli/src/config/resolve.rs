@@ -27,9 +27,8 @@ use thruway_server::{
 use super::failure::Source;
 use super::raw::{Period, Raw, RawAccessLog, RawAdmin, RawFormat, RawLimits, RawTimeouts};
 use super::spanned::Spanned;
-use routes::Known;
-
 use super::{AccessLogConfig, AdminConfig, Config, Failure, ListenerConfig, Span, is_listed};
+use routes::Known;
 use usage::AboutRequests;
 
 /// Resolves `raw`, which `source` says.

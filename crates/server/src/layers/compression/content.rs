@@ -238,7 +238,7 @@ const STEP_BYTES: usize = 16 << 10;
 /// What is encoded before others have their turn.
 const BURST_BYTES: usize = 64 << 10;
 
-/// What comes out together, if it comes.
+/// What comes out together, if it comes: more is more memory for each stream.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// After this, nobody waits any more for what would make the content shorter.

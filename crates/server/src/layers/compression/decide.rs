@@ -61,7 +61,7 @@ impl Compression {
             // Nothing is known of the content that it is about; caches replace their `Vary` by this one.
             return Verdict::Vary;
         }
-        if response.has_tunnel() || status.is_without_content() || !self.is_worth_it(response) {
+        if status.is_without_content() || !self.is_worth_it(response) {
             return Verdict::Leave;
         }
         match wishes.coder {
@@ -70,7 +70,7 @@ impl Compression {
         }
     }
 
-    /// Whether some clients get `response` compressed, if it is whole and not compressed already.
+    /// Whether some clients get `response` compressed, if it is whole and not compressed already. Tunnels have a length of 0.
     fn is_worth_it(&self, response: &Response) -> bool {
         let Some(content_type) = response.field("content-type") else { return false };
         let name = name_of(content_type.as_bytes());

@@ -32,6 +32,14 @@ pub use media_type::InvalidMediaType;
 
 /// Compresses the content of responses for clients that accept that.
 ///
+/// ```
+/// # use thruway_server::Router;
+/// use thruway_server::layers::{Compression, Layered};
+///
+/// let router = Router::new().get("/", || "Hello, World!".repeat(100));
+/// let handler = Layered::new(router).layer(Compression::new().minimum_bytes(1000));
+/// ```
+///
 /// What is compressed: content of one of the [types](Self::types), of at least [`minimum_bytes`](Self::minimum_bytes) or of
 /// unknown length. What is not: what has a `Content-Encoding` already, as files with [encoded
 /// siblings](crate::Files::precompressed) do; what says `Cache-Control: no-transform`, or whose request does; parts (206); what

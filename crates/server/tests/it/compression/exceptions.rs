@@ -1,7 +1,7 @@
 //! What is not compressed.
 
 use thruway_server::layers::{Compression, Layered};
-use thruway_server::{FieldLinesBuf, Response, StatusCode};
+use thruway_server::{Content, FieldLinesBuf, Response, StatusCode};
 use thruway_testkit::scene::Scene;
 
 use super::{CODINGS, Seen, TEXT, compressed, get, streamed, text};
@@ -96,6 +96,8 @@ fn parts_are_left_alone_but_vary() {
             .with_field("Content-Range", "bytes 0-1999/4000")
     };
     assert_eq!(outcome(part, "Range: bytes=0-1999\r\n"), pair("", "Accept-Encoding"));
+    let several = || Response::text(text(2000)).with_status(StatusCode::PARTIAL_CONTENT);
+    assert_eq!(outcome(several, "Range: bytes=0-1,5-1999\r\n"), pair("", "Accept-Encoding"));
     let odd = || Response::text(text(2000)).with_field("Content-Range", "bytes 0-1999/4000");
     assert_eq!(outcome(odd, ""), pair("", "Accept-Encoding"));
 }
@@ -104,6 +106,8 @@ fn parts_are_left_alone_but_vary() {
 fn responses_without_content_are_left_alone() {
     let no_content = || Response::ok(TEXT, "").with_status(StatusCode::NO_CONTENT);
     assert_eq!(outcome(no_content, ""), pair("", ""));
+    let unknown = || Response::ok(TEXT, Content::left_out(None)).with_status(StatusCode::NO_CONTENT);
+    assert_eq!(outcome(unknown, ""), pair("", ""));
     let redirect = || Response::redirect(StatusCode::SEE_OTHER, "/b");
     assert_eq!(outcome(redirect, ""), pair("", ""));
 }

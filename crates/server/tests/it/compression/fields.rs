@@ -1,9 +1,9 @@
 //! What the fields of compressed responses say.
 
-use thruway_server::{Response, StatusCode};
+use thruway_server::{Content, Response, StatusCode};
 use thruway_testkit::scene::Scene;
 
-use super::{Seen, compressed, get, streamed, text};
+use super::{Seen, TEXT, compressed, get, streamed, text};
 
 const ACCEPT: &str = "Accept-Encoding: br\r\n";
 
@@ -79,6 +79,18 @@ fn head_has_the_fields_of_get_without_a_length() {
             };
             assert_eq!(lines("HEAD"), lines("GET"));
         }
+    }
+}
+
+#[test]
+fn a_handler_that_leaves_content_out_need_not_know_of_compression() {
+    for length in [Some(2000), None] {
+        let handler = move || Response::ok(TEXT, Content::left_out(length)).with_field("ETag", "\"a\"");
+        let mut client = Scene::new(compressed(handler)).connect();
+        client.send(format!("HEAD / HTTP/1.1\r\nHost: a\r\n{ACCEPT}\r\n"));
+        let seen = Seen::of(&client.received_octets());
+        assert_eq!((seen.field("Content-Encoding"), seen.field("Vary")), ("br", "Accept-Encoding"));
+        assert_eq!((seen.field("Content-Length"), seen.field("ETag")), ("", "W/\"a\""));
     }
 }
 
