@@ -36,7 +36,6 @@ mod settle;
 mod session;
 
 // what came out
-mod statistics;
 mod results;
 mod report;
 

@@ -1,6 +1,7 @@
 //! The report: targets first, then a table for each case, then how all of it was measured.
 
 use serde_json::json;
+use thruway_bench::statistics::Summary;
 
 use super::machine::Machine;
 use super::metric::Metric;
@@ -8,7 +9,6 @@ use super::prepare::{Prepared, Ready};
 use super::results::{Comparison, Results};
 use super::server::CLIENT_CORE;
 use super::server::SERVER_CORE;
-use super::statistics::Summary;
 use super::targets::Verdict;
 use super::workloads::{CASES, Case, GatewayLoad, Load, What};
 use super::{Options, ab, wrk};

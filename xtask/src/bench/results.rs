@@ -1,9 +1,9 @@
 //! What came out of all runs.
 
 use serde::Serialize;
+use thruway_bench::statistics::Summary;
 
 use super::metric::{Metric, Sample};
-use super::statistics::Summary;
 use super::workloads::Case;
 
 /// All that was measured, and what went wrong.

@@ -3,10 +3,10 @@
 mod gateway;
 
 use serde::Serialize;
+use thruway_bench::statistics::Summary;
 
 use super::metric::Metric;
 use super::results::Results;
-use super::statistics::Summary;
 use super::workloads::Case;
 
 /// Who is slower than none but by definition: targets against "every peer" leave it out.

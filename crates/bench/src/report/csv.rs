@@ -53,7 +53,8 @@ fn line(csv: &mut String, values: impl Iterator<Item = String>) {
     csv.push_str("\r\n");
 }
 
-fn quoted(value: &str) -> String {
+/// As RFC 4180 wants a value.
+pub(crate) fn quoted(value: &str) -> String {
     if value.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", value.replace('"', "\"\""))
     } else {

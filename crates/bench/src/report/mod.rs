@@ -20,6 +20,7 @@ use crate::run::{Load, Outcome};
 use crate::schedule::Pace;
 use crate::stop::Limit;
 
+pub(crate) use csv::quoted;
 pub(crate) use figures::three_digits;
 pub use figures::{octets, rate, time};
 pub(crate) use html::STYLE;

@@ -6,6 +6,7 @@ use super::figures::Metric;
 use super::results::SuiteReport;
 use super::sections::{self, Section};
 use super::tables::Table;
+use crate::report::quoted;
 
 impl SuiteReport {
     /// As Markdown.
@@ -38,7 +39,7 @@ impl SuiteReport {
         for case in &self.cases {
             for candidate in &case.candidates {
                 for (round, figures) in candidate.rounds.iter().enumerate() {
-                    let (workload, name) = (case.workload.name(), case.name.replace(',', ";"));
+                    let (workload, name) = (case.workload.name(), quoted(&case.name));
                     let _ = write!(csv, "{workload},{name},{},{}", candidate.name, round + 1);
                     let _ = write!(csv, ",{},{}", figures.answered, figures.failed);
                     for value in CSV.map(|metric| metric.of(figures)) {

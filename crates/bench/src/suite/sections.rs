@@ -2,7 +2,7 @@
 
 use super::cases::{Between, Workload};
 use super::figures::{Figures, Metric};
-use super::results::{CaseResult, SuiteReport};
+use super::results::{CandidateResult, CaseResult, SuiteReport};
 use super::tables::{self, Table};
 use super::targets::{Judged, judge};
 use crate::report::{octets, three_digits};
@@ -191,6 +191,7 @@ fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
         return None;
     }
     let mut section = Section::new(workload.title());
+    section.paragraphs.extend(limited(&cases));
     match workload {
         Workload::Plaintext | Workload::Pipelining => {
             section.tables = beside(&cases, &[Metric::Rate, Metric::ServerCpu, Metric::P50, Metric::P99]);
@@ -214,6 +215,23 @@ fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
     }
     section.bars = bars(&cases);
     Some(section)
+}
+
+/// Where the load generator, and not the server, was the limit in most rounds.
+fn limited(cases: &[&CaseResult]) -> Option<String> {
+    let is_limited = |candidate: &&CandidateResult| {
+        let limited = candidate.rounds.iter().filter(|figures| figures.is_generator_limit).count();
+        limited * 2 > candidate.rounds.len()
+    };
+    let limited = cases.iter().filter_map(|case| {
+        let names: Vec<_> =
+            case.candidates.iter().filter(is_limited).map(|candidate| candidate.name.as_str()).collect();
+        (!names.is_empty()).then(|| format!("{} ({})", case.name, names.join(", ")))
+    });
+    let limited: Vec<_> = limited.collect();
+    let list = limited.join("; ");
+    (!limited.is_empty())
+        .then(|| format!("The load generator used up its core, so that rates say little there: {list}."))
 }
 
 /// Medians in each metric, then the ratios in rate and CPU time.

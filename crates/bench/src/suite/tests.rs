@@ -161,8 +161,22 @@ fn what_was_measured_is_written_down_and_read_again() {
     assert_eq!(SuiteReport::from_json(&json).unwrap(), whole);
     let other = json.replace(SuiteReport::FORMAT, "thruway-bench/1");
     assert!(SuiteReport::from_json(&other).unwrap_err().contains("thruway-bench/1"));
-    let lines: Vec<_> = whole.to_csv().lines().map(|line| line.matches(',').count()).collect();
-    assert!(lines.len() > 500 && lines.iter().all(|commas| *commas == lines[0]), "{lines:?}");
+    let csv = whole.to_csv();
+    // Names with commas are quoted; the commas in them are those that differ.
+    let lines: Vec<_> = csv.lines().map(|line| line.matches(',').count()).collect();
+    assert!(lines.len() > 500 && lines.iter().all(|commas| (lines[0]..=lines[0] + 2).contains(commas)));
+    assert!(csv.contains("\nmcp-stdio,\"stdio tools/call echo, window 1\",thruway,1,1000,0,"), "{csv}");
+}
+
+#[test]
+fn where_the_load_generator_was_the_limit_is_said() {
+    let mut busy = case("plaintext c=16", &[("thruway", &[10.0; 3]), ("nginx", &[11.0; 3])]);
+    for round in [0, 2] {
+        busy.candidates[1].rounds[round].is_generator_limit = true;
+    }
+    busy.candidates[0].rounds[0].is_generator_limit = true;
+    let markdown = report(vec![busy]).to_markdown();
+    assert!(markdown.contains("rates say little there: plaintext c=16 (nginx)."), "{markdown}");
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn one_workload_is_measured_and_its_reports_are_written_and_made_again() {
 #[test]
 fn every_kind_of_server_is_started_and_loaded() {
     let directory = tempfile::tempdir().unwrap();
-    let cases = "echo c=2,stdio prompts/list,window 16,gateway 4 KB c=50";
+    let cases = "echo c=2,stdio prompts/list,window 16,gateway 4 KB c=200";
     let args = [&["all", "--limit", "5m", "--output", "json", "--cases", cases], &SHORT[..]].concat();
     let ended = suite(directory.path(), &args);
     let report = json(&ended.stdout);
@@ -71,7 +71,7 @@ fn every_kind_of_server_is_started_and_loaded() {
         ("mcp tools/call echo c=2", 0),
         ("stdio tools/call echo, window 16", 0),
         ("stdio tools/call echo, window 16, by a hand-written loop", 1),
-        ("gateway 4 KB c=50", 0),
+        ("gateway 4 KB c=200", 0),
     ] {
         let ours = &case(&report, name)["candidates"][place];
         assert_eq!(ours["failure"], Value::Null, "{name}");
@@ -102,7 +102,7 @@ fn what_does_not_fit_into_the_time_is_left_out_by_name() {
 fn peers_that_are_not_there_are_named_with_what_would_help() {
     let directory = tempfile::tempdir().unwrap();
     let args =
-        ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "300ms", "--limit", "1m"];
+        ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "300ms", "--limit", "5s"];
     let missing = [&args[..], &["--peers", "hyper", "--output", "markdown"]].concat();
     let ended = suite(directory.path(), &missing);
     assert!(
@@ -121,7 +121,7 @@ fn a_peer_that_dies_at_its_start_fails_with_what_it_printed_and_the_others_are_m
     let built = "bench/target/release/bench-hyper";
     program(directory.path(), built, "echo 'cannot bind: no luck' >&2; exit 7");
     let args =
-        ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "300ms", "--limit", "1m"];
+        ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "300ms", "--limit", "5s"];
     let peers = ["--peers", "hyper", "--peers-from", "bench", "--output", "json"];
     let ended = suite(directory.path(), &[&args[..], &peers].concat());
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
@@ -136,19 +136,39 @@ fn a_peer_that_dies_at_its_start_fails_with_what_it_printed_and_the_others_are_m
 }
 
 #[test]
+fn a_port_that_somebody_else_has_taken_meanwhile_is_tried_again_elsewhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = format!(
+        "[ -e tried ] || {{ touch tried; echo 'address already in use' >&2; exit 1; }}\nexec {} serve \"$@\"",
+        env!("CARGO_BIN_EXE_thruway")
+    );
+    program(directory.path(), "bench/target/release/bench-hyper", &script);
+    let args =
+        ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "300ms", "--limit", "5s"];
+    let peers = ["--peers", "hyper", "--peers-from", "bench", "--output", "json"];
+    let report = json(&suite(directory.path(), &[&args[..], &peers].concat()).stdout);
+    let candidates = &case(&report, "plaintext c=256")["candidates"];
+    assert_eq!((&candidates[1]["name"], &candidates[1]["failure"]), (&"hyper".into(), &Value::Null));
+    assert!(directory.path().join("tried").exists());
+}
+
+#[test]
 fn a_server_that_dies_while_it_is_loaded_is_told_with_what_was_measured() {
     let directory = tempfile::tempdir().unwrap();
     // It lives for as long as nobody has made many requests.
     let script = format!(
         "if [ \"$1\" = --version ]; then echo mortal; exit; fi\n{} \"$@\" & child=$!\n\
-         while read -r _ _ _ _ _ _ _ _ _ _ _ _ _ user _ < /proc/$child/stat && [ \"$user\" -lt 4 ]; do :; done\n\
+         while read -r _ _ _ _ _ _ _ _ _ _ _ _ _ user _ < /proc/$child/stat && [ \"$user\" -lt 3 ]; do :; done\n\
          kill -9 $child; echo out of breath >&2; exit 9",
         env!("CARGO_BIN_EXE_thruway")
     );
     let mortal = program(directory.path(), "mortal", &script);
     let args =
-        ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "1s", "--peers", "none"];
-    let ended = suite(directory.path(), &[&args[..], &["--program", &mortal, "--output", "json"]].concat());
+        ["plaintext", "--cases", "plaintext c=256", "--rounds", "2", "--duration", "4s", "--limit", "9s"];
+    let ended = suite(
+        directory.path(),
+        &[&args[..], &["--peers", "none", "--program", &mortal, "--output", "json"]].concat(),
+    );
     let report = json(&ended.stdout);
     let ours = &case(&report, "plaintext c=256")["candidates"][0];
     let failure = ours["failure"].as_str().unwrap();

@@ -18,6 +18,7 @@ use super::hand_written::HandWritten;
 use super::peers::Role;
 use super::server::{Ground, Server, told};
 use crate::bench::args::LoadArgs;
+use crate::bench::groups::ProcessGroups;
 use crate::bench::load::{assemble, unreachable};
 use crate::bench::progress::ProgressLine;
 
@@ -63,9 +64,21 @@ pub(super) struct Contender {
 enum Subject {
     Server(Box<Server>, Load),
     Shared(Load),
-    Child(Box<ChildServer>, Load),
+    Child(Box<Piped>, Load),
     Other(Generator),
     HandWritten(Box<HandWritten>),
+}
+
+/// A server on pipes, known among the groups for as long as it exists.
+struct Piped {
+    child: ChildServer,
+    groups: ProcessGroups,
+}
+
+impl Drop for Piped {
+    fn drop(&mut self) {
+        self.groups.forget(self.child.id());
+    }
 }
 
 impl Contender {
@@ -94,7 +107,7 @@ impl Contender {
         }
         let Some(subject) = &mut self.subject else { return };
         let measured = subject.measure(cell, line);
-        let death = subject.death(cell.ground);
+        let death = subject.death();
         if cell.ground.stop.is_set() {
             return;
         }
@@ -146,8 +159,8 @@ impl Subject {
                 Ok(Figures::of(&report, before.map(|before| before.resident_bytes)))
             }
             Self::Shared(load) => run(load, None, cell, line).map(|report| Figures::of(&report, None)),
-            Self::Child(child, load) => {
-                run(load, Some(child), cell, line).map(|report| Figures::of(&report, None))
+            Self::Child(piped, load) => {
+                run(load, Some(&piped.child), cell, line).map(|report| Figures::of(&report, None))
             }
             Self::HandWritten(started) => {
                 line.say("a loop written by hand");
@@ -166,14 +179,10 @@ impl Subject {
     }
 
     /// Why what is loaded has ended, if it has.
-    fn death(&mut self, ground: Ground<'_>) -> Option<String> {
+    fn death(&mut self) -> Option<String> {
         match self {
             Self::Server(server, _) => server.death(),
-            Self::Child(child, _) => {
-                let status = child.status()?;
-                ground.groups.forget(child.id());
-                Some(format!("it has ended: {status}"))
-            }
+            Self::Child(piped, _) => Some(format!("it has ended: {}", piped.child.status()?)),
             Self::HandWritten(started) => started.death(),
             Self::Shared(_) | Self::Other(_) => None,
         }
@@ -242,11 +251,12 @@ fn child(found: &Found, cell: Cell<'_>) -> Result<Subject, String> {
     run_on(&cell.ground.cores.load);
     let child = child.map_err(|error| error.to_string())?;
     cell.ground.groups.add(child.id());
-    let facts = probe_child(&child, &REVISIONS, PROBE_TIMEOUT).map_err(|error| error.to_string())?;
+    let piped = Piped { child, groups: cell.ground.groups.clone() };
+    let facts = probe_child(&piped.child, &REVISIONS, PROBE_TIMEOUT).map_err(|error| error.to_string())?;
     let requests = Arc::new(messages(operation, &facts, None, cell.case)?);
     let load = assemble(requests, Vec::new(), &load_args(cell), cell.ground.stop);
-    let load = Load { server: Some(child.id()), ..load };
-    Ok(Subject::Child(Box::new(child), load))
+    let load = Load { server: Some(piped.child.id()), ..load };
+    Ok(Subject::Child(Box::new(piped), load))
 }
 
 fn messages(

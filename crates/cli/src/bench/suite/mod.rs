@@ -169,7 +169,7 @@ fn facts(servers: &[Found], session: &Session<'_>) -> Vec<ServerFacts> {
 fn show(report: &SuiteReport, args: &SuiteArgs) -> Result<(), Failure> {
     if let Some(directory) = &args.report {
         output::write(Some(&directory.join("report.md")), || report.to_markdown())?;
-        output::write(Some(&directory.join("report.html")), || report.to_html())?;
+        output::write(Some(&directory.join("report.html")), || report.to_html() + "\n")?;
         output::write(Some(&directory.join(JSON)), || report.to_json() + "\n")?;
     }
     output::print(&match args.output {

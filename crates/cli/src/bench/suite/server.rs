@@ -26,6 +26,19 @@ pub(super) struct Server {
     pub(super) address: SocketAddr,
 }
 
+/// Why there is no server.
+struct NotStarted {
+    why: String,
+    /// Whether it was there, and has ended by itself.
+    has_ended: bool,
+}
+
+impl From<String> for NotStarted {
+    fn from(why: String) -> Self {
+        Self { why, has_ended: false }
+    }
+}
+
 /// What is needed to start servers.
 #[derive(Clone, Copy)]
 pub(super) struct Ground<'a> {
@@ -47,8 +60,12 @@ impl Server {
     ) -> Result<Self, String> {
         let setup = found.peer.setup(role).ok_or("it cannot be that")?;
         let start = || Self::try_to_start(found, setup, backend, &ground.cores.server, ground);
-        // Between the choice of a port and its use, somebody else may have taken it.
-        start().or_else(|_| start())
+        match start() {
+            // Between the choice of a port and its use, somebody else may have taken it.
+            Err(NotStarted { has_ended: true, .. }) => start(),
+            started => started,
+        }
+        .map_err(|not_started| not_started.why)
     }
 
     /// Starts ours behind gateways.
@@ -57,7 +74,8 @@ impl Server {
     /// Why there is none, with what it has printed.
     pub(super) fn start_backend(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
         let setup = ours.peer.setup(Role::Http).ok_or("it cannot be that")?;
-        Self::try_to_start(ours, setup, None, &ground.cores.backend, ground)
+        let started = Self::try_to_start(ours, setup, None, &ground.cores.backend, ground);
+        started.map_err(|not_started| not_started.why)
     }
 
     /// Starts the backend that closes after each response.
@@ -71,7 +89,8 @@ impl Server {
         let address = free_address().map_err(in_words)?;
         let mut command = Command::new(python);
         command.arg(script).arg("--listen").arg(address.to_string());
-        Self::run(command, "closing.py", directory, address, &ground.cores.backend, ground)
+        let started = Self::run(command, "closing.py", directory, address, &ground.cores.backend, ground);
+        started.map_err(|not_started| not_started.why)
     }
 
     fn try_to_start(
@@ -80,7 +99,7 @@ impl Server {
         backend: Option<SocketAddr>,
         cores: &CpuSet,
         ground: Ground<'_>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, NotStarted> {
         let directory = directory()?;
         let address = free_address().map_err(in_words)?;
         let fill = |template: &str| filled(template, directory.path(), address, backend);
@@ -99,7 +118,7 @@ impl Server {
         address: SocketAddr,
         cores: &CpuSet,
         ground: Ground<'_>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, NotStarted> {
         let printed = File::create(directory.path().join(PRINTED)).map_err(in_words)?;
         command.stderr(printed).env("THRUWAY_LOG", "warn");
         run_on(cores);
@@ -108,8 +127,11 @@ impl Server {
         let started = started.map_err(|failure| told(&failure))?;
         let mut server = Self { started, directory, address };
         let ready = server.started.wait_until_ready(&[address.into()], ground.stop);
-        ready.map_err(|failure| server.with_what_it_printed(&told(&failure)))?;
-        Ok(server)
+        let why = ready.map_err(|failure| server.with_what_it_printed(&told(&failure))).err();
+        match why {
+            Some(why) => Err(NotStarted { why, has_ended: server.started.status().is_some() }),
+            None => Ok(server),
+        }
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -125,7 +147,9 @@ impl Server {
     /// Adds the end of what it has printed to what may be its fault.
     pub(super) fn with_what_it_printed(&self, what: &str) -> String {
         let printed = fs::read(self.directory.path().join(PRINTED)).unwrap_or_default();
-        with_tail(what, &String::from_utf8_lossy(&printed))
+        // Where it was is nobody's business, and gone.
+        let directory = self.directory.path().to_string_lossy();
+        with_tail(what, &String::from_utf8_lossy(&printed).replace(&*directory, "DIRECTORY"))
     }
 }
 
