@@ -5,11 +5,14 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
+use thruway_gateway::ForwardConfig;
+use thruway_server::{Config, Timeouts};
 
 use super::{Client, Script};
-use crate::gateway::{Gateway, until};
+use crate::gateway::{Gateway, PATIENCE, until};
 
 const CONTENT_BYTES: usize = 256 << 20;
 
@@ -117,4 +120,75 @@ fn content_that_is_sent_faster_than_it_is_taken_waits_with_its_client() {
     });
     accepted.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     assert_eq!(client.answer(false).text(), "ok");
+}
+
+/// Neither direction waits for the other, and what is held of both is bounded.
+#[test]
+fn a_client_that_sends_much_and_reads_nothing_and_an_upstream_that_does_the_same_hold_each_other_up() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    hold_little(client.socket());
+    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {CONTENT_BYTES}\r\n\r\n"));
+    let mut accepted = script.accept();
+    accepted.head();
+    hold_little(&accepted.0);
+    accepted.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {CONTENT_BYTES}\r\n\r\n"));
+    let sides = [client.socket().try_clone().unwrap(), accepted.0.try_clone().unwrap()];
+    let (mut sent, mut refused) = ([0; 2], 0);
+    let piece = vec![b'a'; 64 << 10];
+    for socket in &sides {
+        socket.set_nonblocking(true).unwrap();
+    }
+    until(|| {
+        for (socket, sent) in sides.iter().zip(&mut sent) {
+            match (&*socket).write(&piece[..piece.len().min(CONTENT_BYTES - *sent)]) {
+                Ok(taken) => (*sent, refused) = (*sent + taken, 0),
+                Err(_) => refused += 1,
+            }
+        }
+        refused >= 200_000
+    });
+    assert!(
+        sent.iter().all(|sent| *sent < held_bytes_max()),
+        "{sent:?} octets were taken though nobody reads"
+    );
+    for socket in &sides {
+        socket.set_nonblocking(false).unwrap();
+        socket.set_write_timeout(Some(PATIENCE)).unwrap();
+    }
+    thread::scope(|scope| {
+        for (socket, mut sent) in sides.iter().zip(sent) {
+            let (piece, mut socket) = (&piece, socket);
+            // A request whose answer is complete need not be: what is left of it is not taken any more.
+            scope.spawn(move || {
+                while let Ok(taken @ 1..) = socket.write(&piece[..piece.len().min(CONTENT_BYTES - sent)]) {
+                    sent += taken;
+                }
+            });
+        }
+        scope.spawn(|| {
+            let (mut buffer, mut received) = (vec![0; 1 << 20], 0);
+            while let Ok(taken @ 1..) = accepted.0.read(&mut buffer)
+                && received + taken < CONTENT_BYTES
+            {
+                received += taken;
+            }
+        });
+        assert_eq!(client.answer(false).content.len(), CONTENT_BYTES);
+    });
+}
+
+#[test]
+fn a_client_that_sends_less_than_it_owes_is_given_up_and_its_request_is_never_complete() {
+    let script = Script::start();
+    let timeouts = Timeouts { content: Duration::from_millis(300), ..Timeouts::default() };
+    let config = Config { timeouts, ..Config::default() };
+    let gateway = Gateway::with(script.address, ForwardConfig::default(), config);
+    let mut client = Client::new(gateway.address);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nslowly");
+    let mut accepted = script.accept();
+    accepted.head();
+    assert_eq!(client.answer(false).status, 408);
+    assert_eq!(accepted.wait_for_end(), b"slowly");
 }
