@@ -184,7 +184,7 @@ impl Authorizer {
             }
         }
         let scopes = self.scopes(challenge, &parties, last);
-        let (identity, client) = known.client(&self.fetch, &parties, &self.oauth).await?;
+        let (identity, client) = known.client(&self.fetch, &parties, &self.oauth, &scopes).await?;
         let applicant = Applicant {
             fetch: &self.fetch,
             oauth: &self.oauth,
