@@ -81,7 +81,6 @@ pub(crate) enum Demand {
 
 impl Authorizer {
     pub(crate) fn new(oauth: OAuth, server_url: &str) -> Self {
-        let server_url = server_url.split_once('#').map_or(server_url, |(before, _)| before);
         let server = HttpUrl::parse(server_url).filter(HttpUrl::is_private);
         let stored = server.as_ref().and_then(|_| oauth.store.load(server_url));
         // What another client was given is not for this one.
@@ -112,20 +111,24 @@ impl Authorizer {
         self.standing.load_full()
     }
 
-    /// Adds the token to a request to the server, which is the only one that it is for.
+    /// Adds the token to a request to `url`, if that is of the server: it is for no other.
     pub(crate) fn sign<'c>(
         &self,
         standing: &Standing,
         method: &str,
+        url: &str,
         request: Request<'c>,
     ) -> Result<Request<'c>, OAuthError> {
         let (Some(token), Some(server)) = (standing.sent(), &self.server) else { return Ok(request) };
+        let Some(url) = HttpUrl::parse(url).filter(|url| url.has_origin_of(server)) else {
+            return Ok(request);
+        };
         let access_token = &token.stored.access_token;
         let Some(key) = &token.key else {
             return Ok(request.field("Authorization", format!("Bearer {access_token}")));
         };
         let nonce = token.nonce();
-        let proof = key.proof(method, server, nonce.as_deref(), Some(access_token))?;
+        let proof = key.proof(method, &url, nonce.as_deref(), Some(access_token))?;
         Ok(request.field("Authorization", format!("DPoP {access_token}")).field("DPoP", proof))
     }
 
@@ -184,7 +187,7 @@ impl Authorizer {
             }
         }
         let scopes = self.scopes(challenge, &parties, last);
-        let (identity, client) = known.client(&self.fetch, &parties, &self.oauth).await?;
+        let (identity, client) = known.client(&self.fetch, &parties, &self.oauth, &scopes).await?;
         let applicant = Applicant {
             fetch: &self.fetch,
             oauth: &self.oauth,
@@ -437,3 +440,35 @@ const ATTEMPTS_MAX: u32 = 3;
 
 /// A token that ends sooner could end on the way.
 const SOON_SECONDS: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use thruway_client::Client;
+
+    use super::super::{LoopbackRedirect, MemoryTokenStore, TokenStore as _};
+    use super::*;
+
+    #[test]
+    fn a_token_is_sent_to_its_server_only() {
+        let stored = serde_json::json!({
+            "issuer": "https://as.example", "resource": "https://mcp.example/mcp", "access_token": "confidential",
+            "is_dpop": false, "expires_at": null, "refresh_token": null, "scopes": "", "dpop_key": null,
+            "client": {"id": "id", "secret": null, "method": "none", "redirect_uri": null, "scopes": ""},
+        });
+        let store = MemoryTokenStore::default();
+        store.save("https://mcp.example/mcp", &serde_json::from_value(stored).unwrap());
+        let oauth = OAuth::login(LoopbackRedirect::new(|_| {})).store(store);
+        let authorizer = Authorizer::new(oauth, "https://mcp.example/mcp");
+        let client = Client::new();
+        let is_sent_to = |url: &str| {
+            let request = authorizer.sign(&authorizer.standing(), "GET", url, client.get(url)).unwrap();
+            format!("{request:?}").contains("confidential")
+        };
+        assert!(is_sent_to("https://mcp.example/mcp") && is_sent_to("https://MCP.example:443/messages?id=1"));
+        for url in
+            ["http://mcp.example/mcp", "https://evil.example/mcp", "https://mcp.example:444/mcp", "/mcp"]
+        {
+            assert!(!is_sent_to(url), "{url}");
+        }
+    }
+}

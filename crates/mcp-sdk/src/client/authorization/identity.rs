@@ -159,17 +159,17 @@ impl Identity {
         issuer: &str,
         form: &mut Vec<(&'static str, String)>,
     ) -> Result<Option<String>, OAuthError> {
+        if let Secret::Key(key) = &self.secret {
+            form.push(("client_assertion_type", ASSERTION_TYPE.to_owned()));
+            form.push(("client_assertion", key.assertion(&self.id, issuer)?));
+            return Ok(None);
+        }
+        // Some servers look for it here, whatever stands in the header.
+        form.push(("client_id", self.id.clone()));
         match (&self.secret, self.method) {
             (Secret::Text(secret), Method::ClientSecretBasic) => return Ok(Some(basic(&self.id, secret))),
-            (Secret::Text(secret), Method::ClientSecretPost) => {
-                form.push(("client_id", self.id.clone()));
-                form.push(("client_secret", secret.clone()));
-            }
-            (Secret::Key(key), _) => {
-                form.push(("client_assertion_type", ASSERTION_TYPE.to_owned()));
-                form.push(("client_assertion", key.assertion(&self.id, issuer)?));
-            }
-            _ => form.push(("client_id", self.id.clone())),
+            (Secret::Text(secret), Method::ClientSecretPost) => form.push(("client_secret", secret.clone())),
+            _ => {}
         }
         Ok(None)
     }
@@ -241,7 +241,11 @@ mod tests {
         let mut form = Vec::new();
         let header = identity(None, None).prove("https://a", &mut form).unwrap().unwrap();
         // printf 'i+d:s%3A%2B' | base64
-        assert_eq!((header.as_str(), form.len()), ("Basic aStkOnMlM0ElMkI=", 0));
+        assert_eq!(
+            (header.as_str(), &form[..]),
+            ("Basic aStkOnMlM0ElMkI=", &[("client_id", "i d".to_owned())][..])
+        );
+        form.clear();
         let post = identity(Some(Method::ClientSecretPost), None);
         assert_eq!(post.prove("https://a", &mut form), Ok(None));
         assert_eq!(form, [("client_id", "i d".to_owned()), ("client_secret", "s:+".to_owned())]);

@@ -10,6 +10,7 @@ use super::fetch::Fetch;
 use super::identity::{Identity, Method, Secret};
 use super::registration::register;
 use super::resource::ProtectedResource;
+use super::scopes::Scopes;
 use super::server::ServerMetadata;
 use super::store::{StoredClient, StoredToken};
 use super::url::HttpUrl;
@@ -71,6 +72,7 @@ impl Known {
         fetch: &Fetch,
         parties: &Parties,
         oauth: &OAuth,
+        scopes: &Scopes,
     ) -> Result<(Identity, StoredClient), OAuthError> {
         let metadata = &parties.metadata;
         if let Some(client) = &oauth.client {
@@ -88,12 +90,15 @@ impl Known {
             let stored = stored(&identity, Some(redirect_uri));
             return Ok((identity, stored));
         }
-        let known = self.clients.get(&metadata.issuer);
-        if let Some(client) = known.filter(|client| client.redirect_uri.as_ref() == Some(&redirect_uri)) {
+        let is_enough = |client: &&StoredClient| {
+            client.redirect_uri.as_ref() == Some(&redirect_uri)
+                && Scopes::parse(&client.scopes).is_superset_of(scopes)
+        };
+        if let Some(client) = self.clients.get(&metadata.issuer).filter(is_enough) {
             return Ok((identity(client), client.clone()));
         }
         let (client, chosen) =
-            register(fetch, metadata, &oauth.name, &redirect_uri, parties.key.is_some()).await?;
+            register(fetch, metadata, &oauth.name, &redirect_uri, scopes, parties.key.is_some()).await?;
         let secret = client.secret.clone().map_or(Secret::None, Secret::Text);
         let identity = Identity::new(client.id.clone(), secret, chosen, metadata);
         let client = StoredClient { method: identity.method, ..client };
@@ -140,5 +145,11 @@ fn identity(client: &StoredClient) -> Identity {
 
 /// Secrets of clients that were registered by hand are not written down here.
 fn stored(identity: &Identity, redirect_uri: Option<String>) -> StoredClient {
-    StoredClient { id: identity.id.clone(), secret: None, method: Method::None, redirect_uri }
+    StoredClient {
+        id: identity.id.clone(),
+        secret: None,
+        method: Method::None,
+        redirect_uri,
+        scopes: String::new(),
+    }
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::error::{OAuthError, quoted};
 use super::fetch::Fetch;
 use super::identity::Method;
+use super::scopes::Scopes;
 use super::server::ServerMetadata;
 use super::store::StoredClient;
 use super::token::refusal;
@@ -21,12 +22,13 @@ struct Registered {
     token_endpoint_auth_method: Option<String>,
 }
 
-/// Registers a client of this name, which is come back to at `redirect_uri`.
+/// Registers a client of this name, which is come back to at `redirect_uri` and asks for no more than `scopes`.
 pub(super) async fn register(
     fetch: &Fetch,
     metadata: &ServerMetadata,
     name: &str,
     redirect_uri: &str,
+    scopes: &Scopes,
     is_dpop: bool,
 ) -> Result<(StoredClient, Option<Method>), OAuthError> {
     let url = metadata.registration_endpoint.as_deref().ok_or(OAuthError::ClientNotRegistered)?;
@@ -40,6 +42,10 @@ pub(super) async fn register(
         // OpenID Connect Dynamic Client Registration 1.0 §2: otherwise it would be `web`.
         "application_type": application_type(redirect_uri),
     });
+    if !scopes.is_empty() {
+        // Some servers grant what was registered only.
+        document["scope"] = json!(scopes.to_string());
+    }
     if is_dpop {
         document["dpop_bound_access_tokens"] = json!(true);
     }
@@ -56,6 +62,7 @@ pub(super) async fn register(
         secret: registered.client_secret,
         method: chosen.unwrap_or_default(),
         redirect_uri: Some(redirect_uri.to_owned()),
+        scopes: scopes.to_string(),
     };
     Ok((client, chosen))
 }

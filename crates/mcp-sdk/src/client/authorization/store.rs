@@ -49,6 +49,8 @@ pub(super) struct StoredClient {
     pub(super) method: Method,
     /// The redirect URI it has registered.
     pub(super) redirect_uri: Option<String>,
+    /// And the scopes.
+    pub(super) scopes: String,
 }
 
 impl StoredToken {

@@ -38,6 +38,8 @@ impl Http {
         fields: Vec<(String, String)>,
         oauth: Option<OAuth>,
     ) -> Self {
+        // A fragment is for whoever reads the URL: no server has one.
+        let url = url.split_once('#').map_or(url, |(before, _)| before);
         let authorizer = oauth.map(|oauth| Authorizer::new(oauth, url));
         Self { client, url: url.into(), fields, stream: ArcSwapOption::empty(), authorizer }
     }
@@ -81,7 +83,7 @@ impl Http {
         let timeouts = Timeouts { total: Some(FAREWELL), ..Timeouts::default() };
         let mut request = self.request(Method::Delete, &fields).timeouts(timeouts);
         if let Some(authorizer) = &self.authorizer {
-            request = authorizer.sign(&authorizer.standing(), Method::Delete.as_str(), request)?;
+            request = authorizer.sign(&authorizer.standing(), Method::Delete.as_str(), &self.url, request)?;
         }
         // Servers may refuse it (405), may have ended the session before (404), and nobody logs in to say good-bye (401).
         request.send().await?;
@@ -110,13 +112,14 @@ impl Http {
                 .idempotent(outgoing.purpose != Purpose::Act)
                 .timeouts(timeouts)
         };
-        self.send_request(Method::Post, request).await
+        self.send_request(Method::Post, &self.url, request).await
     }
 
-    /// Sends a request, as often as the server wants another token for it.
-    async fn send_request<'c>(
+    /// Sends a request to `url`, as often as the server wants another token for it.
+    pub(super) async fn send_request<'c>(
         &'c self,
         method: Method<'static>,
+        url: &str,
         request: impl Fn() -> Request<'c>,
     ) -> Result<Response, McpClientError> {
         let Some(authorizer) = &self.authorizer else { return Ok(request().send().await?) };
@@ -126,7 +129,7 @@ impl Http {
             standing = Box::pin(authorizer.renew(&standing)).await;
         }
         loop {
-            let response = authorizer.sign(&standing, method.as_str(), request())?.send().await?;
+            let response = authorizer.sign(&standing, method.as_str(), url, request())?.send().await?;
             let Some(demand) = standing.demand(&response) else { return Ok(response) };
             drop(response);
             // Apart, so that requests that are not refused carry nothing of it.
@@ -147,7 +150,7 @@ impl Http {
                 self.request(Method::Get, fields).field("Accept", "text/event-stream").timeouts(timeouts);
             if last_event_id.is_empty() { request } else { request.field("Last-Event-ID", last_event_id) }
         };
-        self.send_request(Method::Get, request).await
+        self.send_request(Method::Get, &self.url, request).await
     }
 
     fn request(&self, method: Method<'static>, fields: &[Field]) -> Request<'_> {

@@ -128,6 +128,10 @@ async fn scopes_are_those_that_the_server_wants_and_grow_with_what_it_wants() {
     let expected =
         ["general offline_access", "mine offline_access", "read offline_access", "read offline_access write"];
     assert_eq!(scopes, expected);
+    // Some authorization servers grant what was registered only.
+    let registered = world.issuer.seen_at("/register");
+    let registered: Vec<_> = registered.iter().map(|seen| seen.json()["scope"].clone()).collect();
+    assert_eq!(registered, expected);
 }
 
 #[tokio::test]

@@ -208,7 +208,7 @@ impl World {
 
     pub(super) fn patient_client(&self, oauth: OAuth, timeout: Duration) -> McpClient {
         let options = McpClientOptions { era: EraChoice::Modern, timeout, ..McpClientOptions::default() };
-        McpClient::builder().options(options).oauth(oauth).http(&self.url())
+        McpClient::builder().options(options).oauth(oauth).http(&format!("{}#here", self.url()))
     }
 
     pub(super) fn logins(&self) -> usize {
