@@ -31,13 +31,15 @@ struct Subject {
     answer: &'static str,
     /// A tool that asks who the user is.
     asks: Option<&'static str>,
+    /// The era in which it can.
+    era: &'static str,
 }
 
 fn everything(scene: &Scene<'_>) -> anyhow::Result<String> {
     let command = node(scene, "node_modules/.bin/mcp-server-everything", &["stdio"])?;
     let call = words(&["get-sum", "a=1", "b=2"]);
     let asks = Some("trigger-elicitation-request");
-    check(scene, &Subject { command, call, answer: "The sum of 1 and 2 is 3.", asks })
+    check(scene, &Subject { command, call, answer: "The sum of 1 and 2 is 3.", asks, era: "auto" })
 }
 
 fn filesystem(scene: &Scene<'_>) -> anyhow::Result<String> {
@@ -47,7 +49,7 @@ fn filesystem(scene: &Scene<'_>) -> anyhow::Result<String> {
     let command =
         node(scene, "node_modules/.bin/mcp-server-filesystem", &[&directory.display().to_string()])?;
     let call = words(&["read_text_file", &format!("path={}", path.display())]);
-    check(scene, &Subject { command, call, answer: "read", asks: None })
+    check(scene, &Subject { command, call, answer: "read", asks: None, era: "auto" })
 }
 
 fn typescript(scene: &Scene<'_>) -> anyhow::Result<String> {
@@ -58,7 +60,9 @@ fn typescript(scene: &Scene<'_>) -> anyhow::Result<String> {
 
 fn python_v2(scene: &Scene<'_>) -> anyhow::Result<String> {
     let python = packages::python("mcp-2", PYTHON_PACKAGES, scene.stop)?;
-    check(scene, &adding(script(python, PYTHON_V2), Some("ask")))
+    // In the modern era, its tools cannot ask in this way; across the bridge they can.
+    let subject = adding(script(python, PYTHON_V2), Some("ask"));
+    check(scene, &Subject { era: "legacy", ..subject })
 }
 
 fn python_v1(scene: &Scene<'_>) -> anyhow::Result<String> {
@@ -73,7 +77,7 @@ fn fastmcp(scene: &Scene<'_>) -> anyhow::Result<String> {
 
 /// A server of ours in their library, with a tool that adds.
 fn adding(command: Vec<String>, asks: Option<&'static str>) -> Subject {
-    Subject { command, call: words(&["add", "a=1", "b=2"]), answer: "3", asks }
+    Subject { command, call: words(&["add", "a=1", "b=2"]), answer: "3", asks, era: "auto" }
 }
 
 /// Asks a server, then through a bridge over HTTP, then through another one over stdio.
@@ -82,7 +86,8 @@ fn check(scene: &Scene<'_>, subject: &Subject) -> anyhow::Result<String> {
     for era in ["auto", "legacy"] {
         call(scene, subject, None, &[&["--era", era, "--"], &command[..]].concat())?;
     }
-    let arguments = [&["mcp", "bridge", "--listen", "127.0.0.1:0", "--"], &command[..]].concat();
+    let listening = ["mcp", "bridge", "--listen", "127.0.0.1:0"];
+    let arguments = [&listening[..], &["--era", subject.era, "--"], &command[..]].concat();
     let bridge = Server::start(scene.program, &arguments, &scene.directory.join("bridge.log"), scene.stop)?;
     let outcome = through(scene, subject, &format!("{}/mcp", bridge.url()));
     bridge.end(scene.stop)?;
