@@ -11,6 +11,7 @@ mod slow;
 mod scripts;
 mod packages;
 mod mcp;
+mod servers;
 
 // before upstreams that others wrote
 mod gateway;
@@ -34,7 +35,7 @@ pub(crate) struct Options {
     /// More requests, more connections, for longer.
     #[arg(long)]
     full: bool,
-    /// Clients of MCP too, which are installed from npm, `PyPI` and crates.io when they are not there.
+    /// Clients and servers of MCP too, themselves and through bridges, which are installed from npm, `PyPI` and crates.io when they are not there.
     #[arg(long)]
     mcp: bool,
     /// Instead: `thruway serve` as a gateway, between clients and upstreams that others wrote.
@@ -68,16 +69,23 @@ fn run_all(program: &Path, directory: &Path, options: &Options, stop: &Stop) -> 
     let mut rows = Vec::new();
     let config = directory.join("config.toml");
     let config = config.to_string_lossy();
-    let servers: [(&str, &[&str], Vec<&Check>); 2] = [
+    let demo = program.to_string_lossy();
+    let bridge = ["mcp", "bridge", "--listen", "127.0.0.1:0"];
+    let [to_modern, to_legacy] = ["modern", "legacy"]
+        .map(|era| [&bridge[..], &["--era", era, "--", &demo, "mcp", "serve", "--stdio"]].concat());
+    let only_mcp = |checks: &[&'static Check]| if options.mcp { checks.to_vec() } else { Vec::new() };
+    let servers: [(&str, &[&str], Vec<&Check>); 4] = [
         (
             "with the demo",
             &["serve", "--listen", "127.0.0.1:0"],
-            [curl::CHECKS, load::CHECKS, scripts::CHECKS, if options.mcp { mcp::CHECKS } else { &[] }]
+            [curl::CHECKS, load::CHECKS, scripts::CHECKS, &only_mcp(mcp::CHECKS), &only_mcp(servers::CHECKS)]
                 .concat(),
         ),
         ("with a config", &["serve", &config], [curl::FILE_CHECKS, slow::CHECKS].concat()),
+        ("as a bridge to the modern era", &to_modern, only_mcp(mcp::CHECKS)),
+        ("as a bridge to the legacy era", &to_legacy, only_mcp(mcp::CHECKS)),
     ];
-    for (name, arguments, checks) in servers {
+    for (name, arguments, checks) in servers.into_iter().filter(|(_, _, checks)| !checks.is_empty()) {
         let server = Server::start(program, arguments, &directory.join("server.log"), stop)?;
         let scene =
             Scene { url: server.url(), server: server.id(), program, directory, is_full: options.full, stop };

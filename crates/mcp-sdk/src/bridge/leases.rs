@@ -51,14 +51,20 @@ impl Leases {
 
     /// Ends those that have waited for too long.
     pub(super) fn sweep(&self) {
-        let is_useful = |one: &Idle| one.since.elapsed() < self.idle_max && !one.upstream.client.is_closed();
+        // Somebody else holds it: it is watched.
+        let is_watched = |one: &Idle| Arc::strong_count(&one.upstream) > 1;
+        let is_useful = |one: &Idle| {
+            let is_fresh = is_watched(one) || one.since.elapsed() < self.idle_max;
+            is_fresh && !one.upstream.client.is_closed()
+        };
         self.idle().retain(is_useful);
     }
 
     /// Ends the one that has waited for longest.
     pub(super) fn end_one(&self) {
         let mut idle = self.idle();
-        if let Some(place) = (0..idle.len()).min_by_key(|place| idle[*place].since) {
+        let unwatched = (0..idle.len()).filter(|place| Arc::strong_count(&idle[*place].upstream) == 1);
+        if let Some(place) = unwatched.min_by_key(|place| idle[*place].since) {
             idle.swap_remove(place);
         }
     }
@@ -73,6 +79,12 @@ impl Leases {
 }
 
 impl Lease {
+    /// Lets the server be used for a call, and returns it.
+    pub(super) fn give_back(mut self) -> Arc<Upstream> {
+        self.is_over = true;
+        self.upstream.clone()
+    }
+
     /// Forwards the call. If it comes to its end, the server can be used for another one; the server of one that was given
     /// up may still be about to ask.
     pub(super) async fn forward(mut self, onward: &Onward) -> Result<Answer, McpClientError> {

@@ -160,7 +160,11 @@ impl Forwarding {
     }
 
     /// Sends the request on, again with what the client has answered if the server asks by its answer.
-    async fn exchange(&self, upstream: &Upstream, onward: &mut Onward) -> Result<Answer, McpClientError> {
+    async fn exchange(
+        &self,
+        upstream: &Arc<Upstream>,
+        onward: &mut Onward,
+    ) -> Result<Answer, McpClientError> {
         for _ in 0..=ROUNDS_MAX {
             let answer = upstream.client.forward(onward).await?;
             if self.bridge.era() == Era::Legacy {

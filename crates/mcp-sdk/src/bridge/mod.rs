@@ -31,8 +31,8 @@ use suspended::Suspended;
 use upstreams::Upstreams;
 
 pub(crate) use legacy::handle_request as handle_legacy_request;
-pub(crate) use modern::{handle_request as handle_modern_request, watch_all};
-pub(crate) use upstream::Upstream;
+pub(crate) use modern::{asked, handle_request as handle_modern_request, watch_all};
+pub(crate) use upstream::{Upstream, Watch};
 
 /// Options of a [bridge](McpServer::bridge), with defaults that suit most.
 #[derive(Clone, Debug)]

@@ -14,10 +14,10 @@ use super::answer::{self, Way};
 use super::ongoing::{Listener, ModernParty, Ongoing, Step};
 use super::onward::{id_of, onward};
 use super::upstreams::can_be_asked;
-use super::{Bridge, Upstream};
+use super::{Bridge, Upstream, Watch};
 use crate::ask::BoundRequest;
 use crate::authorization::Caller;
-use crate::client::{McpClientError, Onward, Subscription};
+use crate::client::{McpClientError, Onward};
 use crate::dispatch::{Exchange, Reply, Status};
 use crate::server::Shared;
 
@@ -58,7 +58,7 @@ pub(crate) fn handle_request(
 }
 
 /// What the client can be asked, if the server asks by requests. Servers may offer more to such clients.
-fn asked<'p>(bridge: &Bridge, params: &Params<'p>) -> Result<Option<&'p str>, Error> {
+pub(crate) fn asked<'p>(bridge: &Bridge, params: &Params<'p>) -> Result<Option<&'p str>, Error> {
     if bridge.era() == Era::Modern {
         return Ok(None);
     }
@@ -180,18 +180,23 @@ impl Forwarding {
     }
 }
 
-/// Lets the far side tell what a subscription wants to know. Returns what it will tell, and what keeps it telling.
+/// Lets the far side tell what a subscription wants to know, of a client that can be asked what `capabilities` say: by the
+/// server that will handle its calls. Returns what it will tell, and what keeps it telling.
 pub(crate) async fn watch_all(
     bridge: &Bridge,
+    capabilities: Option<&str>,
     mut filter: SubscriptionFilter,
-) -> (SubscriptionFilter, Vec<Arc<Subscription>>) {
+) -> (SubscriptionFilter, Vec<Watch>) {
     let wants_lists = [filter.tools_list_changed, filter.prompts_list_changed, filter.resources_list_changed];
     if wants_lists.contains(&Some(true)) {
         bridge.watch_lists().await;
     }
     let mut watches = Vec::new();
     if !filter.resource_subscriptions.is_empty() {
-        let upstream = bridge.upstreams.plain().await.ok();
+        let upstream = match capabilities {
+            None => bridge.upstreams.plain().await.ok(),
+            Some(capabilities) => bridge.upstreams.next_leased(capabilities).await.ok(),
+        };
         let uris = std::mem::take(&mut filter.resource_subscriptions);
         for uri in uris {
             if let Some(watch) = watch(upstream.as_ref(), &uri).await {
@@ -203,7 +208,7 @@ pub(crate) async fn watch_all(
     (filter, watches)
 }
 
-async fn watch(upstream: Option<&Arc<Upstream>>, uri: &str) -> Option<Arc<Subscription>> {
+async fn watch(upstream: Option<&Arc<Upstream>>, uri: &str) -> Option<Watch> {
     upstream?.watch(uri).await.ok()
 }
 

@@ -18,13 +18,25 @@ pub(crate) struct Upstream {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
+/// Keeps a server telling of a resource.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    _upstream: Arc<Upstream>,
+    _subscription: Arc<Subscription>,
+}
+
 impl Upstream {
     pub(super) fn new(client: McpClient, permit: Option<OwnedSemaphorePermit>) -> Arc<Self> {
         Arc::new(Self { client, watches: Mutex::default(), _permit: permit })
     }
 
     /// Hears of changes of a resource until nobody keeps what is returned.
-    pub(crate) async fn watch(&self, uri: &str) -> Result<Arc<Subscription>, McpClientError> {
+    pub(crate) async fn watch(self: &Arc<Self>, uri: &str) -> Result<Watch, McpClientError> {
+        let subscription = self.subscription(uri).await?;
+        Ok(Watch { _upstream: self.clone(), _subscription: subscription })
+    }
+
+    async fn subscription(&self, uri: &str) -> Result<Arc<Subscription>, McpClientError> {
         let mut watches = self.watches.lock().await;
         if let Some(watch) = watches.get(uri).and_then(Weak::upgrade) {
             return Ok(watch);

@@ -126,6 +126,11 @@ impl Upstreams {
         Ok(upstream)
     }
 
+    /// The server that will handle the next call of a client that can be asked what `capabilities` say.
+    pub(super) async fn next_leased(&self, capabilities: &str) -> Result<Arc<Upstream>, McpClientError> {
+        Ok(self.lease(capabilities).await?.give_back())
+    }
+
     /// A server for one call, whose client can be asked what `capabilities` say.
     pub(super) async fn lease(&self, capabilities: &str) -> Result<Lease, McpClientError> {
         if let Some(lease) = self.leases.take(capabilities) {

@@ -146,7 +146,12 @@ fn listen(
         Err(error) => return Reply::error(output, &request.id, &error),
     };
     if let Some(bridge) = &shared.bridge {
-        return Reply::Later(listen_beyond(shared, bridge, wanted, request.id.to_owned()));
+        return match bridge::asked(bridge, params) {
+            Ok(capabilities) => {
+                Reply::Later(listen_beyond(shared, bridge, capabilities, wanted, &request.id))
+            }
+            Err(error) => Reply::error(output, &request.id, &error),
+        };
     }
     let Some(telling) = subscribe(shared, wanted, &request.id, caller) else {
         let error = Error::invalid_params("too many resources in one subscription");
@@ -156,10 +161,17 @@ fn listen(
 }
 
 /// The same for what another server tells.
-fn listen_beyond(shared: &Arc<Shared>, bridge: &Arc<Bridge>, wanted: Wanted, id: RequestId) -> Exchange {
-    let (shared, bridge) = (shared.clone(), bridge.clone());
+fn listen_beyond(
+    shared: &Arc<Shared>,
+    bridge: &Arc<Bridge>,
+    capabilities: Option<&str>,
+    wanted: Wanted,
+    id: &Id<'_>,
+) -> Exchange {
+    let (shared, bridge, id) = (shared.clone(), bridge.clone(), id.to_owned());
+    let capabilities = capabilities.map(str::to_owned);
     Exchange::prepared(async move {
-        let (filter, watches) = bridge::watch_all(&bridge, wanted.filter).await;
+        let (filter, watches) = bridge::watch_all(&bridge, capabilities.as_deref(), wanted.filter).await;
         let wanted = Wanted { filter, tasks: TaskSubscriptionNotifications::default() };
         let telling = subscribe(&shared, wanted, &Id::from(&id), &Caller::Anonymous);
         telling.map(|telling| telling.keeping(watches))

@@ -13,7 +13,7 @@ use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{JsonObject, MetaObject, RequestId};
 
 use super::{modern, tasks};
-use crate::client;
+use crate::bridge::Watch;
 use crate::server::{Shared, Subscription};
 
 /// The messages of a subscription, which end only by being dropped.
@@ -22,7 +22,7 @@ pub(crate) struct Telling {
     acknowledgement: Option<Vec<u8>>,
     next: Next,
     /// Behind a bridge: what keeps the other server telling.
-    _watches: Vec<Arc<client::Subscription>>,
+    _watches: Vec<Watch>,
 }
 
 /// The next message, and what those after it are made of.
@@ -74,7 +74,7 @@ impl Telling {
     }
 
     /// The same, for as long as `watches` are kept.
-    pub(super) fn keeping(self, watches: Vec<Arc<client::Subscription>>) -> Self {
+    pub(super) fn keeping(self, watches: Vec<Watch>) -> Self {
         Self { _watches: watches, ..self }
     }
 

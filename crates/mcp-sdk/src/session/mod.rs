@@ -16,8 +16,7 @@ use thruway_net::Clock;
 use tokio::sync::{Notify, OnceCell};
 
 use crate::ask::PendingRequests;
-use crate::bridge::Upstream;
-use crate::client;
+use crate::bridge::{Upstream, Watch};
 use crate::server::Subscription;
 
 pub(crate) use in_flight::{InFlight, InFlightGuard};
@@ -50,7 +49,7 @@ pub(crate) struct Session {
     /// Behind a bridge: the server that is this session's alone.
     pub(crate) upstream: OnceCell<Arc<Upstream>>,
     /// Behind a bridge: what keeps it telling of resources, by their URIs.
-    watches: Mutex<HashMap<String, Arc<client::Subscription>>>,
+    watches: Mutex<HashMap<String, Watch>>,
 }
 
 /// Somebody uses a session for as long as this is there: a stream is open.
@@ -107,7 +106,7 @@ impl Session {
     }
 
     /// What is watched for the client.
-    pub(crate) fn watches(&self) -> MutexGuard<'_, HashMap<String, Arc<client::Subscription>>> {
+    pub(crate) fn watches(&self) -> MutexGuard<'_, HashMap<String, Watch>> {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Weak};
 
+use bytes::Bytes;
 use thruway_client::Events;
 use thruway_message::Method;
 use tokio::sync::oneshot;
@@ -67,9 +68,12 @@ impl Http {
         stream: &OpenStream,
         outgoing: Outgoing,
     ) -> Result<(), McpClientError> {
-        let request = self.request_to(&stream.url, Method::Post, &outgoing.fields);
-        let request = request.field("Content-Type", "application/json").content(outgoing.octets);
-        let response = request.send().await?;
+        let content = Bytes::from(outgoing.octets);
+        let request = || {
+            let request = self.request_to(&stream.url, Method::Post, &outgoing.fields);
+            request.field("Content-Type", "application/json").content(content.clone())
+        };
+        let response = self.send_request(Method::Post, &stream.url, request).await?;
         let status = response.status();
         // Read, so that the connection can be used again.
         let _ = response.collect(ACKNOWLEDGEMENT_BYTES_MAX).await;

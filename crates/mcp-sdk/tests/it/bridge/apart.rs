@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::json_rpc::Error;
-use thruway_mcp_sdk::schema::{ClientCapabilities, Tool};
-use thruway_mcp_sdk::{BridgeOptions, Context, EraChoice, HandlerError, McpClient, McpServer};
+use thruway_mcp_sdk::schema::{ClientCapabilities, Resource, SubscriptionFilter, Tool};
+use thruway_mcp_sdk::{
+    BridgeOptions, Context, EraChoice, HandlerError, McpClient, McpServer, ServerNotification,
+};
 
 use super::sites::{in_memory, options};
 use crate::client::calls::text;
-use crate::client::sites::{Site, Told};
+use crate::client::sites::{Site, Told, answering};
 use crate::fixtures::{Echo, ask, server};
 use crate::http::{self, Message};
 
@@ -133,6 +135,32 @@ async fn who_does_not_come_back_with_answers_is_not_waited_for_for_ever() {
     params["inputResponses"] = json!({"question-1": {"action": "decline"}});
     let late = site.send(&modern("tools/call", params)).await.message();
     assert_eq!(late["error"]["code"], -32602, "{late}");
+}
+
+/// A subscription of a client that can be asked was one to the server of those that cannot: what its calls changed, it did
+/// not hear.
+#[tokio::test]
+async fn who_can_be_asked_hears_of_what_its_calls_change() {
+    let connect = |builder: thruway_mcp_sdk::McpClientBuilder| {
+        // Each has a state of its own, as processes have.
+        let server = McpServer::new("counting", "1").resource(Resource::new("test://n", "n"), || "n");
+        let own = server.clone();
+        let server = server.tool(Tool::new("count"), move || {
+            own.resource_updated("test://n");
+            "counted"
+        });
+        Ok(builder.server(&server))
+    };
+    let bridge = McpServer::bridge(options(EraChoice::Legacy), connect).await.unwrap();
+    for era in [EraChoice::Modern, EraChoice::Legacy] {
+        let client = answering(McpClient::builder().era(era)).server(&bridge);
+        let resource_subscriptions = vec!["test://n".to_owned()];
+        let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
+        let mut subscription = client.listen(filter).await.unwrap();
+        client.call_tool("count", json!({})).await.unwrap();
+        let told = tokio::time::timeout(Duration::from_secs(10), subscription.next()).await;
+        assert!(matches!(told, Ok(Some(ServerNotification::ResourceUpdated(_)))), "{era:?}: {told:?}");
+    }
 }
 
 #[tokio::test]

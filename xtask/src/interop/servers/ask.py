@@ -1,0 +1,24 @@
+"""A client of the second version of the Python SDK that is asked through a bridge. Arguments: URL, TOOL."""
+
+import asyncio
+import sys
+
+from mcp.client import Client
+from mcp_types import ElicitResult
+
+
+async def elicit(context, params):
+    return ElicitResult(action="accept", content={"name": "Grace", "check": True})
+
+
+async def main():
+    url, tool = sys.argv[1:]
+    for mode, expected in (("auto", "2026-07-28"), ("legacy", "2025-11-25")):
+        async with Client(url, mode=mode, elicitation_callback=elicit) as client:
+            assert client.protocol_version == expected, client.protocol_version
+            answered = await client.call_tool(tool, {})
+            assert "Grace" in str(answered.content), answered
+    print("asked in both eras")
+
+
+asyncio.run(main())
