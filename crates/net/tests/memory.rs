@@ -61,27 +61,32 @@ fn counted<R>(work: impl FnOnce() -> R) -> R {
 
 /// A connection in memory that has all the memory it needs before.
 #[derive(Clone)]
-struct Line(Rc<(RefCell<VecDeque<u8>>, RefCell<Vec<u8>>)>);
+struct Line(Rc<Octets>);
+
+struct Octets {
+    to_server: RefCell<VecDeque<u8>>,
+    to_client: RefCell<Vec<u8>>,
+}
 
 impl Line {
     fn new() -> Self {
-        Self(Rc::new((
-            RefCell::new(VecDeque::with_capacity(1 << 16)),
-            RefCell::new(Vec::with_capacity(1 << 16)),
-        )))
+        Self(Rc::new(Octets {
+            to_server: RefCell::new(VecDeque::with_capacity(1 << 16)),
+            to_client: RefCell::new(Vec::with_capacity(1 << 16)),
+        }))
     }
 }
 
 impl Transport for Line {
     fn poll_read(&mut self, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        match self.0.0.borrow_mut().read(buffer) {
+        match self.0.to_server.borrow_mut().read(buffer) {
             Ok(0) => Poll::Pending,
             outcome => Poll::Ready(outcome),
         }
     }
 
     fn poll_write(&mut self, _: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        Poll::Ready(self.0.1.borrow_mut().write_vectored(slices))
+        Poll::Ready(self.0.to_client.borrow_mut().write_vectored(slices))
     }
 
     fn poll_send_file(&mut self, _: &mut Context<'_>, _: &File, _: u64, _: usize) -> Poll<io::Result<usize>> {
@@ -97,14 +102,14 @@ impl Transport for Line {
 
 /// Sends what the client has to send, and gives it what was sent.
 fn pump(client: &mut ClientConnection, line: &Line) {
-    let sent = std::mem::replace(&mut *line.0.1.borrow_mut(), Vec::with_capacity(1 << 16));
+    let sent = std::mem::replace(&mut *line.0.to_client.borrow_mut(), Vec::with_capacity(1 << 16));
     let mut left = &sent[..];
     while !left.is_empty() {
         client.read_tls(&mut left).unwrap();
         client.process_new_packets().unwrap();
     }
     while client.wants_write() {
-        client.write_tls(&mut *line.0.0.borrow_mut()).unwrap();
+        client.write_tls(&mut *line.0.to_server.borrow_mut()).unwrap();
     }
 }
 

@@ -20,6 +20,7 @@ const GATEWAY: &str = include_str!("../../examples/gateway.toml");
 const COMPRESSION: &str = include_str!("../../examples/compression.toml");
 const TCP: &str = include_str!("../../examples/tcp.toml");
 const TUNNELS: &str = include_str!("../../examples/tunnels.toml");
+const TLS: &str = include_str!("../../examples/tls.toml");
 const POLICIES: &str = include_str!("../../examples/policies.toml");
 
 fn resolved(text: &str) -> Result<Config, Failure> {
@@ -130,6 +131,23 @@ fn the_schema_fits_the_examples() {
         assert_eq!(violations(example), [""; 0]);
         assert!(resolved(example).is_ok());
     }
+}
+
+/// What needs files that are not here can be said all the same.
+#[test]
+fn the_schema_fits_what_is_said_of_tls() {
+    assert_eq!(violations(TLS), [""; 0]);
+    let commented: Vec<_> =
+        EXAMPLE.lines().filter_map(|line| line.strip_prefix("# tls = ")).map(str::to_owned).collect();
+    let [of_listener, of_upstream] = &commented[..] else { panic!("{commented:?}") };
+    let listener = format!("[[listeners]]\naddress = \"127.0.0.1:1\"\ntls = {of_listener}\n");
+    let upstream = format!("[upstreams.a]\nservers = [\"a:1\"]\ntls = {of_upstream}\n");
+    for text in [&listener, &upstream] {
+        assert_eq!(violations(text), [""; 0]);
+        let wrong = resolved(text).err().unwrap().to_string();
+        assert!(!wrong.contains("unknown key") && wrong.contains("cannot be read"), "{wrong}");
+    }
+    assert!(!violations(&listener.replace("1.2", "1.1")).is_empty());
 }
 
 #[test]

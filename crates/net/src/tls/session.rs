@@ -120,6 +120,14 @@ impl Session {
 pub(super) struct Input<'i> {
     pub(super) octets: &'i mut [u8],
     pub(super) used: usize,
+    /// Whether the peer has said in them that it sends nothing more.
+    pub(super) is_peer_closed: bool,
+}
+
+impl<'i> Input<'i> {
+    pub(super) const fn new(octets: &'i mut [u8]) -> Self {
+        Self { octets, used: 0, is_peer_closed: false }
+    }
 }
 
 /// What both sides can do, though rustls has two types for it.
@@ -222,8 +230,10 @@ fn seal<P: Process>(
             state => handle(state, &mut take, unsent)?,
         };
         input.used += discard;
-        if progress == Progress::Waits {
-            return Err(Error::HandshakeNotComplete);
+        match progress {
+            Progress::Moved => {}
+            Progress::PeerClosed => input.is_peer_closed = true,
+            Progress::Waits => return Err(Error::HandshakeNotComplete),
         }
     }
 }

@@ -92,7 +92,7 @@ impl<T: Transport> TlsStream<T> {
             self.sealed = PooledBuffer::default();
         }
         loop {
-            let mut arrived = Input { octets: &mut input[..filled], used: 0 };
+            let mut arrived = Input::new(&mut input[..filled]);
             let opened = self.open(&mut arrived, buffer);
             let used = arrived.used;
             input.copy_within(used..filled, 0);
@@ -163,12 +163,12 @@ impl<T: Transport> TlsStream<T> {
         slices: &[IoSlice<'_>],
         hot: &mut Hot,
     ) -> Poll<io::Result<usize>> {
-        let mut input = Input { octets: &mut self.sealed, used: 0 };
+        let mut input = Input::new(&mut self.sealed);
         let opened = &mut self.opened;
         let records = self.unsent.records();
         let sealed = self.session.seal(slices, hot, &mut input, |content| opened.append(content), records);
-        let used = input.used;
-        self.drop_sealed(used);
+        let (used, is_peer_closed) = (input.used, input.is_peer_closed);
+        self.drop_sealed(used, is_peer_closed);
         let sealed = sealed.map_err(|error| self.fail(broken(error)))?;
         let output = &hot.output[..sealed.records];
         let ahead = self.unsent.left();
@@ -218,13 +218,13 @@ impl<T: Transport> TlsStream<T> {
         }
         self.is_close_sealed = true;
         let mut hot = Hot::take();
-        let mut input = Input { octets: &mut self.sealed, used: 0 };
+        let mut input = Input::new(&mut self.sealed);
         let opened = &mut self.opened;
         let records = self.unsent.records();
         let take = |content: &[u8]| opened.append(content);
         let sealed = self.session.seal_close_notify(&mut hot, &mut input, take, records);
-        let used = input.used;
-        self.drop_sealed(used);
+        let (used, is_peer_closed) = (input.used, input.is_peer_closed);
+        self.drop_sealed(used, is_peer_closed);
         match sealed {
             Ok(sealed) => self.unsent.records().extend_from_slice(&hot.output[..sealed.records]),
             Err(_) => self.end = End::Broken,
@@ -239,7 +239,11 @@ impl<T: Transport> TlsStream<T> {
         }
     }
 
-    fn drop_sealed(&mut self, octets: usize) {
+    /// Forgets records that are done with, and perhaps said that no others come.
+    fn drop_sealed(&mut self, octets: usize, is_peer_closed: bool) {
+        if is_peer_closed {
+            self.end = End::PeerClosed;
+        }
         if octets == self.sealed.len() {
             self.sealed = PooledBuffer::default();
         } else {

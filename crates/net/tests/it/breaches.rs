@@ -98,7 +98,7 @@ fn a_record_that_was_changed_ends_the_connection_with_an_alert() {
 #[test]
 fn a_record_that_is_too_long_ends_the_connection() {
     let (mut stream, mut other) = accepted(&Authority::new());
-    other.peer.send([&[0x17, 3, 3, 0xff, 0xff][..], &[0; 70_000]].concat());
+    other.peer.send([&[0x17, 3, 3, 0xff, 0xff][..], &vec![0; 70_000]].concat());
     assert!(matches!(stream.poll_read(&mut cx(), &mut [0; 100]), Poll::Ready(Err(_))));
     assert!(other.pump().is_err());
 }

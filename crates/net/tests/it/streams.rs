@@ -161,6 +161,24 @@ fn the_end_is_told_and_asked_for() {
     }
 }
 
+/// Once an end that was found while writing was forgotten, and so taken for one that was not told.
+#[test]
+fn an_end_that_arrives_before_a_write_is_not_forgotten() {
+    let authority = Authority::new();
+    for (mut stream, mut other) in both(&authority) {
+        other.write(b"hello");
+        other.write(b" again");
+        other.tls.send_close_notify();
+        other.send();
+        other.peer.finish();
+        let mut buffer = [0; 5];
+        assert!(matches!(stream.poll_read(&mut cx(), &mut buffer), Poll::Ready(Ok(5))));
+        assert_eq!(write(&mut stream, &[b"answer"]), 6);
+        assert_eq!(read(&mut stream, 100), b" again");
+        assert!(matches!(stream.poll_read(&mut cx(), &mut buffer), Poll::Ready(Ok(0))));
+    }
+}
+
 #[test]
 fn a_connection_that_is_cut_off_is_an_error_and_not_an_end() {
     let authority = Authority::new();
