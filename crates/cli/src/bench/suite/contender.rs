@@ -121,7 +121,9 @@ impl Contender {
     fn prepare(&mut self, cell: Cell<'_>) {
         match Subject::start(&self.entry.what, cell) {
             Ok(subject) => self.subject = Some(subject),
-            Err(why) => self.fail(why),
+            // Who is interrupted while it starts has not failed.
+            Err(why) if !cell.ground.stop.is_set() => self.fail(why),
+            Err(_) => {}
         }
     }
 
