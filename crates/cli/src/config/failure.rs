@@ -63,6 +63,15 @@ impl Source {
         format!("{}:{}", self.path.display(), before.matches('\n').count() + 1)
     }
 
+    /// Whether what stands at `span` is not shown.
+    pub(super) fn hides(&self, span: &Span) -> bool {
+        self.shown().get(span.clone()) != self.text.get(span.clone())
+    }
+
+    fn shown(&self) -> &str {
+        self.shown.get_or_init(|| secrets::hidden(&self.text))
+    }
+
     /// A span over several lines shows the first of them.
     fn first_line(&self, span: &Span) -> Span {
         let length = self.text.get(span.clone()).map_or(0, |text| text.lines().next().unwrap_or("").len());
@@ -71,8 +80,7 @@ impl Source {
 
     fn report<'a, const N: usize>(&'a self, message: &str, annotations: [Annotation<'a>; N]) -> Failure {
         let path = self.path.to_string_lossy();
-        let shown = self.shown.get_or_init(|| secrets::hidden(&self.text));
-        let snippet = Snippet::source(shown).path(&*path).annotations(annotations);
+        let snippet = Snippet::source(self.shown()).path(&*path).annotations(annotations);
         let report = [Level::ERROR.primary_title(message).element(snippet)];
         Failure(format!("{}\n", Renderer::plain().render(&report)))
     }

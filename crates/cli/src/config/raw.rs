@@ -220,7 +220,8 @@ fn refusal(source: &Source, error: &toml::de::Error) -> Failure {
     if let Some(unknown) = Unknown::from_message(error.message()) {
         return source.failure(span, unknown.message()).with_hint(unknown.hint());
     }
-    let failure = source.failure(span, without_types(&without_value(error.message())));
+    let message = without_value(error.message(), source.hides(&span));
+    let failure = source.failure(span, without_types(&message));
     match hint_about_type(error.message()) {
         Some(hint) => failure.with_hint(hint),
         None => failure,
@@ -242,8 +243,14 @@ fn hint_about_type(message: &str) -> Option<&'static str> {
     }
 }
 
-/// A text that stands where something else belongs may be a secret: the excerpt shows what may be shown.
-fn without_value(message: &str) -> Cow<'_, str> {
+/// A text that stands where something else belongs may be a secret, and so may be what is hidden: the excerpt shows what may be shown.
+fn without_value(message: &str, is_hidden: bool) -> Cow<'_, str> {
+    if is_hidden
+        && let Some((found, expected)) = message.split_once(", expected ")
+        && let Some((kind, _)) = found.split_once(" `")
+    {
+        return format!("{kind}, expected {expected}").into();
+    }
     let found = ["invalid type: string ", "invalid value: string "]
         .iter()
         .find(|start| message.starts_with(*start))

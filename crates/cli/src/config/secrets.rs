@@ -50,7 +50,8 @@ fn hide(value: &Value<'_>, place: Place<'_>, spans: &mut Vec<Span>) {
         (DeValue::Table(table), _) => hide_in_table(table, place, spans),
         (DeValue::Array(values), Some(items)) => values.iter().for_each(|value| hide(value, items, spans)),
         (DeValue::Array(_), None) => hide_all(value, spans),
-        (DeValue::String(_), _) if place.takes_tables() && !place.takes_texts() => hide_all(value, spans),
+        // Somebody may have written in one text what belongs into the table.
+        (DeValue::String(_), _) if place.holds_secrets() => hide_all(value, spans),
         _ => {}
     }
 }
@@ -73,7 +74,7 @@ fn hide_in_lines(text: &str, root: Place<'_>, spans: &mut Vec<Span>) {
     for line in text.split_inclusive('\n') {
         let end = start + line.trim_end().len();
         if let Some(header) = line.trim().strip_prefix('[') {
-            section = root.of_path(header.split(']').find(|part| !part.is_empty()).unwrap_or_default());
+            section = root.of_path(header.trim_start_matches('[').split(']').next().unwrap_or_default());
             if section.is_none() {
                 spans.push(start..end);
             }
@@ -125,10 +126,6 @@ impl<'s> Place<'s> {
 
     fn is_secret(self) -> bool {
         self.any(|schema| schema["writeOnly"] == true)
-    }
-
-    fn takes_texts(self) -> bool {
-        self.any(|schema| schema["type"] == "string")
     }
 
     fn takes_tables(self) -> bool {
@@ -232,6 +229,7 @@ mod tests {
     /// Once a quote too few showed what stood before it.
     #[test]
     fn what_is_no_toml_may_hold_secrets_as_well() {
+        assert_eq!(hidden("[[listeners]]\naddress = \"::1\n"), "[[listeners]]\naddress = \"::1\n");
         let text = "workers = 2\n[policies.a.jwt]\nleeway = \"1s\nsecret = \"sesame\n[policies.b.basic_auth.users]\n\
                     bob = sesame\n[polices.c]\nx = sesame\n[upstreams.a]\nsticky = { secret = sesame }\nsesame==\n";
         let shown = hidden(text);
