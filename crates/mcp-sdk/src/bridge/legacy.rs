@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use super::answer::{self, Way};
 use super::messages::{self, MESSAGES_MAX};
-use super::onward::{id_of, onward};
+use super::onward::onward;
 use super::{Bridge, Upstream};
 use crate::ask::Question;
 use crate::client::{Answer, McpClientError, Onward, Party, RawAnswer, Sender, reporting};
@@ -38,7 +38,7 @@ pub(crate) fn handle_request(
         bridge: bridge.clone(),
         session: session.cloned(),
         revision,
-        id: id_of(request),
+        id: request.id.to_owned(),
     };
     match &*request.method {
         methods::PING => return None,

@@ -25,7 +25,7 @@ use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{DiscoverResult, Implementation, ServerCapabilities};
 use thruway_mcp::{Era, Revision};
 
-use crate::client::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, Subscription};
+use crate::client::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions};
 use crate::server::{McpServer, McpServerOptions, Shared};
 use suspended::Suspended;
 use upstreams::Upstreams;
@@ -78,8 +78,6 @@ pub(crate) struct Bridge {
     capabilities: ServerCapabilities,
     upstreams: Upstreams,
     suspended: Arc<Suspended>,
-    /// Tells of lists that change, once somebody wants to know.
-    lists: tokio::sync::OnceCell<Arc<Subscription>>,
 }
 
 /// The near side, for the far side to tell what changes.
@@ -133,7 +131,6 @@ impl McpServer {
             capabilities: discovered.capabilities.clone(),
             upstreams,
             suspended: Suspended::new(options.questions_max, options.question_wait),
-            lists: tokio::sync::OnceCell::new(),
         };
         let server_options =
             McpServerOptions { instructions: discovered.instructions.clone(), ..options.server };
@@ -163,8 +160,9 @@ impl Bridge {
 
     /// Begins to hear of lists that change. A server that does not tell tells nothing.
     pub(crate) async fn watch_lists(&self) {
-        let watch = || async { self.upstreams.plain().await?.watch_lists().await };
-        let _ = self.lists.get_or_try_init(watch).await;
+        if let Ok(upstream) = self.upstreams.plain().await {
+            let _ = upstream.watch_lists().await;
+        }
     }
 }
 

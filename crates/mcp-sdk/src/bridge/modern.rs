@@ -12,7 +12,7 @@ use thruway_mcp::{Era, Revision};
 
 use super::answer::{self, Way};
 use super::ongoing::{Listener, ModernParty, Ongoing, Step};
-use super::onward::{id_of, onward};
+use super::onward::onward;
 use super::upstreams::can_be_asked;
 use super::{Bridge, Upstream, Watch};
 use crate::ask::BoundRequest;
@@ -30,7 +30,7 @@ pub(crate) fn handle_request(
     caller: &Caller,
     output: &mut Vec<u8>,
 ) -> Reply {
-    let forwarding = Forwarding { shared: shared.clone(), bridge: bridge.clone(), id: id_of(request) };
+    let forwarding = Forwarding { shared: shared.clone(), bridge: bridge.clone(), id: request.id.to_owned() };
     let (listener, messages) = Listener::of(params);
     let capabilities = match asked(bridge, params) {
         Ok(capabilities) => capabilities,

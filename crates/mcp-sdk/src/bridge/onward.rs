@@ -1,7 +1,7 @@
 //! A request on its way to the far side.
 
 use serde_json::value::RawValue;
-use thruway_mcp::json_rpc::{Id, Request};
+use thruway_mcp::json_rpc::Request;
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::methods;
 
@@ -40,9 +40,4 @@ fn name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
 
 fn empty() -> Box<RawValue> {
     RawValue::from_string("{}".to_owned()).expect("an object")
-}
-
-/// The id, which outlives the message.
-pub(super) fn id_of(request: &Request<'_>) -> thruway_mcp::schema::RequestId {
-    Id::to_owned(&request.id)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use thruway_mcp::schema::SubscriptionFilter;
-use tokio::sync::{Mutex, OwnedSemaphorePermit};
+use tokio::sync::{Mutex, OnceCell, OwnedSemaphorePermit};
 
 use crate::client::{McpClient, McpClientError, Subscription};
 
@@ -14,6 +14,8 @@ pub(crate) struct Upstream {
     pub(super) client: McpClient,
     /// What is watched, by the URI of the resource.
     watches: Mutex<HashMap<String, Weak<Subscription>>>,
+    /// Tells of lists that change, once somebody wants to know.
+    lists: OnceCell<Subscription>,
     /// That there may be one more.
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -27,7 +29,7 @@ pub(crate) struct Watch {
 
 impl Upstream {
     pub(super) fn new(client: McpClient, permit: Option<OwnedSemaphorePermit>) -> Arc<Self> {
-        Arc::new(Self { client, watches: Mutex::default(), _permit: permit })
+        Arc::new(Self { client, watches: Mutex::default(), lists: OnceCell::new(), _permit: permit })
     }
 
     /// Hears of changes of a resource until nobody keeps what is returned.
@@ -51,14 +53,15 @@ impl Upstream {
         Ok(watch)
     }
 
-    pub(super) async fn watch_lists(&self) -> Result<Arc<Subscription>, McpClientError> {
+    /// Hears of lists that change for as long as this is there.
+    pub(super) async fn watch_lists(&self) -> Result<(), McpClientError> {
         let filter = SubscriptionFilter {
             tools_list_changed: Some(true),
             prompts_list_changed: Some(true),
             resources_list_changed: Some(true),
             ..SubscriptionFilter::default()
         };
-        self.client.listen(filter).await.map(Arc::new)
+        self.lists.get_or_try_init(|| self.client.listen(filter)).await.map(drop)
     }
 }
 

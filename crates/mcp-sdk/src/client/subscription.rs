@@ -42,7 +42,10 @@ pub(super) struct Queue {
 #[derive(Default, Debug)]
 struct State {
     told: VecDeque<ServerNotification>,
+    /// The stream that is open has been acknowledged.
     is_acknowledged: bool,
+    /// One has been, ever.
+    has_stood: bool,
     /// Why there will be no more.
     end: Option<McpClientError>,
 }
@@ -63,7 +66,10 @@ impl Queue {
     }
 
     fn acknowledge(&self) {
-        self.state().is_acknowledged = true;
+        let mut state = self.state();
+        state.is_acknowledged = true;
+        state.has_stood = true;
+        drop(state);
         self.changed.notify_waiters();
     }
 
@@ -118,7 +124,7 @@ impl State {
     /// Whether the subscription stands, or why it does not.
     fn standing(&self) -> Option<Result<(), McpClientError>> {
         match &self.end {
-            _ if self.is_acknowledged => Some(Ok(())),
+            _ if self.has_stood => Some(Ok(())),
             Some(reason) => Some(Err(reason.clone())),
             None => None,
         }
@@ -178,14 +184,21 @@ async fn drive(client: McpClient, queue: Arc<Queue>) {
         let open = client.listen_once(&queue);
         let resumed = queue.wait_for(|state| (was_acknowledged && state.is_acknowledged).then_some(()));
         let mut open = std::pin::pin!(open);
+        let mut is_told = false;
         let outcome = tokio::select! {
             outcome = &mut open => outcome,
             () = resumed => {
                 queue.push_all();
+                is_told = true;
                 open.as_mut().await
             }
         };
-        was_acknowledged |= std::mem::take(&mut queue.state().is_acknowledged);
+        let is_acknowledged = std::mem::take(&mut queue.state().is_acknowledged);
+        if was_acknowledged && is_acknowledged && !is_told {
+            // It ended as soon as it stood.
+            queue.push_all();
+        }
+        was_acknowledged |= is_acknowledged;
         if began.elapsed() > PAUSE_MAX {
             pause = PAUSE;
         }

@@ -10,12 +10,13 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::ClientCapabilities;
 use thruway_mcp_sdk::{LocalClient, McpServer, Revision};
+use thruway_server::{Router, Server};
 use thruway_testkit::scene::Scene;
 use tower_service::Service;
 
 use programs::{
-    asking_a_server, booking, calculator, guarded, layers, library, mcp_in_axum, notes, report, signed_in,
-    words,
+    asking_a_server, booking, bridge, calculator, guarded, layers, library, mcp_in_axum, notes, report,
+    signed_in, words,
 };
 
 /// A client of each era, with a user who says yes to everything.
@@ -109,6 +110,20 @@ async fn the_calculator_adds() {
         let refused = call(&mut client, "add", json!({"a": "one", "b": 2})).await;
         assert_eq!(refused["isError"], true);
     }
+}
+
+#[tokio::test]
+async fn a_bridge_leads_to_the_calculator() {
+    let router = Router::new().any("/mcp", calculator::server().endpoint());
+    let far = Server::new(router).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let server = bridge::server(format!("http://{}/mcp", far.addresses()[0])).await.unwrap();
+    for mut client in clients(&server).await {
+        let result = call(&mut client, "add", json!({"a": 1, "b": 2.5})).await;
+        assert_eq!(result["structuredContent"], json!({"sum": 3.5}));
+    }
+    server.close_bridge().await;
+    far.drain();
+    far.join();
 }
 
 #[tokio::test]

@@ -4,6 +4,8 @@
 pub(crate) mod asking_a_server;
 #[path = "../../examples/booking.rs"]
 pub(crate) mod booking;
+#[path = "../../examples/bridge.rs"]
+pub(crate) mod bridge;
 #[path = "../../examples/calculator.rs"]
 pub(crate) mod calculator;
 #[path = "../../examples/library.rs"]

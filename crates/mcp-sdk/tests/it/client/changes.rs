@@ -1,7 +1,10 @@
 //! Subscriptions, in every way and era.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use serde_json::json;
 use thruway_mcp_sdk::schema::{SubscriptionFilter, Tool};
 use thruway_mcp_sdk::{EraChoice, McpClient, McpServerOptions, ServerNotification, Subscription};
 
@@ -73,4 +76,27 @@ async fn a_subscription_goes_on_in_the_next_session() {
     assert_eq!(next(&mut subscription, "told anew").await, ServerNotification::ToolsListChanged);
     let updated = next(&mut subscription, "told anew").await;
     assert!(matches!(updated, ServerNotification::ResourceUpdated(updated) if updated.uri == "test://text"));
+}
+
+/// A stream of the modern era that ends has no successor by itself: it is asked for again, and what may have been missed is
+/// told. Whoever listened was not told that it stood if the stream had ended by then.
+#[tokio::test]
+async fn a_subscription_of_the_modern_era_is_opened_again_when_its_stream_ends() {
+    let opened = Arc::new(AtomicUsize::new(0));
+    let ours = opened.clone();
+    let url = super::misbehaving::scripted(move |_, message| {
+        ours.fetch_add(1, Ordering::Relaxed);
+        let id = &message["id"];
+        let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
+            "notifications": {"toolsListChanged": true},
+            "_meta": {"io.modelcontextprotocol/subscriptionId": id},
+        }});
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+        format!("{head}data: {acknowledged}\n\n")
+    });
+    let client = McpClient::builder().era(EraChoice::Modern).http(&url.await);
+    let wanted = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
+    let mut subscription = client.listen(wanted).await.unwrap();
+    assert_eq!(next(&mut subscription, "told anew").await, ServerNotification::ToolsListChanged);
+    assert!(opened.load(Ordering::Relaxed) > 1 && subscription.end().is_none());
 }
