@@ -36,11 +36,6 @@ impl Server {
         self.url.clone()
     }
 
-    /// All places where it is, in the order in which it says so.
-    pub(super) fn urls(&self) -> anyhow::Result<Vec<String>> {
-        Ok(addresses(&fs::read_to_string(&self.log)?).map(str::to_owned).collect())
-    }
-
     pub(super) fn id(&self) -> u32 {
         self.running.id()
     }
@@ -72,14 +67,8 @@ fn bound_to_us(program: &Path, arguments: &[&str]) -> Command {
 
 /// The first address in what the server printed, once its line is complete.
 fn address(printed: &str) -> Option<&str> {
-    addresses(printed).next()
-}
-
-fn addresses(printed: &str) -> impl Iterator<Item = &str> {
     let lines = printed.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-    lines
-        .filter_map(|line| line.strip_prefix("listening on "))
-        .filter(|address| address.starts_with("http://"))
+    lines.filter_map(|line| line.strip_prefix("listening on ")).find(|address| address.starts_with("http://"))
 }
 
 /// To listen, and to end.

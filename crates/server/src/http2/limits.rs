@@ -62,7 +62,7 @@ impl Http2Limits {
 }
 
 /// As RFC 9113 §6.5.2 counts a field line beyond its name and value.
-pub(super) const FIELD_LINE_BYTES: u32 = 32;
+const FIELD_LINE_BYTES: u32 = 32;
 
 /// RFC 9113 §6.5.2 and §6.9.
 const FRAME_BYTES_MIN: u32 = 16 << 10;
