@@ -3,14 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use super::only_http2;
-use super::origin::scripted;
+use super::origin::{REFUSED, scripted};
 use crate::gateway::Gateway;
 
 /// `GOAWAY` that no stream was looked at, without an error.
 const UNPROCESSED: &[u8] = b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0";
-
-/// The first stream is refused.
-const REFUSED: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07";
 
 /// The first stream has come to nothing.
 const BROKEN: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x02";
@@ -20,12 +17,14 @@ const HALF: &[u8] = b"\0\0\x09\x01\x04\0\0\0\x01\x88";
 
 #[test]
 fn what_was_not_processed_is_sent_again_whatever_it_is() {
-    for said in [UNPROCESSED, REFUSED] {
+    for (said, connections_expected) in [(UNPROCESSED, 2), (REFUSED, 1)] {
         for method in ["GET", "POST"] {
             let (address, connections) = scripted(said);
             let gateway = Gateway::start(only_http2(address));
-            assert_eq!(gateway.ask(method, "").status, 200, "{method} after {}", said.escape_ascii());
-            assert_eq!(connections.load(Ordering::SeqCst), 2);
+            let got = gateway.ask(method, "");
+            let why = got.field("Proxy-Status");
+            assert_eq!(got.status, 200, "{method} after {}: {why:?}", said.escape_ascii());
+            assert_eq!(connections.load(Ordering::SeqCst), connections_expected);
         }
     }
 }

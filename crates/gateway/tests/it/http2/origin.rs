@@ -117,8 +117,8 @@ impl ContentStream for Endless {
 
 pub(super) const PIECE_BYTES: usize = 10_000;
 
-/// An upstream that says `first` to the first request of its first connection and closes that, and answers all further connections
-/// with 200. How many connections there were is counted.
+/// An upstream that says `first` to the first request of its first connection and 200 to all others. It closes the first connection then, but
+/// for a request that it has refused, as that says nothing of others. How many connections there were is counted.
 pub(super) fn scripted(first: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -128,13 +128,16 @@ pub(super) fn scripted(first: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
         for stream in listener.incoming().map_while(Result::ok) {
             let is_first = counted.fetch_add(1, Ordering::SeqCst) == 0;
             // Whatever the gateway does to the connection is its business.
-            thread::spawn(move || drop(serve(stream, if is_first { first } else { ANSWER }, is_first)));
+            thread::spawn(move || drop(serve(stream, is_first.then_some(first))));
         }
     });
     (address, count)
 }
 
-fn serve(mut stream: TcpStream, said: &[u8], is_last: bool) -> std::io::Result<()> {
+/// The first stream is refused.
+pub(super) const REFUSED: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07";
+
+fn serve(mut stream: TcpStream, mut first: Option<&[u8]>) -> std::io::Result<()> {
     let mut preface = [0; 24];
     stream.read_exact(&mut preface)?;
     stream.write_all(b"\0\0\0\x04\0\0\0\0\0")?;
@@ -143,14 +146,17 @@ fn serve(mut stream: TcpStream, said: &[u8], is_last: bool) -> std::io::Result<(
         stream.read_exact(&mut head)?;
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
         stream.read_exact(&mut vec![0; length])?;
-        if head[3] == 1 {
-            stream.write_all(said)?;
-            if is_last {
-                stream.shutdown(std::net::Shutdown::Write)?;
+        if head[3] != 1 {
+            continue;
+        }
+        match first.take() {
+            Some(said) => {
+                stream.write_all(said)?;
+                if said != REFUSED {
+                    stream.shutdown(std::net::Shutdown::Write)?;
+                }
             }
+            None => stream.write_all(&[b"\0\0\x01\x01\x05", &head[5..], b"\x88"].concat())?,
         }
     }
 }
-
-/// 200 on the first stream, and nothing more.
-const ANSWER: &[u8] = b"\0\0\x01\x01\x05\0\0\0\x01\x88";
