@@ -39,6 +39,10 @@ impl From<Stream> for UpstreamStream {
 }
 
 impl Transport for UpstreamStream {
+    fn is_secured(&self) -> bool {
+        !self.is_plain()
+    }
+
     #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         match self {

@@ -45,6 +45,11 @@ pub trait Transport: 'static {
         length: usize,
     ) -> Poll<io::Result<usize>>;
 
+    /// Whether nobody on the way can read or change what is sent: TLS is spoken.
+    fn is_secured(&self) -> bool {
+        false
+    }
+
     /// Whether [`poll_splice`](Self::poll_splice) does without copying, so that it is worth to put octets into pipes.
     fn splices(&self) -> bool {
         false

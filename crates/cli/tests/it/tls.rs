@@ -277,3 +277,28 @@ fn a_server_is_loaded_by_https() {
     assert!(refused.stderr.contains("the certificate is from nobody who is trusted"), "{}", refused.stderr);
     assert!(refused.stderr.contains("hint: name who has issued it with `--ca FILE`"), "{}", refused.stderr);
 }
+
+#[test]
+fn http2_is_negotiated_with_clients_and_with_servers() {
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    put(directory.path(), "www", &authority.issue("www", &["www.example"]));
+    fs::copy(authority.root(), directory.path().join("root.pem")).unwrap();
+    // Nothing but HTTP/2 is understood there.
+    let only = DEMO.replacen("address =", "http2 = \"only\"\naddress =", 1);
+    let mut backend = Thruway::serve(directory.path(), &only);
+    let server = backend.address().strip_prefix("https://").unwrap().to_owned();
+    let mut gateway = Thruway::serve(
+        directory.path(),
+        &format!(
+            "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\nupstream = \"a\"\n\
+             [upstreams.a]\nservers = [\"{server}\"]\nhttp2 = true\ntls = {{ roots = [\"root.pem\"], server_name = \"www.example\" }}\n"
+        ),
+    );
+    let answer = Client::connect(&gateway.address()).request("GET /ok", "Connection: close\r\n");
+    assert!(answer.head.starts_with("http/1.1 200 "), "{}", answer.head);
+
+    // Whoever negotiates nothing speaks HTTP/1.1, where that is spoken too.
+    let mut both = demo(&directory, &authority);
+    assert!(get(&mut connect(&authority, &both.address(), "www.example", None)).starts_with("HTTP/1.1 200 "));
+}

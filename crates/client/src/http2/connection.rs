@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::{Ping, PingPong};
+use http::uri::Scheme;
 use thruway_http1::BodyLength;
 use thruway_net::{Clock, Deadline, Transport, Worker};
 
@@ -50,6 +51,7 @@ pub struct Connection {
     send: SendRequest<Bytes>,
     state: Rc<State>,
     config: Config,
+    scheme: Scheme,
 }
 
 /// What the connection, its exchanges and its driver know of each other.
@@ -73,6 +75,7 @@ impl Connection {
         config: &Config,
         http2: &Http2Config,
     ) -> Result<(Self, Driver), Error> {
+        let scheme = if transport.is_secured() { Scheme::HTTPS } else { Scheme::HTTP };
         let state = Rc::new(State::default());
         let octets = Octets::new(transport, state.received.clone());
         let list_bytes = config.limits.header_section_bytes.saturating_add(config.limits.field_lines * 32);
@@ -108,7 +111,7 @@ impl Connection {
             .await;
             drop(ending);
         }));
-        Ok((Self { send, state, config: *config }, driver))
+        Ok((Self { send, state, config: *config, scheme }, driver))
     }
 
     /// Whether another exchange may begin now.
@@ -138,8 +141,8 @@ impl Connection {
     ) -> Result<Exchange, Error> {
         let mut octets = thruway_net::PooledBuffer::take();
         write_head(&mut octets);
-        let (head, used) =
-            request_of(&octets).ok_or(Error::HeadMalformed(thruway_http1::Error::RequestTargetInvalid))?;
+        let (head, used) = request_of(&octets, self.scheme.clone())
+            .ok_or(Error::HeadMalformed(thruway_http1::Error::RequestTargetInvalid))?;
         let content = Bytes::copy_from_slice(&octets[used..]);
         let sending = match request.body_length {
             BodyLength::NONE => Sending::Complete,

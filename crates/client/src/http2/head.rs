@@ -11,7 +11,7 @@ use thruway_message::{
 
 /// A request as the library has it, and how long its head was; what stands behind that is its content. `None` if it is none, which is
 /// the mistake of whoever wrote it.
-pub(super) fn request_of(octets: &[u8]) -> Option<(http::Request<()>, usize)> {
+pub(super) fn request_of(octets: &[u8], scheme: Scheme) -> Option<(http::Request<()>, usize)> {
     let limits = Limits {
         request_target_bytes: u32::MAX,
         header_section_bytes: u32::MAX,
@@ -22,15 +22,15 @@ pub(super) fn request_of(octets: &[u8]) -> Option<(http::Request<()>, usize)> {
     let mut index = HeadIndex::with_capacity(FIELD_LINES);
     let (event, used) = ServerConnection::new(limits).handle_input(octets, &mut index).ok()?;
     let Some(ServerEvent::Request) = event else { return None };
-    Some((to_library(&index.request_head(&octets[..used]))?, used))
+    Some((to_library(&index.request_head(&octets[..used]), scheme)?, used))
 }
 
-fn to_library(head: &RequestHead<'_>) -> Option<http::Request<()>> {
+fn to_library(head: &RequestHead<'_>, scheme: Scheme) -> Option<http::Request<()>> {
     let mut request = http::Request::new(());
     *request.method_mut() = http::Method::from_bytes(head.method.as_str().as_bytes()).ok()?;
     *request.version_mut() = http::Version::HTTP_2;
     let mut parts = http::uri::Parts::default();
-    parts.scheme = Some(Scheme::HTTP);
+    parts.scheme = Some(scheme);
     parts.authority = Some(Authority::try_from(head.field("host")?.as_bytes()).ok()?);
     parts.path_and_query = Some(PathAndQuery::try_from(head.target.to_string()).ok()?);
     *request.uri_mut() = http::Uri::from_parts(parts).ok()?;

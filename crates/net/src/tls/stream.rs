@@ -258,6 +258,10 @@ impl<T: Transport> TlsStream<T> {
 }
 
 impl<T: Transport> Transport for TlsStream<T> {
+    fn is_secured(&self) -> bool {
+        true
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let taken = self.opened.take(buffer);
         if taken > 0 || buffer.is_empty() {
