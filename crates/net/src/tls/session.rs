@@ -34,6 +34,8 @@ pub(super) enum Progress {
 pub(super) struct Sealed {
     pub(super) content: usize,
     pub(super) records: usize,
+    /// Among the records that had arrived, and were opened first, was the peer's word that it sends nothing more. It is told once.
+    pub(super) has_peer_closed: bool,
 }
 
 /// What is done in the state in which content can be sent.
@@ -204,26 +206,29 @@ fn seal<P: Process>(
     mut take: impl FnMut(&[u8]),
     unsent: &mut Vec<u8>,
 ) -> Result<Sealed, Error> {
+    let mut has_peer_closed = false;
     loop {
         let UnbufferedStatus { discard, state } = side.process(&mut input.octets[input.used..]);
         let progress = match state? {
             ConnectionState::WriteTraffic(mut traffic) => {
                 input.used += discard;
-                return match what {
-                    ToSeal::Content(slices) => seal_records(&mut traffic, slices, hot),
+                let sealed = match what {
+                    ToSeal::Content(slices) => seal_records(&mut traffic, slices, hot)?,
                     ToSeal::CloseNotify => {
                         let sealed = traffic.queue_close_notify(&mut hot.output);
-                        sealed
-                            .map(|records| Sealed { content: 0, records })
-                            .map_err(|error| exhausted(&error))
+                        let records = sealed.map_err(|error| exhausted(&error))?;
+                        Sealed { records, ..Sealed::default() }
                     }
                 };
+                return Ok(Sealed { has_peer_closed, ..sealed });
             }
             state => handle(state, &mut take, unsent)?,
         };
         input.used += discard;
-        if progress == Progress::Waits {
-            return Err(Error::HandshakeNotComplete);
+        match progress {
+            Progress::Moved => {}
+            Progress::PeerClosed => has_peer_closed = true,
+            Progress::Waits => return Err(Error::HandshakeNotComplete),
         }
     }
 }
