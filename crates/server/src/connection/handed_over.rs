@@ -34,8 +34,8 @@ pub(super) struct HandedOver {
 enum State {
     /// For its handler to be done with it.
     Runs(Pin<Box<dyn Future<Output = ()>>>),
-    /// For the client to take what the handler has left behind.
-    Flushes { transport: Box<dyn Transport>, deadline: Deadline, until: Duration },
+    /// For the client to take what the handler has left behind, and to be told that it was all.
+    Closes { transport: Box<dyn Transport>, deadline: Deadline, until: Duration },
 }
 
 impl HandedOver {
@@ -66,12 +66,12 @@ impl HandedOver {
                     let worker = &self.service.worker;
                     let until = worker.clock().now() + self.service.config.timeouts.write_stall;
                     let deadline = worker.deadlines().register();
-                    self.state = State::Flushes { transport, deadline, until };
+                    self.state = State::Closes { transport, deadline, until };
                 }
-                State::Flushes { transport, deadline, until } => {
+                State::Closes { transport, deadline, until } => {
                     deadline.set_waker(cx.waker());
                     deadline.set(Some(*until));
-                    if transport.poll_flush(cx).is_ready() {
+                    if transport.poll_close(cx).is_ready() {
                         return Poll::Ready(());
                     }
                     if self.service.worker.clock().now() < *until {
