@@ -25,6 +25,8 @@ struct State {
     is_driven_finished: bool,
     is_driven_closed: bool,
     is_reset: bool,
+    /// The driven end has said that what it has written is all.
+    is_end_told: bool,
     /// What the peer has not taken when the driven end closes is lost.
     is_unsent_discarded: bool,
     /// The driven end waits for something to change.
@@ -112,6 +114,11 @@ impl Peer {
         lock(&self.0).is_driven_closed
     }
 
+    /// Whether the driven end has said that what it has written is all, as TLS does: by closing in peace, or by the shutdown.
+    pub fn is_end_told(&self) -> bool {
+        lock(&self.0).is_end_told
+    }
+
     /// Whether the driven end has given up what this end did not take.
     pub fn is_unsent_discarded(&self) -> bool {
         lock(&self.0).is_unsent_discarded
@@ -137,6 +144,11 @@ impl State {
         self.writes += 1;
         self.written.extend_from_slice(&octets[..length]);
         Poll::Ready(Ok(length))
+    }
+
+    /// What was discarded was not all.
+    const fn tell_end(&mut self) {
+        self.is_end_told |= !self.is_unsent_discarded;
     }
 }
 
@@ -175,8 +187,15 @@ impl Transport for DrivenEnd {
         lock(&self.0).poll_write(cx, &octets[..read])
     }
 
+    fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        lock(&self.0).tell_end();
+        Poll::Ready(Ok(()))
+    }
+
     fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        lock(&self.0).is_driven_finished = true;
+        let mut state = lock(&self.0);
+        state.is_driven_finished = true;
+        state.tell_end();
         Poll::Ready(Ok(()))
     }
 

@@ -52,6 +52,16 @@ impl<'a> FieldLines<'a> {
         })
     }
 
+    /// The same but for the lines named `name`, in any case. `spans` is where it is kept which are left.
+    pub fn without<'s>(&self, name: &str, spans: &'s mut Vec<FieldLineSpan>) -> FieldLines<'s>
+    where
+        'a: 's,
+    {
+        let left = self.iter().zip(self.spans).filter(|(line, _)| !line.name.is(name));
+        *spans = left.map(|(_, span)| *span).collect();
+        FieldLines { octets: self.octets, spans }
+    }
+
     /// The value of the first line named `name`, in any case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.all(name).next()
@@ -290,6 +300,22 @@ const ROOM_FOR_MORE_LINES: usize = 192;
 mod tests {
     use super::*;
     use alloc::string::ToString;
+
+    #[test]
+    fn lines_can_be_left_out() {
+        let octets = b"A:1B:2a:3";
+        let span = |start: u32| FieldLineSpan {
+            name_start: start,
+            name_end: start + 1,
+            value_start: start + 2,
+            value_end: start + 3,
+        };
+        let spans = [span(0), span(3), span(6)];
+        let lines = FieldLines::from_parsed(octets, &spans);
+        let mut left = Vec::new();
+        assert_eq!(lines.without("a", &mut left).iter().map(|line| line.value).collect::<Vec<_>>(), ["2"]);
+        assert!(lines.without("C", &mut left).iter().eq(lines.iter()));
+    }
 
     #[test]
     fn lines_are_kept_in_order_and_case() {

@@ -123,6 +123,11 @@ impl Client {
         self.peer.is_finished()
     }
 
+    /// Whether the server has said that what it has written is all.
+    pub fn is_end_told(&self) -> bool {
+        self.peer.is_end_told()
+    }
+
     /// Whether the server has given up what the client did not take.
     pub fn is_unsent_discarded(&self) -> bool {
         self.peer.is_unsent_discarded()

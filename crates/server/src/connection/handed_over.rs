@@ -34,8 +34,8 @@ pub(super) struct HandedOver {
 enum State {
     /// For its handler to be done with it.
     Runs(Pin<Box<dyn Future<Output = ()>>>),
-    /// For the client to take what the handler has left behind.
-    Flushes { transport: Box<dyn Transport>, deadline: Deadline, until: Duration },
+    /// For the client to take what the handler has left behind, and to be told that it was all.
+    Closes { transport: Box<dyn Transport>, deadline: Deadline, until: Duration },
 }
 
 impl HandedOver {
@@ -60,18 +60,21 @@ impl HandedOver {
             match &mut self.state {
                 State::Runs(running) => {
                     ready!(running.as_mut().poll(cx));
-                    self.record();
-                    // It may have been passed on to another task, which counts for nobody.
-                    let Some(transport) = self.trace.take_left() else { return Poll::Ready(()) };
+                    let Some(transport) = self.trace.take_left() else {
+                        // It was passed on to another task, which counts for nobody.
+                        self.record(true);
+                        return Poll::Ready(());
+                    };
                     let worker = &self.service.worker;
                     let until = worker.clock().now() + self.service.config.timeouts.write_stall;
                     let deadline = worker.deadlines().register();
-                    self.state = State::Flushes { transport, deadline, until };
+                    self.state = State::Closes { transport, deadline, until };
                 }
-                State::Flushes { transport, deadline, until } => {
+                State::Closes { transport, deadline, until } => {
                     deadline.set_waker(cx.waker());
                     deadline.set(Some(*until));
-                    if transport.poll_flush(cx).is_ready() {
+                    if let Poll::Ready(closed) = transport.poll_close(cx) {
+                        self.record(closed.is_ok());
                         return Poll::Ready(());
                     }
                     if self.service.worker.clock().now() < *until {
@@ -79,19 +82,28 @@ impl HandedOver {
                     }
                     // Otherwise the kernel would go on waiting where we have given up.
                     transport.discard_unsent();
+                    self.record(false);
                     return Poll::Ready(());
                 }
             }
         }
     }
 
-    /// Records the request that made it a tunnel, with what that has carried.
-    fn record(&mut self) {
+    /// Records the request that made it a tunnel, with what that has carried, and whether it has come to its end.
+    fn record(&mut self, is_at_end: bool) {
         if let Some(record) = self.record.take() {
             let TailRecord { log, mut outcome } = *record;
             outcome.content_bytes = self.trace.sent_bytes();
             outcome.received_bytes = Some(self.trace.received_bytes());
+            outcome.is_complete = is_at_end && !self.trace.is_broken_off();
             self.service.record(&self.info, &Logged::Kept(log), outcome);
         }
+    }
+}
+
+/// What is dropped before its end was cut off with the drain, or its handler has panicked: nobody polls it any more, so it is recorded here.
+impl Drop for HandedOver {
+    fn drop(&mut self) {
+        self.record(false);
     }
 }

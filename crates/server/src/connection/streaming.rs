@@ -85,7 +85,7 @@ impl Streaming {
     }
 
     /// Whether nothing but the end of the connection says that the content is complete.
-    const fn ends_with_connection(&self) -> bool {
+    pub(super) const fn ends_with_connection(&self) -> bool {
         matches!(self.framing, Framing::UntilClose)
     }
 

@@ -83,6 +83,10 @@ impl<T: Transport> Connection<T> {
                 self.refuse(StatusCode::REQUEST_TIMEOUT, "the header section arrives too slowly");
             }
             Some((ReadTimer::Content, _)) => self.fail_incoming(ContentError::TimedOut),
+            Some((ReadTimer::HalfClosed, _)) if self.is_ended_by_connection() => {
+                // To close it, even without a word, would say that the answer is complete.
+                self.ending = Ending::Reset;
+            }
             Some((_, _)) => {
                 // A client that still takes what was written before has the time that it is given for that.
                 let is_sent = self.transport.poll_close(cx).is_ready();
@@ -90,6 +94,11 @@ impl<T: Transport> Connection<T> {
             }
             None => {}
         }
+    }
+
+    /// Whether the end of the connection would be the end of the answer that is being written.
+    fn is_ended_by_connection(&self) -> bool {
+        self.streaming.as_ref().is_some_and(|streaming| streaming.ends_with_connection())
     }
 
     /// Sets the timers for what the connection waits for now.

@@ -67,7 +67,8 @@ fn if_unmodified_since(fields: FieldLines<'_>, validators: &Validators) -> Optio
 /// Whether `Range` counts as far as `If-Range` is concerned: step 5 of §13.2.2 (RFC 9110 §13.1.5).
 ///
 /// A date counts if it is the very one that we send. That no file changes twice within a second nobody can promise;
-/// but each of our responses has a strong entity tag, and who has one must not use the date.
+/// but each of our responses has a strong entity tag, and who has one must not use the date. Compression takes that tag away, and answers for
+/// those who then use the date: it hides `Range` from us.
 pub(super) fn allows_range(fields: FieldLines<'_>, validators: &Validators) -> bool {
     let Some(value) = fields.field("if-range") else { return true };
     match (only(fields, "if-range"), EntityTag::parse(value.as_bytes())) {

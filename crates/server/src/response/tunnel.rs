@@ -15,7 +15,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// The octets of a connection, both ways. Implements tokio's traits, so that crates for other protocols run on it. In TLS, octets of a write
 /// that had to wait may be on their way: what is written next must begin with the same, so a write is not to be given up for another.
 ///
-/// What was written and not taken by the peer when it is dropped is still sent.
+/// What was written and not taken by the peer when it is dropped is still sent, and in TLS the peer is told that it was all, unless it was
+/// [discarded](Transport::discard_unsent).
 pub struct Tunnel {
     /// What came together with the head.
     early: PooledBuffer,
@@ -30,6 +31,7 @@ pub struct Tunnel {
 pub(crate) struct TunnelTrace {
     received_bytes: Cell<u64>,
     sent_bytes: Cell<u64>,
+    is_broken_off: Cell<bool>,
     /// The connection, when the tunnel is there no longer.
     left: Cell<Option<Box<dyn Transport>>>,
 }
@@ -45,8 +47,19 @@ impl Tunnel {
         Self { early, early_used: 0, transport: Some(transport), trace }
     }
 
-    fn transport(&mut self) -> io::Result<&mut Box<dyn Transport>> {
-        self.transport.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    /// Has `act` do something with the connection. If that fails, so has the tunnel.
+    fn poll_with<R>(
+        &mut self,
+        act: impl FnOnce(&mut dyn Transport) -> Poll<io::Result<R>>,
+    ) -> Poll<io::Result<R>> {
+        let outcome = match &mut self.transport {
+            Some(transport) => act(&mut **transport),
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        };
+        if let Poll::Ready(Err(_)) = outcome {
+            self.trace.is_broken_off.set(true);
+        }
+        outcome
     }
 
     /// Puts what came early into `buffer`. How much that was.
@@ -84,6 +97,11 @@ impl TunnelTrace {
         self.sent_bytes.get()
     }
 
+    /// Whether the connection has failed, or what was unsent was given up.
+    pub(crate) const fn is_broken_off(&self) -> bool {
+        self.is_broken_off.get()
+    }
+
     /// The connection, if nobody has the tunnel any more.
     pub(crate) fn take_left(&self) -> Option<Box<dyn Transport>> {
         self.left.take()
@@ -93,14 +111,14 @@ impl TunnelTrace {
 impl Transport for Tunnel {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let read = match self.take_early(buffer) {
-            0 => ready!(self.transport()?.poll_read(cx, buffer))?,
+            0 => ready!(self.poll_with(|transport| transport.poll_read(cx, buffer)))?,
             early => early,
         };
         Poll::Ready(Ok(self.note_received(read)))
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let written = ready!(self.transport()?.poll_write(cx, slices))?;
+        let written = ready!(self.poll_with(|transport| transport.poll_write(cx, slices)))?;
         Poll::Ready(Ok(self.note_sent(written)))
     }
 
@@ -111,7 +129,7 @@ impl Transport for Tunnel {
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>> {
-        let sent = ready!(self.transport()?.poll_send_file(cx, file, offset, length))?;
+        let sent = ready!(self.poll_with(|transport| transport.poll_send_file(cx, file, offset, length)))?;
         Poll::Ready(Ok(self.note_sent(sent)))
     }
 
@@ -120,7 +138,7 @@ impl Transport for Tunnel {
     }
 
     fn poll_splice(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
-        let sent = ready!(self.transport()?.poll_splice(cx, pipe))?;
+        let sent = ready!(self.poll_with(|transport| transport.poll_splice(cx, pipe)))?;
         Poll::Ready(Ok(self.note_sent(sent)))
     }
 
@@ -128,19 +146,24 @@ impl Transport for Tunnel {
         if !self.early.is_empty() {
             return pipe.poll_copy_from(cx, self, length);
         }
-        let received = ready!(self.transport()?.poll_fill(cx, pipe, length))?;
+        let received = ready!(self.poll_with(|transport| transport.poll_fill(cx, pipe, length)))?;
         Poll::Ready(Ok(self.note_received(received)))
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.transport()?.poll_flush(cx)
+        self.poll_with(|transport| transport.poll_flush(cx))
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_with(|transport| transport.poll_close(cx))
     }
 
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.transport()?.poll_shutdown(cx)
+        self.poll_with(|transport| transport.poll_shutdown(cx))
     }
 
     fn discard_unsent(&mut self) {
+        self.trace.is_broken_off.set(true);
         if let Some(transport) = &mut self.transport {
             transport.discard_unsent();
         }

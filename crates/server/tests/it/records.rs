@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use thruway_net::Transport;
 use thruway_server::{Config, Request, Response, Router};
 use thruway_testkit::scene::Scene;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -55,37 +56,68 @@ fn large_content_is_recorded_when_it_is_written() {
     assert_eq!(*records.borrow(), expected);
 }
 
+type TunnelRecords = Rc<RefCell<Vec<(u16, u64, Option<u64>, bool)>>>;
+
+/// A server whose only handler answers with `tunnel`.
+fn tunnels(tunnel: fn() -> Response) -> (Scene, TunnelRecords) {
+    let records = TunnelRecords::default();
+    let taken = records.clone();
+    let take = Box::new(move |record: &thruway_server::Record<'_>| {
+        let status = record.status.as_u16();
+        taken.borrow_mut().push((status, record.content_bytes, record.received_bytes, record.is_complete));
+    });
+    (Scene::with(tunnel, Config::default(), Some(take)), records)
+}
+
+fn echo() -> Response {
+    Response::upgrade("echo", async |mut tunnel| {
+        let mut buffer = [0; 64];
+        while let Ok(length @ 1..) = tunnel.read(&mut buffer).await {
+            tunnel.write_all(&[b"ab", &buffer[..length]].concat()).await.unwrap();
+        }
+    })
+}
+
+const UPGRADE: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+
 /// It was recorded as soon as it began, without what it carried.
 #[test]
 fn a_tunnel_is_recorded_when_it_has_ended_with_what_it_has_carried() {
-    let taken = Rc::<RefCell<Vec<_>>>::default();
-    let records = taken.clone();
-    let take = Box::new(move |record: &thruway_server::Record<'_>| {
-        let status = record.status.as_u16();
-        records.borrow_mut().push((status, record.content_bytes, record.received_bytes, record.is_complete));
-    });
-    let echo = || {
-        Response::upgrade("echo", async |mut tunnel| {
-            let mut buffer = [0; 64];
-            while let Ok(length @ 1..) = tunnel.read(&mut buffer).await {
-                tunnel.write_all(&[b"ab", &buffer[..length]].concat()).await.unwrap();
-            }
-        })
-    };
-    let scene = Scene::with(echo, Config::default(), Some(take));
+    let (scene, records) = tunnels(echo);
     let mut client = scene.connect();
-    client
-        .send("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nearly")
-        .send("late");
+    client.send(UPGRADE.to_owned() + "early").send("late");
     assert!(client.received().ends_with("\r\n\r\nabearlyablate"));
-    assert_eq!(*taken.borrow(), []);
+    assert_eq!(*records.borrow(), []);
     client.finish();
-    assert_eq!(*taken.borrow(), [(101, 13, Some(9), true)]);
+    assert_eq!(*records.borrow(), [(101, 13, Some(9), true)]);
 
     let mut client = scene.connect();
-    client.take_only(10).send("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n");
+    client.take_only(10).send(UPGRADE);
     client.reset();
-    assert_eq!(taken.borrow()[1..], [(101, 0, None, false)], "nothing was handed over");
+    assert_eq!(records.borrow()[1..], [(101, 0, None, false)], "nothing was handed over");
+}
+
+/// One that was broken off was recorded as complete, and one that was cut off with the drain not at all.
+#[test]
+fn a_tunnel_that_does_not_come_to_its_end_is_recorded_as_incomplete() {
+    let (scene, records) = tunnels(echo);
+    let mut client = scene.connect();
+    client.send(UPGRADE).send("a").reset();
+    assert_eq!(*records.borrow(), [(101, 3, Some(1), false)], "by the client");
+    let mut client = scene.connect();
+    client.send(UPGRADE.to_owned() + "ab");
+    drop(client);
+    assert_eq!(records.borrow()[1..], [(101, 4, Some(2), false)], "by the end of the drain");
+
+    let (scene, records) = tunnels(|| {
+        Response::upgrade("echo", async |mut tunnel| {
+            tunnel.write_all(b"half").await.unwrap();
+            tunnel.discard_unsent();
+        })
+    });
+    let mut client = scene.connect();
+    client.send(UPGRADE);
+    assert_eq!(*records.borrow(), [(101, 4, Some(0), false)], "by its handler");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thruway_server::{OwnedRequest, Request, Response};
+use thruway_server::{Content, OwnedRequest, Request, Response};
 use thruway_testkit::scene::Scene;
 
 use crate::gate::Gates;
@@ -183,4 +183,26 @@ fn it_is_taken_for_gone_otherwise() {
     scene.pass(Duration::from_millis(1300));
     assert!(client.is_closed() && client.received().is_empty());
     assert_eq!(gates.waiting(), 0, "what was done for it is given up");
+}
+
+/// Content that only the end of the connection ends looked complete to a client that had closed its sending side and still read.
+#[test]
+fn half_of_an_answer_that_ends_with_the_connection_does_not_look_complete() {
+    for (version, is_broken_off) in [("1.0", true), ("1.1", false)] {
+        let gates = Gates::default();
+        let handler = gates.clone();
+        let scene = Scene::new(move || {
+            let gates = handler.clone();
+            Content::written_by(async move |mut writer| {
+                writer.write("half").await;
+                gates.pass("the rest").await;
+                Ok(())
+            })
+        });
+        let mut client = scene.connect();
+        client.send(format!("GET / HTTP/{version}\r\nHost: a\r\n\r\n")).finish();
+        scene.pass(Duration::from_millis(1300));
+        assert!(client.is_closed() && client.received().contains("half"), "{version}");
+        assert_eq!(client.is_unsent_discarded(), is_broken_off, "HTTP/{version}");
+    }
 }

@@ -1,5 +1,8 @@
 //! Connections that are handed over: upgrades and CONNECT.
 
+use std::future::{pending, poll_fn};
+
+use thruway_net::Transport;
 use thruway_server::{Request, Response, Router};
 use thruway_testkit::scene::Scene;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -130,4 +133,38 @@ fn connect_opens_a_tunnel_only_where_a_handler_makes_one() {
     client.send(connect);
     let answer = client.received();
     assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+}
+
+/// Over TLS, a tunnel whose handler just ended was closed without a word, which is an error for who reads to the end.
+#[test]
+fn a_tunnel_that_is_dropped_ends_in_peace_unless_it_was_broken_off() {
+    for (is_broken_off, is_end_told) in [(false, true), (true, false)] {
+        let scene = Scene::new(move || {
+            Response::tunnel(async move |mut tunnel| {
+                tunnel.write_all(b"all").await.unwrap();
+                if is_broken_off {
+                    tunnel.discard_unsent();
+                }
+            })
+        });
+        let mut client = scene.connect();
+        client.send("CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n");
+        assert!(client.received().ends_with("\r\n\r\nall") && client.is_closed());
+        assert_eq!((client.is_end_told(), client.is_unsent_discarded()), (is_end_told, is_broken_off));
+    }
+}
+
+#[test]
+fn a_tunnel_can_be_closed_by_its_handler() {
+    let scene = Scene::new(|| {
+        Response::tunnel(async move |mut tunnel| {
+            poll_fn(|cx| tunnel.poll_close(cx)).await.unwrap();
+            // Keeps it.
+            pending::<()>().await;
+            drop(tunnel);
+        })
+    });
+    let mut client = scene.connect();
+    client.send("CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n");
+    assert!(client.is_end_told() && !client.is_closed());
 }

@@ -1,7 +1,7 @@
 //! Which responses are compressed: what the request and the response say, against the rules.
 
 use thruway_message::list::{contains_token, members};
-use thruway_message::{Method, StatusCode, Version};
+use thruway_message::{FieldLines, Method, StatusCode, Version};
 
 use super::Compression;
 use super::encoder::Coder;
@@ -18,6 +18,8 @@ pub(super) struct Wishes {
     pub(super) is_head: bool,
     /// It has a weak entity tag to compare with, as compression makes of strong ones.
     pub(super) revalidates_weakly: bool,
+    /// The part that it asks for might be put behind encoded octets: only the whole may be sent.
+    pub(super) may_join_codings: bool,
 }
 
 /// What is done with a response.
@@ -34,10 +36,12 @@ pub(super) enum Verdict {
 impl Wishes {
     pub(super) fn of(request: &Request<'_>, compression: &Compression) -> Self {
         let fields = request.field_lines();
+        let coder = compression.coder_for(request);
         Self {
-            coder: compression.coder_for(request),
+            coder,
             is_head: request.method() == Method::Head,
             revalidates_weakly: fields.all("if-none-match").any(has_weak_tag),
+            may_join_codings: coder.is_some() && resumes_without_strong_tag(fields),
         }
     }
 }
@@ -99,6 +103,13 @@ pub(super) fn is_event_stream(response: &Response) -> bool {
 /// RFC 9111 §5.2.1.6 and §5.2.2.6.
 fn forbids_transformation(cache_control: FieldValue<'_>) -> bool {
     contains_token(cache_control.as_bytes(), "no-transform")
+}
+
+/// Whether the client would put the part that it asks for behind octets of which it does not know the strong entity tag (RFC 9110 §13.1.5).
+/// By their date, the whole in a coding and its parts without one are the same; strong tags are of those without one only.
+fn resumes_without_strong_tag(fields: FieldLines<'_>) -> bool {
+    fields.field("range").is_some()
+        && fields.all("if-range").any(|validator| !validator.as_bytes().starts_with(b"\""))
 }
 
 fn has_weak_tag(if_none_match: FieldValue<'_>) -> bool {

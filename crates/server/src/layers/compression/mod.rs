@@ -15,7 +15,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use thruway_message::StatusCode;
+use thruway_message::{RequestHead, StatusCode};
 
 use super::Layer;
 use crate::response::Source;
@@ -47,7 +47,8 @@ pub use media_type::InvalidMediaType;
 ///
 /// Responses that another client might get compressed have `Vary: Accept-Encoding`. Compressed ones lose `Accept-Ranges`, and a
 /// strong entity tag becomes a weak one (RFC 9110 §8.8.3.3), in a 304 too. HEAD is answered with the fields of GET, but
-/// without `Content-Length`.
+/// without `Content-Length`. Who accepts a coding and wants the rest of what it has, which it knows by its date (`If-Range`), gets the whole: what it
+/// has may be encoded, and parts are not.
 ///
 /// Content up to 64 KiB that is all there is compressed at once. Otherwise it is compressed as it comes, never further ahead than the
 /// client reads; what has come is sent after a tenth of a second of silence, and each event of a stream at once. Each such stream has a
@@ -172,13 +173,25 @@ struct WithCompression {
 impl Handler for WithCompression {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let wishes = Wishes::of(request, &self.compression);
-        match self.inner.handle(request) {
+        let answer =
+            if wishes.may_join_codings { self.handle_whole(request) } else { self.inner.handle(request) };
+        match answer {
             Answer::Now(response) => Answer::Now(self.compression.apply(response, wishes)),
             Answer::Later(later) => {
                 let compression = self.compression.clone();
                 Answer::later(async move { compression.apply(later.await, wishes) })
             }
         }
+    }
+}
+
+impl WithCompression {
+    /// Has the request answered as if it did not ask for a part, which any server may do (RFC 9110 §14.2).
+    fn handle_whole(&self, request: &mut Request<'_>) -> Answer {
+        let mut spans = Vec::new();
+        let field_lines = request.field_lines().without("range", &mut spans);
+        let head = RequestHead { field_lines, ..*request.head() };
+        request.hand_to_with(&head, &*self.inner)
     }
 }
 

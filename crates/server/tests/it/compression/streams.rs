@@ -75,6 +75,36 @@ fn files_are_compressed_unless_an_encoded_one_lies_beside_them() {
     assert_eq!(part.content, large.as_bytes()[..1000]);
 }
 
+/// Encoded and plain responses have the same date: a client that had begun with the former got the rest of the latter.
+#[test]
+fn a_part_is_not_sent_to_be_put_behind_encoded_octets() {
+    let directory = tempfile::tempdir().unwrap();
+    let content = text(100_000);
+    std::fs::write(directory.path().join("a.txt"), &content).unwrap();
+    let scene = Scene::new(compressed(Files::new(directory.path()).unwrap()));
+    let get = |fields: &str| {
+        let mut client = scene.connect();
+        client.send(format!("GET /a.txt HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+        Seen::of(&client.received_octets())
+    };
+    let (plain, encoded) = (get(""), get(&accept("gzip")));
+    let (date, tag) = (encoded.field("Last-Modified"), encoded.field("ETag"));
+    assert_eq!((date, encoded.field("Content-Encoding")), (plain.field("Last-Modified"), "gzip"));
+    for (coding, validator, status) in [
+        ("gzip", date, "200"),
+        ("gzip", tag, "200"),
+        ("gzip", plain.field("ETag"), "206"),
+        ("identity", date, "206"),
+    ] {
+        let rest = get(&format!("{}Range: bytes=1000-\r\nIf-Range: {validator}\r\n", accept(coding)));
+        assert_eq!(rest.status(), status, "{coding} {validator}");
+        match status {
+            "200" => assert!(rest.decoded() == content.as_bytes()),
+            _ => assert!(rest.content == content.as_bytes()[1000..]),
+        }
+    }
+}
+
 #[test]
 fn a_file_that_becomes_shorter_does_not_look_complete() {
     let mut file = tempfile::tempfile().unwrap();
