@@ -38,7 +38,9 @@ impl Hasher for ByNumber {
     }
 
     fn write(&mut self, octets: &[u8]) {
-        octets.iter().for_each(|octet| self.write_usize(usize::from(*octet)));
+        for octet in octets {
+            self.write_usize(usize::from(*octet));
+        }
     }
 
     fn finish(&self) -> u64 {
@@ -180,8 +182,8 @@ mod tests {
 
     #[test]
     fn servers_are_told_apart_by_the_bits_that_a_table_looks_at() {
-        let hasher = BuildHasherDefault::<ByNumber>::new();
-        let hashes = (0..128_usize).map(|number| hasher.hash_one(number));
+        let by_number = BuildHasherDefault::<ByNumber>::new();
+        let hashes = (0..128_usize).map(|number| by_number.hash_one(number));
         let (low, high): (HashSet<_>, HashSet<_>) = hashes.map(|hash| (hash % 128, hash >> 57)).unzip();
         assert_eq!(low.len(), 128);
         assert!(high.len() > 100);

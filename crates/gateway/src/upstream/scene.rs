@@ -43,13 +43,13 @@ impl Scene {
         self.upstream.servers.load().list[place].clone()
     }
 
-    pub(super) fn lease_for(&self, key: RequestKey, tried: &[usize]) -> Option<Lease> {
+    pub(super) fn lease_for(&self, key: &RequestKey, tried: &[usize]) -> Option<Lease> {
         let tried: Vec<_> = tried.iter().map(|&place| self.server(place).number).collect();
-        self.upstream.try_lease(&key, &tried, &self.clock).ok()
+        self.upstream.try_lease(key, &tried, &self.clock).ok()
     }
 
     pub(super) fn lease(&self) -> Lease {
-        self.lease_for(RequestKey::default(), &[]).unwrap()
+        self.lease_for(&RequestKey::default(), &[]).unwrap()
     }
 
     pub(super) fn place_of(&self, lease: &Lease) -> usize {
@@ -59,7 +59,7 @@ impl Scene {
 
     /// Where `n` requests go of which each ends before the next.
     pub(super) fn places(&self, tried: &[usize], n: usize) -> Vec<Option<usize>> {
-        let lease = |_| self.lease_for(RequestKey::default(), tried).map(|lease| self.place_of(&lease));
+        let lease = |_| self.lease_for(&RequestKey::default(), tried).map(|lease| self.place_of(&lease));
         (0..n).map(lease).collect()
     }
 
@@ -82,7 +82,7 @@ impl Scene {
 
     pub(super) fn place_of_key(&self, key: u64) -> usize {
         let key = RequestKey { hash: Some(key), ..RequestKey::default() };
-        self.place_of(&self.lease_for(key, &[]).unwrap())
+        self.place_of(&self.lease_for(&key, &[]).unwrap())
     }
 
     /// A request to the server at `place`.

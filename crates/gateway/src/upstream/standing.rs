@@ -68,7 +68,7 @@ mod tests {
     fn when_all_are_disabled_nobody_is_asked_all_the_same() {
         let scene = Scene::new(Balance::RoundRobin, &[1, 1]);
         (0..2).for_each(|place| scene.server(place).standing.set(Standing::Disabled));
-        assert!(scene.lease_for(RequestKey::default(), &[]).is_none());
+        assert!(scene.lease_for(&RequestKey::default(), &[]).is_none());
         assert!(!scene.upstream.has_server());
         scene.server(0).standing.set(Standing::Enabled);
         assert_eq!(scene.counts_of_short(4), [4, 0]);
@@ -83,7 +83,7 @@ mod tests {
         };
         let scene = Scene::with(config);
         let key = RequestKey { sticky: Some(scene.server(0).token), ..RequestKey::default() };
-        let place = |scene: &Scene| scene.place_of(&scene.lease_for(key.clone(), &[]).unwrap());
+        let place = |scene: &Scene| scene.place_of(&scene.lease_for(&key, &[]).unwrap());
         scene.server(0).standing.set(Standing::Draining);
         assert_eq!([place(&scene), place(&scene)], [0, 0]);
         scene.server(0).standing.set(Standing::Disabled);

@@ -52,7 +52,7 @@ async fn a_client_asks_and_is_asked() {
 }
 
 /// A server that wants tokens, and beside it an authorization server that gives one to a program with the right secret.
-fn guarded_with_issuer() -> thruway_server::Router {
+fn guarded_with_issuer() -> Router {
     use thruway_mcp_sdk::{Authorization, Identity, InvalidToken, VerifyToken, schema::Tool};
     use thruway_server::{FieldLinesBuf, Request, Response};
 
@@ -69,7 +69,7 @@ fn guarded_with_issuer() -> thruway_server::Router {
     };
     let server = McpServer::new("guarded", "1").tool(Tool::new("whoami"), |_: Value| "a program");
     let authorization = Authorization::new("http://localhost/mcp", ["http://localhost"], Issued);
-    thruway_server::Router::new()
+    Router::new()
         .get(&authorization.metadata_path(), authorization.metadata())
         .get("/.well-known/oauth-authorization-server", move || {
             json(json!({"issuer": "http://localhost", "token_endpoint": "http://localhost/token"}))
@@ -87,7 +87,7 @@ fn guarded_with_issuer() -> thruway_server::Router {
 #[tokio::test]
 async fn a_program_with_a_secret_is_let_in() {
     use thruway_client::{Client, ClientConfig};
-    let server = thruway_server::Server::new(guarded_with_issuer()).workers(1);
+    let server = Server::new(guarded_with_issuer()).workers(1);
     let server = server.listen("127.0.0.1:0").unwrap().start().unwrap();
     let connect_to = Some(server.addresses()[0].to_string().parse().unwrap());
     let here = Client::with_config(ClientConfig { connect_to, ..ClientConfig::default() });

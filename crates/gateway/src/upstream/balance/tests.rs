@@ -183,7 +183,7 @@ fn only_the_keys_of_a_server_that_goes_move_and_to_all_others() {
 fn no_server_gets_more_than_its_bound_of_one_popular_key() {
     let scene = Scene::new(by_path(125), &[1, 1, 2]);
     let leases: Vec<_> = (0..400)
-        .map(|_| scene.lease_for(RequestKey { hash: Some(7), ..RequestKey::default() }, &[]).unwrap())
+        .map(|_| scene.lease_for(&RequestKey { hash: Some(7), ..RequestKey::default() }, &[]).unwrap())
         .collect();
     let counts = [0, 1, 2].map(|place| scene.server(place).in_flight());
     assert_eq!(counts.iter().sum::<usize>(), leases.len());
@@ -199,7 +199,7 @@ fn a_cookie_brings_its_client_to_its_server_while_that_may_get_requests() {
         let scene = Scene::with(UpstreamConfig { sticky, ..Scene::config(balance, &[1, 1, 0]) });
         let place_with = |token, tried: &[usize]| {
             let key = RequestKey { hash: Some(1), sticky: Some(token), ..RequestKey::default() };
-            scene.place_of(&scene.lease_for(key, tried).unwrap())
+            scene.place_of(&scene.lease_for(&key, tried).unwrap())
         };
         for place in [0, 1, 2] {
             let token = scene.server(place).token;
