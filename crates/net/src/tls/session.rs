@@ -34,8 +34,6 @@ pub(super) enum Progress {
 pub(super) struct Sealed {
     pub(super) content: usize,
     pub(super) records: usize,
-    /// Among the records that had arrived, and were opened first, was the peer's word that it sends nothing more. It is told once.
-    pub(super) has_peer_closed: bool,
 }
 
 /// What is done in the state in which content can be sent.
@@ -206,29 +204,26 @@ fn seal<P: Process>(
     mut take: impl FnMut(&[u8]),
     unsent: &mut Vec<u8>,
 ) -> Result<Sealed, Error> {
-    let mut has_peer_closed = false;
     loop {
         let UnbufferedStatus { discard, state } = side.process(&mut input.octets[input.used..]);
         let progress = match state? {
             ConnectionState::WriteTraffic(mut traffic) => {
                 input.used += discard;
-                let sealed = match what {
-                    ToSeal::Content(slices) => seal_records(&mut traffic, slices, hot)?,
+                return match what {
+                    ToSeal::Content(slices) => seal_records(&mut traffic, slices, hot),
                     ToSeal::CloseNotify => {
                         let sealed = traffic.queue_close_notify(&mut hot.output);
-                        let records = sealed.map_err(|error| exhausted(&error))?;
-                        Sealed { records, ..Sealed::default() }
+                        sealed
+                            .map(|records| Sealed { content: 0, records })
+                            .map_err(|error| exhausted(&error))
                     }
                 };
-                return Ok(Sealed { has_peer_closed, ..sealed });
             }
             state => handle(state, &mut take, unsent)?,
         };
         input.used += discard;
-        match progress {
-            Progress::Moved => {}
-            Progress::PeerClosed => has_peer_closed = true,
-            Progress::Waits => return Err(Error::HandshakeNotComplete),
+        if progress == Progress::Waits {
+            return Err(Error::HandshakeNotComplete);
         }
     }
 }

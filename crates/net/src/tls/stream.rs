@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use super::failure::broken;
 use super::hot::{Hot, RECORD_BYTES_MAX};
-use super::session::{Input, Progress, Sealed, Session};
+use super::session::{Input, Progress, Session};
 use crate::{PooledBuffer, Stream, Transport};
 
 /// A connection in TLS.
@@ -170,7 +170,6 @@ impl<T: Transport> TlsStream<T> {
         let used = input.used;
         self.drop_sealed(used);
         let sealed = sealed.map_err(|error| self.fail(broken(error)))?;
-        self.note_end(sealed);
         let output = &hot.output[..sealed.records];
         let ahead = self.unsent.left();
         let total = ahead.len() + output.len();
@@ -227,20 +226,10 @@ impl<T: Transport> TlsStream<T> {
         let used = input.used;
         self.drop_sealed(used);
         match sealed {
-            Ok(sealed) => {
-                self.note_end(sealed);
-                self.unsent.records().extend_from_slice(&hot.output[..sealed.records]);
-            }
+            Ok(sealed) => self.unsent.records().extend_from_slice(&hot.output[..sealed.records]),
             Err(_) => self.end = End::Broken,
         }
         hot.give_back();
-    }
-
-    /// What the peer has said while something was sealed holds for whoever reads next.
-    const fn note_end(&mut self, sealed: Sealed) {
-        if sealed.has_peer_closed {
-            self.end = End::PeerClosed;
-        }
     }
 
     /// Keeps records for later.
