@@ -2,6 +2,7 @@
 
 // what is asked for
 mod args;
+mod headers;
 mod config;
 mod logging;
 

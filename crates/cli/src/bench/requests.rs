@@ -7,6 +7,7 @@ use thruway_bench::{Expected, HttpRequest, HttpRequests, InvalidRequestsFile, Re
 
 use super::args::HttpLoadArgs;
 use crate::config::Failure;
+use crate::headers::parse_headers;
 
 /// The requests for `targets`, and a URL of the server that all of them are for.
 pub(super) fn resolve(targets: &[String], args: &HttpLoadArgs) -> Result<(HttpRequests, Url), Failure> {
@@ -43,18 +44,10 @@ fn request(url: Url, args: &HttpLoadArgs, content: &[u8]) -> Result<HttpRequest,
     Ok(HttpRequest {
         url,
         method: args.method.clone().unwrap_or_else(|| default.to_owned()),
-        headers: args.load.header.iter().map(|line| header(line)).collect::<Result<_, _>>()?,
+        headers: parse_headers(&args.load.header)?,
         content: content.to_vec(),
         is_persistent: !args.load.is_not_persistent,
         expected: args.expected(),
-    })
-}
-
-pub(super) fn header(line: &str) -> Result<(String, String), Failure> {
-    let parts = line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
-    parts.ok_or_else(|| {
-        Failure::new(format!("`{}` is no header field", line.escape_debug()))
-            .with_hint("a header field is `Name: value`")
     })
 }
 

@@ -14,6 +14,7 @@ use tokio::runtime::Runtime;
 use super::routes::{PATH, SSE_PATH, mount_endpoint};
 use crate::args::McpBridgeArgs;
 use crate::config::{Failure, parse_listeners};
+use crate::headers::parse_headers;
 use crate::serve::print_addresses;
 
 /// Serves what another server serves.
@@ -94,10 +95,7 @@ impl Target {
     fn of(args: &McpBridgeArgs) -> Result<Self, Failure> {
         match &args.url {
             None => Ok(Self::Command(args.command.clone())),
-            Some(url) => {
-                let fields = args.header.iter().map(|field| split(field)).collect::<Result<_, _>>()?;
-                Ok(Self::Url { url: url.clone(), fields })
-            }
+            Some(url) => Ok(Self::Url { url: url.clone(), fields: parse_headers(&args.header)? }),
         }
     }
 
@@ -115,13 +113,6 @@ impl Target {
             }
         }
     }
-}
-
-fn split(field: &str) -> Result<(String, String), Failure> {
-    let (name, value) = field
-        .split_once(':')
-        .ok_or_else(|| Failure::new(format!("`{field}`: a header is typed as `Name: value`")))?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 fn runtime() -> Result<Runtime, Failure> {

@@ -253,7 +253,7 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
             "fewer `--workers`",
         ),
         (vec!["http", &url, "-c", "4000000000"], "descriptors, and this process may have", "`ulimit -n"),
-        (vec!["http", &url, "-H", "Broken"], "`Broken` is no header field", "`Name: value`"),
+        (vec!["http", &url, "-H", "Broken"], "`-H` number 1 gives is no header field", "`Name: value`"),
         (vec!["http", &url, "-H", "Content-Length: 5"], "is not for you to give", "that of the content"),
         (vec!["http", &url, "--pid", "4000000000"], "there is no process 4000000000", "`--pid` is"),
         (vec!["compare", &url, &url, "--content", "-"], "can be read only once", "`--content @FILE`"),

@@ -211,7 +211,7 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
         (vec![&url, "-o", "read"], "no resource is named", "`--uri`"),
         (vec![&url, "--uri", "a://b"], "no resource is read", "`--operation read`"),
         (vec![&url, "-H", "Accept: text/html"], "is not for you to give", ""),
-        (vec![&url, "-H", "Broken"], "`Broken` is no header field", "`Name: value`"),
+        (vec![&url, "-H", "Broken"], "`-H` number 1 gives is no header field", "`Name: value`"),
         (vec!["--", "/none/such"], "it cannot be started", "spelled rightly"),
         (vec!["--", "true"], "ended before it had answered", "does the command speak MCP"),
         (vec!["--timeout", "100ms", "--", "sleep", "60"], "did not answer in time", "`--timeout`"),

@@ -95,7 +95,10 @@ fn what_is_no_server_is_none() {
         (vec!["bridge", "--", "/nowhere/to/be/found"], "cannot be started"),
         (vec!["bridge", "--", "false"], "the connection ended"),
         (vec!["bridge", "--listen", "nowhere", "--", THRUWAY, "mcp", "serve", "--stdio"], "nowhere"),
-        (vec!["bridge", "http://127.0.0.1:1/", "-H", "nonsense"], "Name: value"),
+        (
+            vec!["bridge", "http://127.0.0.1:1/", "-H", "Bearer secret"],
+            "what `-H` number 1 gives is no header",
+        ),
     ] {
         let output = thruway(&args);
         let said = String::from_utf8(output.stderr).unwrap();

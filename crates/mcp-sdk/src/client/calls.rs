@@ -16,6 +16,7 @@ use thruway_mcp::schema::{
 
 use super::eras::{Call, Era};
 use super::error::McpClientError;
+use super::handlers::ServerNotification;
 use super::tasks::ToolOutcome;
 use super::{McpClient, is_header_mismatch};
 
@@ -63,6 +64,12 @@ impl McpClient {
         Ok(tools)
     }
 
+    /// The same, of a server that has shown that the list which may still be kept is not true any more.
+    pub(super) async fn list_tools_anew(&self) -> Result<Vec<Tool>, McpClientError> {
+        self.conversation.cache.forget(&ServerNotification::ToolsListChanged);
+        self.list_tools().await
+    }
+
     /// Calls a tool. What went wrong in the tool is a result too: see [`is_error`](CallToolResult::is_error). If the tool was
     /// [listed](Self::list_tools) before, its structured content is checked against what it promises. If the server makes a
     /// task of the call, its end is waited for; to drop the future is to give the task up.
@@ -104,7 +111,7 @@ impl McpClient {
         let mut outcome = self.perform_raw(&call).await;
         if is_header_mismatch(&outcome) {
             // The tool may have changed since it was listed, or was never listed; it was not called.
-            self.list_tools().await?;
+            self.list_tools_anew().await?;
             call.fields = self.fields_of_arguments(name, &arguments).await?;
             if call.fields != fields {
                 outcome = self.perform_raw(&call).await;

@@ -61,7 +61,7 @@ impl McpClient {
         let outcome = self.forward_with(onward, self.fields_of(onward)).await;
         if is_header_mismatch(&outcome) && *onward.method == *methods::TOOLS_CALL {
             // The tool was never listed, or has changed; it was not called.
-            self.list_tools().await?;
+            self.list_tools_anew().await?;
             return self.forward_with(onward, self.fields_of(onward)).await;
         }
         outcome

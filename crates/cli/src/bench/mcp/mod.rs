@@ -19,6 +19,7 @@ use super::groups::ProcessGroups;
 use super::progress::ProgressLine;
 use super::{http, interrupt, load, output, requests};
 use crate::config::Failure;
+use crate::headers::parse_headers;
 
 /// Loads a server of MCP and reports.
 pub(super) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
@@ -41,7 +42,7 @@ fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, F
     load::check(&load_args)?;
     let endpoint = Endpoint {
         url: requests::parse_url(url)?,
-        headers: args.load.header.iter().map(|line| requests::header(line)).collect::<Result<_, _>>()?,
+        headers: parse_headers(&args.load.header)?,
         is_persistent: !args.load.is_not_persistent,
     };
     if endpoint.url.is_https {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::{CacheHint, CacheScope, Resource, SubscriptionFilter, Tool, ToolAnnotations};
-use thruway_mcp_sdk::{EraChoice, McpClient, McpClientError, McpClientOptions, McpServer, McpServerOptions};
+use thruway_mcp_sdk::{
+    BridgeOptions, EraChoice, McpClient, McpClientError, McpClientOptions, McpServer, McpServerOptions,
+};
 
 use crate::fixtures::{Nothing, server_with};
 
@@ -85,12 +87,17 @@ async fn what_was_answered_after_a_question_is_not_kept() {
 async fn answering(result: impl Fn(&str, &Value) -> Value + Send + 'static) -> String {
     super::misbehaving::scripted(move |_, message| {
         let result = result(message["method"].as_str().unwrap_or_default(), &message["params"]);
-        let content = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
-        let length = content.len();
-        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
-        format!("{head}\r\nContent-Length: {length}\r\n\r\n{content}")
+        response(message, "result", &result)
     })
     .await
+}
+
+/// The response to `message`, with its `result` or its `error`.
+fn response(message: &Value, outcome: &str, value: &Value) -> String {
+    let content = json!({"jsonrpc": "2.0", "id": message["id"], outcome: value}).to_string();
+    let length = content.len();
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
+    format!("{head}\r\nContent-Length: {length}\r\n\r\n{content}")
 }
 
 #[tokio::test]
@@ -139,6 +146,52 @@ async fn a_tool_that_cannot_be_called_is_left_out_where_it_cannot() {
 
 fn listed(tools: &Value) -> Value {
     json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": tools})
+}
+
+/// A server whose only tool wants an argument in the header `Mcp-Param-Region-N`, where N may change without a word to anybody.
+async fn changeable(wanted: Arc<AtomicUsize>) -> String {
+    super::misbehaving::scripted(move |head, message| {
+        let header = format!("Region-{}", wanted.load(Ordering::Relaxed));
+        let is_mirrored = head.to_lowercase().contains(&format!("mcp-param-{}: eu", header.to_lowercase()));
+        let region = json!({"type": "string", "x-mcp-header": header});
+        let schema = json!({"type": "object", "properties": {"region": region}});
+        let tool = Tool::new("region").with_input_schema(schema.as_object().unwrap().clone());
+        let result = match message["method"].as_str() {
+            Some("server/discover") => json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}}, "serverInfo": {"name": "changeable", "version": "1"}}),
+            Some("tools/list") => {
+                let mut list = listed(&json!([tool]));
+                list["ttlMs"] = 60_000.into();
+                list
+            }
+            Some("tools/call") if is_mirrored => json!({"resultType": "complete", "content": []}),
+            _ => {
+                return response(message, "error", &json!({"code": -32020, "message": "a header is missing"}));
+            }
+        };
+        response(message, "result", &result)
+    })
+    .await
+}
+
+/// The list that did not help before was taken again from what was kept.
+#[tokio::test]
+async fn tools_are_listed_anew_when_a_server_misses_a_header() {
+    let wanted = Arc::new(AtomicUsize::new(0));
+    let url = changeable(wanted.clone()).await;
+    let far = McpClientOptions { era: EraChoice::Modern, ..McpClientOptions::default() };
+    let options = BridgeOptions { client: far, ..BridgeOptions::default() };
+    let site = url.clone();
+    let bridge = McpServer::bridge(options, move |builder| Ok(builder.http(&site))).await.unwrap();
+    let near = McpClient::builder().era(EraChoice::Modern).http(&url);
+    let beyond = McpClient::builder().era(EraChoice::Modern).server(&bridge);
+    for header in 0..3 {
+        wanted.store(header, Ordering::Relaxed);
+        for client in [&near, &beyond] {
+            let outcome = client.call_tool("region", json!({"region": "eu"})).await;
+            assert_eq!(outcome.map(drop), Ok(()), "Region-{header}");
+        }
+    }
 }
 
 /// Which calls of tools are sent to a child again that has died meanwhile.
