@@ -140,9 +140,11 @@ impl Incoming {
         if let Some(id) = of {
             return table.in_flight.get(&id)?.party.clone();
         }
-        let mut parties = table.in_flight.values().filter_map(|waiting| waiting.party.as_ref());
-        let first = parties.next()?;
-        parties.all(|other| other.key() == first.key()).then(|| first.clone())
+        // A subscription is told in its own way, and what has no party is for nobody else.
+        let requests = table.in_flight.values().filter(|waiting| waiting.queue.is_none());
+        let mut parties = requests.map(|waiting| waiting.party.as_ref());
+        let first = parties.next()??;
+        parties.all(|other| other.is_some_and(|other| other.key() == first.key())).then(|| first.clone())
     }
 
     /// Ready when nobody waits any more for what came with the answer to request `of`, or to any that the party with this
@@ -279,6 +281,23 @@ mod tests {
             incoming.expect(id, Waiting { party, ..Waiting::default() }).unwrap();
         }
         incoming
+    }
+
+    /// A request without a party was passed over: what was said because of it went to whoever else had sent one.
+    #[test]
+    fn what_belongs_to_no_request_is_for_the_only_party_that_has_sent_any() {
+        for (parties, expected) in [
+            (&[][..], None),
+            (&[Some(7)], Some(7)),
+            (&[Some(7), Some(7)], Some(7)),
+            (&[Some(7), Some(8)], None),
+            (&[Some(7), None], None),
+            (&[None], None),
+        ] {
+            let party = incoming(parties).party(None).map(|party| party.key());
+            assert_eq!(party, expected, "{parties:?}");
+        }
+        assert_eq!(incoming(&[Some(7), None]).party(Some(1)).map(|party| party.key()), Some(7));
     }
 
     #[test]
