@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -13,6 +14,7 @@ use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{LoggingLevel, RequestId, SetLevelRequestParams, methods};
 use thruway_mcp::{Era, Revision};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::answer::{self, Way};
 use super::messages::{self, MESSAGES_MAX};
@@ -62,7 +64,8 @@ pub(crate) fn handle_request(
         let (outbox, receiver) = mpsc::channel(MESSAGES_MAX);
         messages = Some(receiver);
         let token = params.meta.progress_token.as_ref().map(Id::to_owned);
-        speak_for(&mut onward, session, outbox, token);
+        let wait = bridge.suspended.wait();
+        speak_for(&mut onward, SessionParty { session: session.clone(), outbox, wait }, token);
     }
     Some(Reply::Later(Exchange::new(forwarding.forward(onward), messages)))
 }
@@ -90,23 +93,20 @@ fn sender(session: Option<&Arc<Session>>) -> Sender {
     }
 }
 
-fn speak_for(
-    onward: &mut Onward,
-    session: &Arc<Session>,
-    outbox: mpsc::Sender<Said>,
-    token: Option<RequestId>,
-) {
+fn speak_for(onward: &mut Onward, party: SessionParty, token: Option<RequestId>) {
     if let Some(token) = token {
-        let outbox = outbox.clone();
+        let outbox = party.outbox.clone();
         onward.progress = Some(reporting(Arc::new(move |params| messages::report(&outbox, &token, params))));
     }
-    onward.party = Some(Arc::new(SessionParty { session: session.clone(), outbox }));
+    onward.party = Some(Arc::new(party));
 }
 
 /// The client of a session, asked and told on the stream of one of its requests.
 struct SessionParty {
     session: Arc<Session>,
     outbox: mpsc::Sender<Said>,
+    /// How long an answer is waited for.
+    wait: Duration,
 }
 
 impl Party for SessionParty {
@@ -120,10 +120,13 @@ impl Party for SessionParty {
         method: &str,
         params: Option<&RawValue>,
     ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
-        let (session, outbox) = (self.session.clone(), self.outbox.clone());
+        // Not the session: it may end meanwhile.
+        let (pending, outbox, wait) = (self.session.pending.clone(), self.outbox.clone(), self.wait);
         let question = question(method, params);
         Box::pin(async move {
-            let answer = session.pending.ask(&question?, &outbox).await?;
+            let question = question?;
+            let answered = timeout(wait, pending.ask(&question, &outbox)).await;
+            let answer = answered.map_err(|_| Error::internal("the client has not answered in time"))??;
             to_raw_value(&answer).map_err(|_| Error::internal("the answer cannot be written"))
         })
     }

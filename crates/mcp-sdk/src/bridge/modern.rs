@@ -1,5 +1,6 @@
 //! Requests of clients of the modern era.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -197,7 +198,7 @@ pub(crate) async fn watch_all(
             None => bridge.upstreams.plain().await.ok(),
             Some(capabilities) => bridge.upstreams.next_leased(capabilities).await.ok(),
         };
-        let uris = std::mem::take(&mut filter.resource_subscriptions);
+        let uris: BTreeSet<_> = std::mem::take(&mut filter.resource_subscriptions).into_iter().collect();
         for uri in uris {
             if let Some(watch) = watch(upstream.as_ref(), &uri).await {
                 watches.push(watch);

@@ -29,6 +29,11 @@ impl Suspended {
         Arc::new(Self { calls: Mutex::default(), max, wait })
     }
 
+    /// How long a client may take to answer.
+    pub(super) const fn wait(&self) -> Duration {
+        self.wait
+    }
+
     /// Keeps a call until its client comes back, for so long as it may take. Returns what the client is to bring.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::SubscriptionFilter;
 use tokio::sync::{Mutex, OnceCell, OwnedSemaphorePermit};
 
@@ -44,6 +45,9 @@ impl Upstream {
             return Ok(watch);
         }
         watches.retain(|_, watch| watch.strong_count() > 0);
+        if watches.len() >= WATCHES_MAX {
+            return Err(McpClientError::Server(Error::internal("too many resources are watched")));
+        }
         let filter = SubscriptionFilter {
             resource_subscriptions: vec![uri.to_owned()],
             ..SubscriptionFilter::default()
@@ -70,3 +74,6 @@ impl fmt::Debug for Upstream {
         f.debug_struct("Upstream").field("client", &self.client).finish_non_exhaustive()
     }
 }
+
+/// How many resources of one server are watched, whoever wants it; more are refused.
+const WATCHES_MAX: usize = 10_000;

@@ -164,7 +164,7 @@ impl Conversation {
         let sender = self.binding.has_common_stream().then_some(sender);
         let progress = waiter.progress.clone();
         let Waiter { progress: reported, queue, party, .. } = waiter;
-        self.incoming.expect(id, Waiting { answer: sender, progress: reported, queue, party })?;
+        self.incoming.expect(id, Waiting { answer: sender, progress: reported, queue, party, end: None })?;
         let mut in_flight = InFlight { conversation: self, id, cancels: waiter.cancels };
         let outcome = waiter
             .patience

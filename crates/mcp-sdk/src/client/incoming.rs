@@ -2,24 +2,21 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::value::{RawValue, to_raw_value};
-use thruway_mcp::json_rpc::{
-    self, Error, Id, Message, Notification, Request, Response, write_error, write_result,
-};
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::{self, Id, Message, Notification, Response};
 use thruway_mcp::params::{self, meta_keys};
 use thruway_mcp::schema::{ProgressNotificationParams, RequestId, RequestParams, methods};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::cache::Cache;
 use super::conversation::Conversation;
 use super::deadline::Progress;
 use super::error::McpClientError;
 use super::handlers::{self, Direction, Handlers};
-use super::party::{Party, RawAnswer};
+use super::party::Party;
 use super::subscription::Queue;
 
 /// The result of a request as it was sent.
@@ -30,7 +27,7 @@ pub(crate) type Answer = Box<RawValue>;
 pub(super) struct Incoming {
     table: Mutex<Table>,
     pub(super) handlers: Handlers,
-    questions: AtomicUsize,
+    pub(super) questions: Arc<AtomicUsize>,
 }
 
 #[derive(Default, Debug)]
@@ -53,14 +50,16 @@ pub(super) struct Waiting {
     pub(super) queue: Option<Arc<Queue>>,
     /// Who is asked and told, if that is not the client itself.
     pub(super) party: Option<Arc<dyn Party>>,
+    /// Goes with this: who answers a question meanwhile learns by it that nobody waits any more.
+    pub(super) end: Option<watch::Sender<()>>,
 }
 
 /// A question of the server is being answered while this lives.
-pub(super) struct Questioned<'a>(&'a AtomicUsize);
+pub(super) struct Questioned(Arc<AtomicUsize>);
 
 impl Incoming {
     pub(super) fn new(handlers: Handlers) -> Self {
-        Self { table: Mutex::default(), handlers, questions: AtomicUsize::new(0) }
+        Self { table: Mutex::default(), handlers, questions: Arc::default() }
     }
 
     /// Lets `waiting` be found by the id of its request.
@@ -122,9 +121,9 @@ impl Incoming {
     }
 
     /// A question is being answered.
-    pub(super) fn question(&self) -> Questioned<'_> {
+    pub(super) fn question(&self) -> Questioned {
         self.questions.fetch_add(1, Ordering::Relaxed);
-        Questioned(&self.questions)
+        Questioned(self.questions.clone())
     }
 
     fn deliver(&self, response: &Response<'_>) {
@@ -136,14 +135,35 @@ impl Incoming {
     }
 
     /// Whom something is for that came with the answer to request `of`, or by itself.
-    fn party(&self, of: Option<i64>) -> Option<Arc<dyn Party>> {
+    pub(super) fn party(&self, of: Option<i64>) -> Option<Arc<dyn Party>> {
         let table = self.table();
         if let Some(id) = of {
             return table.in_flight.get(&id)?.party.clone();
         }
-        let mut parties = table.in_flight.values().filter_map(|waiting| waiting.party.as_ref());
-        let first = parties.next()?;
-        parties.all(|other| other.key() == first.key()).then(|| first.clone())
+        // A subscription is told in its own way, and what has no party is for nobody else.
+        let requests = table.in_flight.values().filter(|waiting| waiting.queue.is_none());
+        let mut parties = requests.map(|waiting| waiting.party.as_ref());
+        let first = parties.next()??;
+        parties.all(|other| other.is_some_and(|other| other.key() == first.key())).then(|| first.clone())
+    }
+
+    /// Ready when nobody waits any more for what came with the answer to request `of`, or to any that the party with this
+    /// key has sent.
+    pub(super) fn forgotten(&self, of: Option<i64>, key: u64) -> impl Future<Output = ()> + Send + use<> {
+        let mut table = self.table();
+        let waiting = table.in_flight.iter_mut().filter(|(id, waiting)| {
+            let is_its = waiting.party.as_ref().is_some_and(|party| party.key() == key);
+            is_its && of.is_none_or(|of| of == **id)
+        });
+        let ends: Vec<_> = waiting
+            .map(|(_, waiting)| waiting.end.get_or_insert_with(|| watch::channel(()).0).subscribe())
+            .collect();
+        async move {
+            for mut end in ends {
+                // Nothing is ever sent: it fails when the sender has gone.
+                let _ = end.changed().await;
+            }
+        }
     }
 
     fn handle_notification(&self, notification: &Notification<'_>, of: Option<i64>, cache: &Cache) {
@@ -186,7 +206,7 @@ impl Incoming {
     }
 }
 
-impl Drop for Questioned<'_> {
+impl Drop for Questioned {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -214,63 +234,6 @@ impl Conversation {
             Message::Request(request) => self.handle_request(request, of),
         }
     }
-
-    /// Answers a request of the server. There are none in the modern era.
-    fn handle_request(self: &Arc<Self>, request: &Request<'_>, of: Option<i64>) {
-        if !self.is_legacy() {
-            return;
-        }
-        let id = request.id.to_owned();
-        let conversation = self.clone();
-        if request.method == methods::PING {
-            self.runtime.spawn(async move { conversation.respond(&id, Ok(empty())).await });
-            return;
-        }
-        let answering = self.answering(request, of);
-        self.runtime.spawn(async move {
-            let answered = {
-                let _questioned = conversation.incoming.question();
-                match answering {
-                    Ok(answering) => answering.await,
-                    Err(error) => Err(error),
-                }
-            };
-            conversation.respond(&id, answered).await;
-        });
-    }
-
-    /// The answer to a question in the making: by whoever sent the request that it belongs to, or by the handler.
-    fn answering(
-        self: &Arc<Self>,
-        request: &Request<'_>,
-        of: Option<i64>,
-    ) -> Result<Pin<Box<dyn Future<Output = RawAnswer> + Send>>, Error> {
-        if self.incoming.questions.load(Ordering::Relaxed) >= QUESTIONS_MAX {
-            return Err(Error::internal("too many questions are being answered"));
-        }
-        if let Some(party) = self.incoming.party(of) {
-            return Ok(party.ask(&request.method, request.params));
-        }
-        let question = handlers::question(request)?;
-        let conversation = self.clone();
-        Ok(Box::pin(async move {
-            let answer = conversation.incoming.handlers.answer(question).await?;
-            to_raw_value(&answer).map_err(|_| Error::internal("the answer cannot be written"))
-        }))
-    }
-
-    async fn respond(self: &Arc<Self>, id: &RequestId, answered: RawAnswer) {
-        let mut octets = Vec::new();
-        match answered {
-            Ok(result) => write_result(&mut octets, &id.into(), |output| {
-                output.extend_from_slice(result.get().as_bytes());
-                Ok(())
-            }),
-            Err(error) => write_error(&mut octets, Some(&id.into()), &error),
-        }
-        // If it cannot be sent, whoever asked is gone, or gives up by itself.
-        let _ = self.send(octets).await;
-    }
 }
 
 /// What came of a request.
@@ -287,10 +250,67 @@ fn subscription_id(notification: &Notification<'_>) -> Option<i64> {
     params.meta?.get(meta_keys::SUBSCRIPTION_ID)?.as_i64()
 }
 
-/// `{}`
-fn empty() -> Box<RawValue> {
-    RawValue::from_string("{}".to_owned()).expect("an object")
-}
+#[cfg(test)]
+mod tests {
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Waker};
 
-/// How many questions of a server are answered at a time; more are refused.
-const QUESTIONS_MAX: usize = 64;
+    use thruway_mcp::json_rpc::Error;
+
+    use super::*;
+    use crate::client::RawAnswer;
+
+    struct One(u64);
+
+    impl Party for One {
+        fn key(&self) -> u64 {
+            self.0
+        }
+
+        fn ask(&self, _: &str, _: Option<&RawValue>) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
+            Box::pin(async { Err(Error::internal("nobody is asked here")) })
+        }
+
+        fn tell(&self, _: &Notification<'_>) {}
+    }
+
+    fn incoming(parties: &[Option<u64>]) -> Incoming {
+        let incoming = Incoming::new(Handlers::default());
+        for (id, key) in (1..).zip(parties) {
+            let party = key.map(|key| Arc::new(One(key)) as Arc<dyn Party>);
+            incoming.expect(id, Waiting { party, ..Waiting::default() }).unwrap();
+        }
+        incoming
+    }
+
+    /// A request without a party was passed over: what was said because of it went to whoever else had sent one.
+    #[test]
+    fn what_belongs_to_no_request_is_for_the_only_party_that_has_sent_any() {
+        for (parties, expected) in [
+            (&[][..], None),
+            (&[Some(7)], Some(7)),
+            (&[Some(7), Some(7)], Some(7)),
+            (&[Some(7), Some(8)], None),
+            (&[Some(7), None], None),
+            (&[None], None),
+        ] {
+            let party = incoming(parties).party(None).map(|party| party.key());
+            assert_eq!(party, expected, "{parties:?}");
+        }
+        assert_eq!(incoming(&[Some(7), None]).party(Some(1)).map(|party| party.key()), Some(7));
+    }
+
+    #[test]
+    fn a_question_is_over_when_its_requests_are_forgotten() {
+        let incoming = incoming(&[Some(7), Some(7), Some(8)]);
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut of_first, mut of_any) =
+            (pin!(incoming.forgotten(Some(1), 7)), pin!(incoming.forgotten(None, 7)));
+        assert!(of_first.as_mut().poll(&mut context).is_pending());
+        incoming.forget(1);
+        assert!(of_first.as_mut().poll(&mut context).is_ready());
+        assert!(of_any.as_mut().poll(&mut context).is_pending());
+        incoming.forget(2);
+        assert!(of_any.as_mut().poll(&mut context).is_ready());
+    }
+}

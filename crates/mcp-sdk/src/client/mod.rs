@@ -15,6 +15,7 @@ mod party;
 mod forward;
 mod deadline;
 mod incoming;
+mod questions;
 mod tools;
 mod cache;
 

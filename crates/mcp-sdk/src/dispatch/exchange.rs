@@ -15,10 +15,9 @@ pub(crate) struct Exchange(Source);
 
 enum Source {
     Handler(Handling),
-    /// A subscription that does not stand yet; it does not come to stand if it is about too much.
-    Preparing(Pin<Box<dyn Future<Output = Option<Telling>> + Send>>),
+    /// A subscription that does not stand yet.
+    Preparing(Pin<Box<dyn Future<Output = Telling> + Send>>),
     Subscription(Telling),
-    Nothing,
 }
 
 /// A handler, and what it says.
@@ -75,7 +74,7 @@ impl Exchange {
     }
 
     /// A subscription that has to be made ready.
-    pub(super) fn prepared(telling: impl Future<Output = Option<Telling>> + Send + 'static) -> Self {
+    pub(super) fn prepared(telling: impl Future<Output = Telling> + Send + 'static) -> Self {
         Self(Source::Preparing(Box::pin(telling)))
     }
 
@@ -88,16 +87,17 @@ impl Exchange {
     }
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
-        if let Source::Preparing(preparing) = &mut self.0 {
-            let telling = ready!(preparing.as_mut().poll(cx));
-            self.0 = telling.map_or(Source::Nothing, Source::Subscription);
-        }
-        match &mut self.0 {
-            Source::Preparing(_) | Source::Nothing => Poll::Ready(None),
-            Source::Handler(handling) => handling.poll_next(cx),
-            Source::Subscription(telling) => {
-                telling.poll_next(cx).map(|message| Some(Outgoing::Said(Said::Message(message))))
-            }
+        loop {
+            return match &mut self.0 {
+                Source::Preparing(preparing) => {
+                    self.0 = Source::Subscription(ready!(preparing.as_mut().poll(cx)));
+                    continue;
+                }
+                Source::Handler(handling) => handling.poll_next(cx),
+                Source::Subscription(telling) => {
+                    telling.poll_next(cx).map(|message| Some(Outgoing::Said(Said::Message(message))))
+                }
+            };
         }
     }
 }

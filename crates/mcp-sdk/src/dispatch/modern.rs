@@ -1,5 +1,6 @@
 //! The modern era: each request stands for itself.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,7 @@ use crate::ask::{BoundRequest, Rounds};
 use crate::authorization::Caller;
 use crate::bridge::{self, Bridge};
 use crate::handlers::{Call, ClientSide};
-use crate::server::{Change, McpServer, Shared};
+use crate::server::{Change, McpServer, Shared, Subscription};
 
 /// Answers a request. `headers` are those of the HTTP request that it came in, if it came in one.
 pub(crate) fn handle_request(
@@ -145,42 +146,58 @@ fn listen(
         Ok(wanted) => wanted,
         Err(error) => return Reply::error(output, &request.id, &error),
     };
-    if let Some(bridge) = &shared.bridge {
-        return match bridge::asked(bridge, params) {
-            Ok(capabilities) => {
-                Reply::Later(listen_beyond(shared, bridge, capabilities, wanted, &request.id))
-            }
-            Err(error) => Reply::error(output, &request.id, &error),
-        };
-    }
-    let Some(telling) = subscribe(shared, wanted, &request.id, caller) else {
+    let Some(subscription) = shared.changes.subscribe(changes(&wanted.filter)) else {
         let error = Error::invalid_params("too many resources in one subscription");
         return Reply::error(output, &request.id, &error);
     };
-    Reply::Later(Exchange::subscription(telling))
+    let Some(bridge) = &shared.bridge else {
+        let telling = telling(shared, subscription, wanted, &request.id, caller);
+        return Reply::Later(Exchange::subscription(telling));
+    };
+    match bridge::asked(bridge, params) {
+        Ok(capabilities) => {
+            let capabilities = capabilities.map(str::to_owned);
+            let telling = tell_beyond(
+                shared.clone(),
+                bridge.clone(),
+                capabilities,
+                subscription,
+                wanted.filter,
+                request.id.to_owned(),
+            );
+            Reply::Later(Exchange::prepared(telling))
+        }
+        Err(error) => Reply::error(output, &request.id, &error),
+    }
 }
 
-/// The same for what another server tells.
-fn listen_beyond(
+/// What a subscription tells that another server tells of.
+async fn tell_beyond(
+    shared: Arc<Shared>,
+    bridge: Arc<Bridge>,
+    capabilities: Option<String>,
+    subscription: Subscription,
+    filter: SubscriptionFilter,
+    id: RequestId,
+) -> Telling {
+    let uris = filter.resource_subscriptions.clone();
+    let (filter, watches) = bridge::watch_all(&bridge, capabilities.as_deref(), filter).await;
+    let accepted: HashSet<_> = filter.resource_subscriptions.iter().collect();
+    for uri in uris.iter().filter(|uri| !accepted.contains(uri)) {
+        subscription.remove(&Change::Resource(uri.as_str().into()));
+    }
+    let wanted = Wanted { filter, tasks: TaskSubscriptionNotifications::default() };
+    telling(&shared, subscription, wanted, &Id::from(&id), &Caller::Anonymous).keeping(watches)
+}
+
+/// What a subscription tells.
+fn telling(
     shared: &Arc<Shared>,
-    bridge: &Arc<Bridge>,
-    capabilities: Option<&str>,
-    wanted: Wanted,
+    subscription: Subscription,
+    mut wanted: Wanted,
     id: &Id<'_>,
-) -> Exchange {
-    let (shared, bridge, id) = (shared.clone(), bridge.clone(), id.to_owned());
-    let capabilities = capabilities.map(str::to_owned);
-    Exchange::prepared(async move {
-        let (filter, watches) = bridge::watch_all(&bridge, capabilities.as_deref(), wanted.filter).await;
-        let wanted = Wanted { filter, tasks: TaskSubscriptionNotifications::default() };
-        let telling = subscribe(&shared, wanted, &Id::from(&id), &Caller::Anonymous);
-        telling.map(|telling| telling.keeping(watches))
-    })
-}
-
-/// What a subscription tells; `None` if it is about too much.
-fn subscribe(shared: &Arc<Shared>, mut wanted: Wanted, id: &Id<'_>, caller: &Caller) -> Option<Telling> {
-    let subscription = shared.changes.subscribe(changes(&wanted.filter))?;
+    caller: &Caller,
+) -> Telling {
     let task_ids = &mut wanted.tasks.task_ids;
     let of_tasks = if task_ids.is_empty() { None } else { shared.tasks.subscribe(task_ids, caller) };
     let tasks = of_tasks.map(|subscription| Box::new(TasksTold { shared: shared.clone(), subscription }));
@@ -191,7 +208,7 @@ fn subscribe(shared: &Arc<Shared>, mut wanted: Wanted, id: &Id<'_>, caller: &Cal
     let mut message = Vec::new();
     write_notification(&mut message, methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED, &acknowledged);
     let told = Told { subscription, tasks, id: id.to_owned() };
-    Some(Telling::new(message, told))
+    Telling::new(message, told)
 }
 
 fn read_wanted(request: &Request<'_>, params: &Params<'_>) -> Result<Wanted, Error> {

@@ -35,7 +35,7 @@ pub(crate) struct Session {
     /// The place of the level in [`LoggingLevel::ALL`].
     log_level: AtomicU8,
     /// Requests of the server that the client has not answered.
-    pub(crate) pending: PendingRequests,
+    pub(crate) pending: Arc<PendingRequests>,
     /// What the client is to be told.
     pub(crate) subscription: Subscription,
     /// Requests of the client that are being handled.
@@ -68,7 +68,7 @@ impl Session {
             client_info: to_json(&params.client_info),
             client_capabilities: to_json(&params.capabilities),
             log_level: AtomicU8::new(LoggingLevel::Info as u8),
-            pending: PendingRequests::default(),
+            pending: Arc::default(),
             subscription,
             in_flight: InFlight::default(),
             streams: Streams::default(),

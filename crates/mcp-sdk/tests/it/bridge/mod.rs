@@ -4,3 +4,4 @@ mod sites;
 mod crossing;
 mod apart;
 mod faults;
+mod bounds;

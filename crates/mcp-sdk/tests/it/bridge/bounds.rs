@@ -1,0 +1,57 @@
+//! What clients do without end comes to an end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpServer};
+
+use super::sites::{FAR_ERAS, in_memory, options};
+use crate::client::sites::answering;
+use crate::fixtures::server;
+use crate::http::{Message, Site};
+
+/// Nobody ever gave such a question up: its session, and the server that is there for it alone, were there for ever.
+#[tokio::test(start_paused = true)]
+async fn a_question_of_a_session_is_not_waited_for_for_ever() {
+    for far in FAR_ERAS {
+        let options = BridgeOptions { question_wait: Duration::from_mins(1), ..options(far) };
+        let bridge = in_memory(&server(), options).await;
+        let site = Site::new(&bridge);
+        let session = site.initialize_with("2025-06-18", &json!({"elicitation": {}})).await;
+        let call = json!({"name": "ask", "arguments": {}});
+        let mut exchange = site.open(&session.request(2, "tools/call", &call));
+        let asked = exchange.next_message().await;
+        assert_eq!(asked["method"], "elicitation/create", "{far:?}: {asked}");
+        tokio::time::sleep(Duration::from_secs(61)).await;
+        let answer = exchange.next_message().await;
+        assert_eq!(answer["id"], 2, "{far:?}: {answer}");
+        assert!(answer.to_string().contains("not answered in time"), "{far:?}: {answer}");
+    }
+}
+
+/// Each of them was subscribed to before it was said that they are too many, and on a stream it was not said at all.
+#[tokio::test]
+async fn a_subscription_to_too_much_is_refused_before_anything_is_subscribed_to() {
+    let uris: Vec<_> = (0..=1000).map(|n| format!("test://{n}")).collect();
+    let params = json!({"notifications": {"resourceSubscriptions": uris}});
+    for far in FAR_ERAS {
+        let connected = Arc::new(AtomicUsize::new(0));
+        let (counter, behind) = (connected.clone(), server());
+        let connect = move |builder: thruway_mcp_sdk::McpClientBuilder| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Ok(builder.server(&behind))
+        };
+        let bridge = McpServer::bridge(options(far), connect).await.unwrap();
+        bridge.close_bridge().await;
+        let site = Site::new(&bridge);
+        let refused = site.send(&Message::modern("subscriptions/listen", params.clone())).await;
+        assert_eq!(refused.error_code(), -32602, "{far:?}: {}", refused.text());
+        assert_eq!(connected.load(Ordering::Relaxed), 1, "{far:?}: nobody is subscribed to");
+        let client = answering(thruway_mcp_sdk::McpClient::builder().era(EraChoice::Modern)).server(&bridge);
+        let filter = serde_json::from_value(params["notifications"].clone()).unwrap();
+        let error = client.listen(filter).await.unwrap_err();
+        assert!(error.to_string().contains("too many resources"), "{far:?}: {error}");
+    }
+}
