@@ -180,6 +180,27 @@ fn an_end_that_arrives_before_a_write_is_not_forgotten() {
 }
 
 #[test]
+fn an_end_that_is_met_while_something_is_sent_is_not_forgotten() {
+    // It lay behind a record that filled the buffer of who read, and what was sent then opened it: later reads waited for ever.
+    let authority = Authority::new();
+    let send: [fn(&mut Tls); 2] = [
+        |stream| assert_eq!(write(stream, &[b"answer"]), 6),
+        |stream| assert!(stream.poll_close(&mut cx()).is_ready()),
+    ];
+    for send in send {
+        for (mut stream, mut other) in both(&authority) {
+            other.tls.writer().write_all(&numbered(16 << 10)).unwrap();
+            other.tls.send_close_notify();
+            other.send();
+            let mut buffer = vec![0; 16 << 10];
+            assert!(matches!(stream.poll_read(&mut cx(), &mut buffer), Poll::Ready(Ok(16_384))));
+            send(&mut stream);
+            assert!(matches!(stream.poll_read(&mut cx(), &mut buffer), Poll::Ready(Ok(0))));
+        }
+    }
+}
+
+#[test]
 fn a_connection_that_is_cut_off_is_an_error_and_not_an_end() {
     let authority = Authority::new();
     for (mut stream, mut other) in both(&authority) {
