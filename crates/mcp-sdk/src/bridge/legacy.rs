@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::answer::{self, Way};
+use super::in_flight::CallInFlight;
 use super::messages::{self, MESSAGES_MAX};
 use super::onward::onward;
 use super::{Bridge, Upstream};
@@ -41,6 +42,7 @@ pub(crate) fn handle_request(
         session: session.cloned(),
         revision,
         id: request.id.to_owned(),
+        _call: bridge.calls.begin(),
     };
     match &*request.method {
         methods::PING => return None,
@@ -151,6 +153,7 @@ struct Forwarding {
     session: Option<Arc<Session>>,
     revision: Revision,
     id: RequestId,
+    _call: CallInFlight,
 }
 
 impl Forwarding {

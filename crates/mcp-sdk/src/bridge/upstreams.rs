@@ -41,6 +41,8 @@ pub(super) struct Upstreams {
     /// How long those for one client alone are kept that are not used, and whether somebody looks after that.
     idle: Duration,
     is_swept: AtomicBool,
+    /// No server is started any more.
+    is_ending: AtomicBool,
 }
 
 impl Upstreams {
@@ -59,6 +61,7 @@ impl Upstreams {
             last_party: AtomicU64::new(0),
             idle: options.server.session_idle,
             is_swept: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
         }
     }
 
@@ -172,6 +175,9 @@ impl Upstreams {
         capabilities: Option<ClientCapabilities>,
         tell: impl Fn(ServerNotification) + Send + Sync + 'static,
     ) -> Result<McpClient, McpClientError> {
+        if self.is_ending.load(Ordering::Acquire) {
+            return Err(McpClientError::Closed);
+        }
         let ours = &self.options;
         let options = McpClientOptions {
             client_info: info.unwrap_or_else(|| ours.client_info.clone()),
@@ -191,6 +197,12 @@ impl Upstreams {
                 shared.changes.announce(&change);
             }
         }
+    }
+
+    /// Sees all servers out, and starts none any more.
+    pub(super) async fn end(&self) {
+        self.is_ending.store(true, Ordering::Release);
+        self.close().await;
     }
 
     /// Sees all servers out.

@@ -9,7 +9,7 @@ use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpServer};
 
 use super::sites::{FAR_ERAS, in_memory, options};
 use crate::client::sites::answering;
-use crate::fixtures::server;
+use crate::fixtures::{server, with_hanging, with_waiting};
 use crate::http::{Message, Site};
 
 /// Nobody ever gave such a question up: its session, and the server that is there for it alone, were there for ever.
@@ -54,4 +54,42 @@ async fn a_subscription_to_too_much_is_refused_before_anything_is_subscribed_to(
         let error = client.listen(filter).await.unwrap_err();
         assert!(error.to_string().contains("too many resources"), "{far:?}: {error}");
     }
+}
+
+/// The servers behind a bridge were seen out while they handled calls.
+#[tokio::test]
+async fn calls_are_answered_before_the_bridge_is_drained() {
+    let (server, go_on) = with_waiting(server());
+    for far in FAR_ERAS {
+        let bridge = in_memory(&server, options(far)).await;
+        let site = Site::new(&bridge);
+        let call = json!({"name": "wait", "arguments": {}});
+        let mut exchange = site.open(&Message::modern("tools/call", call.clone()));
+        assert!(exchange.is_pending());
+        let draining = bridge.clone();
+        let mut draining = tokio::spawn(async move { draining.drain_bridge(Duration::from_mins(1)).await });
+        let is_early = tokio::time::timeout(Duration::from_millis(50), &mut draining).await.is_ok();
+        assert!(!is_early, "{far:?}");
+        go_on.notify_one();
+        let answer = exchange.response().await.message();
+        assert!(answer["result"].is_object(), "{far:?}: {answer}");
+        draining.await.unwrap();
+        let refused = site.send(&Message::modern("tools/call", call)).await.message();
+        assert!(refused["error"].is_object(), "{far:?}: no server is started any more: {refused}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_end_does_not_keep_the_bridge_from_ending() {
+    let (server, running) = with_hanging(server());
+    let bridge = in_memory(&server, options(EraChoice::Modern)).await;
+    let site = Site::new(&bridge);
+    let mut exchange = site.open(&Message::modern("tools/call", json!({"name": "hang", "arguments": {}})));
+    assert!(exchange.is_pending());
+    while running.count() == 0 {
+        tokio::task::yield_now().await;
+    }
+    bridge.drain_bridge(Duration::from_secs(1)).await;
+    let answer = exchange.response().await.message();
+    assert!(answer["error"].is_object(), "{answer}");
 }
