@@ -117,8 +117,12 @@ impl Upstreams {
     }
 
     fn connect_for(&self, session: &Arc<Session>) -> Result<Arc<Upstream>, McpClientError> {
-        let permits = self.permits.clone();
-        let permit = permits.try_acquire_owned().map_err(|_| McpClientError::TooManyServers)?;
+        let permit = self.permits.clone().try_acquire_owned().or_else(|_| {
+            // One that waits for calls of other clients makes room.
+            self.leases.end_one();
+            self.permits.clone().try_acquire_owned()
+        });
+        let permit = permit.map_err(|_| McpClientError::TooManyServers)?;
         let (info, capabilities) = (session.client_info(), session.client_capabilities());
         let client = self.client(info, Some(capabilities), tell_session(session))?;
         self.sweep_from_now_on();

@@ -9,7 +9,7 @@ use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpServer};
 
 use super::sites::{FAR_ERAS, in_memory, options};
 use crate::client::sites::answering;
-use crate::fixtures::{server, with_hanging, with_waiting};
+use crate::fixtures::{server, tool, with_hanging, with_waiting};
 use crate::http::{Message, Site};
 
 /// Nobody ever gave such a question up: its session, and the server that is there for it alone, were there for ever.
@@ -92,4 +92,18 @@ async fn a_call_without_end_does_not_keep_the_bridge_from_ending() {
     bridge.drain_bridge(Duration::from_secs(1)).await;
     let answer = exchange.response().await.message();
     assert!(answer["error"].is_object(), "{answer}");
+}
+
+/// Servers that waited for calls of clients of the modern era kept sessions away until their time was over.
+#[tokio::test]
+async fn a_session_displaces_a_server_that_waits_for_calls() {
+    let options = BridgeOptions { servers_max: 1, ..options(EraChoice::Legacy) };
+    let bridge = in_memory(&server(), options).await;
+    let site = Site::new(&bridge);
+    let (call, capabilities) = (tool("progress"), json!({"elicitation": {}}));
+    let leased = site.send(&Message::modern_with("tools/call", call.clone(), &capabilities)).await.message();
+    assert!(leased["result"].is_object(), "{leased}");
+    let session = site.initialize_with("2025-06-18", &capabilities).await;
+    let answered = site.send(&session.request(2, "tools/call", &call)).await;
+    assert!(answered.text().contains("done"), "{}", answered.text());
 }
