@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::SubscriptionFilter;
-use tokio::sync::{Mutex, OnceCell, OwnedSemaphorePermit};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 
 use crate::client::{McpClient, McpClientError, Subscription};
 
@@ -14,18 +14,21 @@ use crate::client::{McpClient, McpClientError, Subscription};
 pub(crate) struct Upstream {
     pub(super) client: McpClient,
     /// What is watched, by the URI of the resource.
-    watches: Mutex<HashMap<String, Weak<Subscription>>>,
+    watches: Mutex<HashMap<String, Weak<OnceCell<Subscription>>>>,
     /// Tells of lists that change, once somebody wants to know.
     lists: OnceCell<Subscription>,
     /// That there may be one more.
     _permit: Option<OwnedSemaphorePermit>,
 }
 
+/// A subscription, once it stands: who wants it too waits for that, and nobody else does.
+type Watched = Arc<OnceCell<Subscription>>;
+
 /// Keeps a server telling of a resource.
 #[derive(Debug)]
 pub(crate) struct Watch {
     _upstream: Arc<Upstream>,
-    _subscription: Arc<Subscription>,
+    _watched: Watched,
 }
 
 impl Upstream {
@@ -35,26 +38,33 @@ impl Upstream {
 
     /// Hears of changes of a resource until nobody keeps what is returned.
     pub(crate) async fn watch(self: &Arc<Self>, uri: &str) -> Result<Watch, McpClientError> {
-        let subscription = self.subscription(uri).await?;
-        Ok(Watch { _upstream: self.clone(), _subscription: subscription })
+        let watched = self.subscription(uri).await?;
+        Ok(Watch { _upstream: self.clone(), _watched: watched })
     }
 
-    async fn subscription(&self, uri: &str) -> Result<Arc<Subscription>, McpClientError> {
-        let mut watches = self.watches.lock().await;
-        if let Some(watch) = watches.get(uri).and_then(Weak::upgrade) {
-            return Ok(watch);
-        }
-        watches.retain(|_, watch| watch.strong_count() > 0);
-        if watches.len() >= WATCHES_MAX {
-            return Err(McpClientError::Server(Error::internal("too many resources are watched")));
-        }
+    async fn subscription(&self, uri: &str) -> Result<Watched, McpClientError> {
+        let watched = self.watched(uri)?;
         let filter = SubscriptionFilter {
             resource_subscriptions: vec![uri.to_owned()],
             ..SubscriptionFilter::default()
         };
-        let watch = Arc::new(self.client.listen(filter).await?);
-        watches.insert(uri.to_owned(), Arc::downgrade(&watch));
-        Ok(watch)
+        watched.get_or_try_init(|| self.client.listen(filter)).await?;
+        Ok(watched)
+    }
+
+    /// The place of the subscription to a resource, for all who want to hear of it.
+    fn watched(&self, uri: &str) -> Result<Watched, McpClientError> {
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watched) = watches.get(uri).and_then(Weak::upgrade) {
+            return Ok(watched);
+        }
+        watches.retain(|_, watched| watched.strong_count() > 0);
+        if watches.len() >= WATCHES_MAX {
+            return Err(McpClientError::Server(Error::internal("too many resources are watched")));
+        }
+        let watched = Watched::default();
+        watches.insert(uri.to_owned(), Arc::downgrade(&watched));
+        Ok(watched)
     }
 
     /// Hears of lists that change for as long as this is there.
