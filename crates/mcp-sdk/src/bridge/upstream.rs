@@ -16,7 +16,7 @@ pub(crate) struct Upstream {
     /// What is watched, by the URI of the resource.
     watches: Mutex<HashMap<String, Weak<OnceCell<Subscription>>>>,
     /// Tells of lists that change, once somebody wants to know.
-    lists: OnceCell<Subscription>,
+    lists: Mutex<Watched>,
     /// That there may be one more.
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Watch {
 
 impl Upstream {
     pub(super) fn new(client: McpClient, permit: Option<OwnedSemaphorePermit>) -> Arc<Self> {
-        Arc::new(Self { client, watches: Mutex::default(), lists: OnceCell::new(), _permit: permit })
+        Arc::new(Self { client, watches: Mutex::default(), lists: Mutex::default(), _permit: permit })
     }
 
     /// Hears of changes of a resource until nobody keeps what is returned.
@@ -55,7 +55,7 @@ impl Upstream {
     /// The place of the subscription to a resource, for all who want to hear of it.
     fn watched(&self, uri: &str) -> Result<Watched, McpClientError> {
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(watched) = watches.get(uri).and_then(Weak::upgrade) {
+        if let Some(watched) = watches.get(uri).and_then(Weak::upgrade).filter(is_useful) {
             return Ok(watched);
         }
         watches.retain(|_, watched| watched.strong_count() > 0);
@@ -75,8 +75,22 @@ impl Upstream {
             resources_list_changed: Some(true),
             ..SubscriptionFilter::default()
         };
-        self.lists.get_or_try_init(|| self.client.listen(filter)).await.map(drop)
+        let lists = self.lists();
+        lists.get_or_try_init(|| self.client.listen(filter)).await.map(drop)
     }
+
+    fn lists(&self) -> Watched {
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_useful(&lists) {
+            *lists = Watched::default();
+        }
+        lists.clone()
+    }
+}
+
+/// Whether it tells, or will: one that has ended does not.
+fn is_useful(watched: &Watched) -> bool {
+    watched.get().is_none_or(|subscription| subscription.end().is_none())
 }
 
 impl fmt::Debug for Upstream {
