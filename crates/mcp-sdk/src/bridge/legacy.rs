@@ -217,11 +217,21 @@ impl Forwarding {
             Ok(upstream) => upstream.watch(&uri).await,
             Err(error) => Err(error),
         };
-        let watch = watched.inspect_err(|_| {
-            session.subscription.remove(&change);
-        })?;
-        session.watches().insert(uri, watch);
-        Ok(())
+        let mut watches = session.watches();
+        match watched {
+            Ok(watch) => {
+                // Another subscription to the same may have failed meanwhile.
+                session.subscription.add(change);
+                watches.insert(uri, watch);
+                Ok(())
+            }
+            Err(error) => {
+                if !watches.contains_key(&uri) {
+                    session.subscription.remove(&change);
+                }
+                Err(error)
+            }
+        }
     }
 
     async fn upstream(&self) -> Result<Arc<Upstream>, McpClientError> {

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpServer};
+use thruway_mcp_sdk::schema::SubscriptionFilter;
+use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpClient, McpServer};
 
 use super::sites::{FAR_ERAS, in_memory, options};
 use crate::client::sites::answering;
@@ -49,7 +50,7 @@ async fn a_subscription_to_too_much_is_refused_before_anything_is_subscribed_to(
         let refused = site.send(&Message::modern("subscriptions/listen", params.clone())).await;
         assert_eq!(refused.error_code(), -32602, "{far:?}: {}", refused.text());
         assert_eq!(connected.load(Ordering::Relaxed), 1, "{far:?}: nobody is subscribed to");
-        let client = answering(thruway_mcp_sdk::McpClient::builder().era(EraChoice::Modern)).server(&bridge);
+        let client = answering(McpClient::builder().era(EraChoice::Modern)).server(&bridge);
         let filter = serde_json::from_value(params["notifications"].clone()).unwrap();
         let error = client.listen(filter).await.unwrap_err();
         assert!(error.to_string().contains("too many resources"), "{far:?}: {error}");
@@ -106,4 +107,20 @@ async fn a_session_displaces_a_server_that_waits_for_calls() {
     let session = site.initialize_with("2025-06-18", &capabilities).await;
     let answered = site.send(&session.request(2, "tools/call", &call)).await;
     assert!(answered.text().contains("done"), "{}", answered.text());
+}
+
+/// A second subscription that failed took the first one with it.
+#[tokio::test]
+async fn a_subscription_that_fails_leaves_the_one_that_stands() {
+    let uri = "test://text";
+    let filter =
+        SubscriptionFilter { resource_subscriptions: vec![uri.into()], ..SubscriptionFilter::default() };
+    let bridge = in_memory(&server(), options(EraChoice::Legacy)).await;
+    let client = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
+    let mut standing = client.listen(filter.clone()).await.unwrap();
+    bridge.drain_bridge(Duration::ZERO).await;
+    client.listen(filter).await.unwrap_err();
+    bridge.resource_updated(uri);
+    let told = tokio::time::timeout(Duration::from_secs(10), standing.next()).await.unwrap();
+    assert!(told.is_some());
 }
