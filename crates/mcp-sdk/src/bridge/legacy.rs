@@ -213,12 +213,12 @@ impl Forwarding {
             let error = Error::invalid_params("too many subscriptions in one session");
             return Err(McpClientError::Server(error));
         }
-        let watched = match self.upstream().await {
+        let outcome = match self.upstream().await {
             Ok(upstream) => upstream.watch(&uri).await,
             Err(error) => Err(error),
         };
         let mut watches = session.watches();
-        match watched {
+        match outcome {
             Ok(watch) => {
                 // Another subscription to the same may have failed meanwhile.
                 session.subscription.add(change);

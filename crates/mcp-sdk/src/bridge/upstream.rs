@@ -55,16 +55,16 @@ impl Upstream {
     /// The place of the subscription to a resource, for all who want to hear of it.
     fn watched(&self, uri: &str) -> Result<Watched, McpClientError> {
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(watched) = watches.get(uri).and_then(Weak::upgrade).filter(is_useful) {
-            return Ok(watched);
+        if let Some(standing) = watches.get(uri).and_then(Weak::upgrade).filter(is_useful) {
+            return Ok(standing);
         }
         watches.retain(|_, watched| watched.strong_count() > 0);
         if watches.len() >= WATCHES_MAX {
             return Err(McpClientError::Server(Error::internal("too many resources are watched")));
         }
-        let watched = Watched::default();
-        watches.insert(uri.to_owned(), Arc::downgrade(&watched));
-        Ok(watched)
+        let begun = Watched::default();
+        watches.insert(uri.to_owned(), Arc::downgrade(&begun));
+        Ok(begun)
     }
 
     /// Hears of lists that change for as long as this is there.
