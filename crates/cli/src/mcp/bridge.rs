@@ -2,13 +2,14 @@
 
 use std::process::{Command, ExitCode};
 use std::thread;
+use std::time::Duration;
 
 use thruway_mcp_sdk::schema::Implementation;
 use thruway_mcp_sdk::{
     BridgeOptions, McpClient, McpClientBuilder, McpClientError, McpClientOptions, McpEndpoint, McpServer,
     McpServerOptions,
 };
-use thruway_server::{Router, Server, ServerError, TerminationSignals, raise_descriptor_limit};
+use thruway_server::{Router, Server, ServerError, TerminationSignals, Timeouts, raise_descriptor_limit};
 use tokio::runtime::Runtime;
 
 use super::routes::{PATH, SSE_PATH, mount_endpoint};
@@ -62,8 +63,9 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
         std::process::exit(EXIT_AT_ONCE);
     });
     server.drain();
-    // While the workers are there that talk to them.
-    runtime.block_on(bridge.close_bridge());
+    // While the workers are there that talk to the servers behind: they cut off what has not ended in their time.
+    let within = Timeouts::default().drain.saturating_sub(SEEING_OUT);
+    runtime.block_on(bridge.drain_bridge(within));
     let is_clean = server.join().iter().all(|load| load.connections == 0);
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -119,6 +121,9 @@ fn runtime() -> Result<Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Failure::new(format!("no reactor is to be had: {error}")))
 }
+
+/// What is left of the drain for the servers behind to end.
+const SEEING_OUT: Duration = Duration::from_secs(5);
 
 /// As a shell has it for SIGTERM.
 const EXIT_AT_ONCE: i32 = 143;

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::answer::{self, Way};
+use super::in_flight::CallInFlight;
 use super::messages::{self, MESSAGES_MAX};
 use super::onward::onward;
 use super::{Bridge, Upstream};
@@ -41,6 +42,7 @@ pub(crate) fn handle_request(
         session: session.cloned(),
         revision,
         id: request.id.to_owned(),
+        _call: bridge.calls.begin(),
     };
     match &*request.method {
         methods::PING => return None,
@@ -151,6 +153,7 @@ struct Forwarding {
     session: Option<Arc<Session>>,
     revision: Revision,
     id: RequestId,
+    _call: CallInFlight,
 }
 
 impl Forwarding {
@@ -210,15 +213,25 @@ impl Forwarding {
             let error = Error::invalid_params("too many subscriptions in one session");
             return Err(McpClientError::Server(error));
         }
-        let watched = match self.upstream().await {
+        let outcome = match self.upstream().await {
             Ok(upstream) => upstream.watch(&uri).await,
             Err(error) => Err(error),
         };
-        let watch = watched.inspect_err(|_| {
-            session.subscription.remove(&change);
-        })?;
-        session.watches().insert(uri, watch);
-        Ok(())
+        let mut watches = session.watches();
+        match outcome {
+            Ok(watch) => {
+                // Another subscription to the same may have failed meanwhile.
+                session.subscription.add(change);
+                watches.insert(uri, watch);
+                Ok(())
+            }
+            Err(error) => {
+                if !watches.contains_key(&uri) {
+                    session.subscription.remove(&change);
+                }
+                Err(error)
+            }
+        }
     }
 
     async fn upstream(&self) -> Result<Arc<Upstream>, McpClientError> {

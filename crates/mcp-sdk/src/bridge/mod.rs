@@ -16,6 +16,7 @@ mod ongoing;
 mod suspended;
 mod answer;
 mod messages;
+mod in_flight;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
@@ -24,9 +25,11 @@ use std::time::Duration;
 use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{DiscoverResult, Implementation, ServerCapabilities};
 use thruway_mcp::{Era, Revision};
+use tokio::time::timeout;
 
 use crate::client::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions};
 use crate::server::{McpServer, McpServerOptions, Shared};
+use in_flight::CallsInFlight;
 use suspended::Suspended;
 use upstreams::Upstreams;
 
@@ -78,6 +81,7 @@ pub(crate) struct Bridge {
     capabilities: ServerCapabilities,
     upstreams: Upstreams,
     suspended: Arc<Suspended>,
+    calls: CallsInFlight,
 }
 
 /// The near side, for the far side to tell what changes.
@@ -131,6 +135,7 @@ impl McpServer {
             capabilities: discovered.capabilities.clone(),
             upstreams,
             suspended: Suspended::new(options.questions_max, options.question_wait),
+            calls: CallsInFlight::default(),
         };
         let server_options =
             McpServerOptions { instructions: discovered.instructions.clone(), ..options.server };
@@ -144,6 +149,16 @@ impl McpServer {
     pub async fn close_bridge(&self) {
         if let Some(bridge) = &self.shared.bridge {
             bridge.upstreams.close().await;
+        }
+    }
+
+    /// Waits until no call is being forwarded by a [bridge](Self::bridge), but no longer than `within`, and sees the servers
+    /// behind it out for good: further requests are refused. Of another server, nothing happens.
+    pub async fn drain_bridge(&self, within: Duration) {
+        if let Some(bridge) = &self.shared.bridge {
+            // What is not answered by then is cut off.
+            let _ = timeout(within, bridge.calls.none()).await;
+            bridge.upstreams.end().await;
         }
     }
 }

@@ -12,6 +12,7 @@ use thruway_mcp::schema::{RequestId, SubscriptionFilter, methods};
 use thruway_mcp::{Era, Revision};
 
 use super::answer::{self, Way};
+use super::in_flight::CallInFlight;
 use super::ongoing::{Listener, ModernParty, Ongoing, Step};
 use super::onward::onward;
 use super::upstreams::can_be_asked;
@@ -31,7 +32,12 @@ pub(crate) fn handle_request(
     caller: &Caller,
     output: &mut Vec<u8>,
 ) -> Reply {
-    let forwarding = Forwarding { shared: shared.clone(), bridge: bridge.clone(), id: request.id.to_owned() };
+    let forwarding = Forwarding {
+        shared: shared.clone(),
+        bridge: bridge.clone(),
+        id: request.id.to_owned(),
+        _call: bridge.calls.begin(),
+    };
     let (listener, messages) = Listener::of(params);
     let capabilities = match asked(bridge, params) {
         Ok(capabilities) => capabilities,
@@ -90,6 +96,7 @@ struct Forwarding {
     shared: Arc<Shared>,
     bridge: Arc<Bridge>,
     id: RequestId,
+    _call: CallInFlight,
 }
 
 impl Forwarding {

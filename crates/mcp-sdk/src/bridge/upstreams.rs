@@ -41,6 +41,8 @@ pub(super) struct Upstreams {
     /// How long those for one client alone are kept that are not used, and whether somebody looks after that.
     idle: Duration,
     is_swept: AtomicBool,
+    /// No server is started any more.
+    is_ending: AtomicBool,
 }
 
 impl Upstreams {
@@ -59,6 +61,7 @@ impl Upstreams {
             last_party: AtomicU64::new(0),
             idle: options.server.session_idle,
             is_swept: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
         }
     }
 
@@ -114,8 +117,12 @@ impl Upstreams {
     }
 
     fn connect_for(&self, session: &Arc<Session>) -> Result<Arc<Upstream>, McpClientError> {
-        let permits = self.permits.clone();
-        let permit = permits.try_acquire_owned().map_err(|_| McpClientError::TooManyServers)?;
+        let permit = self.permits.clone().try_acquire_owned().or_else(|_| {
+            // One that waits for calls of other clients makes room.
+            self.leases.end_one();
+            self.permits.clone().try_acquire_owned()
+        });
+        let permit = permit.map_err(|_| McpClientError::TooManyServers)?;
         let (info, capabilities) = (session.client_info(), session.client_capabilities());
         let client = self.client(info, Some(capabilities), tell_session(session))?;
         self.sweep_from_now_on();
@@ -172,6 +179,9 @@ impl Upstreams {
         capabilities: Option<ClientCapabilities>,
         tell: impl Fn(ServerNotification) + Send + Sync + 'static,
     ) -> Result<McpClient, McpClientError> {
+        if self.is_ending.load(Ordering::Acquire) {
+            return Err(McpClientError::Closed);
+        }
         let ours = &self.options;
         let options = McpClientOptions {
             client_info: info.unwrap_or_else(|| ours.client_info.clone()),
@@ -191,6 +201,12 @@ impl Upstreams {
                 shared.changes.announce(&change);
             }
         }
+    }
+
+    /// Sees all servers out, and starts none any more.
+    pub(super) async fn end(&self) {
+        self.is_ending.store(true, Ordering::Release);
+        self.close().await;
     }
 
     /// Sees all servers out.

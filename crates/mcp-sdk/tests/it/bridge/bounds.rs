@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpServer};
+use thruway_mcp_sdk::schema::SubscriptionFilter;
+use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpClient, McpServer};
 
 use super::sites::{FAR_ERAS, in_memory, options};
 use crate::client::sites::answering;
-use crate::fixtures::server;
+use crate::fixtures::{server, tool, with_hanging, with_waiting};
 use crate::http::{Message, Site};
 
 /// Nobody ever gave such a question up: its session, and the server that is there for it alone, were there for ever.
@@ -49,9 +50,77 @@ async fn a_subscription_to_too_much_is_refused_before_anything_is_subscribed_to(
         let refused = site.send(&Message::modern("subscriptions/listen", params.clone())).await;
         assert_eq!(refused.error_code(), -32602, "{far:?}: {}", refused.text());
         assert_eq!(connected.load(Ordering::Relaxed), 1, "{far:?}: nobody is subscribed to");
-        let client = answering(thruway_mcp_sdk::McpClient::builder().era(EraChoice::Modern)).server(&bridge);
+        let client = answering(McpClient::builder().era(EraChoice::Modern)).server(&bridge);
         let filter = serde_json::from_value(params["notifications"].clone()).unwrap();
         let error = client.listen(filter).await.unwrap_err();
         assert!(error.to_string().contains("too many resources"), "{far:?}: {error}");
     }
+}
+
+/// The servers behind a bridge were seen out while they handled calls.
+#[tokio::test]
+async fn calls_are_answered_before_the_bridge_is_drained() {
+    let (server, go_on) = with_waiting(server());
+    for far in FAR_ERAS {
+        let bridge = in_memory(&server, options(far)).await;
+        let site = Site::new(&bridge);
+        let call = json!({"name": "wait", "arguments": {}});
+        let mut exchange = site.open(&Message::modern("tools/call", call.clone()));
+        assert!(exchange.is_pending());
+        let draining = bridge.clone();
+        let mut draining = tokio::spawn(async move { draining.drain_bridge(Duration::from_mins(1)).await });
+        let is_early = tokio::time::timeout(Duration::from_millis(50), &mut draining).await.is_ok();
+        assert!(!is_early, "{far:?}");
+        go_on.notify_one();
+        let answer = exchange.response().await.message();
+        assert!(answer["result"].is_object(), "{far:?}: {answer}");
+        draining.await.unwrap();
+        let refused = site.send(&Message::modern("tools/call", call)).await.message();
+        assert!(refused["error"].is_object(), "{far:?}: no server is started any more: {refused}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_end_does_not_keep_the_bridge_from_ending() {
+    let (server, running) = with_hanging(server());
+    let bridge = in_memory(&server, options(EraChoice::Modern)).await;
+    let site = Site::new(&bridge);
+    let mut exchange = site.open(&Message::modern("tools/call", json!({"name": "hang", "arguments": {}})));
+    assert!(exchange.is_pending());
+    while running.count() == 0 {
+        tokio::task::yield_now().await;
+    }
+    bridge.drain_bridge(Duration::from_secs(1)).await;
+    let answer = exchange.response().await.message();
+    assert!(answer["error"].is_object(), "{answer}");
+}
+
+/// Servers that waited for calls of clients of the modern era kept sessions away until their time was over.
+#[tokio::test]
+async fn a_session_displaces_a_server_that_waits_for_calls() {
+    let options = BridgeOptions { servers_max: 1, ..options(EraChoice::Legacy) };
+    let bridge = in_memory(&server(), options).await;
+    let site = Site::new(&bridge);
+    let (call, capabilities) = (tool("progress"), json!({"elicitation": {}}));
+    let leased = site.send(&Message::modern_with("tools/call", call.clone(), &capabilities)).await.message();
+    assert!(leased["result"].is_object(), "{leased}");
+    let session = site.initialize_with("2025-06-18", &capabilities).await;
+    let answered = site.send(&session.request(2, "tools/call", &call)).await;
+    assert!(answered.text().contains("done"), "{}", answered.text());
+}
+
+/// A second subscription that failed took the first one with it.
+#[tokio::test]
+async fn a_subscription_that_fails_leaves_the_one_that_stands() {
+    let uri = "test://text";
+    let filter =
+        SubscriptionFilter { resource_subscriptions: vec![uri.into()], ..SubscriptionFilter::default() };
+    let bridge = in_memory(&server(), options(EraChoice::Legacy)).await;
+    let client = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
+    let mut standing = client.listen(filter.clone()).await.unwrap();
+    bridge.drain_bridge(Duration::ZERO).await;
+    client.listen(filter).await.unwrap_err();
+    bridge.resource_updated(uri);
+    let told = tokio::time::timeout(Duration::from_secs(10), standing.next()).await.unwrap();
+    assert!(told.is_some());
 }

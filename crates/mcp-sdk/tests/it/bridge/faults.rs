@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use thruway_mcp_sdk::json_rpc;
+use thruway_mcp_sdk::schema::SubscriptionFilter;
 use thruway_mcp_sdk::{
     BridgeOptions, EraChoice, McpClient, McpClientError, McpClientOptions, McpServer, McpServerOptions,
 };
@@ -166,6 +167,34 @@ async fn call_once(site: &http::Site, near: EraChoice) {
         site.send(&http::Message::modern_with("tools/call", tool, &capabilities)).await
     };
     assert!(answered.text().contains(r#""content":[]"#), "{}", answered.text());
+}
+
+/// All who wanted to subscribe to anything waited for the one whose subscription the server did not answer.
+#[tokio::test]
+async fn a_subscription_that_is_not_answered_keeps_up_no_other_one() {
+    let respond = script(PROPER).replace("*tools/call*)", "*slow*) : ;; *resources/subscribe*)");
+    let client = McpClientOptions { timeout: Duration::from_mins(5), ..options().client };
+    let bridge = bridge_with(BridgeOptions { client, ..options() }, respond).await;
+    let client = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
+    let listen = |uri: &str| {
+        let resource_subscriptions = vec![uri.to_owned()];
+        let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
+        let client = client.clone();
+        async move { client.listen(filter).await }
+    };
+    let mut slow = std::pin::pin!(listen("test://slow"));
+    let both = async {
+        tokio::select! {
+            biased;
+            _ = &mut slow => panic!("it should not be answered"),
+            quick = async {
+                tokio::task::yield_now().await;
+                listen("test://quick").await
+            } => quick,
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), both).await.unwrap().unwrap();
+    bridge.close_bridge().await;
 }
 
 #[tokio::test]
