@@ -166,7 +166,7 @@ async fn changeable(wanted: Arc<AtomicUsize>) -> String {
             }
             Some("tools/call") if is_mirrored => json!({"resultType": "complete", "content": []}),
             _ => {
-                return response(message, "error", &json!({"code": -32020, "message": "a header is missing"}));
+                return response(message, "error", &json!({"code": -32020, "message": "a header"}));
             }
         };
         response(message, "result", &result)
