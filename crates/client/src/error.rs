@@ -71,6 +71,8 @@ pub enum Error {
     RequestContentTooLong,
     /// Less content was to be sent than the head of the request had announced.
     RequestContentTooShort,
+    /// The request cannot be said in HTTP/2: it names no host, or one that is none there.
+    RequestUnspeakable,
     /// The upstream has refused the stream, or left without having looked at it (RFC 9113 §8.7).
     StreamRefused,
     /// The upstream has ended the stream instead of answering.
@@ -85,7 +87,9 @@ impl Error {
     /// Whose fault it is.
     pub const fn side(self) -> Side {
         match self {
-            Self::RequestContentTooLong | Self::RequestContentTooShort => Side::Client,
+            Self::RequestContentTooLong | Self::RequestContentTooShort | Self::RequestUnspeakable => {
+                Side::Client
+            }
             _ => Side::Upstream,
         }
     }
@@ -105,6 +109,7 @@ impl Error {
             | Self::ContentTimedOut
             | Self::RequestContentTooLong
             | Self::RequestContentTooShort
+            | Self::RequestUnspeakable
             | Self::TimedOut => Retry::Never,
         }
     }
@@ -126,6 +131,7 @@ impl Error {
             Self::HeadTimedOut => "no response came in time",
             Self::RequestContentTooLong => "the request has more content than was announced",
             Self::RequestContentTooShort => "the request has less content than was announced",
+            Self::RequestUnspeakable => "the request cannot be said in HTTP/2",
             Self::StreamRefused => "the upstream has refused the stream",
             Self::StreamReset => "the upstream has ended the stream",
             Self::TimedOut => "the exchange took too long",

@@ -120,7 +120,9 @@ impl Failure {
                 Error::ContentTimedOut => "connection_read_timeout",
                 Error::HeadTimedOut | Error::TimedOut => "http_response_timeout",
                 Error::WriteTimedOut => "connection_write_timeout",
-                Error::RequestContentTooLong | Error::RequestContentTooShort => "http_request_error",
+                Error::RequestContentTooLong | Error::RequestContentTooShort | Error::RequestUnspeakable => {
+                    "http_request_error"
+                }
                 _ => "http_protocol_error",
             },
             Self::NameUnresolved => "dns_error",
@@ -226,6 +228,7 @@ mod tests {
             Failure::Exchange(Error::HeadTimedOut),
             Failure::Exchange(Error::WriteTimedOut),
             Failure::Exchange(Error::RequestContentTooLong),
+            Failure::Exchange(Error::RequestUnspeakable),
         ] {
             assert!(Failure::PROXY_ERRORS.contains(&failure.proxy_error()), "{failure}");
         }

@@ -141,8 +141,7 @@ impl Connection {
     ) -> Result<Exchange, Error> {
         let mut octets = thruway_net::PooledBuffer::take();
         write_head(&mut octets);
-        let (head, used) = request_of(&octets, self.scheme.clone())
-            .ok_or(Error::HeadMalformed(thruway_http1::Error::RequestTargetInvalid))?;
+        let (head, used) = request_of(&octets, self.scheme.clone()).ok_or(Error::RequestUnspeakable)?;
         let content = Bytes::copy_from_slice(&octets[used..]);
         let sending = match request.body_length {
             BodyLength::NONE => Sending::Complete,

@@ -143,9 +143,13 @@ impl Gateway {
 
     /// The same, with all field lines but `Host`.
     pub(crate) fn begin_with(&self, method: &str, lines: &str) -> Asked {
+        self.begin_raw(&format!("{method} / HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n"))
+    }
+
+    /// Sends these octets, to be answered later.
+    pub(crate) fn begin_raw(&self, request: &str) -> Asked {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let request = format!("{method} / HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         Asked(stream)
     }

@@ -72,18 +72,21 @@ impl<T: Transport> Connection<T> {
         stalled.into_iter().chain(waiting).min()
     }
 
-    /// When to close a connection without requests.
+    /// When to close a connection without requests. Of one that takes nothing of its answers that is decided elsewhere.
     fn quiet_deadline(&self) -> Option<Duration> {
         let timeouts = self.connected.service.config.timeouts;
-        if !self.streams.is_empty() {
+        let times = self.wire.times();
+        if !self.streams.is_empty() || times.stalled_since.is_some() {
             return None;
         }
+        // The library has answers that the client is still to take.
+        let busy_at = self.busy_at.max(times.written_at);
         if let Some(since) = self.leaving_since {
-            return Some(since.max(self.busy_at) + timeouts.linger);
+            return Some(since.max(busy_at) + timeouts.linger);
         }
         let is_over_limit = self.connected.guard.is_over_limit();
         let idle = if is_over_limit { OVER_LIMIT_PATIENCE.min(timeouts.idle) } else { timeouts.idle };
-        Some(self.busy_at + idle)
+        Some(busy_at + idle)
     }
 
     /// Acts on the deadlines that have passed. Ready if the connection is to be dropped as it is.

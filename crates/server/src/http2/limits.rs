@@ -55,11 +55,14 @@ impl Http2Limits {
             .max_header_list_size(list_bytes)
             .max_send_buffer_size(self.send_buffer_bytes)
             .enable_connect_protocol()
-            // These are counted here, and forgotten again.
-            .max_local_error_reset_streams(None);
+            // These are counted here, and forgotten again; but not while the client takes nothing, when they pile up.
+            .max_local_error_reset_streams(Some(RESETS_MAX));
         builder
     }
 }
+
+/// Resets by the library that wait to be sent, each with what it keeps of its stream; then the connection ends.
+const RESETS_MAX: usize = 4096;
 
 /// As RFC 9113 §6.5.2 counts a field line beyond its name and value.
 const FIELD_LINE_BYTES: u32 = 32;

@@ -136,6 +136,10 @@ impl Stream {
         if response.has_tunnel() {
             return self.hand_over(respond, response);
         }
+        if self.to_tunnel.is_some() && response.status().is_success() {
+            // The client would take what follows for its tunnel (RFC 8441 §5).
+            response = Response::new(StatusCode::NOT_IMPLEMENTED);
+        }
         let status = response.status();
         let body = ResponseBody::for_response(&self.facts, status, response.content().length());
         let head = response_head(&response, body, &self.connected.service.origin_fields.borrow());

@@ -47,8 +47,8 @@ struct State<T> {
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Times {
     now: Duration,
-    /// When octets came or went last.
-    pub(super) moved_at: Duration,
+    /// When the client took octets last.
+    pub(super) written_at: Duration,
     /// Something is to be written and cannot be.
     pub(super) stalled_since: Option<Duration>,
     /// A frame that is no content has begun, or a header section, and is not complete.
@@ -71,7 +71,7 @@ impl<T: Transport> Wire<T> {
             sent: FrameScan::behind(0),
             is_shut_down: false,
             oddities: Oddities::new(oddities, now),
-            times: Times { now, moved_at: now, ..Times::default() },
+            times: Times { now, written_at: now, ..Times::default() },
         })))
     }
 
@@ -164,7 +164,6 @@ impl<T: Transport> State<T> {
             *is_section_open = frame.leaves_section_open();
             *is_content = frame.is_content();
         });
-        times.moved_at = times.now;
         let is_open = *is_section_open || (received.is_within_frame() && !*is_content);
         let still = times.section_since.or(Some(times.now));
         times.section_since = still.filter(|_| is_open);
@@ -196,7 +195,7 @@ impl<T: Transport> State<T> {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(written)) => {
                     self.written += written;
-                    self.times.moved_at = self.times.now;
+                    self.times.written_at = self.times.now;
                     self.times.stalled_since = None;
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),

@@ -26,12 +26,15 @@ use target::Target;
 pub(crate) fn run(command: McpClientCommand, args: &McpClientArgs) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("no reactor is to be had: {error}")))?;
-    runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         let Target { client, words } = Target::of(args)?;
         let outcome = ask(command, &client, &words, args).await;
         client.close().await;
         outcome
-    })
+    });
+    // Somebody may still be asked at the terminal, who need not answer any more.
+    runtime.shutdown_background();
+    outcome
 }
 
 /// What came of a command that was understood: its result, or why the server has none.

@@ -1,6 +1,6 @@
 //! What a server has answered, for people or for programs.
 
-use std::io::{Write, stderr, stdout};
+use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -175,6 +175,7 @@ impl Printer<'_> {
 
 fn write(text: &str) -> ExitCode {
     // Where nobody reads it, nobody misses it; but a script should know.
+    let text = if stdout().is_terminal() { &*shown(text) } else { text };
     let written = stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
     if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -185,10 +186,20 @@ fn row_of(status: TaskStatus, task: &WorkingTask) -> [String; 3] {
     [task.task_id.clone(), status.as_str().unwrap_or("?").to_owned(), message]
 }
 
+/// A text of a server without what a terminal would obey, or show otherwise than it is (Unicode's marks of direction).
+pub(super) fn shown(text: &str) -> String {
+    let is_plain = |character: char| {
+        matches!(character, '\n' | '\t')
+            || !(character.is_control()
+                || matches!(character, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}'))
+    };
+    text.chars().filter(|character| is_plain(*character)).collect()
+}
+
 /// For people, beside the data.
 pub(super) fn to_stderr(line: &str) {
     // Where nobody reads it, nobody misses it.
-    let _ = writeln!(stderr(), "{line}");
+    let _ = writeln!(stderr(), "{}", shown(line));
 }
 
 fn lines(texts: impl Iterator<Item = String>) -> String {
@@ -213,6 +224,11 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_is_shown_nothing_that_it_would_obey() {
+        assert_eq!(shown("a\u{1b}[2J\r\u{9b}b\n\tc\u{202e}d"), "a[2Jb\n\tcd");
+    }
 
     #[test]
     fn columns_stand_below_each_other() {

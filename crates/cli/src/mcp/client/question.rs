@@ -11,6 +11,8 @@ use thruway_mcp_sdk::schema::{
 };
 use tokio::task::spawn_blocking;
 
+use super::print::shown;
+
 /// Lets the server ask, if there is somebody at a terminal. Otherwise it is told from the beginning that it cannot.
 pub(super) fn answering(builder: McpClientBuilder, capabilities: ClientCapabilities) -> McpClientBuilder {
     if !stdin().is_terminal() || !stderr().is_terminal() {
@@ -18,7 +20,7 @@ pub(super) fn answering(builder: McpClientBuilder, capabilities: ClientCapabilit
     }
     let capabilities = capabilities.with_elicitation().with_url_elicitation();
     builder.answers(capabilities, |question| async {
-        let answering = spawn_blocking(|| answer(question, &mut stdin().lock(), &mut stderr().lock()));
+        let answering = spawn_blocking(|| answer(question, &mut stdin().lock(), &mut stderr()));
         answering.await.map_err(|_| Error::internal("the terminal is gone"))?
     })
 }
@@ -48,7 +50,7 @@ fn visit(
     input: &mut impl BufRead,
     output: &mut impl Write,
 ) -> std::io::Result<ElicitResult> {
-    writeln!(output, "The server asks: {}\nPlease visit {}", shown(message), shown(url))?;
+    writeln!(output, "The server asks: {}\nPlease visit {}", shown(message), shown(url).replace('\n', " "))?;
     let Some(line) = prompt("Will you? [y/N] ", input, output)? else {
         return Ok(result_of(ElicitAction::Cancel, None));
     };
@@ -173,11 +175,6 @@ fn plain(value: &Value) -> String {
 
 fn is_yes(line: &str) -> bool {
     matches!(line.to_lowercase().as_str(), "y" | "yes")
-}
-
-/// Without what a terminal would obey.
-fn shown(text: &str) -> String {
-    text.chars().filter(|character| !character.is_control() || *character == '\n').collect()
 }
 
 fn result_of(action: ElicitAction, content: Option<Map<String, Value>>) -> ElicitResult {

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use thruway_gateway::{EjectionConfig, UpstreamConfig};
+
 use super::only_http2;
 use super::origin::{REFUSED, scripted};
 use crate::gateway::Gateway;
@@ -52,4 +54,22 @@ fn an_upstream_where_nobody_listens_is_said_to_be_so() {
     let gateway = Gateway::start(only_http2(thruway_testkit::upstream::refuses()));
     let got = gateway.get();
     assert_eq!((got.status, got.field("Proxy-Status")), (502, Some("thruway; error=connection_refused")));
+}
+
+/// Once such a request was taken for a failure of the server: five of them, and it got no more.
+#[test]
+fn a_request_that_http2_cannot_say_is_the_clients_fault() {
+    let (address, connections) = scripted(b"");
+    connections.fetch_add(1, Ordering::SeqCst);
+    let ejection = EjectionConfig::default();
+    let gateway = Gateway::start(UpstreamConfig { ejection, ..only_http2(address) });
+    for host in ["", "a%41"] {
+        for _ in 0..6 {
+            let got = gateway
+                .begin_raw(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"))
+                .end();
+            assert_eq!(got.status, 400, "{host:?}");
+        }
+    }
+    assert_eq!(gateway.get().status, 200);
 }

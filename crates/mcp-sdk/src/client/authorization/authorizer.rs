@@ -83,9 +83,13 @@ impl Authorizer {
     pub(crate) fn new(oauth: OAuth, server_url: &str) -> Self {
         let server = HttpUrl::parse(server_url).filter(HttpUrl::is_private);
         let stored = server.as_ref().and_then(|_| oauth.store.load(server_url));
-        // What another client was given is not for this one.
-        let is_ours =
-            |token: &StoredToken| oauth.client.as_ref().is_none_or(|client| client.id == token.client.id);
+        // What another client was given is not for this one, and what another issuer gave is not renewed there with its secret.
+        let is_ours = |token: &StoredToken| {
+            oauth.client.as_ref().is_none_or(|client| {
+                client.id == token.client.id
+                    && client.issuer.as_ref().is_none_or(|issuer| *issuer == token.issuer)
+            })
+        };
         let stored = stored.filter(is_ours);
         let known = Known::of(stored.as_ref(), &oauth);
         let token = stored.and_then(|stored| Token::restore(stored).ok()).map(Arc::new);
@@ -231,7 +235,9 @@ impl Authorizer {
                 return Err(OAuthError::TokenInvalid);
             }
             let issuer = &token.stored.issuer;
-            let metadata = ServerMetadata::discover(&self.fetch, issuer, true).await?;
+            // Only who said nothing about itself when the token was got may say nothing now.
+            let is_old = HttpUrl::parse(issuer).is_some_and(|url| url.origin() == issuer);
+            let metadata = ServerMetadata::discover(&self.fetch, issuer, is_old).await?;
             self.refresh(&token.stored, &metadata, token.key.clone()).await
         };
         match renewed.await {

@@ -68,7 +68,7 @@ impl OAuthError {
     pub(super) const fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable(..) => true,
-            Self::Status(_, status) => status.as_u16() >= 500,
+            Self::Status(_, status) => status.as_u16() >= 500 || matches!(status.as_u16(), 408 | 429),
             _ => false,
         }
     }

@@ -49,6 +49,10 @@ impl Fetch {
         let response = self.follow(url).await?;
         match response.status() {
             StatusCode::OK => {}
+            // Who has no time now may have one later.
+            status if matches!(status.as_u16(), 408 | 429) => {
+                return Err(OAuthError::Status(quoted(url.as_str()), status));
+            }
             status if matches!(status.as_u16(), 400..=499) => return Ok(None),
             status => return Err(OAuthError::Status(quoted(url.as_str()), status)),
         }

@@ -5,6 +5,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use thruway_message::Authority;
 
+/// Whether a segment leads elsewhere than it stands: a URL below another must be there for whoever resolves it, too.
+fn is_dots(segment: &str) -> bool {
+    matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
+}
+
 /// An absolute URL of HTTP, without user information and without a fragment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct HttpUrl {
@@ -30,7 +35,8 @@ impl HttpUrl {
         let authority_start = text.len() - rest.len();
         let path_start = rest.find(['/', '?']).map_or(text.len(), |length| authority_start + length);
         let authority = Authority::parse(&text.as_bytes()[authority_start..path_start]).ok()?;
-        (!authority.host().is_empty()).then(|| Self { text: text.to_owned(), authority_start, path_start })
+        let url = Self { text: text.to_owned(), authority_start, path_start };
+        (!authority.host().is_empty() && !url.path().split('/').any(is_dots)).then_some(url)
     }
 
     pub(super) fn as_str(&self) -> &str {
@@ -154,6 +160,9 @@ mod tests {
             "mcp.example",
             "ftp://a/",
             "javascript:alert(1)",
+            "https://a.example/.well-known/x/../../evil",
+            "https://a.example/a/%2E%2e/b",
+            "https://a.example/./b",
             "file:///etc/passwd",
             "https://",
             "https:///a",
