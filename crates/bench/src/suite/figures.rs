@@ -197,10 +197,10 @@ impl Metric {
         Summary::of(&self.values(rounds)?)
     }
 
-    /// What is measured in `ours` as a multiple of what is in `theirs`, round by round.
+    /// What is measured in `ours` as a multiple of what is in `theirs`, round by round; `None` of too few rounds.
     pub(super) fn ratio(self, ours: &[Figures], theirs: &[Figures]) -> Option<Ratio> {
         let pairs: Vec<_> = self.values(ours)?.into_iter().zip(self.values(theirs)?).collect();
-        Ratio::of_pairs(&pairs)
+        if pairs.len() < PAIRS_MIN { None } else { Ratio::of_pairs(&pairs) }
     }
 
     /// The values of all rounds.
@@ -208,3 +208,6 @@ impl Metric {
         rounds.iter().map(|figures| self.of(figures)).collect()
     }
 }
+
+/// With fewer pairs of rounds a ratio says too little.
+const PAIRS_MIN: usize = 3;

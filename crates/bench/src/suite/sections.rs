@@ -62,7 +62,8 @@ pub(super) fn summary(report: &SuiteReport) -> Section {
     section.tables.extend(Table::prose("Targets", &heads, rows).or_nothing());
     let (compared, behind) = behind(report);
     let caption = format!(
-        "Where somebody else is shown to be ahead (of {compared} comparisons, one in forty by chance)"
+        "Where somebody else is shown to be ahead (of {compared} comparisons, one in {} by chance)",
+        chance(report)
     );
     section
         .tables
@@ -145,7 +146,7 @@ fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
 fn ratios(case: &CaseResult, metric: Metric) -> Vec<(&str, Ratio)> {
     let Some(ours) = case.ours() else { return Vec::new() };
     // What is only a yardstick is not ahead.
-    let others = case.others().filter(|other| other.name != OVER_HTTP && other.rounds.len() >= ROUNDS_MIN);
+    let others = case.others().filter(|other| other.name != OVER_HTTP);
     let ratios = others.filter_map(|other| Some((other.name.as_str(), tables::ratio(metric, ours, other)?)));
     ratios.collect()
 }
@@ -393,8 +394,13 @@ fn plural(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// With fewer, chance alone makes an interval that does not hold 1 too often.
-const ROUNDS_MIN: usize = 3;
+/// In how many comparisons of equals one looks ahead: an interval of 95 % leaves one in forty on either side, but of few rounds it is from the
+/// least to the greatest, and all of them fall on one side by a toss of a coin each.
+fn chance(report: &SuiteReport) -> u32 {
+    let rounds = report.cases.iter().filter_map(|case| Some(case.ours()?.rounds.len()));
+    let fewest = rounds.filter(|rounds| *rounds > 2).min().unwrap_or(3);
+    2_u32.saturating_pow(u32::try_from(fewest).unwrap_or(u32::MAX)).min(40)
+}
 
 /// In which somebody else may be ahead.
 const COMPARED: [Metric; 3] = [Metric::Rate, Metric::ServerCpu, Metric::P99];
