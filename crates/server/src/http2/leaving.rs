@@ -79,14 +79,13 @@ impl<T: Transport> Connection<T> {
         if !self.streams.is_empty() || times.stalled_since.is_some() {
             return None;
         }
-        // The library has answers that the client is still to take.
-        let busy_at = self.busy_at.max(times.written_at);
         if let Some(since) = self.leaving_since {
-            return Some(since.max(busy_at) + timeouts.linger);
+            // The library may have answers that the client is still to take.
+            return Some(since.max(self.busy_at).max(times.written_at) + timeouts.linger);
         }
         let is_over_limit = self.connected.guard.is_over_limit();
         let idle = if is_over_limit { OVER_LIMIT_PATIENCE.min(timeouts.idle) } else { timeouts.idle };
-        Some(busy_at + idle)
+        Some(self.busy_at + idle)
     }
 
     /// Acts on the deadlines that have passed. Ready if the connection is to be dropped as it is.

@@ -81,12 +81,12 @@ fn a_tunnel_takes_no_more_than_it_passes_on() {
 }
 
 #[test]
-fn a_handler_may_decline() {
+fn a_success_that_is_no_tunnel_is_not_taken_for_one() {
     let scene = scene();
     let mut library = Library::connect(&scene);
     let (response, _to) = library.begin(websocket("/other"), false);
     let (head, content, _) = library.answer(response);
-    assert_eq!((head.status().as_u16(), content.as_str()), (200, "GET"));
+    assert_eq!((head.status().as_u16(), content.as_str()), (501, ""));
 }
 
 #[test]
