@@ -46,6 +46,12 @@ impl<'a> FieldName<'a> {
         self.0.eq_ignore_ascii_case(name.as_bytes())
     }
 
+    /// Whether the field concerns one connection of HTTP/1.1, so that messages of other versions have no place for it (RFC 9113 §8.2.2).
+    pub fn is_of_connection(&self) -> bool {
+        let of_connection = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+        of_connection.iter().any(|name| self.is(name))
+    }
+
     /// A name that a parser has found to be a token.
     pub(crate) const fn from_parsed(octets: &'a [u8]) -> Self {
         Self(octets)

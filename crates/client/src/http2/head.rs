@@ -6,7 +6,7 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use thruway_http1::{self as http1, HeadIndex, Limits, ServerConnection, ServerEvent};
 use thruway_message::token::is_field_value;
 use thruway_message::{
-    FieldLineSpan, FieldLines, FieldLinesBuf, RequestHead, ResponseHead, StatusCode, Version,
+    FieldLineSpan, FieldLines, FieldLinesBuf, FieldName, RequestHead, ResponseHead, StatusCode, Version,
 };
 
 /// A request as the library has it, and how long its head was; what stands behind that is its content. `None` if it is none, which is
@@ -37,7 +37,7 @@ fn to_library(head: &RequestHead<'_>, scheme: Scheme) -> Option<http::Request<()
     let fields = request.headers_mut();
     for line in head.field_lines.iter() {
         let name = HeaderName::from_bytes(line.name.as_bytes()).ok()?;
-        if name != HOST && !is_of_connection(&name) {
+        if name != HOST && !is_left_out(line.name) {
             fields.append(name, HeaderValue::from_bytes(line.value.as_bytes()).ok()?);
         }
     }
@@ -53,7 +53,7 @@ pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
         let name = HeaderName::from_bytes(line.name.as_bytes());
         let value = HeaderValue::from_bytes(line.value.as_bytes());
         if let (Ok(name), Ok(value)) = (name, value)
-            && !is_of_connection(&name)
+            && !is_left_out(line.name)
         {
             fields.append(name, value);
         }
@@ -61,12 +61,9 @@ pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
     fields
 }
 
-/// Those that concern a connection of HTTP/1.1 (RFC 9113 §8.2.2).
-fn is_of_connection(name: &HeaderName) -> bool {
-    matches!(
-        name.as_str(),
-        "connection" | "keep-alive" | "proxy-connection" | "te" | "transfer-encoding" | "upgrade"
-    )
+/// Whether a field is not sent as it is: `TE` is this connection's own.
+fn is_left_out(name: FieldName<'_>) -> bool {
+    name.is_of_connection() || name.is("te")
 }
 
 /// Field lines that have come, as they are lent.

@@ -55,19 +55,12 @@ pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
         let name = HeaderName::from_bytes(line.name.as_bytes());
         let value = HeaderValue::from_bytes(line.value.as_bytes());
         if let (Ok(name), Ok(value)) = (name, value)
-            && !is_of_connection(&name)
+            && !line.name.is_of_connection()
         {
             fields.append(name, value);
         }
     }
     fields
-}
-
-fn is_of_connection(name: &HeaderName) -> bool {
-    matches!(
-        name.as_str(),
-        "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade"
-    )
 }
 
 /// `Server`, `Date` and `Content-Length`.
