@@ -110,7 +110,9 @@ impl Relay {
                 }
                 Poll::Ready(_) | Poll::Pending => break false,
             }
-            if first.len() >= WHOLE_BYTES_MAX {
+            // What is large goes its own way, past the buffer that this would be copied into.
+            let left = length.map_or(0, |length| length.saturating_sub(first.len() as u64));
+            if first.len() >= WHOLE_BYTES_MAX || left >= LARGE_CONTENT_BYTES {
                 break false;
             }
         };
