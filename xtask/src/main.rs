@@ -7,6 +7,7 @@ mod places;
 mod stop;
 mod process;
 mod child;
+mod program;
 mod server;
 
 // the tasks

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use crate::interop;
 use crate::places::find_on_path;
+use crate::program::{self, Profile};
 use crate::server::Server;
 use crate::stop::Stop;
 use counter::Counter;
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let stop = Stop::new(LIMIT)?;
     let program = match &options.program {
         Some(program) => fs::canonicalize(program)?,
-        None => interop::build(&stop)?,
+        None => program::build(Profile::Release, &stop)?,
     };
     let directory = tempfile::Builder::new().prefix("thruway-cross-check-").tempdir()?;
     let config = directory.path().join("config.toml");

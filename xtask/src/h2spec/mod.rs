@@ -12,6 +12,7 @@ use thruway_server::{ListenAddr, Listener, OwnedRequest, Response};
 
 use crate::child;
 use crate::places::{find_on_path, repository};
+use crate::program::{self, Profile};
 use crate::server::Server;
 use crate::stop::Stop;
 
@@ -33,7 +34,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         Some(program) => program.clone(),
         None => build_tests(&stop)?,
     };
-    let thruway = build_thruway(&stop)?;
+    let thruway = program::build(Profile::Dev, &stop)?;
     let directory = tempfile::Builder::new().prefix("thruway-h2spec-").tempdir()?;
     let address: ListenAddr = "127.0.0.1:0".parse()?;
     let origin = thruway_server::Server::new(answer)
@@ -105,16 +106,6 @@ fn build_tests(stop: &Stop) -> anyhow::Result<PathBuf> {
     eprintln!("building `h2spec`");
     child::output_of("go build h2spec", command, BUILD_LIMIT, stop)?;
     Ok(program)
-}
-
-fn build_thruway(stop: &Stop) -> anyhow::Result<PathBuf> {
-    let root = repository();
-    let target = root.join("target");
-    let mut command = Command::new("cargo");
-    command.current_dir(&root).args(["build", "--package", "thruway", "--target-dir"]).arg(&target);
-    eprintln!("building `thruway`");
-    child::output_of("cargo build --package thruway", command, BUILD_LIMIT, stop)?;
-    Ok(target.join("debug/thruway"))
 }
 
 /// More than any test sends.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use super::{Stop, child, now};
+use super::{Stop, now};
+use crate::child;
 
 /// What one client is to do.
 pub(super) struct Check {

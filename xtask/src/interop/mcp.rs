@@ -8,8 +8,10 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 
 use super::check::{Check, Scene};
-use super::{BUILD_LIMIT, child, packages};
+use super::packages;
+use crate::child;
 use crate::places::repository;
+use crate::program::BUILD_LIMIT;
 
 pub(super) const CHECKS: &[&Check] = &[
     &Check { client: "python3", what: "mcp 2, both eras, HTTP and stdio", run: python_v2 },

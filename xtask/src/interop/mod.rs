@@ -18,13 +18,12 @@ mod gateway;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::ensure;
 
-use crate::child;
-use crate::places::{find_on_path, repository};
+use crate::places::find_on_path;
+use crate::program::{self, Profile};
 use crate::server::Server;
 use crate::stop::{Stop, now};
 use check::{Check, Outcome, Row, Scene};
@@ -41,6 +40,9 @@ pub(crate) struct Options {
     /// Instead: `thruway serve` as a gateway, between clients and upstreams that others wrote.
     #[arg(long, conflicts_with = "mcp")]
     gateway: bool,
+    /// How `thruway` is built for it.
+    #[arg(long, value_enum, default_value_t = Profile::Dev)]
+    profile: Profile,
 }
 
 /// Builds the server, runs every check that there is a client for, and prints a table.
@@ -48,7 +50,7 @@ pub(crate) struct Options {
 /// # Errors
 /// A check failed, or a server did not start or did not end as it should.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let program = build(&Stop::new(BUILD_LIMIT)?)?;
+    let program = program::build(options.profile, &Stop::new(program::BUILD_LIMIT)?)?;
     let directory = tempfile::Builder::new().prefix("thruway-interop-").tempdir()?;
     fs::write(directory.path().join("content"), content())?;
     fs::write(directory.path().join("config.toml"), CONFIG)?;
@@ -106,23 +108,6 @@ fn run_one(check: &Check, scene: &Scene<'_>) -> Row {
     check::row(check.client, check.what, || (check.run)(scene))
 }
 
-/// Builds `thruway` as users have it.
-///
-/// # Errors
-/// It cannot be built.
-pub(crate) fn build(stop: &Stop) -> anyhow::Result<std::path::PathBuf> {
-    let root = repository();
-    let target = root.join("target");
-    let mut command = Command::new("cargo");
-    command
-        .current_dir(&root)
-        .args(["build", "--release", "--package", "thruway", "--target-dir"])
-        .arg(&target);
-    eprintln!("building `thruway`");
-    child::output_of("cargo build --release --package thruway", command, BUILD_LIMIT, stop)?;
-    Ok(target.join("release/thruway"))
-}
-
 fn print(rows: &[Row]) {
     for row in rows {
         println!("{row}");
@@ -160,7 +145,6 @@ content = "2s"
 write_stall = "2s"
 "#;
 
-const BUILD_LIMIT: Duration = Duration::from_mins(15);
 const QUICK_LIMIT: Duration = Duration::from_mins(3);
 /// Clients of MCP may have to be installed and built.
 const FULL_LIMIT: Duration = Duration::from_mins(20);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::check::{Check, Scene};
-use super::child;
+use crate::child;
 
 pub(super) const CHECKS: &[&Check] = &[
     &Check { client: "python3", what: "http.client", run: python },

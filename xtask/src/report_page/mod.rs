@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::interop;
 use crate::places::{find_on_path, repository};
+use crate::program::{self, Profile};
 use crate::stop::Stop;
 use chromium::Scheme;
 
@@ -41,7 +41,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let stop = Stop::new(LIMIT)?;
     let program = match &options.program {
         Some(program) => fs::canonicalize(program)?,
-        None => interop::build(&stop)?,
+        None => program::build(Profile::Dev, &stop)?,
     };
     let directory = repository().join("target/report-page");
     fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;
