@@ -23,6 +23,7 @@ mod socket;
 mod sends;
 mod buffers;
 mod splice;
+mod gathered;
 pub mod tls;
 
 // threads
@@ -41,6 +42,7 @@ pub use clock::{Clock, ManualTime};
 pub use deadlines::{Deadline, Deadlines};
 pub use descriptors::raise_descriptor_limit;
 pub use ip_text::IpText;
+pub use gathered::Gathered;
 pub use listening::LiveWorkers;
 pub use networks::{InvalidNetwork, Network, Networks};
 pub use proxy_protocol::{InvalidProxyHeader, ProxyHeader, ProxyVersion, ReceiveError, receive_proxy_header};

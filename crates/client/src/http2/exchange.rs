@@ -13,7 +13,7 @@ use thruway_message::{FieldLines, FieldLinesBuf};
 
 use super::connection::Counted;
 use super::head::{Received, field_map};
-use super::timers::Timers;
+use crate::timers::Timers;
 use crate::{Config, Error, ResponseEvent};
 
 /// A request and its response, while they are exchanged. Dropping it resets the stream, if that is not over; the connection goes on.
@@ -76,7 +76,7 @@ impl Exchange {
         Self {
             sending,
             phase: Phase::ExpectHead,
-            timers: Timers::new(now),
+            timers: Timers::new(now, None),
             config,
             response_to,
             send,
