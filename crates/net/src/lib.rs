@@ -12,6 +12,7 @@ mod deadlines;
 mod address;
 mod ip_text;
 mod networks;
+mod listened;
 mod bind;
 mod accept;
 mod balance;
@@ -22,8 +23,8 @@ mod stream;
 mod socket;
 mod sends;
 mod buffers;
-mod splice;
 mod gathered;
+mod splice;
 pub mod tls;
 
 // threads
@@ -41,8 +42,9 @@ pub use buffers::{LargeBuffer, PooledBuffer};
 pub use clock::{Clock, ManualTime};
 pub use deadlines::{Deadline, Deadlines};
 pub use descriptors::raise_descriptor_limit;
-pub use ip_text::IpText;
 pub use gathered::Gathered;
+pub use ip_text::IpText;
+pub use listened::{is_listened_on, is_of_this_machine};
 pub use listening::LiveWorkers;
 pub use networks::{InvalidNetwork, Network, Networks};
 pub use proxy_protocol::{InvalidProxyHeader, ProxyHeader, ProxyVersion, ReceiveError, receive_proxy_header};
