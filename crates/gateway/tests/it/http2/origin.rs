@@ -83,7 +83,7 @@ impl Handler for Echo {
                 let mut content = request.take_content();
                 Answer::later(async move {
                     said += std::str::from_utf8(&content.collect(1000).await.unwrap()).unwrap();
-                    Response::text(said).with_field("X-Field", "value")
+                    Response::text(said).with_field("X-Field", "value").with_field("Priority", "u=2")
                 })
             }
         }
