@@ -57,6 +57,7 @@ mod upstream_stream;
 // one connection
 mod config;
 mod error;
+mod timers;
 mod connection;
 pub mod http2;
 

@@ -111,11 +111,18 @@ impl Awaited {
     }
 }
 
-/// Nothing else is told that a client has left, or that a handler has panicked.
+/// Nothing else is told that a client has left, that the time of a drain is over, or that a handler has panicked.
 impl Drop for Awaited {
     fn drop(&mut self) {
-        let has_panicked = std::thread::panicking();
-        self.count(if has_panicked { StatusCode::INTERNAL_SERVER_ERROR } else { CLIENT_CLOSED_REQUEST });
+        if self.meter.is_none() {
+            return;
+        }
+        let is_cut_off = || Worker::current().is_some_and(|worker| worker.is_cut_off());
+        self.count(match std::thread::panicking() {
+            true => StatusCode::INTERNAL_SERVER_ERROR,
+            false if is_cut_off() => StatusCode::SERVICE_UNAVAILABLE,
+            false => CLIENT_CLOSED_REQUEST,
+        });
     }
 }
 

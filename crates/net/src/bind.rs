@@ -16,6 +16,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket
 use socket2::SockRef;
 
 use crate::ListenAddr;
+use crate::listened::ListenedOn;
 
 /// The listening sockets of one address. A Unix socket's path is removed when this is dropped.
 #[derive(Debug)]
@@ -23,7 +24,14 @@ pub struct Bound {
     address: ListenAddr,
     /// For TCP one for each worker; for a Unix socket one in all.
     pub(crate) sockets: Vec<OwnedFd>,
-    path: Option<SocketPath>,
+    place: Place,
+}
+
+/// What there is as long as somebody listens.
+#[derive(Debug)]
+pub(crate) enum Place {
+    Tcp(#[expect(dead_code, reason = "it is there to be dropped")] ListenedOn),
+    Unix(#[expect(dead_code, reason = "it is there to be dropped")] SocketPath),
 }
 
 impl Bound {
@@ -33,8 +41,8 @@ impl Bound {
     }
 
     /// Parts the sockets from what must live as long as they are used.
-    pub(crate) fn into_parts(self) -> (ListenAddr, Vec<OwnedFd>, Option<SocketPath>) {
-        (self.address, self.sockets, self.path)
+    pub(crate) fn into_parts(self) -> (ListenAddr, Vec<OwnedFd>, Place) {
+        (self.address, self.sockets, self.place)
     }
 }
 
@@ -96,7 +104,7 @@ fn bind_tcp(address: SocketAddr, count: usize, backlog: i32) -> io::Result<Bound
     for socket in &sockets {
         rustix::net::listen(socket, backlog)?;
     }
-    Ok(Bound { address: ListenAddr::Tcp(address), sockets, path: None })
+    Ok(Bound { address: ListenAddr::Tcp(address), sockets, place: Place::Tcp(ListenedOn::new(address)) })
 }
 
 fn tcp_socket(address: SocketAddr) -> io::Result<OwnedFd> {
@@ -122,9 +130,9 @@ fn bind_unix(path: &Path, backlog: i32) -> io::Result<Bound> {
     remove_stale(path)?;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SOCKET_FLAGS, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    let socket_path = SocketPath { path: path.to_owned(), id: file_id(path)? };
+    let place = Place::Unix(SocketPath { path: path.to_owned(), id: file_id(path)? });
     rustix::net::listen(&socket, backlog)?;
-    Ok(Bound { address: ListenAddr::Unix(path.to_owned()), sockets: vec![socket], path: Some(socket_path) })
+    Ok(Bound { address: ListenAddr::Unix(path.to_owned()), sockets: vec![socket], place })
 }
 
 /// Removes a socket that a crashed server left behind: one that nobody listens on.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::balance::Balance;
-use crate::bind::SocketPath;
+use crate::bind::Place;
 use crate::{Bound, ClientAddr, ListenAddr};
 
 /// A listening socket of one worker, its address, and its listener's number.
@@ -27,13 +27,13 @@ pub(crate) enum Command {
     Drain { within: Duration },
 }
 
-/// The files of Unix sockets, by the numbers of their listeners: kept until these are removed, or the last worker has ended.
+/// Where it is listened, by the numbers of the listeners: kept until these are removed, or the last worker has ended.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct SocketPaths(Arc<Mutex<Vec<(usize, SocketPath)>>>);
+pub(crate) struct Places(Arc<Mutex<Vec<(usize, Place)>>>);
 
-impl SocketPaths {
-    fn keep(&self, listener: usize, path: SocketPath) {
-        self.lock().push((listener, path));
+impl Places {
+    fn keep(&self, listener: usize, place: Place) {
+        self.lock().push((listener, place));
     }
 
     fn remove(&self, listener: usize) {
@@ -45,7 +45,7 @@ impl SocketPaths {
         self.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(usize, SocketPath)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(usize, Place)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -55,16 +55,16 @@ impl SocketPaths {
 pub struct LiveWorkers {
     commands: Vec<UnboundedSender<Command>>,
     balance: Balance,
-    paths: SocketPaths,
+    places: Places,
 }
 
 impl LiveWorkers {
     pub(crate) const fn new(
         commands: Vec<UnboundedSender<Command>>,
         balance: Balance,
-        paths: SocketPaths,
+        places: Places,
     ) -> Self {
-        Self { commands, balance, paths }
+        Self { commands, balance, places }
     }
 
     /// How many there are, which is how many sockets a TCP listener needs.
@@ -74,10 +74,8 @@ impl LiveWorkers {
 
     /// Accepts connections on `bound` too, as of the listener of this number. No other must ever have had it.
     pub fn listen(&self, listener: usize, bound: Bound) {
-        let (sockets, path) = deal_out(listener, bound);
-        if let Some(path) = path {
-            self.paths.keep(listener, path);
-        }
+        let (sockets, place) = deal_out(listener, bound);
+        self.places.keep(listener, place);
         for (commands, listening) in self.commands.iter().zip(sockets) {
             // A worker that has ended accepts nothing.
             let _ = commands.send(Command::Listen(listening));
@@ -86,7 +84,7 @@ impl LiveWorkers {
 
     /// Accepts no more connections of this listener, and drains those that there are: each ends when what was accepted is answered.
     pub fn stop_listening(&self, listener: usize) {
-        self.paths.remove(listener);
+        self.places.remove(listener);
         for commands in &self.commands {
             let _ = commands.send(Command::StopListening { listener });
         }
@@ -100,8 +98,8 @@ impl LiveWorkers {
 
 /// A socket for each worker, if it is a TCP listener. A Unix listener has one socket in all: the first worker accepts for
 /// everybody.
-fn deal_out(listener: usize, bound: Bound) -> (impl Iterator<Item = Listening>, Option<SocketPath>) {
-    let (address, sockets, path) = bound.into_parts();
+fn deal_out(listener: usize, bound: Bound) -> (impl Iterator<Item = Listening>, Place) {
+    let (address, sockets, place) = bound.into_parts();
     let listening = move |socket| Listening { socket, address: address.clone(), listener };
-    (sockets.into_iter().map(listening), path)
+    (sockets.into_iter().map(listening), place)
 }

@@ -15,6 +15,7 @@ pub struct Worker {
     clock: Clock,
     deadlines: Deadlines,
     is_draining: Cell<bool>,
+    is_cut_off: Cell<bool>,
     balance: Balance,
     /// Whether each listener was removed, by its number.
     removed: RefCell<Vec<Rc<Cell<bool>>>>,
@@ -31,6 +32,7 @@ impl Worker {
             clock,
             deadlines: Deadlines::new(),
             is_draining: Cell::new(false),
+            is_cut_off: Cell::new(false),
             balance,
             removed: RefCell::default(),
             accepting: Cell::new(0),
@@ -128,9 +130,21 @@ impl Worker {
         Poll::Pending
     }
 
+    /// Whether the time of the drain is over: what is not done will not be.
+    pub fn is_cut_off(&self) -> bool {
+        self.is_cut_off.get()
+    }
+
     /// Gives up the connections that are left; they stay counted.
     pub(crate) fn cut_off(&self) {
+        self.is_cut_off.set(true);
         self.balance.cut_off(self.index);
+    }
+
+    /// The same, for tests.
+    #[doc(hidden)]
+    pub fn cut_off_for_test(&self) {
+        self.cut_off();
     }
 
     pub(crate) fn wake_if_waiting(&self) {

@@ -18,7 +18,7 @@ use tokio::time::MissedTickBehavior;
 use crate::balance::{Balance, WorkerLoad};
 use crate::descriptors::connections_max;
 use crate::dispatch::{Dispatcher, Share};
-use crate::listening::{Command, LiveWorkers, SocketPaths};
+use crate::listening::{Command, LiveWorkers, Places};
 use crate::worker::spawn;
 use crate::{Accepted, Bound, Clock, Worker, sends};
 
@@ -53,7 +53,7 @@ pub struct Workers {
     commands: Vec<UnboundedSender<Command>>,
     balance: Balance,
     is_draining: Arc<AtomicBool>,
-    paths: SocketPaths,
+    places: Places,
 }
 
 /// How a drain ended.
@@ -82,8 +82,8 @@ impl Workers {
         let (commands, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| unbounded_channel()).unzip();
         let start = Arc::new(start);
         let (started, starting) = std::sync::mpsc::channel();
-        let (is_draining, paths) = (Arc::default(), SocketPaths::default());
-        let mut workers = Self { threads: Vec::new(), commands, balance, is_draining, paths };
+        let (is_draining, places) = (Arc::default(), Places::default());
+        let mut workers = Self { threads: Vec::new(), commands, balance, is_draining, places };
         let spawned = receivers.into_iter().enumerate().map(|(index, receiver)| {
             let (balance, commands) = (workers.balance.clone(), workers.commands.clone());
             let share = Share { index, is_batching: config.batches_sends, balance, commands };
@@ -109,7 +109,7 @@ impl Workers {
 
     /// What changes them while they run.
     pub fn live(&self) -> LiveWorkers {
-        LiveWorkers::new(self.commands.clone(), self.balance.clone(), self.paths.clone())
+        LiveWorkers::new(self.commands.clone(), self.balance.clone(), self.places.clone())
     }
 
     /// Begins to end: see [`DrainHandle::drain`].
@@ -130,7 +130,7 @@ impl Workers {
                 tracing::error!("a worker has panicked");
             }
         }
-        self.paths.clear();
+        self.places.clear();
         Drained { loads: self.balance.loads() }
     }
 

@@ -31,8 +31,10 @@ pub struct Record<'a> {
     pub forwarded: Option<&'a Forwarded>,
     /// What refused it, if it went no further than that and its handler has told.
     pub refused: Option<&'a Refused>,
-    /// Whether the whole answer was written; otherwise the client went or the content failed.
+    /// Whether the whole answer was written; otherwise the client went, the content failed, or the time of a drain was over.
     pub is_complete: bool,
+    /// Whether it was that: the server has not waited any longer.
+    pub is_cut_off: bool,
 }
 
 /// How a gateway has forwarded a request: a handler gives it to its response, with

@@ -133,6 +133,12 @@ impl Client {
         self.peer.is_unsent_discarded()
     }
 
+    /// Has the server let go of the connection, whatever it is at.
+    pub fn cut_off(&mut self) -> &mut Self {
+        self.connection = None;
+        self
+    }
+
     /// Whether the server has let go of the connection.
     pub fn is_closed(&mut self) -> bool {
         self.run();

@@ -99,6 +99,11 @@ impl Scene {
     pub fn drain(&self) {
         self.worker.drain();
     }
+
+    /// Ends its time: each of the clients is to be [cut off](Client::cut_off) then.
+    pub fn end_drain(&self) {
+        self.worker.cut_off_for_test();
+    }
 }
 
 fn client_info() -> ConnectionInfo {

@@ -32,9 +32,9 @@ use thruway_http1::{BodyLength, ClientConnection, ResponseTo};
 use thruway_message::Method;
 use thruway_net::{PooledBuffer, Transport};
 
+use crate::timers::Timers;
 use crate::{Config, Error, Timeouts, UpstreamStream};
 use output::Output;
-use timers::Timers;
 
 pub use response::{ResponseEvent, Turn};
 

@@ -13,7 +13,7 @@ use thruway_message::{FieldLines, FieldLinesBuf};
 
 use super::connection::Counted;
 use super::head::{Received, field_map};
-use super::timers::Timers;
+use crate::timers::Timers;
 use crate::{Config, Error, ResponseEvent};
 
 /// A request and its response, while they are exchanged. Dropping it resets the stream, if that is not over; the connection goes on.
@@ -76,7 +76,7 @@ impl Exchange {
         Self {
             sending,
             phase: Phase::ExpectHead,
-            timers: Timers::new(now),
+            timers: Timers::new(now, None),
             config,
             response_to,
             send,
@@ -95,7 +95,8 @@ impl Exchange {
         self.phase == Phase::Complete
     }
 
-    /// Whether content is still to be sent: see [`Exchange::wants_content`](crate::Exchange::wants_content).
+    /// Whether content is still to be sent. Not if all of it was, and not if the response is whole or the upstream has reset the stream: as
+    /// long as it has done neither, it may read on, whatever its status says (RFC 9113 §8.1).
     pub const fn wants_content(&self) -> bool {
         matches!(self.sending, Sending::Octets { .. } | Sending::Chunked)
     }
@@ -263,10 +264,6 @@ impl Exchange {
         } else {
             self.phase = Phase::ExpectContent;
             self.content = Some(content);
-            // Who does not succeed does not want the rest of the request (RFC 9113 §8.1).
-            if !self.head.status().is_success() && !self.is_request_sent() {
-                self.stop_sending();
-            }
         }
         Poll::Ready(Ok(ResponseEvent::Final(self.head.as_head(), body_length)))
     }

@@ -6,47 +6,30 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use thruway_net::{PooledBuffer, Transport};
+use thruway_net::{Gathered, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The transport as the library has it. What is written is kept until it is flushed, or much: the library writes frame by frame.
 pub(super) struct Octets<T> {
     transport: T,
-    output: PooledBuffer,
-    written: usize,
+    output: Gathered,
     /// How many octets have come, for those who want to know whether the upstream is still there.
     received: Rc<Cell<u64>>,
 }
 
 impl<T: Transport> Octets<T> {
     pub(super) fn new(transport: T, received: Rc<Cell<u64>>) -> Self {
-        Self { transport, output: PooledBuffer::default(), written: 0, received }
-    }
-
-    fn keep(&mut self, octets: &[u8]) {
-        if self.output.capacity() == 0 {
-            self.output = PooledBuffer::take();
-        }
-        self.output.extend_from_slice(octets);
+        Self { transport, output: Gathered::default(), received }
     }
 
     /// Ready when there is room for more.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.output.len() < OUTPUT_BYTES { Poll::Ready(Ok(())) } else { self.poll_written(cx) }
+        if self.output.is_full() { self.poll_written(cx) } else { Poll::Ready(Ok(())) }
     }
 
     /// Writes what waits.
     fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.written < self.output.len() {
-            let waiting = IoSlice::new(&self.output[self.written..]);
-            match ready!(self.transport.poll_write(cx, &[waiting]))? {
-                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                written => self.written += written,
-            }
-        }
-        self.output = PooledBuffer::default();
-        self.written = 0;
-        Poll::Ready(Ok(()))
+        self.output.poll_write_all(cx, &mut self.transport, &mut false)
     }
 }
 
@@ -69,7 +52,7 @@ impl<T: Transport> AsyncRead for Octets<T> {
 impl<T: Transport> AsyncWrite for Octets<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_room(cx))?;
-        self.keep(octets);
+        self.output.push(octets);
         Poll::Ready(Ok(octets.len()))
     }
 
@@ -80,7 +63,7 @@ impl<T: Transport> AsyncWrite for Octets<T> {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_room(cx))?;
         for slice in slices {
-            self.keep(slice);
+            self.output.push(slice);
         }
         Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()))
     }
@@ -98,6 +81,3 @@ impl<T: Transport> AsyncWrite for Octets<T> {
         self.transport.poll_shutdown(cx)
     }
 }
-
-/// Frames are put together up to this.
-const OUTPUT_BYTES: usize = 64 << 10;

@@ -93,6 +93,7 @@ fn event(exchange: &mut Exchange, now: Duration) -> Poll<Result<String, Error>> 
     })
 }
 
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const PING: u8 = 6;
 
@@ -235,4 +236,51 @@ fn content_is_what_was_announced() {
     assert_eq!(send(b"12345"), Poll::Ready(Err(Error::RequestContentTooLong)));
     assert_eq!(send(b"12"), Poll::Ready(Ok(())));
     assert_eq!(exchange.finish_content(&<_>::default()), Err(Error::RequestContentTooShort));
+}
+
+/// A request with content whose length is not said, and the upstream has answered 404 to its head.
+fn refused_upload(scene: &mut Scene) -> Exchange {
+    let request = RequestToSend::new(Method::Post, BodyLength::Chunked);
+    let head = |head: &mut Vec<u8>| {
+        head.extend_from_slice(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    };
+    let mut exchange = scene.connection.start(request, Duration::ZERO, head).unwrap();
+    assert!(scene.drive().is_pending());
+    scene.say(&[&[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x8d]]);
+    assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("final 404 Chunked".to_owned())));
+    scene.kinds();
+    exchange
+}
+
+/// Once content was given up when the status was that of no success.
+#[test]
+fn an_upstream_that_refuses_a_request_may_read_all_of_it_before_it_says_why() {
+    let mut scene = Scene::allowing(10);
+    let mut exchange = refused_upload(&mut scene);
+    assert!(exchange.wants_content());
+    let mut cx = Context::from_waker(Waker::noop());
+    let sent = exchange.poll_send(&mut cx, Duration::ZERO, &mut b"content"[..].into());
+    assert_eq!(sent, Poll::Ready(Ok(())));
+    exchange.finish_content(&<_>::default()).unwrap();
+    assert!(scene.drive().is_pending());
+    assert_eq!(scene.kinds(), [DATA, DATA]);
+    scene.say(&[b"\0\0\x03\0\x01\0\0\0\x01why"]);
+    assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("content why".to_owned())));
+    assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("end {}".to_owned())));
+    assert_eq!(scene.kinds(), [0; 0]);
+}
+
+#[test]
+fn content_that_an_upstream_does_not_want_is_given_up_and_the_response_is_not() {
+    let mut scene = Scene::allowing(10);
+    let mut exchange = refused_upload(&mut scene);
+    // All of the response, and behind it `NO_ERROR`: nobody needs the rest of the request.
+    scene.say(&[b"\0\0\x03\0\x01\0\0\0\x01why", b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\0"]);
+    let mut cx = Context::from_waker(Waker::noop());
+    assert_eq!(exchange.poll_room(&mut cx, Duration::ZERO), Poll::Ready(Ok(())));
+    assert!(!exchange.wants_content());
+    assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("content why".to_owned())));
+    assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("end {}".to_owned())));
+    assert!(scene.drive().is_pending());
+    assert_eq!(scene.kinds(), [0; 0]);
 }

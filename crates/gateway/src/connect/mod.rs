@@ -16,13 +16,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_client::{Resolve, SystemResolver};
+use thruway_client::{DnsResolver, Resolve};
 use thruway_message::{RequestTarget, StatusCode};
 use thruway_server::{Answer, Handler, Networks, Request, Response};
 
 use crate::{Failure, HostMatch};
 use destination::Destination;
-use reach::is_public;
 
 /// Which tunnels are made, and how long they are waited for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,8 +30,11 @@ pub struct ConnectConfig {
     pub hosts: Vec<HostMatch>,
     /// The ports that may be named. Default 443.
     pub ports: Vec<u16>,
-    /// Addresses that may be reached although they are not of the whole internet: private ones, those of this machine. Default none.
+    /// Addresses that may be reached although they are not of the whole internet, or are this machine's. Default none.
     pub private: Networks,
+    /// Whether tunnels may lead to listeners of this process, where they may lead to their addresses at all. Default no: they are for others
+    /// than those who may ask for tunnels.
+    pub own_listeners: bool,
     /// How long it may take to resolve a name and to connect. Default 5 s.
     pub connect_timeout: Duration,
     /// How long a tunnel may be without an octet in either direction. Default 10 minutes, as for streams.
@@ -54,6 +56,7 @@ impl ConnectConfig {
             hosts,
             ports: vec![443],
             private: Networks::default(),
+            own_listeners: false,
             connect_timeout: Duration::from_secs(5),
             idle: Duration::from_mins(10),
         }
@@ -61,9 +64,10 @@ impl ConnectConfig {
 }
 
 impl Connect {
-    /// Makes tunnels as `config` says.
+    /// Makes tunnels as `config` says. Names are looked up without the system's library: a thread of that stays with its question however
+    /// long that takes, and clients choose the names.
     pub fn new(config: ConnectConfig) -> Self {
-        Self::with_resolver(config, Arc::new(SystemResolver))
+        Self::with_resolver(config, Arc::new(DnsResolver::default()))
     }
 
     /// The same, where names are looked up elsewhere.
@@ -97,6 +101,21 @@ impl fmt::Display for ConnectConfig {
         let ports: Vec<_> = self.ports.iter().map(u16::to_string).collect();
         let plural = if ports.len() == 1 { "" } else { "s" };
         write!(f, "tunnels to {}, port{plural} {}", hosts.join(", "), ports.join(", "))?;
-        if self.private.is_empty() { Ok(()) } else { write!(f, ", also at {}", self.private) }
+        if !self.private.is_empty() {
+            write!(f, ", also at {}", self.private)?;
+        }
+        if self.own_listeners { f.write_str(", also to listeners here") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Once each name that nobody answered for kept a thread of the system's resolver, long after its client had been told so.
+    #[test]
+    fn names_that_clients_choose_are_not_looked_up_by_threads() {
+        let connect = Connect::new(ConnectConfig::to(vec![HostMatch::Any]));
+        assert!(format!("{:?}", connect.resolver).starts_with("DnsResolver"));
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use thruway_client::{ConnectError, UpstreamAddr, connect_any};
 use thruway_net::{Clock, PooledBuffer, Stream, Worker};
-use thruway_server::{ClientAddr, Forwarded, Response};
+use thruway_server::{Forwarded, Response};
 use tokio::time::timeout;
 
-use super::{Connect, ConnectConfig, Destination, is_public};
+use super::{Connect, Destination};
 use crate::Failure;
 use crate::tunnel::{TunnelConfig, tunnel};
 
@@ -86,14 +86,6 @@ fn unresolved(error: Option<io::Error>) -> Failure {
         tracing::debug!(%error, "the host of a tunnel was not found");
     }
     Failure::NameUnresolved
-}
-
-impl ConnectConfig {
-    /// Whether a tunnel may lead to this address.
-    fn may_reach(&self, address: &UpstreamAddr) -> bool {
-        let Some(address) = address.tcp() else { return false };
-        is_public(address.ip()) || self.private.contains(ClientAddr::Tcp(address))
-    }
 }
 
 /// What stands in logs in place of an upstream.

@@ -13,7 +13,9 @@ use super::relay::Relay;
 use super::request::{OutgoingRequest, RequestBody};
 use super::request_id::RequestId;
 use crate::Failure;
-use crate::upstream::{Exchange, Lease, RequestKey, Server, Upstream, acquire, connect_secured, share};
+use crate::upstream::{
+    Exchange, Lease, NotOpened, RequestKey, Server, Upstream, acquire, connect_secured, share,
+};
 
 /// A request on its way. It is lent to the futures that forward it: each that took it along would have room for it twice.
 pub(super) struct Forwarding {
@@ -53,30 +55,30 @@ fn rewrite(request: &OutgoingRequest, response: &mut Response) {
     }
 }
 
-/// Sends a request, and again where that is safe: to another server, or to the same on a fresh connection if that had
+/// Sends a request, and again where that is safe: to another server, or to the same on a later connection if that had
 /// closed one that waited to be used again, which says nothing against it.
 async fn attempts(forwarding: &mut Forwarding, course: &mut Course<'_>) -> Result<Response, Failure> {
     let clock = course.clock();
     let mut tried = Vec::new();
     let mut again = None;
     loop {
-        let is_fresh = again.is_some();
-        let lease = match again.take() {
-            Some(lease) => lease,
-            None => forwarding.lease(&tried, clock).await?,
+        let (lease, later_than) = match again.take() {
+            Some((lease, number)) => (lease, Some(number)),
+            None => (forwarding.lease(&tried, clock).await?, None),
         };
         course.leased(&lease.server);
-        let Failed { failure, is_reused, server } = match forwarding.attempt(lease, is_fresh, course).await {
+        let failed = match forwarding.attempt(lease, later_than, course).await {
             Ok(response) => return Ok(response),
             Err(failed) => failed,
         };
+        let Failed { failure, may_be_stale, number, server } = failed;
         let Forwarding { upstream, key, .. } = &*forwarding;
         tracing::debug!(upstream = upstream.name(), server = %server.address, %failure, "a request could not be forwarded");
         if !forwarding.may_try_again(failure) {
             return Err(failure);
         }
-        if failure.retry().blames_nobody(is_reused) {
-            again = upstream.lease_again(key, server, clock);
+        if failure.retry().blames_nobody(may_be_stale) {
+            again = upstream.lease_again(key, server, clock).map(|lease| (lease, number));
         } else if upstream.allows_retry(tried.len(), clock) {
             tried.push(server.number);
         } else {
@@ -87,10 +89,13 @@ async fn attempts(forwarding: &mut Forwarding, course: &mut Course<'_>) -> Resul
     }
 }
 
-/// What went wrong, whether the connection had been used before, and where that was.
+/// What went wrong, and where that was.
 struct Failed {
     failure: Failure,
-    is_reused: bool,
+    /// The connection had been used before, and another was not asked for.
+    may_be_stale: bool,
+    /// That of the connection, if it is shared.
+    number: u64,
     server: Arc<Server>,
 }
 
@@ -107,28 +112,29 @@ impl Forwarding {
             && failure.retry().allows(self.request.is_idempotent)
     }
 
-    /// One try at one server, on a connection that was not used before if it `is_fresh`.
+    /// One try at one server, on a connection that was opened `later_than` another if that is there.
     async fn attempt(
         &mut self,
         lease: Lease,
-        is_fresh: bool,
+        later_than: Option<u64>,
         course: &mut Course<'_>,
     ) -> Result<Response, Failed> {
         let clock = course.clock();
-        let failed = |lease: &Lease, failure: Failure, is_reused: bool| {
-            lease.failed(failure, is_reused, clock);
-            if !failure.retry().blames_nobody(is_reused) {
-                lease.server.count_failure(failure);
-            }
-            Failed { failure, is_reused, server: lease.server.clone() }
-        };
-        let waiting = if is_fresh { None } else { acquire(&lease, clock.now()) };
+        let waiting = if later_than.is_some() { None } else { acquire(&lease, clock.now()) };
         let (connection, is_reused) = match waiting {
             Some(connection) => (Acquired::Http1(connection), true),
             // Boxed, so that requests on connections that are there have no room for it.
-            None => Box::pin(open(&lease, is_fresh))
+            None => Box::pin(open(&lease, later_than))
                 .await
-                .map_err(|(failure, is_reused)| failed(&lease, failure, is_reused))?,
+                .map_err(|not_opened| failed_to_open(&lease, not_opened, clock))?,
+        };
+        let (may_be_stale, number) = (is_reused && later_than.is_none(), connection.number());
+        let failed = |lease: &Lease, failure: Failure| {
+            lease.failed(failure, may_be_stale, clock);
+            if !failure.retry().blames_nobody(may_be_stale) {
+                lease.server.count_failure(failure);
+            }
+            Failed { failure, may_be_stale, number, server: lease.server.clone() }
         };
         course.connected(is_reused);
         lease.server.count_connection(is_reused);
@@ -136,10 +142,10 @@ impl Forwarding {
             |output: &mut Vec<u8>| self.request.write(output, || lease.upstream.host_of(&lease.server));
         let exchange = connection
             .start(self.request.to_send(), clock.now(), write)
-            .map_err(|error| failed(&lease, error.into(), is_reused))?;
+            .map_err(|error| failed(&lease, error.into()))?;
         let mut relay = Relay::new(exchange, lease, clock.clone());
         let begun = poll_fn(|cx| relay.poll_response(cx, &mut self.body)).await;
-        let mut begun = begun.map_err(|failure| failed(&relay.lease, failure, is_reused))?;
+        let mut begun = begun.map_err(|failure| failed(&relay.lease, failure))?;
         course.responded();
         // Before the gateway adds fields of its own.
         rewrite(&self.request, &mut begun.response);
@@ -149,25 +155,46 @@ impl Forwarding {
     }
 }
 
+/// There was no connection.
+#[cold]
+fn failed_to_open(lease: &Lease, not_opened: NotOpened, clock: &Clock) -> Failed {
+    let NotOpened { failure, is_counted } = not_opened;
+    if is_counted {
+        lease.failed_with_another(failure, clock);
+    } else {
+        lease.failed(failure, false, clock);
+        lease.server.count_failure(failure);
+    }
+    Failed { failure, may_be_stale: false, number: 0, server: lease.server.clone() }
+}
+
 /// A connection on which an exchange can begin.
 enum Acquired {
     Http1(Connection),
-    Http2(http2::Connection),
+    /// With its number.
+    Http2(http2::Connection, u64),
 }
 
 /// A connection to the leased server that no other request has, or one of HTTP/2 that others share; and whether it was used before.
-async fn open(lease: &Lease, is_fresh: bool) -> Result<(Acquired, bool), (Failure, bool)> {
+async fn open(lease: &Lease, later_than: Option<u64>) -> Result<(Acquired, bool), NotOpened> {
     if let Some(http2) = &lease.upstream.config.http2 {
-        let (connection, is_reused) = share(lease, http2, is_fresh).await?;
-        return Ok((Acquired::Http2(connection), is_reused));
+        let shared = share(lease, http2, later_than).await?;
+        return Ok((Acquired::Http2(shared.connection, shared.number), shared.is_reused));
     }
     match connect_secured(lease).await {
         Ok(stream) => Ok((Acquired::Http1(Connection::new(stream, &lease.upstream.config.exchange)), false)),
-        Err(error) => Err((error.into(), false)),
+        Err(error) => Err(NotOpened { failure: error.into(), is_counted: false }),
     }
 }
 
 impl Acquired {
+    const fn number(&self) -> u64 {
+        match self {
+            Self::Http1(_) => 0,
+            Self::Http2(_, number) => *number,
+        }
+    }
+
     fn start(
         self,
         request: RequestToSend,
@@ -176,7 +203,7 @@ impl Acquired {
     ) -> Result<Exchange, Error> {
         match self {
             Self::Http1(connection) => Ok(Exchange::Http1(connection.start(request, now, write))),
-            Self::Http2(mut connection) => {
+            Self::Http2(mut connection, _) => {
                 connection.start(request, now, write).map(Box::new).map(Exchange::Http2)
             }
         }

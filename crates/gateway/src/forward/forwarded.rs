@@ -5,16 +5,22 @@
 
 use std::io::Write as _;
 
+use thruway_message::Authority;
 use thruway_net::{ClientAddr, IpText};
 use thruway_server::{ProxyFields, Request};
 
-use super::ForwardedFields;
 use super::request::host_of;
+use super::{ForwardConfig, ForwardedFields};
 
 /// Says who the client is, and what it asked.
-pub(super) fn write(lines: &mut Vec<u8>, request: &Request<'_>, fields: ForwardedFields) {
+pub(super) fn write(lines: &mut Vec<u8>, request: &Request<'_>, config: &ForwardConfig) {
+    let fields = config.forwarded;
     if matches!(fields, ForwardedFields::XForwarded | ForwardedFields::Both) {
         write_x_forwarded(lines, request);
+        if config.forwarded_port {
+            // Writing to a vector cannot fail.
+            let _ = write!(lines, "X-Forwarded-Port: {}\r\n", asked_port(request));
+        }
     }
     if matches!(fields, ForwardedFields::Forwarded | ForwardedFields::Both) {
         write_forwarded(lines, request);
@@ -78,6 +84,20 @@ fn asked_host<'a>(request: &Request<'a>) -> &'a [u8] {
         None => host_of(request),
         Some(_) => request.host().as_bytes(),
     }
+}
+
+/// The port that the client has asked: what a trusted proxy says, or else where its connection leads; or else that of the host that it asked
+/// for.
+fn asked_port(request: &Request<'_>) -> u16 {
+    let known = match request.proxy_fields() {
+        None => request.connection().destination.map(|destination| destination.port()),
+        Some(ProxyFields::Forwarded) => None,
+        Some(ProxyFields::XForwarded) => {
+            request.field("x-forwarded-port").and_then(|said| said.as_str()?.trim().parse().ok())
+        }
+    };
+    let of_host = || Authority::parse(asked_host(request)).ok()?.port();
+    known.or_else(of_host).unwrap_or(if request.scheme() == "https" { 443 } else { 80 })
 }
 
 fn write_client(lines: &mut Vec<u8>, client: ClientAddr) {

@@ -54,6 +54,8 @@ pub struct Forward {
 pub struct ForwardConfig {
     /// Which fields tell the upstream about the client. Default [`ForwardedFields::XForwarded`].
     pub forwarded: ForwardedFields,
+    /// Whether `X-Forwarded-Port` is said beside the other fields of that kind: the port that the client has asked. Default no.
+    pub forwarded_port: bool,
     /// What `Host` says. Default what the client said.
     pub host: HostRewrite,
     /// Whether `Via` says that there is a gateway (RFC 9110 §7.6.3). Default yes.
@@ -93,6 +95,7 @@ impl Default for ForwardConfig {
     fn default() -> Self {
         Self {
             forwarded: ForwardedFields::default(),
+            forwarded_port: false,
             host: HostRewrite::default(),
             via: true,
             rewrite: Rewrite::default(),

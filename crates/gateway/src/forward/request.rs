@@ -8,7 +8,7 @@ use thruway_client::RequestToSend;
 use thruway_http1::{BodyLength, RequestToWrite, write_request_head};
 use thruway_message::{AbsoluteForm, FieldLine, FieldLinesBuf, Method, RequestTarget, Version, list};
 use thruway_net::PooledBuffer;
-use thruway_server::{Request, RequestContent};
+use thruway_server::{ProxyFields, Request, RequestContent};
 
 use super::fields::{ConnectionOptions, reads_as};
 use super::request_id::RequestId;
@@ -147,7 +147,7 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
         if is_rewritten && rewrite.drops(line.name) {
             continue;
         }
-        if !options.include(line.name) && !is_own(line, config) {
+        if !options.include(line.name) && !is_own(line, request, config) {
             write_line(lines, line);
         }
     }
@@ -158,7 +158,7 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
     if asks_for_upgrade(request) {
         write_upgrade(lines, request);
     }
-    forwarded::write(lines, request, config.forwarded);
+    forwarded::write(lines, request, config);
     if config.via {
         write_via(lines, request.version());
     }
@@ -185,7 +185,7 @@ fn write_line(lines: &mut Vec<u8>, line: FieldLine<'_>) {
 
 /// Fields that are written anew: `Host`, `Expect`, which was dealt with here, and those that tell about the client.
 #[inline]
-fn is_own(line: FieldLine<'_>, config: &ForwardConfig) -> bool {
+fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) -> bool {
     let name = line.name.as_bytes();
     let is = |other: &[u8]| reads_as(name, other);
     match name.len() {
@@ -194,7 +194,12 @@ fn is_own(line: FieldLine<'_>, config: &ForwardConfig) -> bool {
         9 => is(b"forwarded") && config.forwarded != ForwardedFields::None,
         15..=17 => {
             config.forwarded != ForwardedFields::None
-                && (is(b"x-forwarded-for") || is(b"x-forwarded-host") || is(b"x-forwarded-proto"))
+                && (is(b"x-forwarded-for")
+                    || is(b"x-forwarded-host")
+                    || is(b"x-forwarded-proto")
+                    || (is(b"x-forwarded-port")
+                        && (config.forwarded_port
+                            || request.proxy_fields() != Some(ProxyFields::XForwarded))))
         }
         _ => false,
     }

@@ -131,7 +131,6 @@ pub(super) async fn connect_and_tell(
 
 /// Closes what nobody would take any more, in all pools: also in those of upstreams that are there no longer.
 fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
-    super::streams::sweep();
     pools.retain_mut(|pool| {
         pool.swept = now;
         pool.pool.sweep(now);

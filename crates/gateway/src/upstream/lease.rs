@@ -108,6 +108,14 @@ impl Lease {
         }
     }
 
+    /// Notes that there is no connection, for which another request is counted already. Who tries whether the server is back has to tell all
+    /// the same that it is not.
+    pub(crate) fn failed_with_another(&self, failure: Failure, clock: &Clock) {
+        if self.admission == Admission::Trial {
+            self.failed(failure, false, clock);
+        }
+    }
+
     fn note_success(&self, clock: &Clock) {
         self.server.ejection.succeeded();
         self.note_answer(clock);

@@ -68,7 +68,7 @@ pub use standing::Standing;
 pub use status::{ServerState, ServerStatus};
 pub use statuses::{InvalidStatusRange, StatusRange};
 pub use sticky::Sticky;
-pub(crate) use streams::share;
+pub(crate) use streams::{NotOpened, share};
 
 use ejection::Admission;
 use ejection::milliseconds;

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use thruway_client::http2::{Connection, Http2Config};
+use thruway_client::http2::{Connection, Driver, Http2Config};
 use thruway_net::spawn;
 
 use super::Lease;
@@ -16,7 +16,8 @@ use crate::Failure;
 /// The connections to one server.
 #[derive(Default)]
 struct Shared {
-    open: Vec<Connection>,
+    /// In the order in which they were opened, by their numbers.
+    open: Vec<(u64, Connection)>,
     /// Somebody is about to open one.
     opening: Option<Rc<Opening>>,
 }
@@ -37,70 +38,109 @@ enum Outcome {
     GivenUp,
 }
 
+/// The id of an upstream and the number of one of its servers.
+type Key = (u64, usize);
+
 thread_local! {
-    /// By the ids of upstreams and the numbers of their servers.
-    static SHARED: RefCell<HashMap<(u64, usize), Shared>> = RefCell::default();
+    static SHARED: RefCell<HashMap<Key, Shared>> = RefCell::default();
+    /// The number of the connection that was opened last.
+    static LAST: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A connection to the leased server with room for one more exchange, and whether it was there before. One that `is_fresh` was not.
+/// A connection that others may share.
+pub(crate) struct SharedConnection {
+    pub(crate) connection: Connection,
+    /// Those that are opened later have higher ones.
+    pub(crate) number: u64,
+    /// Whether it was there before.
+    pub(crate) is_reused: bool,
+}
+
+/// There is no connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NotOpened {
+    pub(crate) failure: Failure,
+    /// Another request was about to open one and is counted as failed, and this one has only waited for it.
+    pub(crate) is_counted: bool,
+}
+
+/// A connection to the leased server with room for one more exchange, which was opened later than the one of this number. A server that
+/// refuses streams or leaves does so to many requests at once: what they are sent again on is one connection too.
 pub(crate) async fn share(
     lease: &Lease,
     http2: &Http2Config,
-    is_fresh: bool,
-) -> Result<(Connection, bool), (Failure, bool)> {
-    let is_shared = lease.proxied.is_none();
-    if is_shared && !is_fresh {
-        while let Some(found) = find(lease) {
-            match found {
-                Ok(connection) => return Ok((connection, true)),
-                Err(opening) => {
-                    if let Outcome::Failed(failure) = opening.wait().await {
-                        return Err((failure, false));
-                    }
+    later_than: Option<u64>,
+) -> Result<SharedConnection, NotOpened> {
+    if lease.proxied.is_some() {
+        let (of_one_client, driver) = open(lease, http2).await?;
+        spawn(driver);
+        return Ok(of_one_client);
+    }
+    while let Some(found) = find(lease, later_than) {
+        match found {
+            Ok((number, connection)) => {
+                return Ok(SharedConnection { connection, number, is_reused: true });
+            }
+            Err(opening) => {
+                if let Outcome::Failed(failure) = opening.wait().await {
+                    return Err(NotOpened { failure, is_counted: true });
                 }
             }
         }
     }
     let guard = Guard::begin(lease);
     let opened = open(lease, http2).await;
-    if let (Ok(connection), true) = (&opened, is_shared) {
-        with_shared(lease, |shared| shared.open.push(connection.clone()));
-    }
-    guard.end(opened.as_ref().map_or_else(|failure| Outcome::Failed(*failure), |_| Outcome::Open));
-    opened.map(|connection| (connection, false)).map_err(|failure| (failure, false))
+    guard.end(opened.as_ref().map_or_else(|failed| Outcome::Failed(failed.failure), |_| Outcome::Open));
+    let (shared, driver) = opened?;
+    keep(key_of(lease), &shared, driver);
+    Ok(shared)
 }
 
-/// A new connection, which drives itself.
-pub(super) async fn open(lease: &Lease, http2: &Http2Config) -> Result<Connection, Failure> {
-    let stream = connect_secured(lease).await?;
-    let (connection, driver) = Connection::new(stream, &lease.upstream.config.exchange, http2).await?;
-    spawn(driver);
-    Ok(connection)
+/// A new connection, and what drives it.
+async fn open(lease: &Lease, http2: &Http2Config) -> Result<(SharedConnection, Driver), NotOpened> {
+    let failed = |failure: Failure| NotOpened { failure, is_counted: false };
+    let stream = connect_secured(lease).await.map_err(|error| failed(error.into()))?;
+    let connected = Connection::new(stream, &lease.upstream.config.exchange, http2).await;
+    let (connection, driver) = connected.map_err(|error| failed(error.into()))?;
+    let number = LAST.get() + 1;
+    LAST.set(number);
+    Ok((SharedConnection { connection, number, is_reused: false }, driver))
 }
 
-/// A connection with room, or what to wait for; `None` if there is neither.
-fn find(lease: &Lease) -> Option<Result<Connection, Rc<Opening>>> {
-    with_shared(lease, |shared| {
-        shared.open.retain_mut(|connection| !connection.is_over());
-        let open =
-            shared.open.iter_mut().find_map(|connection| connection.has_room().then(|| connection.clone()));
+/// Lets others share a connection until that has ended.
+fn keep(key: Key, shared: &SharedConnection, driver: Driver) {
+    let (number, connection) = (shared.number, shared.connection.clone());
+    with_shared(key, |shared| shared.open.push((number, connection)));
+    spawn(async move {
+        driver.await;
+        with_shared(key, |shared| shared.open.retain(|(of, _)| *of != number));
+    });
+}
+
+/// A connection with room that was opened later than the one of this number, or what to wait for; `None` if there is neither.
+fn find(lease: &Lease, later_than: Option<u64>) -> Option<Result<(u64, Connection), Rc<Opening>>> {
+    with_shared(key_of(lease), |shared| {
+        shared.open.retain_mut(|(_, connection)| !connection.is_over());
+        let mut later = shared.open.iter_mut().filter(|(number, _)| Some(*number) > later_than);
+        let open = later.find_map(|(number, open)| open.has_room().then(|| (*number, open.clone())));
         open.map(Ok).or_else(|| shared.opening.clone().map(Err))
     })
 }
 
-fn with_shared<R>(lease: &Lease, act: impl FnOnce(&mut Shared) -> R) -> R {
-    let key = (lease.upstream.id, lease.server.number);
-    SHARED.with_borrow_mut(|all| act(all.entry(key).or_default()))
+fn key_of(lease: &Lease) -> Key {
+    (lease.upstream.id, lease.server.number)
 }
 
-/// Forgets servers to which there is no connection any more, also those of upstreams that are there no longer.
-pub(super) fn sweep() {
+/// Has `act` do something with the connections to a server. Nothing is kept of one to which there are none.
+fn with_shared<R>(key: Key, act: impl FnOnce(&mut Shared) -> R) -> R {
     SHARED.with_borrow_mut(|all| {
-        all.retain(|_, shared| {
-            shared.open.retain_mut(|connection| !connection.is_over());
-            !shared.open.is_empty() || shared.opening.is_some()
-        });
-    });
+        let shared = all.entry(key).or_default();
+        let outcome = act(shared);
+        if shared.open.is_empty() && shared.opening.is_none() {
+            all.remove(&key);
+        }
+        outcome
+    })
 }
 
 impl Opening {
@@ -125,7 +165,7 @@ struct Guard<'l> {
 impl<'l> Guard<'l> {
     fn begin(lease: &'l Lease) -> Self {
         let opening = Rc::<Opening>::default();
-        with_shared(lease, |shared| shared.opening = Some(opening.clone()));
+        with_shared(key_of(lease), |shared| shared.opening = Some(opening.clone()));
         Self { lease, opening }
     }
 
@@ -139,9 +179,42 @@ impl Drop for Guard<'_> {
         if self.opening.outcome.get().is_none() {
             self.opening.outcome.set(Some(Outcome::GivenUp));
         }
-        with_shared(self.lease, |shared| {
+        with_shared(key_of(self.lease), |shared| {
             shared.opening.take_if(|opening| Rc::ptr_eq(opening, &self.opening));
         });
         self.opening.waiting.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use thruway_net::Clock;
+    use tokio::task::{LocalSet, yield_now};
+
+    use super::super::{RequestKey, Upstream, UpstreamConfig};
+    use super::*;
+
+    /// Once such connections were kept until one of HTTP/1.1 was released.
+    #[tokio::test]
+    async fn nothing_is_kept_of_a_connection_that_has_ended() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let upstream = Arc::new(Upstream::new(UpstreamConfig::new("a", [address.into()])));
+        let connected = async {
+            let lease = upstream.lease(&RequestKey::default(), &[], &Clock::system()).await.unwrap();
+            let shared = share(&lease, &Http2Config::default(), None).await.unwrap();
+            assert!(!shared.is_reused);
+            let again = share(&lease, &Http2Config::default(), None).await.unwrap();
+            assert_eq!((again.is_reused, again.number), (true, shared.number));
+            assert_eq!(SHARED.with_borrow(HashMap::len), 1);
+            drop(listener.accept().unwrap());
+            while SHARED.with_borrow(HashMap::len) > 0 {
+                yield_now().await;
+            }
+        };
+        LocalSet::new().run_until(connected).await;
     }
 }

@@ -1,12 +1,12 @@
 //! Tunnels that clients ask for, and those that they do not get.
 
 use std::io::{self, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use thruway_client::{Resolve, Resolving, UpstreamAddr};
+use thruway_client::{DnsResolver, Resolve, Resolving, UpstreamAddr};
 use thruway_gateway::{
     AddressesConfig, ApiKeysConfig, Conditions, Connect, ConnectConfig, Guarded, HostMatch, KeyPlace,
     PathMatch, Policy, PolicyConfig, RouteMatch, Routes,
@@ -222,7 +222,9 @@ fn spellings_of_this_machine_lead_nowhere() {
     let backend = Backend::start();
     let port = backend.port();
     let config = ConnectConfig { private: Networks::default(), ..reaching(port) };
-    let connect = Connect::new(config);
+    // There is no server of names, and what is no name for one is none.
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let connect = Connect::with_resolver(config, Arc::new(DnsResolver::with_nameservers([nobody])));
     let conditions = Conditions { methods: vec!["CONNECT".to_owned()], ..Conditions::default() };
     let route = RouteMatch { conditions, ..RouteMatch::at(PathMatch::Prefix("/".to_owned())) };
     let routes = Routes::new(vec![(route, connect.into_handler())]).unwrap();
@@ -293,6 +295,27 @@ fn policies_decide_before_anything_is_looked_up() {
     client.send(asking(&authority, "Proxy-Authorization: Bearer k1\r\n"));
     assert_eq!(client.take(12), "HTTP/1.1 200");
     drop(backend.accept());
+}
+
+/// Once a client that might reach a private network through the gateway might reach the gateway's own listeners there.
+#[test]
+fn a_tunnel_does_not_lead_back_to_the_gateway() {
+    let server = Server::new(|| "own").workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let [ListenAddr::Tcp(own)] = *server.addresses() else { panic!("one address was asked for") };
+    let names = || vec![("own.example", own), ("127.0.0.1", own)];
+    let tunnels = Tunnels::start(reaching(own.port()), names(), |handler| handler);
+    let prohibited = (403, "thruway; error=destination_ip_prohibited".to_owned());
+    for host in ["127.0.0.1", "own.example"] {
+        assert_eq!(refused(&tunnels, &format!("{host}:{}", own.port()), ""), prohibited, "{host}");
+    }
+    let config = ConnectConfig { own_listeners: true, ..reaching(own.port()) };
+    let tunnels = Tunnels::start(config, names(), |handler| handler);
+    let mut client = Client::new(tunnels.address);
+    client.send(asking(&format!("own.example:{}", own.port()), ""));
+    assert_eq!(client.take(12), "HTTP/1.1 200");
+    drop(client);
+    server.drain();
+    server.join();
 }
 
 #[test]

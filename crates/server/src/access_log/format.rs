@@ -140,6 +140,8 @@ struct JsonLine<'a> {
     received_bytes: Option<u64>,
     duration_us: u64,
     complete: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_by: Option<&'static str>,
     referer: Option<String>,
     user_agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -236,6 +238,7 @@ fn write_json(line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) 
         received_bytes: record.received_bytes,
         duration_us: microseconds(record.duration),
         complete: record.is_complete,
+        ended_by: record.is_cut_off.then_some("drain"),
         referer: field("referer"),
         user_agent: field("user-agent"),
         tls: record.connection.tls().map(JsonTls::from),
@@ -306,6 +309,7 @@ mod tests {
             refused: None,
             is_complete: true,
         };
+            is_cut_off: false,
         let mut line = Vec::new();
         format.write(&mut line, &record, &mut Timestamps::default());
         String::from_utf8(line).unwrap()

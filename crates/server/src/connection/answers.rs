@@ -114,6 +114,7 @@ impl<T: Transport> Connection<T> {
             Source::Stream(content) if body.has_content() => {
                 let log = logged.map(Logged::keep);
                 let record = StreamRecord { log, told: response.take_told() };
+                self.output.ends_with_connection = body == ResponseBody::UntilClose;
                 self.streaming =
                     Some(Box::new(Streaming::new(content, body, response.status(), after, record)));
                 return;

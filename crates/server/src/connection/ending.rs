@@ -103,6 +103,15 @@ impl<T: Transport> Connection<T> {
         }
     }
 
+    /// The time of the drain is over, or the connection has ended already.
+    pub(super) fn cut_off(&mut self) {
+        if self.output.ends_with_connection && (self.streaming.is_some() || !self.output.is_empty()) {
+            // To close it, even without a word, would say that the answer is complete.
+            self.transport.discard_unsent();
+        }
+        self.record_unanswered();
+    }
+
     /// Records the answer whose large content stood at the end of the output: all of it, or what is not there any more.
     #[inline]
     pub(super) fn record_tail(&mut self) {
@@ -128,7 +137,7 @@ impl<T: Transport> Connection<T> {
         for exchange in self.exchanges.drain(..) {
             if let Some(log) = exchange.log {
                 let outcome = Outcome {
-                    status: CLIENT_CLOSED_REQUEST,
+                    status: self.service.unanswered(),
                     content_bytes: 0,
                     received_bytes: None,
                     is_complete: false,

@@ -56,7 +56,6 @@ use service::Buffers;
 
 // what connections of other versions do as these
 pub(crate) use answers::settle;
-pub(crate) use ending::CLIENT_CLOSED_REQUEST;
 pub(crate) use exchange::{Log, Logged, panicked, poll_later};
 pub(crate) use incoming::IncomingContent;
 pub(crate) use input::too_many_connections;
@@ -315,16 +314,18 @@ impl<T: Transport> Connection<T> {
 
 /// Drives a connection to its end, and what it is handed over to. Not `async`: that would keep room for the connection twice.
 fn drive<T: Transport>(connection: Connection<T>) -> impl Future<Output = ()> {
-    let mut driven = Driven::Connection(connection);
+    let mut driven = Driven(State::Connection(connection));
     poll_fn(move |cx| driven.poll(cx))
 }
 
 /// A connection, or what it was handed over to.
+struct Driven<T: Transport>(State<T>);
+
 #[expect(
     clippy::large_enum_variant,
     reason = "most are connections to their end; a box would be one more for each"
 )]
-enum Driven<T> {
+enum State<T> {
     Connection(Connection<T>),
     HandedOver(Box<HandedOver>),
     Ended,
@@ -332,17 +333,26 @@ enum Driven<T> {
 
 impl<T: Transport> Driven<T> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Self::Connection(connection) = self
+        if let State::Connection(connection) = &mut self.0
             && let Some(over) = ready!(connection.poll(cx))
-            && let Self::Connection(connection) = mem::replace(self, Self::Ended)
+            && let State::Connection(connection) = mem::replace(&mut self.0, State::Ended)
         {
             let Connection { transport, unparsed, guard, service, info, .. } = connection;
             let over = HandedOver::new(*over, transport, unparsed, service, info, guard);
-            *self = Self::HandedOver(Box::new(over));
+            self.0 = State::HandedOver(Box::new(over));
         }
-        match self {
-            Self::HandedOver(over) => over.poll(cx),
-            Self::Connection(_) | Self::Ended => Poll::Ready(()),
+        match &mut self.0 {
+            State::HandedOver(over) => over.poll(cx),
+            State::Connection(_) | State::Ended => Poll::Ready(()),
+        }
+    }
+}
+
+/// What is dropped before its end was cut off with the drain: nobody polls it any more, so what it leaves undone is seen to here.
+impl<T: Transport> Drop for Driven<T> {
+    fn drop(&mut self) {
+        if let State::Connection(connection) = &mut self.0 {
+            connection.cut_off();
         }
     }
 }

@@ -15,6 +15,8 @@ pub(super) struct Output {
     /// How many of the octets are written.
     written: usize,
     tail: Tail,
+    /// Nothing but the end of the connection says that the last answer is complete.
+    pub(super) ends_with_connection: bool,
 }
 
 /// A piece behind the octets. Nothing can be added before it is written.

@@ -9,6 +9,7 @@ use thruway_http1::HeadIndex;
 use thruway_message::{OwnedRequestHead, StatusCode};
 use thruway_net::{PooledBuffer, Worker};
 
+use super::ending::CLIENT_CLOSED_REQUEST;
 use super::exchange::Logged;
 use super::origin_fields::OriginFields;
 use crate::record::{TakeRecord, Told};
@@ -79,6 +80,11 @@ impl Service {
         self.record.as_ref().map(|_| self.worker.clock().now_exact())
     }
 
+    /// What records say of a request that was not answered: its client has gone, or its time was over with the drain.
+    pub(crate) fn unanswered(&self) -> StatusCode {
+        if self.worker.is_cut_off() { StatusCode::SERVICE_UNAVAILABLE } else { CLIENT_CLOSED_REQUEST }
+    }
+
     /// Records how a request was answered.
     pub(crate) fn record(&self, connection: &ConnectionInfo, logged: &Logged<'_>, outcome: Outcome) {
         let Some(record) = &self.record else { return };
@@ -105,6 +111,7 @@ impl Service {
             forwarded: told.as_ref().and_then(Told::forwarded),
             refused: told.as_ref().and_then(Told::refused),
             is_complete,
+            is_cut_off: !is_complete && self.worker.is_cut_off(),
         });
     }
 }

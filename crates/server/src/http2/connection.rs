@@ -274,6 +274,13 @@ impl<T: Transport> Connection<T> {
 /// Octets that are no request are answered as if they were one without content.
 const REFUSED: RequestFacts = RequestFacts {
     version: Version::Http2,
+/// What is dropped before its end was cut off with the drain: nobody polls it any more, so its requests are recorded here.
+impl<T: Transport> Drop for Connection<T> {
+    fn drop(&mut self) {
+        self.break_off_streams();
+    }
+}
+
     response_to: ResponseTo::Other,
     body_length: BodyLength::NONE,
     is_persistent: true,

@@ -55,13 +55,14 @@ impl Http2Limits {
             .max_header_list_size(list_bytes)
             .max_send_buffer_size(self.send_buffer_bytes)
             .enable_connect_protocol()
-            // These are counted here, and forgotten again; but not while the client takes nothing, when they pile up.
+            // Those that are sent are counted here, and forgotten again; but while the client takes nothing they pile up unsent.
             .max_local_error_reset_streams(Some(RESETS_MAX));
         builder
     }
 }
 
-/// Resets by the library that wait to be sent, each with what it keeps of its stream; then the connection ends.
+/// Resets by the library in the whole life of a connection, sent or not, each with what it keeps of its stream until then; then the
+/// connection ends, which costs a client that behaves one more.
 const RESETS_MAX: usize = 4096;
 
 /// As RFC 9113 §6.5.2 counts a field line beyond its name and value.

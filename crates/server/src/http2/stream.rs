@@ -19,16 +19,16 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use thruway_http1::{RequestFacts, ResponseBody};
 use thruway_message::{FieldLinesBuf, StatusCode};
-use thruway_net::{ConnectionGuard, Deadline, PooledBuffer};
+use thruway_net::{ConnectionGuard, Deadline};
 
 use super::incoming::{Incoming, Reading};
 use super::response_head::{head_of, response_head, tunnel_head};
 use super::sending::{Sending, Sent};
-use super::tunnel::StreamOctets;
-use crate::connection::{CLIENT_CLOSED_REQUEST, Log, Logged, Outcome, Service, poll_later, settle};
+use super::tunnel::{HandedOver, StreamOctets};
+use crate::connection::{Log, Logged, Outcome, Service, poll_later, settle};
 use crate::record::Told;
 use crate::response::Source;
-use crate::{Answer, ConnectionInfo, Later, Response, Tunnel};
+use crate::{Answer, ConnectionInfo, Later, Response};
 
 /// What the streams of a connection have in common.
 pub(super) struct Connected {
@@ -62,7 +62,7 @@ enum State {
     /// The content of the answer is being sent.
     Sends(Box<Sending>),
     /// It is no longer HTTP.
-    Tunnels(Pin<Box<dyn Future<Output = ()>>>),
+    Tunnels(HandedOver),
     Ended,
 }
 
@@ -106,7 +106,7 @@ impl Stream {
                     self.connected.note_moved(has_moved);
                     outcome
                 }
-                State::Tunnels(running) => running.as_mut().poll(cx).map(|()| Sent::Complete),
+                State::Tunnels(over) => over.poll(cx).map(|()| Sent::Complete),
                 State::Ended => return Poll::Ready(()),
             };
             match outcome {
@@ -147,7 +147,7 @@ impl Stream {
         let told = response.take_told();
         let source = if body.has_content() { response.take_content() } else { Source::Empty };
         let Ok(to) = respond.send_response(head, !body.has_content()) else {
-            return self.record(CLIENT_CLOSED_REQUEST, 0, false, told);
+            return self.record_unanswered(told);
         };
         if !body.has_content() {
             return self.record(status, 0, true, told);
@@ -156,18 +156,16 @@ impl Stream {
         self.state = State::Sends(Box::new(Sending::new(to, source, length, status, told)));
     }
 
-    /// Makes the stream a tunnel. All is recorded now, as of HTTP/1.1: what follows is no answer.
+    /// Makes the stream a tunnel, which is recorded when it has ended.
     fn hand_over(&mut self, mut respond: SendResponse<Bytes>, mut response: Response) {
         let head = tunnel_head(&response, &self.connected.service.origin_fields.borrow());
         let (told, from) = (response.take_told(), self.to_tunnel.take());
         self.connected.note_moved(true);
         match (response.take_content(), from, respond.send_response(head, false)) {
             (Source::Tunnel(handler), Some(from), Ok(to)) => {
-                self.record(StatusCode::OK, 0, true, told);
-                let octets = Box::new(StreamOctets::new(to, from));
-                self.state = State::Tunnels(handler.run(Tunnel::new(octets, PooledBuffer::default())));
+                self.state = State::Tunnels(HandedOver::new(handler, StreamOctets::new(to, from), told));
             }
-            _ => self.record(CLIENT_CLOSED_REQUEST, 0, false, told),
+            _ => self.record_unanswered(told),
         }
     }
 
@@ -220,12 +218,13 @@ impl Stream {
     /// The stream has ended, with its whole answer or not.
     fn end(&mut self, is_complete: bool) {
         match mem::replace(&mut self.state, State::Ended) {
-            State::Awaits { .. } => self.record(CLIENT_CLOSED_REQUEST, 0, false, None),
+            State::Awaits { .. } => self.record_unanswered(None),
             State::Sends(sending) => {
                 let Sending { status, sent_bytes, told, .. } = *sending;
                 self.record(status, sent_bytes, is_complete, told);
             }
-            State::Tunnels(_) | State::Ended => {}
+            State::Tunnels(over) => self.record_tunnel(over, is_complete),
+            State::Ended => {}
         }
     }
 
@@ -235,8 +234,26 @@ impl Stream {
     }
 
     fn record(&mut self, status: StatusCode, content_bytes: u64, is_complete: bool, told: Option<Told>) {
+        self.record_as(Outcome { status, content_bytes, received_bytes: None, is_complete, told });
+    }
+
+    fn record_unanswered(&mut self, told: Option<Told>) {
+        self.record(self.connected.service.unanswered(), 0, false, told);
+    }
+
+    /// Records the request that made it a tunnel, with what that has carried, and whether it has come to its end.
+    fn record_tunnel(&mut self, over: HandedOver, is_at_end: bool) {
+        self.record_as(Outcome {
+            status: StatusCode::OK,
+            content_bytes: over.sent_bytes(),
+            received_bytes: Some(over.received_bytes()),
+            is_complete: is_at_end && !over.is_broken_off(),
+            told: over.told,
+        });
+    }
+
+    fn record_as(&mut self, outcome: Outcome) {
         if let Some(log) = self.log.take() {
-            let outcome = Outcome { status, content_bytes, received_bytes: None, is_complete, told };
             self.connected.service.record(&self.connected.info, &Logged::Kept(log), outcome);
         }
     }

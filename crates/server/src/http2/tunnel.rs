@@ -1,13 +1,63 @@
 //! A stream that is no longer HTTP: after an extended CONNECT (RFC 8441), or a success of CONNECT (RFC 9113 §8.5).
 
 use std::fs::File;
+use std::future::Future;
 use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use h2::{Reason, RecvStream, SendStream};
-use thruway_net::Transport;
+use thruway_net::{PooledBuffer, Transport};
+
+use crate::Tunnel;
+use crate::record::Told;
+use crate::response::{TunnelHandler, TunnelTrace};
+
+/// A stream in the hands of the handler that has made it a tunnel, and what is told of that.
+pub(super) struct HandedOver {
+    running: Pin<Box<dyn Future<Output = ()>>>,
+    trace: Rc<TunnelTrace>,
+    pub(super) told: Option<Told>,
+}
+
+impl HandedOver {
+    /// Hands `octets` over.
+    pub(super) fn new(handler: TunnelHandler, octets: StreamOctets, told: Option<Told>) -> Self {
+        let trace = Rc::<TunnelTrace>::default();
+        let tunnel = Tunnel::traced(Box::new(octets), PooledBuffer::default(), trace.clone());
+        Self { running: handler.run(tunnel), trace, told }
+    }
+
+    /// Ready when the handler is done with it.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(self.running.as_mut().poll(cx));
+        if let Some(mut octets) = self.trace.take_left()
+            && !self.trace.is_broken_off()
+        {
+            // Otherwise what is on its way would be given up with the stream. Fails if the handler has said the end itself.
+            let _ = octets.poll_shutdown(cx);
+        }
+        Poll::Ready(())
+    }
+
+    /// Octets that went to the client.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.trace.sent_bytes()
+    }
+
+    /// Octets that came from the client.
+    pub(super) fn received_bytes(&self) -> u64 {
+        self.trace.received_bytes()
+    }
+
+    /// Whether one side has broken off.
+    pub(super) fn is_broken_off(&self) -> bool {
+        self.trace.is_broken_off()
+    }
+}
 
 /// The octets of a stream, both ways.
 pub(super) struct StreamOctets {

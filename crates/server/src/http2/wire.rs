@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use thruway_net::{PooledBuffer, Transport};
+use thruway_net::{Gathered, PooledBuffer, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::frames::{Frame, FrameScan};
@@ -34,8 +34,7 @@ struct State<T> {
     turn_left: usize,
 
     // octets out
-    output: PooledBuffer,
-    written: usize,
+    output: Gathered,
     sent: FrameScan,
     is_shut_down: bool,
 
@@ -66,8 +65,7 @@ impl<T: Transport> Wire<T> {
             is_content: false,
             has_input_ended: false,
             turn_left: TURN_BYTES,
-            output: PooledBuffer::default(),
-            written: 0,
+            output: Gathered::default(),
             sent: FrameScan::behind(0),
             is_shut_down: false,
             oddities: Oddities::new(oddities, now),
@@ -172,38 +170,26 @@ impl<T: Transport> State<T> {
     fn keep(&mut self, octets: &[u8]) {
         let Self { sent, oddities, .. } = self;
         sent.pass(octets, |frame| oddities.sent(frame));
-        if self.output.capacity() == 0 {
-            self.output = PooledBuffer::take();
-        }
-        self.output.extend_from_slice(octets);
+        self.output.push(octets);
     }
 
     /// Ready when there is room for more.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.output.len() < OUTPUT_BYTES { Poll::Ready(Ok(())) } else { self.poll_written(cx) }
+        if self.output.is_full() { self.poll_written(cx) } else { Poll::Ready(Ok(())) }
     }
 
     /// Writes what waits.
     fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.written < self.output.len() {
-            let waiting = IoSlice::new(&self.output[self.written..]);
-            match self.transport.poll_write(cx, &[waiting]) {
-                Poll::Pending => {
-                    self.times.stalled_since.get_or_insert(self.times.now);
-                    return Poll::Pending;
-                }
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(written)) => {
-                    self.written += written;
-                    self.times.written_at = self.times.now;
-                    self.times.stalled_since = None;
-                }
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-            }
+        let mut has_moved = false;
+        let outcome = self.output.poll_write_all(cx, &mut self.transport, &mut has_moved);
+        if has_moved {
+            self.times.written_at = self.times.now;
+            self.times.stalled_since = None;
         }
-        self.output = PooledBuffer::default();
-        self.written = 0;
-        Poll::Ready(Ok(()))
+        if outcome.is_pending() {
+            self.times.stalled_since.get_or_insert(self.times.now);
+        }
+        outcome
     }
 
     /// Says that nothing more is written, once.
@@ -268,8 +254,5 @@ const PREFACE_BYTES: usize = PREFACE.len();
 
 /// How much one turn reads: there are other connections.
 const TURN_BYTES: usize = 256 << 10;
-
-/// Frames are put together up to this.
-const OUTPUT_BYTES: usize = 64 << 10;
 
 const LINGER_READ_BYTES: usize = 4 << 10;

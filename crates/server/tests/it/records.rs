@@ -4,9 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use thruway_net::Transport;
-use thruway_server::{Config, Request, Response, Router};
+use thruway_server::{Config, Content, OwnedRequest, Request, Response, Router};
 use thruway_testkit::scene::Scene;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::http2::library::{self, Library};
 
 type Records = Rc<RefCell<Vec<(Option<String>, u16, u64, bool)>>>;
 
@@ -130,4 +132,81 @@ fn large_content_that_the_client_does_not_wait_for_is_recorded_as_incomplete() {
     client.reset();
     let content_bytes = (received.len() - head) as u64;
     assert_eq!(*records.borrow(), [(Some("/large".to_owned()), 200, content_bytes, false)]);
+}
+
+/// What a drain did not wait for was not recorded at all.
+#[test]
+fn what_is_cut_off_at_the_end_of_a_drain_is_recorded_with_the_reason() {
+    let records = Rc::<RefCell<Vec<_>>>::default();
+    let taken = records.clone();
+    let take = Box::new(move |record: &thruway_server::Record<'_>| {
+        let target = record.head.unwrap().target.to_string();
+        let outcome = (target, record.status.as_u16(), record.content_bytes, record.is_complete);
+        taken.borrow_mut().push((outcome, record.is_cut_off));
+    });
+    let router = Router::new()
+        .get("/answer", async |_: OwnedRequest| std::future::pending::<&str>().await)
+        .get("/content", streamed)
+        .get("/large", |_: &Request| "x".repeat(1 << 20))
+        .get("/small", |_: &Request| "small");
+    let scene = Scene::with(router, Config::default(), Some(take));
+    let mut clients = ["/answer", "/content", "/large", "/small"].map(|path| {
+        let mut client = scene.connect();
+        client.take_only(1000).send(get(path));
+        client
+    });
+    let mut library = Library::connect(&scene);
+    let begun = ["/answer", "/content"].map(|path| library.begin(library::get(path), true));
+    scene.drain();
+    scene.end_drain();
+    for client in &mut clients {
+        client.cut_off();
+    }
+    library.server().cut_off();
+    drop(begun);
+    let mut records = records.take();
+    let (large, _) = records.remove(3);
+    assert!(matches!((large.1, large.2, large.3), (200, 1..1000, false)), "{large:?}");
+    let expected = [
+        ("/small", 200, 5, true, false),
+        ("/answer", 503, 0, false, true),
+        ("/content", 200, 4, false, true),
+        ("/content", 200, 4, false, true),
+        ("/answer", 503, 0, false, true),
+    ];
+    let expected = expected.map(|(path, status, octets, is_complete, is_cut_off)| {
+        ((path.to_owned(), status, octets, is_complete), is_cut_off)
+    });
+    assert_eq!(records, expected);
+}
+
+/// Content that does not come to its end.
+fn streamed() -> Content {
+    Content::written_by(async |mut writer| {
+        writer.write("half").await;
+        std::future::pending().await
+    })
+}
+
+/// Content whose end is that of its connection was closed there, and so looked complete.
+#[test]
+fn content_that_is_cut_off_does_not_look_complete() {
+    for (version, is_end_told) in [("1.0", false), ("1.1", true)] {
+        let scene = Scene::new(streamed);
+        let mut client = scene.connect();
+        client.send(format!("GET / HTTP/{version}\r\nHost: a\r\n\r\n"));
+        assert!(client.received().contains("half"));
+        client.cut_off();
+        assert_eq!(client.is_unsent_discarded(), !is_end_told, "{version}");
+    }
+    let scene = Scene::new(|| {
+        Content::written_by(async |mut writer| {
+            writer.write("x".repeat(1000)).await;
+            Ok(())
+        })
+    });
+    let mut client = scene.connect();
+    client.take_only(500).send("GET / HTTP/1.0\r\n\r\n");
+    client.cut_off();
+    assert!(client.is_unsent_discarded(), "all of it is there, and not all is sent");
 }

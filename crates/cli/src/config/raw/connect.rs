@@ -14,9 +14,12 @@ pub(in super::super) struct RawConnect {
     pub(in super::super) hosts: Spanned<Vec<Spanned<String>>>,
     /// The ports that may be named. Default 443.
     pub(in super::super) ports: Option<Spanned<Vec<Spanned<u16>>>>,
-    /// Networks that may be reached although their addresses are not of the whole internet: `10.1.0.0/16`. Default none.
+    /// Networks that may be reached although their addresses are not of the whole internet, or are this machine's: `10.1.0.0/16`. Default none.
     #[serde(default)]
     pub(in super::super) private: Vec<Spanned<String>>,
+    /// Whether tunnels may lead to listeners of this server too, as far as `private` lets them. Default no.
+    #[serde(default)]
+    pub(in super::super) own_listeners: bool,
     /// For the name of the host to be resolved and the connection to be accepted.
     pub(in super::super) connect_timeout: Option<Spanned<Period>>,
     /// Without an octet in either direction; then the tunnel is closed.

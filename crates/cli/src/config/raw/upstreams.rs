@@ -51,6 +51,8 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) host: Option<Spanned<TextOrTable<RawHost>>>,
     /// Which fields tell of the client: `x-forwarded`, `forwarded`, `both` or `none`. Default `x-forwarded`.
     pub(in super::super) forwarded: Option<RawForwarded>,
+    /// Whether `X-Forwarded-Port` is one of them: the port that the client has asked. Default false.
+    pub(in super::super) forwarded_port: Option<Spanned<bool>>,
     /// Whether `Via` says that there is a gateway. Default true.
     pub(in super::super) via: Option<bool>,
     /// How many more servers are tried when a request fails and may be sent again.

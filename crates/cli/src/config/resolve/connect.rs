@@ -25,7 +25,8 @@ impl Resolver<'_> {
     }
 
     pub(super) fn connect(&mut self, raw: Spanned<RawConnect>) -> ConnectConfig {
-        let RawConnect { hosts, ports, private, connect_timeout, idle_timeout } = raw.into_inner();
+        let RawConnect { hosts, ports, private, own_listeners, connect_timeout, idle_timeout } =
+            raw.into_inner();
         let hint = "`[\"*\"]` is for any that everybody on the internet can reach";
         self.refuse_empty(&hosts, "tunnels lead to at least one host", hint);
         let hosts = hosts.get_ref().iter().map(|host| self.tunnel_host(host)).collect();
@@ -39,6 +40,7 @@ impl Resolver<'_> {
         ConnectConfig {
             ports: ports.unwrap_or(default.ports),
             private: self.networks(&private),
+            own_listeners,
             connect_timeout: self.or(connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
             idle: self.or(idle_timeout, Period(default.idle), SOME_PERIOD).0,
             ..default

@@ -25,6 +25,17 @@ impl Resolver<'_> {
 
     fn forward_config(&mut self, raw: &RawUpstream) -> ForwardConfig {
         let default = ForwardConfig::default();
+        let forwarded_port = raw.forwarded_port.as_ref().filter(|is_said| *is_said.get_ref());
+        if let Some(port) = forwarded_port
+            && matches!(raw.forwarded, Some(RawForwarded::Forwarded | RawForwarded::None))
+        {
+            let hint = "write `forwarded = \"x-forwarded\"` or `\"both\"`, or leave it out";
+            self.refuse_with(
+                port,
+                "`X-Forwarded-Port` is said beside the other `X-Forwarded` fields only",
+                hint,
+            );
+        }
         ForwardConfig {
             forwarded: raw.forwarded.map_or(default.forwarded, |fields| match fields {
                 RawForwarded::XForwarded => ForwardedFields::XForwarded,
@@ -32,6 +43,7 @@ impl Resolver<'_> {
                 RawForwarded::Both => ForwardedFields::Both,
                 RawForwarded::None => ForwardedFields::None,
             }),
+            forwarded_port: forwarded_port.is_some(),
             host: raw.host.as_ref().map_or(default.host, |host| self.host_rewrite(host)),
             via: raw.via.unwrap_or(default.via),
             ..default

@@ -23,6 +23,7 @@ impl AboutRequests {
             let keys = [
                 ("host", raw.host.is_some()),
                 ("forwarded", raw.forwarded.is_some()),
+                ("forwarded_port", raw.forwarded_port.is_some()),
                 ("via", raw.via.is_some()),
                 ("ejection.statuses", raw.ejection.statuses.is_some()),
             ];

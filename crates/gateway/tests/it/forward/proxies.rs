@@ -82,3 +82,36 @@ fn a_trusted_proxy_that_says_nothing_is_the_client() {
     assert_eq!(request.field("x-forwarded-for"), Some("127.0.0.1"));
     assert_eq!(request.field("forwarded"), Some("for=127.0.0.1;proto=http;host=\"a.example\""));
 }
+
+/// What the upstream is told of the port, and that which the client has connected to.
+fn port_said(is_trusted: bool, forwarded_port: bool, lines: &str) -> (Option<String>, u16) {
+    let recorder = Recorder::start();
+    let networks = is_trusted.then(|| "127.0.0.1".parse().unwrap());
+    let trusted_proxies = TrustedProxies::new(Networks::from_iter(networks), ProxyFields::XForwarded);
+    let config = Config { trusted_proxies, ..Config::default() };
+    let forward = ForwardConfig { forwarded_port, ..ForwardConfig::default() };
+    let gateway = Gateway::with(recorder.address, forward, config);
+    assert_eq!(Client::new(gateway.address).ask("GET / HTTP/1.1", lines).status, 200);
+    let request = recorder.take_one();
+    let said: Vec<_> =
+        request.lines.iter().filter(|(name, _)| name.to_lowercase().ends_with("port")).collect();
+    assert!(said.len() <= 1, "{said:?}");
+    (request.field("x-forwarded-port").map(str::to_owned), gateway.address.port())
+}
+
+#[test]
+fn the_port_that_the_client_has_asked_is_said_where_that_is_wanted() {
+    let made_up = "X-Forwarded-Port: 6666\r\nX_Forwarded_Port: 6667\r\n";
+    for lines in ["", made_up] {
+        let (said, port) = port_said(false, true, lines);
+        assert_eq!(said, Some(port.to_string()));
+        assert_eq!(port_said(false, false, lines).0, None, "nobody has made it up");
+    }
+    let of_proxy = |lines: &str| port_said(true, true, lines).0.unwrap();
+    assert_eq!(of_proxy("X-Forwarded-Port: 8443\r\n"), "8443");
+    assert_eq!(of_proxy("X-Forwarded-Port: no\r\nX-Forwarded-Proto: https\r\n"), "443");
+    assert_eq!(of_proxy("X-Forwarded-Host: asked.example:81\r\n"), "81");
+    assert_eq!(of_proxy(""), "80");
+    let passed_on = port_said(true, false, "X-Forwarded-Port: 8443\r\n").0;
+    assert_eq!(passed_on.as_deref(), Some("8443"), "as a trusted proxy has said it");
+}

@@ -32,11 +32,14 @@ fn messages_say_the_same_on_the_other_side() {
             request.headers_mut().append("cookie", "b=2".parse().unwrap());
             request.headers_mut().append("te", "trailers".parse().unwrap());
             request.headers_mut().append("content-length", "4".parse().unwrap());
+            request.headers_mut().append("priority", "u=1, i".parse().unwrap());
             let (response, mut to) = send.send_request(request, false).unwrap();
             to.send_data(Bytes::from_static(b"said"), true).unwrap();
             let (head, said, _) = whole(response).await;
             assert_eq!((head.status().as_u16(), head.headers()["x-field"].as_bytes()), (200, &b"value"[..]));
+            assert_eq!(head.headers()["priority"], "u=2");
             let said = said.to_lowercase();
+            assert!(said.contains("priority: u=1, i\n"), "{said}");
             assert!(
                 said.starts_with(&format!("post /a?b=c {}\nhost: a.example\n", version.to_lowercase())),
                 "{said}"

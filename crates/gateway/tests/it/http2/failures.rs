@@ -1,11 +1,17 @@
 //! Upstreams of HTTP/2 that do not answer: what may be sent again is.
 
+use std::net::TcpListener;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use thruway_gateway::{EjectionConfig, UpstreamConfig};
+use thruway_client::UpstreamAddr;
+use thruway_gateway::{EjectionConfig, ServerConfig, ServerState, UpstreamConfig, UpstreamTls};
+use thruway_net::tls::{TlsConnector, TlsConnectorConfig, TlsServerName};
+use tokio::task::yield_now;
 
+use super::client::{connect, request, run, whole};
 use super::only_http2;
-use super::origin::{REFUSED, scripted};
+use super::origin::{REFUSED, Refusal, refusing, scripted};
 use crate::gateway::Gateway;
 
 /// `GOAWAY` that no stream was looked at, without an error.
@@ -73,3 +79,54 @@ fn a_request_that_http2_cannot_say_is_the_clients_fault() {
     }
     assert_eq!(gateway.get().status, 200);
 }
+
+/// Once each of them was sent again on a connection of its own.
+#[test]
+fn what_was_refused_together_is_sent_again_on_one_connection() {
+    for refusal in [Refusal::GoAway, Refusal::Streams] {
+        let (address, connections) = refusing(REQUESTS, refusal);
+        let gateway = Gateway::of_both_versions(only_http2(address));
+        run(async {
+            let mut send = connect(gateway.address).await;
+            let begun: Vec<_> = (0..REQUESTS).map(|_| send.send_request(request("GET", "/"), true)).collect();
+            for begun in begun {
+                let (head, ..) = whole(begun.unwrap().0).await;
+                assert_eq!(head.status().as_u16(), 200, "{refusal:?}: {head:?}");
+            }
+        });
+        assert_eq!(connections.load(Ordering::SeqCst), 2, "{refusal:?}");
+        assert_eq!(gateway.upstream.server_statuses()[0].connections_opened, 2, "{refusal:?}");
+    }
+}
+
+/// Once each request that had waited for the connection counted: so many failures in a row, and the server was ejected.
+#[test]
+fn a_connection_that_is_not_made_is_one_failure_however_many_wait_for_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connector = Arc::new(TlsConnector::load(TlsConnectorConfig::default()).unwrap());
+    let tls = UpstreamTls { connector, server_name: Some(TlsServerName::new("a.example").unwrap()) };
+    let ejection = EjectionConfig { failures: 2, ..EjectionConfig::default() };
+    let only = only_http2(listener.local_addr().unwrap());
+    let mut upstream = UpstreamConfig { tls: Some(tls), retries_max: 0, ejection, ..only };
+    // The last server is never ejected.
+    let other = ServerConfig::new(UpstreamAddr::from(thruway_testkit::upstream::refuses()));
+    upstream.servers.push(ServerConfig { is_backup: true, ..other });
+    let gateway = Gateway::of_both_versions(upstream);
+    let status = || gateway.upstream.server_statuses().swap_remove(0);
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let begun: Vec<_> = (0..REQUESTS).map(|_| send.send_request(request("GET", "/"), true)).collect();
+        while status().in_flight < REQUESTS {
+            yield_now().await;
+        }
+        // It is no TLS that it speaks.
+        drop(listener.accept().unwrap());
+        for begun in begun {
+            assert_eq!(whole(begun.unwrap().0).await.0.status().as_u16(), 502);
+        }
+    });
+    assert_eq!(status().failures.iter().map(|(_, count)| count).sum::<u64>(), 1);
+    assert_eq!(status().state, ServerState::Up);
+}
+
+const REQUESTS: usize = 20;

@@ -1,7 +1,7 @@
 //! An upstream that speaks one of both versions, and a script for one that misbehaves.
 
 use std::fmt::Write as _;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl Handler for Echo {
                 let mut content = request.take_content();
                 Answer::later(async move {
                     said += std::str::from_utf8(&content.collect(1000).await.unwrap()).unwrap();
-                    Response::text(said).with_field("X-Field", "value")
+                    Response::text(said).with_field("X-Field", "value").with_field("Priority", "u=2")
                 })
             }
         }
@@ -117,9 +117,59 @@ impl ContentStream for Endless {
 
 pub(super) const PIECE_BYTES: usize = 10_000;
 
+/// How an upstream refuses requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Refusal {
+    /// It leaves without having looked at any.
+    GoAway,
+    /// Each stream by itself.
+    Streams,
+}
+
+/// An upstream that refuses so many requests of its first connection, together, and answers all others with 200. How many connections there
+/// were is counted.
+pub(super) fn refusing(requests: usize, refusal: Refusal) -> (SocketAddr, Arc<AtomicUsize>) {
+    each_connection(move |stream, is_first| {
+        let mut refused = Vec::new();
+        requests_of(stream, |stream, id| {
+            if !is_first || refused.len() == requests {
+                return answer(stream, id);
+            }
+            refused.push(id);
+            match refusal {
+                _ if refused.len() < requests => Ok(()),
+                Refusal::GoAway => {
+                    stream.write_all(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0")?;
+                    stream.shutdown(std::net::Shutdown::Write)
+                }
+                Refusal::Streams => refused.iter().try_for_each(|id| {
+                    stream.write_all(&[b"\0\0\x04\x03\0", &id[..], b"\0\0\0\x07"].concat())
+                }),
+            }
+        })
+    })
+}
+
 /// An upstream that says `first` to the first request of its first connection and 200 to all others. It closes the first connection then, but
 /// for a request that it has refused, as that says nothing of others. How many connections there were is counted.
 pub(super) fn scripted(first: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
+    each_connection(move |stream, is_first| {
+        let mut first = is_first.then_some(first);
+        requests_of(stream, |stream, id| {
+            let Some(said) = first.take() else { return answer(stream, id) };
+            stream.write_all(said)?;
+            if said == REFUSED { Ok(()) } else { stream.shutdown(std::net::Shutdown::Write) }
+        })
+    })
+}
+
+/// The first stream is refused.
+pub(super) const REFUSED: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07";
+
+/// An upstream that does this with each of its connections, of which the first is told apart; and how many there were.
+fn each_connection(
+    serve: impl Fn(TcpStream, bool) -> io::Result<()> + Clone + Send + 'static,
+) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let count = Arc::new(AtomicUsize::new(0));
@@ -127,17 +177,19 @@ pub(super) fn scripted(first: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let is_first = counted.fetch_add(1, Ordering::SeqCst) == 0;
+            let serve = serve.clone();
             // Whatever the gateway does to the connection is its business.
-            thread::spawn(move || drop(serve(stream, is_first.then_some(first))));
+            thread::spawn(move || drop(serve(stream, is_first)));
         }
     });
     (address, count)
 }
 
-/// The first stream is refused.
-pub(super) const REFUSED: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07";
-
-fn serve(mut stream: TcpStream, mut first: Option<&[u8]>) -> std::io::Result<()> {
+/// Calls `begun` with the id of each stream of a connection, to its end.
+fn requests_of(
+    mut stream: TcpStream,
+    mut begun: impl FnMut(&mut TcpStream, [u8; 4]) -> io::Result<()>,
+) -> io::Result<()> {
     let mut preface = [0; 24];
     stream.read_exact(&mut preface)?;
     stream.write_all(b"\0\0\0\x04\0\0\0\0\0")?;
@@ -146,17 +198,15 @@ fn serve(mut stream: TcpStream, mut first: Option<&[u8]>) -> std::io::Result<()>
         stream.read_exact(&mut head)?;
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
         stream.read_exact(&mut vec![0; length])?;
-        if head[3] != 1 {
-            continue;
-        }
-        match first.take() {
-            Some(said) => {
-                stream.write_all(said)?;
-                if said != REFUSED {
-                    stream.shutdown(std::net::Shutdown::Write)?;
-                }
-            }
-            None => stream.write_all(&[b"\0\0\x01\x01\x05", &head[5..], b"\x88"].concat())?,
+        if let [_, _, _, HEADERS, _, id @ ..] = head {
+            begun(&mut stream, id)?;
         }
     }
 }
+
+/// 200, without content.
+fn answer(stream: &mut TcpStream, id: [u8; 4]) -> io::Result<()> {
+    stream.write_all(&[b"\0\0\x01\x01\x05", &id[..], b"\x88"].concat())
+}
+
+const HEADERS: u8 = 1;

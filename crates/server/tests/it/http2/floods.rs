@@ -147,3 +147,40 @@ fn a_client_that_behaves_is_never_too_odd() {
         assert_eq!(status_of(&frames, 2 * n + 1), Some(200), "request {n}");
     }
 }
+
+/// What is not sent is not counted as odd; but each costs what is kept of its stream.
+#[test]
+fn resets_that_pile_up_before_a_client_that_takes_nothing_come_to_an_end() {
+    let (scene, ..) = scene(Http2Limits { oddities: u32::MAX, ..Http2Limits::default() });
+    let mut client = greeted(&scene);
+    client.take_only(0);
+    let piece = |n: u32| {
+        let stream = 2 * n + 1;
+        let overflow = frame(WINDOW_UPDATE, 0, stream, b"\x7f\xff\xff\xff");
+        [open_request(stream, &get("/")), overflow].concat()
+    };
+    let mut begun = 0;
+    while client.unread() == 0 && begun < 20_000 {
+        client.send((begun..begun + 250).flat_map(piece).collect::<Vec<_>>());
+        begun += 250;
+    }
+    assert!((4000..5000).contains(&begun), "{begun} were begun");
+}
+
+/// RFC 9218 §7.1: what is said again of the order of streams, whether they are open, over or still to come.
+#[test]
+fn a_client_may_say_in_which_order_it_likes_its_answers() {
+    let (scene, gates, calls) = scene(Http2Limits::default());
+    let mut client = greeted(&scene);
+    client.send(request(1, &[get("/1"), vec![("priority", "u=5")]].concat()));
+    for stream in [1_u32, 3, 77] {
+        client.send(frame(PRIORITY_UPDATE, 0, 0, [&stream.to_be_bytes()[..], b"u=0, i"].concat()));
+    }
+    client.send(request(3, &get("/3")));
+    gates.open("/1");
+    gates.open("/3");
+    client.send(frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x01u=7"));
+    let frames = received(&mut client);
+    assert_eq!((status_of(&frames, 1), status_of(&frames, 3), end_of(&frames)), (Some(200), Some(200), None));
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+}

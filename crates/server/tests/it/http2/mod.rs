@@ -1,7 +1,7 @@
 //! Connections of HTTP/2.
 
 mod frames;
-mod library;
+pub(crate) mod library;
 
 mod refusals;
 mod messages;

@@ -175,6 +175,26 @@ fn a_drain_answers_what_was_accepted_and_says_so() {
     assert!(client.is_closed());
 }
 
+/// A drain took a connection without streams for idle, although its client was still to take the answers.
+#[test]
+fn a_drain_waits_for_answers_that_are_on_their_way() {
+    let scene = Scene::new(|| "x".repeat(60_000));
+    let mut client = greeted(&scene);
+    client.take_only(1000).send(request(1, &get("/")));
+    scene.drain();
+    let mut come = client.received_octets();
+    while String::from_utf8_lossy(&come).matches('x').count() < 60_000 {
+        scene.pass(Duration::from_millis(1900));
+        assert!(!client.is_closed() && !client.is_finished(), "after {} octets", come.len());
+        client.take_more(1000);
+        come.extend(client.received_octets());
+    }
+    scene.pass(Duration::from_millis(1500));
+    assert!(!client.is_finished(), "it has time to say that it has taken the last of it");
+    scene.pass(Duration::from_millis(800));
+    assert!(client.is_finished());
+}
+
 #[test]
 fn a_drain_does_not_wait_for_clients_that_say_nothing() {
     let scene = Scene::new(|| "ok");

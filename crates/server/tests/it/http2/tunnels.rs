@@ -1,9 +1,12 @@
 //! Streams that become something else: extended CONNECT (RFC 8441) and CONNECT.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use bytes::Bytes;
 use h2::ext::Protocol;
 use http::Request;
-use thruway_server::{Request as Received, Response, StatusCode, Tunnel};
+use thruway_server::{Config, Request as Received, Response, StatusCode, Tunnel};
 use thruway_testkit::scene::Scene;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -137,4 +140,67 @@ fn protocols_without_a_name_and_requests_that_are_no_connect_are_refused() {
         client.send(frames::open_request(1, &lines));
         assert_eq!(reset_of(&received(&mut client), 1), Some(PROTOCOL_ERROR), "{lines:?}");
     }
+}
+
+type Records = Rc<RefCell<Vec<(u16, u64, Option<u64>, bool)>>>;
+
+/// A server whose only handler answers with `tunnel`.
+fn recorded(tunnel: fn() -> Response) -> (Scene, Records) {
+    let records = Records::default();
+    let taken = records.clone();
+    let take = Box::new(move |record: &thruway_server::Record<'_>| {
+        let status = record.status.as_u16();
+        taken.borrow_mut().push((status, record.content_bytes, record.received_bytes, record.is_complete));
+    });
+    (Scene::with(tunnel, Config::default(), Some(take)), records)
+}
+
+/// It was recorded as soon as it began, without what it carried.
+#[test]
+fn a_tunnel_is_recorded_when_it_has_ended_with_what_it_has_carried() {
+    let (scene, records) = recorded(|| Response::upgrade("websocket", echo));
+    let mut library = Library::connect(&scene);
+    let (mut response, mut to) = library.begin(websocket("/"), false);
+    assert!(library.now(&mut response).is_ok());
+    assert_eq!(send_some(&mut library, &mut to, Bytes::from_static(b"hello")), 5);
+    assert_eq!(*records.borrow(), []);
+    to.send_data(Bytes::new(), true).unwrap();
+    library.run();
+    assert_eq!(*records.borrow(), [(200, 13, Some(5), true)]);
+}
+
+#[test]
+fn a_tunnel_that_does_not_come_to_its_end_is_recorded_as_incomplete() {
+    let (scene, records) = recorded(|| {
+        Response::upgrade("websocket", async |mut tunnel| {
+            while let Ok(1..) = tunnel.read(&mut [0; 100]).await {
+                tunnel.write_all(b"half").await.unwrap();
+            }
+        })
+    });
+    let mut library = Library::connect(&scene);
+    let (_, mut to) = library.begin(websocket("/"), false);
+    send_some(&mut library, &mut to, Bytes::from_static(b"a"));
+    to.send_reset(h2::Reason::CANCEL);
+    library.run();
+    assert_eq!(*records.borrow(), [(200, 4, Some(1), false)], "by the client");
+    let (_, mut to) = library.begin(websocket("/"), false);
+    send_some(&mut library, &mut to, Bytes::from_static(b"ab"));
+    library.server().cut_off();
+    assert_eq!(records.borrow()[1..], [(200, 4, Some(2), false)], "by the end of the drain");
+}
+
+/// What was on its way was given up with the stream.
+#[test]
+fn what_a_handler_has_written_arrives_although_it_does_not_wait_for_that() {
+    let (scene, records) = recorded(|| {
+        Response::upgrade("websocket", async |mut tunnel| tunnel.write_all(b"through").await.unwrap())
+    });
+    let mut library = Library::connect(&scene);
+    let (mut response, _to) = library.begin(websocket("/"), false);
+    let mut content = library.now(&mut response).unwrap().into_body();
+    assert_eq!(library.now_with(|cx| content.poll_data(cx)).unwrap().unwrap(), "through");
+    assert_eq!(library.taken(&mut content), 0);
+    assert!(content.is_end_stream());
+    assert_eq!(*records.borrow(), [(200, 7, Some(0), true)]);
 }

@@ -1,0 +1,105 @@
+//! Where this process listens itself: for those who connect wherever somebody else says.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// All addresses of TCP that this process listens on.
+static LISTENED: Mutex<Vec<SocketAddr>> = Mutex::new(Vec::new());
+
+/// Notes an address as listened on until this is dropped.
+#[derive(Debug)]
+pub(crate) struct ListenedOn(SocketAddr);
+
+impl ListenedOn {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        listened().push(address);
+        Self(address)
+    }
+}
+
+impl Drop for ListenedOn {
+    fn drop(&mut self) {
+        let mut listened = listened();
+        if let Some(place) = listened.iter().position(|address| *address == self.0) {
+            listened.swap_remove(place);
+        }
+    }
+}
+
+/// Whether who connects to `address` reaches a listener of this process.
+pub fn is_listened_on(address: SocketAddr) -> bool {
+    let ip = address.ip().to_canonical();
+    let mut is_everywhere = false;
+    for own in listened().iter().filter(|own| own.port() == address.port()) {
+        if own.ip() == ip {
+            return true;
+        }
+        is_everywhere |= own.ip().is_unspecified();
+    }
+    is_everywhere && is_of_this_machine(ip)
+}
+
+/// Whether `address` is one that this machine has, whoever else can reach it. Nothing is sent to find out.
+pub fn is_of_this_machine(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    if address.is_loopback() || address.is_unspecified() {
+        return true;
+    }
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // The kernel speaks to an address of its own from the same one.
+    let spoken_from = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((address, ANY_PORT))?;
+        socket.local_addr()
+    });
+    spoken_from.is_ok_and(|local| local.ip() == address)
+}
+
+fn listened() -> MutexGuard<'static, Vec<SocketAddr>> {
+    LISTENED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Nothing is sent there.
+const ANY_PORT: u16 = 9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ListenAddr, bind};
+
+    fn bound(text: &str) -> (crate::Bound, u16) {
+        let bound = bind(&text.parse().unwrap(), 1, 1).unwrap();
+        let ListenAddr::Tcp(address) = bound.address().clone() else { panic!("it is one of TCP") };
+        (bound, address.port())
+    }
+
+    #[test]
+    fn an_address_is_listened_on_as_long_as_somebody_does() {
+        let (bound, port) = bound("127.0.0.1:0");
+        let at = |ip: &str| is_listened_on((ip.parse::<IpAddr>().unwrap(), port).into());
+        assert!(at("127.0.0.1") && at("::ffff:127.0.0.1"));
+        assert!(!at("127.0.0.2") && !at("::1") && !at("192.0.2.1"));
+        drop(bound);
+        assert!(!at("127.0.0.1"));
+    }
+
+    #[test]
+    fn who_listens_everywhere_does_so_at_all_addresses_of_this_machine() {
+        let (_bound, port) = bound("0.0.0.0:0");
+        let at = |ip: &str| is_listened_on((ip.parse::<IpAddr>().unwrap(), port).into());
+        assert!(at("127.0.0.1") && at("127.0.0.2") && at("0.0.0.0"));
+        assert!(!at("192.0.2.1"), "it is another's");
+    }
+
+    #[test]
+    fn addresses_of_this_machine_are_told_from_others() {
+        for own in ["127.0.0.1", "127.1.2.3", "::1", "0.0.0.0", "::", "::ffff:127.0.0.1"] {
+            assert!(is_of_this_machine(own.parse().unwrap()), "{own}");
+        }
+        for other in ["192.0.2.1", "198.51.100.1", "2001:db8::1"] {
+            assert!(!is_of_this_machine(other.parse().unwrap()), "{other}");
+        }
+    }
+}
