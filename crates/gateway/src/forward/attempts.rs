@@ -7,11 +7,13 @@ use std::time::Duration;
 use thruway_client::{Connection, Error, RequestToSend, http2};
 use thruway_net::{Clock, Worker};
 use thruway_server::Response;
+use tokio::time::timeout;
 
 use super::course::Course;
 use super::relay::Relay;
 use super::request::{OutgoingRequest, RequestBody};
 use super::request_id::RequestId;
+use super::timeouts::{ForwardTimeouts, is_event_stream};
 use crate::Failure;
 use crate::upstream::{Exchange, Lease, RequestKey, Server, Upstream, acquire, connect_secured, share};
 
@@ -24,12 +26,17 @@ pub(super) struct Forwarding {
     pub(super) body: Option<RequestBody>,
     /// What it is called, if the response is to tell how it was forwarded.
     pub(super) recorded: Option<RequestId>,
+    pub(super) timeouts: ForwardTimeouts,
+    /// When its time is over; known when it sets out.
+    pub(super) until: Option<Duration>,
 }
 
 /// Forwards a request; its response, whatever comes of it.
 pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
     let clock = Worker::current().map_or_else(Clock::system, |worker| worker.clock().clone());
     forwarding.upstream.count_request(&clock);
+    let total = forwarding.timeouts.total(&forwarding.upstream.config);
+    forwarding.until = total.map(|total| clock.now().saturating_add(total));
     let mut course = Course::new(&forwarding.upstream, forwarding.recorded.take(), &clock);
     let mut response = match attempts(forwarding, &mut course).await {
         Ok(response) => response,
@@ -72,7 +79,7 @@ async fn attempts(forwarding: &mut Forwarding, course: &mut Course<'_>) -> Resul
         };
         let Forwarding { upstream, key, .. } = &*forwarding;
         tracing::debug!(upstream = upstream.name(), server = %server.address, %failure, "a request could not be forwarded");
-        if !forwarding.may_try_again(failure) {
+        if !forwarding.may_try_again(failure, clock) {
             return Err(failure);
         }
         if failure.retry().blames_nobody(is_reused) {
@@ -97,13 +104,19 @@ struct Failed {
 impl Forwarding {
     /// A server for the next attempt, none of those `tried` if there is another.
     async fn lease(&self, tried: &[usize], clock: &Clock) -> Result<Lease, Failure> {
-        let lease = self.upstream.lease(&self.key, tried, clock).await;
+        let lease = self.upstream.lease(&self.key, tried, clock, self.until).await;
         lease.inspect_err(|failure| self.upstream.count_failure(*failure))
     }
 
-    /// Whether it may be sent again after `failure`. What of the content has been taken is not kept.
-    fn may_try_again(&self, failure: Failure) -> bool {
-        self.body.as_ref().is_none_or(|body| body.is_untouched)
+    /// How long is left of its time, if it has an end.
+    fn left(&self, clock: &Clock) -> Option<Duration> {
+        self.until.map(|until| until.saturating_sub(clock.now()))
+    }
+
+    /// Whether it may be sent again after `failure`, and there is time for it. What of the content has been taken is not kept.
+    fn may_try_again(&self, failure: Failure, clock: &Clock) -> bool {
+        self.left(clock) != Some(Duration::ZERO)
+            && self.body.as_ref().is_none_or(|body| body.is_untouched)
             && failure.retry().allows(self.request.is_idempotent)
     }
 
@@ -126,7 +139,7 @@ impl Forwarding {
         let (connection, is_reused) = match waiting {
             Some(connection) => (Acquired::Http1(connection), true),
             // Boxed, so that requests on connections that are there have no room for it.
-            None => Box::pin(open(&lease, is_fresh))
+            None => Box::pin(open_within(self.left(clock), &lease, is_fresh))
                 .await
                 .map_err(|(failure, is_reused)| failed(&lease, failure, is_reused))?,
         };
@@ -134,16 +147,21 @@ impl Forwarding {
         lease.server.count_connection(is_reused);
         let write =
             |output: &mut Vec<u8>| self.request.write(output, || lease.upstream.host_of(&lease.server));
-        let exchange = connection
+        let mut exchange = connection
             .start(self.request.to_send(), clock.now(), write)
             .map_err(|error| failed(&lease, error.into(), is_reused))?;
-        let mut relay = Relay::new(exchange, lease, clock.clone());
+        // A connection that was used before has those of another request.
+        exchange.set_timeouts(self.timeouts.of_exchange(&lease.upstream.config, self.left(clock)));
+        let mut relay = Relay::new(exchange, lease, clock.clone(), self.until);
         let begun = poll_fn(|cx| relay.poll_response(cx, &mut self.body)).await;
-        let mut begun = begun.map_err(|failure| failed(&relay.lease, failure, is_reused))?;
+        let mut begun = begun.map_err(|failure| failed(&relay.lease, relay.blamed(failure), is_reused))?;
         course.responded();
         // Before the gateway adds fields of its own.
         rewrite(&self.request, &mut begun.response);
         let is_complete = begun.is_complete();
+        if !is_complete && is_event_stream(&begun.response) {
+            relay.expect_events(self.timeouts.of_event_stream(&relay.lease.upstream.config));
+        }
         relay.lease.responded(&mut begun.response, is_complete, &self.key, clock);
         Ok(begun.into_response(relay, self.body.take()))
     }
@@ -153,6 +171,21 @@ impl Forwarding {
 enum Acquired {
     Http1(Connection),
     Http2(http2::Connection),
+}
+
+/// The same as [`open`], unless there is a connection only when nothing is `left` of the request's time.
+async fn open_within(
+    left: Option<Duration>,
+    lease: &Lease,
+    is_fresh: bool,
+) -> Result<(Acquired, bool), (Failure, bool)> {
+    match left {
+        None => open(lease, is_fresh).await,
+        Some(left) => {
+            let opened = timeout(left, open(lease, is_fresh)).await;
+            opened.unwrap_or(Err((Failure::Exchange(Error::TimedOut), false)))
+        }
+    }
 }
 
 /// A connection to the leased server that no other request has, or one of HTTP/2 that others share; and whether it was used before.

@@ -11,6 +11,7 @@ mod forwarded;
 mod request;
 mod course;
 mod request_id;
+mod timeouts;
 mod attempts;
 mod relay;
 mod response;
@@ -33,6 +34,7 @@ use crate::{Failure, RouteMeter};
 pub(crate) use fields::{read_alike, reads_as};
 pub use mirror::{Mirror, MirrorConfig, MirrorCounts};
 pub use rewrite::{FieldRewrite, InvalidRewrite, PathRewrite, Rewrite};
+pub use timeouts::ForwardTimeouts;
 
 use attempts::Forwarding;
 use request::{OutgoingRequest, RequestBody};
@@ -49,7 +51,7 @@ pub struct Forward {
     mirror: Option<Arc<Mirror>>,
 }
 
-/// What is changed in requests on their way.
+/// What is done with requests on their way.
 #[derive(Clone, Debug)]
 pub struct ForwardConfig {
     /// Which fields tell the upstream about the client. Default [`ForwardedFields::XForwarded`].
@@ -60,6 +62,8 @@ pub struct ForwardConfig {
     pub via: bool,
     /// What else is changed. Default nothing.
     pub rewrite: Rewrite,
+    /// How long to wait for what, where that is not as the upstream says.
+    pub timeouts: ForwardTimeouts,
 }
 
 /// Which fields tell the upstream about the client. What the client says itself in them is not passed on; to what [trusted
@@ -96,6 +100,7 @@ impl Default for ForwardConfig {
             host: HostRewrite::default(),
             via: true,
             rewrite: Rewrite::default(),
+            timeouts: ForwardTimeouts::default(),
         }
     }
 }
@@ -190,7 +195,9 @@ impl Handler for Forward {
         });
         let upstream = self.upstream.clone();
         let recorded = self.is_recorded.then_some(id);
-        let mut forwarding = Forwarding { upstream, key, request: outgoing, body, recorded };
+        let timeouts = self.config.timeouts;
+        let mut forwarding =
+            Forwarding { upstream, key, request: outgoing, body, recorded, timeouts, until: None };
         let awaited = self.meter.clone().map(Awaited::new);
         Answer::later(async move {
             let response = attempts::forward(&mut forwarding).await;

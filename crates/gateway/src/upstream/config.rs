@@ -47,8 +47,13 @@ pub struct UpstreamConfig {
     /// How long a connection that has become a tunnel may be without an octet in either direction. Default an hour: what speaks rarely
     /// says more often that it is still there.
     pub tunnel_idle: Duration,
-    /// Limits and timeouts of exchanges.
+    /// Limits and timeouts of exchanges. `total` is that of a whole request: to wait for a server that has room, to connect, and to be
+    /// sent again included.
     pub exchange: Config,
+    /// How long a stream of events (`text/event-stream`) may be without an octet, in the place of
+    /// [`content_idle`](thruway_client::Timeouts::content_idle). One that ends so says nothing against its server: there may be no news.
+    /// Default an hour, as for tunnels.
+    pub event_stream_idle: Duration,
     /// How many connections wait to be used again, for each worker. Default 1024 to one server and 4096 in all: with fewer
     /// than there are requests at a time, every other request pays for a new connection.
     pub pool: PoolConfig,
@@ -129,6 +134,7 @@ impl UpstreamConfig {
             connect_timeout: Duration::from_secs(5),
             tunnel_idle: Duration::from_hours(1),
             exchange: Config::default(),
+            event_stream_idle: Duration::from_hours(1),
             pool: PoolConfig { idle_per_address_max: 1024, idle_max: 4096, ..PoolConfig::default() },
             queue: QueueConfig::default(),
             retries_max: 2,

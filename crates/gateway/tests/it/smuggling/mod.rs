@@ -64,8 +64,12 @@ impl Place {
         rewrite.request.set("X", "{path}{query} {host} {client}", &paths).unwrap();
         rewrite.request.remove("X-Debug").unwrap();
         rewrite.response.set("X", "{path}{query} {host} {client}", &paths).unwrap();
-        let forward =
-            ForwardConfig { rewrite, forwarded: ForwardedFields::Both, host: HostRewrite::Server, via: true };
+        let forward = ForwardConfig {
+            rewrite,
+            forwarded: ForwardedFields::Both,
+            host: HostRewrite::Server,
+            ..ForwardConfig::default()
+        };
         let networks = ["127.0.0.0/8", "10.0.0.0/8"].map(|network| network.parse().unwrap());
         let networks = Networks::from_iter(networks);
         let trusted_proxies = TrustedProxies::new(networks, ProxyFields::XForwarded);
