@@ -32,7 +32,7 @@ pub struct UpstreamConfig {
     /// How servers are asked how they are. Default not.
     pub check: Option<CheckConfig>,
     /// For how long a server that has come back gets more and more requests, from a tenth of its share to all of it. With
-    /// [`Balance::Hash`] it gets all at once, as nobody else has what is asked of it. Default not at all.
+    /// [`Balance::Hash`], these are more and more of its keys: each comes back once, and stays. Default not at all.
     pub slow_start: Duration,
     /// Whether each connection to its servers begins with a header of the PROXY protocol, which tells who the client is; then
     /// connections are used again for the same connection of a client only. Checks say that they are the gateway's own. Default not.
