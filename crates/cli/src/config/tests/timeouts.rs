@@ -59,7 +59,7 @@ fn what_cannot_be_waited_for_is_refused() {
         ("demo = true\ntotal_timeout = \"1s\"", "", "only what is forwarded"),
         ("upstream = \"a\"\nhead_timeout = \"0s\"", "", "the value must be from 1ms to 24h"),
         ("upstream = \"a\"", "total_timeout = \"25h\"", "the value must be from 1ms to 24h"),
-        ("upstream = \"a\"", "content_idle_timeout = 5", "write `10s`"),
+        ("upstream = \"a\"", "content_idle_timeout = 5", "durations stand in quotes"),
         ("upstream = \"a\"", "response_header_section_bytes = 63", "the value must be from 64 to 1048576"),
         ("upstream = \"a\"", "pool.idle = \"1s\"", "unknown key `idle`"),
     ] {
