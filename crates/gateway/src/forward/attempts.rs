@@ -11,7 +11,8 @@ use tokio::time::timeout;
 
 use super::course::Course;
 use super::relay::Relay;
-use super::request::{OutgoingRequest, RequestBody};
+use super::request::OutgoingRequest;
+use super::request_body::RequestBody;
 use super::request_id::RequestId;
 use super::timeouts::{ForwardTimeouts, is_event_stream};
 use crate::Failure;
@@ -113,10 +114,10 @@ impl Forwarding {
         self.until.map(|until| until.saturating_sub(clock.now()))
     }
 
-    /// Whether it may be sent again after `failure`, and there is time for it. What of the content has been taken is not kept.
+    /// Whether it may be sent again after `failure`, and there is time for it.
     fn may_try_again(&self, failure: Failure, clock: &Clock) -> bool {
         self.left(clock) != Some(Duration::ZERO)
-            && self.body.as_ref().is_none_or(|body| body.is_untouched)
+            && self.body.as_ref().is_none_or(RequestBody::can_begin_again)
             && failure.retry().allows(self.request.is_idempotent)
     }
 
@@ -152,6 +153,9 @@ impl Forwarding {
             .map_err(|error| failed(&lease, error.into(), is_reused))?;
         // A connection that was used before has those of another request.
         exchange.set_timeouts(self.timeouts.of_exchange(&lease.upstream.config, self.left(clock)));
+        if let Some(body) = &mut self.body {
+            body.begin_again();
+        }
         let mut relay = Relay::new(exchange, lease, clock.clone(), self.until);
         let begun = poll_fn(|cx| relay.poll_response(cx, &mut self.body)).await;
         let mut begun = begun.map_err(|failure| failed(&relay.lease, relay.blamed(failure), is_reused))?;
@@ -163,7 +167,9 @@ impl Forwarding {
             relay.expect_events(self.timeouts.of_event_stream(&relay.lease.upstream.config));
         }
         relay.lease.responded(&mut begun.response, is_complete, &self.key, clock);
-        Ok(begun.into_response(relay, self.body.take()))
+        let mut body = self.body.take();
+        body.iter_mut().for_each(RequestBody::forget);
+        Ok(begun.into_response(relay, body))
     }
 }
 

@@ -3,12 +3,14 @@
 //! ```text
 //! Forward ── OutgoingRequest ──▶ attempt: select, acquire or connect ──▶ Relay ──▶ Response
 //!               (head, and the        │ failed, and may be sent again       │ whole, as a stream, or a tunnel
-//!                content if whole)    └──▶ attempt at another server
+//!                content as far as    └──▶ attempt at another server
+//!                it is kept)
 //! ```
 
 mod fields;
 mod forwarded;
 mod request;
+mod request_body;
 mod course;
 mod request_id;
 mod timeouts;
@@ -37,7 +39,8 @@ pub use rewrite::{FieldRewrite, InvalidRewrite, PathRewrite, Rewrite};
 pub use timeouts::ForwardTimeouts;
 
 use attempts::Forwarding;
-use request::{OutgoingRequest, RequestBody};
+use request::OutgoingRequest;
+use request_body::RequestBody;
 use request_id::RequestId;
 use rewrite::ResponseRewrite;
 
@@ -188,10 +191,9 @@ impl Handler for Forward {
         if let Some(mirror) = &self.mirror {
             mirror.copy(request, &id);
         }
-        let body = (!request.has_whole_content()).then(|| RequestBody {
-            content: request.take_content(),
-            is_untouched: true,
-            config: self.config.clone(),
+        let body = (!request.has_whole_content()).then(|| {
+            let kept_bytes_max = self.upstream.config().replay_bytes_max;
+            RequestBody::new(request.take_content(), kept_bytes_max, self.config.clone())
         });
         let upstream = self.upstream.clone();
         let recorded = self.is_recorded.then_some(id);

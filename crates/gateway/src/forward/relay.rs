@@ -13,7 +13,7 @@ use thruway_server::{
 };
 
 use super::fields;
-use super::request::RequestBody;
+use super::request_body::RequestBody;
 use super::response::{Begun, Body, response_of, switching};
 use crate::Failure;
 use crate::upstream::{Exchange, Lease, release};
@@ -166,20 +166,17 @@ impl Relay {
                 if exchange.poll_room(cx, now)?.is_pending() {
                     break;
                 }
-                match body.content.poll_next_piece(cx, exchange.takes_pipes()) {
+                match body.poll_next_piece(cx, exchange.takes_pipes()) {
                     Poll::Pending => break,
-                    Poll::Ready(Some(piece)) => {
-                        body.is_untouched = false;
-                        match piece? {
-                            RequestPiece::Data(octets) => self.unsent = octets,
-                            RequestPiece::Piped(pipe) => {
-                                self.unsent_pipe = Some(pipe);
-                                continue;
-                            }
+                    Poll::Ready(Some(piece)) => match piece? {
+                        RequestPiece::Data(octets) => self.unsent = octets,
+                        RequestPiece::Piped(pipe) => {
+                            self.unsent_pipe = Some(pipe);
+                            continue;
                         }
-                    }
+                    },
                     Poll::Ready(None) => {
-                        exchange.finish_content(&body.take_trailers())?;
+                        exchange.finish_content(body.trailers())?;
                         break;
                     }
                 }

@@ -63,6 +63,9 @@ pub struct UpstreamConfig {
     pub retries_max: u32,
     /// How many requests may be sent again, of all.
     pub retry_budget: RetryBudget,
+    /// How many octets of content that comes after the head of its request are kept, until the response begins, so that the request may be
+    /// sent again. Requests with more are not, once some of it was taken. Default 64 KiB; with 0, nothing is kept.
+    pub replay_bytes_max: usize,
 }
 
 /// How TLS is spoken with the servers of an upstream.
@@ -139,6 +142,7 @@ impl UpstreamConfig {
             queue: QueueConfig::default(),
             retries_max: 2,
             retry_budget: RetryBudget::default(),
+            replay_bytes_max: 64 << 10,
         }
     }
 }

@@ -72,6 +72,8 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) via: Option<bool>,
     /// How many more servers are tried when a request fails and may be sent again.
     pub(in super::super) retries_max: Option<Spanned<u32>>,
+    /// Octets of content that are kept until the response begins, so that the request may be sent again.
+    pub(in super::super) replay_bytes_max: Option<Spanned<usize>>,
 }
 
 /// Who is asked for the addresses of names: one of two, or a table.

@@ -61,6 +61,7 @@ impl Resolver<'_> {
             queue: self.queue(raw.queue),
             retries_max: self.or(raw.retries_max, default.retries_max, 0..=100),
             retry_budget: self.retry_budget(raw.retry_budget),
+            replay_bytes_max: self.or(raw.replay_bytes_max, default.replay_bytes_max, 0..=REPLAY_BYTES_MAX),
             ..default
         }
     }
@@ -316,5 +317,7 @@ fn is_token(name: &str) -> bool {
     FieldName::new(name.as_bytes()).is_ok()
 }
 
+/// 16 MiB of each upload that is under way is what a gateway can have to remember.
+const REPLAY_BYTES_MAX: usize = 16 << 20;
 pub(super) const ANY_PERIOD: RangeInclusive<Period> = Period(Duration::ZERO)..=PERIOD_MAX;
 pub(super) const SOME_PERIOD: RangeInclusive<Period> = Period(Duration::from_millis(1))..=PERIOD_MAX;
