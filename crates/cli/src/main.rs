@@ -33,7 +33,9 @@ use args::{Args, Command};
 use config::Failure;
 
 fn main() -> ExitCode {
-    run(Args::parse()).unwrap_or_else(|failure| {
+    let outcome = run(Args::parse());
+    logging::finish();
+    outcome.unwrap_or_else(|failure| {
         // Where nobody reads it, nobody misses it.
         let _ = write!(stderr(), "{failure}");
         ExitCode::from(EXIT_UNUSABLE)

@@ -254,7 +254,7 @@ impl Parts {
 /// What is changed in requests of a route to the upstream of this name.
 fn forward_config(config: &Config, name: &str, action: &ForwardAction) -> ForwardConfig {
     let of_upstream = config.forwards.get(name).cloned().unwrap_or_default();
-    ForwardConfig { rewrite: action.rewrite.clone(), ..of_upstream }
+    ForwardConfig { rewrite: action.rewrite.clone(), timeouts: action.timeouts, ..of_upstream }
 }
 
 /// `handler`, its responses compressed if `route` says so.

@@ -30,6 +30,8 @@ pub enum Failure {
     QueueTimedOut,
     /// The client's content was not complete.
     RequestContent(ContentError),
+    /// The time of the whole request was over before a server had it.
+    TimedOut,
 }
 
 impl Failure {
@@ -43,7 +45,7 @@ impl Failure {
             | Self::RequestContent(_) => Side::Client,
             Self::Exchange(error) => error.side(),
             Self::NameUnresolved | Self::NoServer => Side::Upstream,
-            Self::QueueFull | Self::QueueTimedOut => Side::Local,
+            Self::QueueFull | Self::QueueTimedOut | Self::TimedOut => Side::Local,
         }
     }
 
@@ -59,7 +61,8 @@ impl Failure {
             | Self::NoServer
             | Self::QueueFull
             | Self::QueueTimedOut
-            | Self::RequestContent(_) => Retry::Never,
+            | Self::RequestContent(_)
+            | Self::TimedOut => Retry::Never,
         }
     }
 
@@ -71,6 +74,7 @@ impl Failure {
             Self::RequestContent(error) => error.status(),
             Self::NoServer | Self::QueueFull | Self::QueueTimedOut => StatusCode::SERVICE_UNAVAILABLE,
             Self::Connect(error) if matches!(error.side(), Side::Local) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TimedOut => StatusCode::GATEWAY_TIMEOUT,
             Self::Connect(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::Exchange(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::Exchange(error) if matches!(error.side(), Side::Client) => StatusCode::BAD_REQUEST,
@@ -129,6 +133,7 @@ impl Failure {
             Self::NoServer => "destination_unavailable",
             Self::QueueFull | Self::QueueTimedOut => "connection_limit_reached",
             Self::RequestContent(_) => "http_request_error",
+            Self::TimedOut => "http_response_timeout",
         }
     }
 
@@ -182,6 +187,7 @@ impl fmt::Display for Failure {
             Self::QueueFull => f.write_str("no server has room, and too many requests wait already"),
             Self::QueueTimedOut => f.write_str("no server had room in time"),
             Self::RequestContent(error) => write!(f, "the request: {error}"),
+            Self::TimedOut => f.write_str("the request took too long"),
         }
     }
 }
@@ -216,6 +222,7 @@ mod tests {
             Failure::NoServer,
             Failure::QueueFull,
             Failure::QueueTimedOut,
+            Failure::TimedOut,
             Failure::Connect(ConnectError::Refused),
             Failure::Connect(ConnectError::TimedOut),
             Failure::Connect(ConnectError::Unreachable),

@@ -34,8 +34,8 @@ mod measured;
 pub use connect::{Connect, ConnectConfig};
 pub use failure::Failure;
 pub use forward::{
-    FieldRewrite, Forward, ForwardConfig, ForwardedFields, HostRewrite, InvalidRewrite, Mirror, MirrorConfig,
-    MirrorCounts, PathRewrite, Rewrite,
+    FieldRewrite, Forward, ForwardConfig, ForwardTimeouts, ForwardedFields, HostRewrite, InvalidRewrite,
+    Mirror, MirrorConfig, MirrorCounts, PathRewrite, Rewrite,
 };
 pub use measured::Measured;
 pub use meter::{RouteCounts, RouteMeter};

@@ -3,6 +3,7 @@
 //! Each worker has a TCP listening socket of its own, so that the kernel spreads new connections and no worker is
 //! woken for another's; they share the port by `SO_REUSEPORT`.
 
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -10,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with, sockopt};
@@ -25,6 +27,7 @@ pub struct Bound {
     /// For TCP one for each worker; for a Unix socket one in all.
     pub(crate) sockets: Vec<OwnedFd>,
     place: Place,
+    kept: Option<Kept>,
 }
 
 /// What there is as long as somebody listens.
@@ -34,10 +37,24 @@ pub(crate) enum Place {
     Unix(#[expect(dead_code, reason = "it is there to be dropped")] SocketPath),
 }
 
+/// What belongs to a listener.
+pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
+
 impl Bound {
     /// The address, with the port that the system chose if it was 0.
     pub const fn address(&self) -> &ListenAddr {
         &self.address
+    }
+
+    /// Keeps `kept` for as long as connections are accepted there, and until the last of them was given to who serves it.
+    #[must_use]
+    pub fn keeping(self, kept: Arc<dyn Any + Send + Sync>) -> Self {
+        Self { kept: Some(kept), ..self }
+    }
+
+    /// What is [kept](Self::keeping).
+    pub(crate) const fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
     }
 
     /// Parts the sockets from what must live as long as they are used.
@@ -104,7 +121,8 @@ fn bind_tcp(address: SocketAddr, count: usize, backlog: i32) -> io::Result<Bound
     for socket in &sockets {
         rustix::net::listen(socket, backlog)?;
     }
-    Ok(Bound { address: ListenAddr::Tcp(address), sockets, place: Place::Tcp(ListenedOn::new(address)) })
+    let place = Place::Tcp(ListenedOn::new(address));
+    Ok(Bound { address: ListenAddr::Tcp(address), sockets, place, kept: None })
 }
 
 fn tcp_socket(address: SocketAddr) -> io::Result<OwnedFd> {
@@ -132,7 +150,8 @@ fn bind_unix(path: &Path, backlog: i32) -> io::Result<Bound> {
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     let place = Place::Unix(SocketPath { path: path.to_owned(), id: file_id(path)? });
     rustix::net::listen(&socket, backlog)?;
-    Ok(Bound { address: ListenAddr::Unix(path.to_owned()), sockets: vec![socket], place })
+    let address = ListenAddr::Unix(path.to_owned());
+    Ok(Bound { address, sockets: vec![socket], place, kept: None })
 }
 
 /// Removes a socket that a crashed server left behind: one that nobody listens on.

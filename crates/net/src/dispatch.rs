@@ -8,6 +8,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::accept::accept;
 use crate::balance::{Assigned, Balance};
+use crate::bind::Kept;
 use crate::listening::{Command, Listening};
 use crate::worker::spawn;
 use crate::{Accepted, ClientAddr, Stream, Worker};
@@ -38,13 +39,13 @@ impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
 
     /// Accepts connections there from now on.
     pub(crate) fn listen(&mut self, listening: Listening) {
-        let Listening { socket, address, listener } = listening;
+        let Listening { socket, address, listener, kept } = listening;
         let stop = Rc::new(Notify::new());
         self.stops.push((listener, stop.clone()));
         let (worker, share, serve) = (self.worker.clone(), self.share.clone(), self.serve.clone());
         let accepting = worker.accepting();
         spawn(async move {
-            let take = |stream, client| dispatch(stream, client, listener, &worker, &share, &*serve);
+            let take = |stream, client| dispatch(stream, client, (listener, &kept), &worker, &share, &*serve);
             accept(socket, &address, &stop, take).await;
             drop(accepting);
         });
@@ -74,7 +75,7 @@ impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
 fn dispatch(
     stream: Stream,
     client: ClientAddr,
-    listener: usize,
+    (listener, kept): (usize, &Option<Kept>),
     worker: &Rc<Worker>,
     share: &Share,
     serve: &impl Fn(Accepted),
@@ -84,7 +85,8 @@ fn dispatch(
         return serve(Accepted { stream, client, listener, guard: worker.guard(listener, is_over_limit) });
     }
     let is_sent = stream.into_socket().is_ok_and(|socket| {
-        share.commands[chosen].send(Command::Take { socket, client, listener, is_over_limit }).is_ok()
+        let kept = kept.clone();
+        share.commands[chosen].send(Command::Take { socket, client, listener, is_over_limit, kept }).is_ok()
     });
     if !is_sent {
         // That worker has panicked; its connections are gone as well.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::balance::Balance;
-use crate::bind::Place;
+use crate::bind::{Kept, Place};
 use crate::{Bound, ClientAddr, ListenAddr};
 
 /// A listening socket of one worker, its address, and its listener's number.
@@ -16,12 +16,13 @@ pub(crate) struct Listening {
     pub(crate) socket: OwnedFd,
     pub(crate) address: ListenAddr,
     pub(crate) listener: usize,
+    pub(crate) kept: Option<Kept>,
 }
 
 /// What a worker is told by others.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Take { socket: OwnedFd, client: ClientAddr, listener: usize, is_over_limit: bool },
+    Take { socket: OwnedFd, client: ClientAddr, listener: usize, is_over_limit: bool, kept: Option<Kept> },
     Listen(Listening),
     StopListening { listener: usize },
     Drain { within: Duration },
@@ -99,7 +100,9 @@ impl LiveWorkers {
 /// A socket for each worker, if it is a TCP listener. A Unix listener has one socket in all: the first worker accepts for
 /// everybody.
 fn deal_out(listener: usize, bound: Bound) -> (impl Iterator<Item = Listening>, Place) {
+    let kept = bound.kept().cloned();
     let (address, sockets, place) = bound.into_parts();
-    let listening = move |socket| Listening { socket, address: address.clone(), listener };
+    let listening =
+        move |socket| Listening { socket, address: address.clone(), listener, kept: kept.clone() };
     (sockets.into_iter().map(listening), place)
 }

@@ -213,8 +213,9 @@ async fn drive<T: Fn(Accepted) + 'static>(
     loop {
         tokio::select! {
             command = commands.recv() => match command {
-                Some(Command::Take { socket, client, listener, is_over_limit }) => {
+                Some(Command::Take { socket, client, listener, is_over_limit, kept }) => {
                     dispatcher.take(socket, client, listener, is_over_limit);
+                    drop(kept);
                 }
                 Some(Command::Listen(listening)) => {
                     if cut_off.is_none() {

@@ -46,7 +46,8 @@ impl Drivers {
             self.renew(Arc::clone(&now));
         }
         // What comes from a listener that was removed long ago has nobody to serve it.
-        if let Some(listener) = now.listeners.get(accepted.listener) {
+        let slot = now.listeners.get(accepted.listener).map(|slot| slot.load());
+        if let Some(listener) = slot.as_deref().and_then(Option::as_deref) {
             if let Some(port) = listener.redirect_to_https {
                 self.make_redirect(port);
             }
@@ -97,7 +98,8 @@ impl Drivers {
 
 /// What takes the records of streams, if there are any.
 fn stream_records(serving: &Serving) -> Option<StreamRecords> {
-    let has_streams = serving.listeners.iter().any(Listener::has_streams);
+    let mut listeners = serving.listeners.iter().map(|slot| slot.load());
+    let has_streams = listeners.any(|listener| listener.as_deref().is_some_and(Listener::has_streams));
     let recorder = serving.recorder.as_ref().filter(|_| has_streams)?;
     Some(Rc::new(RefCell::new(recorder.start_streams())))
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use thruway_net::{BindError, Bound, ListenAddr, LiveWorkers, WorkersConfig, bind};
 
 use crate::{Config, Listener, Recorder};
@@ -32,8 +32,14 @@ pub(crate) struct Serving {
     pub(crate) config: Arc<Config>,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
     /// By their numbers.
-    pub(crate) listeners: Vec<Listener>,
+    pub(crate) listeners: Vec<Slot>,
 }
+
+/// A listener; `None` when it was removed and all that it accepted is served. All who know its number look at the same slot.
+pub(crate) type Slot = Arc<ArcSwapOption<Listener>>;
+
+/// Empties the slot of a listener when nobody accepts for it any more: what it held, connections hold until they end.
+struct Release(Slot);
 
 /// One of the listeners, in the order in which they were given.
 #[derive(Clone, Debug)]
@@ -93,7 +99,7 @@ impl LiveServer {
         let mut serving = Serving {
             config: if *before.config == config { before.config.clone() } else { Arc::new(config) },
             recorder: before.recorder.clone(),
-            // Those that were removed stay: workers may still be about to serve what they accepted.
+            // Those that were removed stay until workers have served what they accepted.
             listeners: before.listeners.clone(),
         };
         let (mut wanted, mut new) = (Vec::new(), Vec::new());
@@ -135,17 +141,31 @@ impl Serving {
     fn place(&mut self, listener: Listener, socket: Socket, new: &mut Vec<(usize, Bound)>) -> Place {
         match socket {
             Socket::Kept(place) => {
-                self.listeners[place.listener] = listener.at(&place.address);
+                self.listeners[place.listener].store(Some(Arc::new(listener.at(&place.address))));
                 place
             }
             Socket::New(bound) => {
                 let number = self.listeners.len();
                 let place = Place::new(number, &listener, &bound);
-                self.listeners.push(listener.at(&place.address));
+                let (slot, bound) = slot(listener, bound);
+                self.listeners.push(slot);
                 new.push((number, bound));
                 place
             }
         }
+    }
+}
+
+/// A slot for the listener that listens there.
+pub(crate) fn slot(listener: Listener, bound: Bound) -> (Slot, Bound) {
+    let slot = Slot::new(ArcSwapOption::from_pointee(listener.at(bound.address())));
+    let bound = bound.keeping(Arc::new(Release(slot.clone())));
+    (slot, bound)
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.0.store(None);
     }
 }
 

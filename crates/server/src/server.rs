@@ -14,7 +14,7 @@ use thruway_net::{
 };
 
 use crate::drivers::Drivers;
-use crate::live::{BACKLOG, LiveServing, Place, Serving};
+use crate::live::{BACKLOG, LiveServing, Place, Serving, slot};
 use crate::{Config, Handler, IntoHandler, Listener, LiveServer, Recorder};
 
 /// A server that is being put together.
@@ -116,8 +116,8 @@ impl Server {
         let addresses: Vec<_> = bound.iter().map(Bound::address).cloned().collect();
         let places = self.listeners.iter().zip(&bound).enumerate();
         let places = places.map(|(number, (listener, bound))| Place::new(number, listener, bound)).collect();
-        let listeners = self.listeners.into_iter().zip(&addresses);
-        let listeners = listeners.map(|(listener, address)| listener.at(address)).collect();
+        let slots = self.listeners.into_iter().zip(bound).map(|(listener, bound)| slot(listener, bound));
+        let (listeners, bound) = slots.unzip();
         let serving = Serving { config: Arc::new(self.config), recorder: self.recorder, listeners };
         let serving = LiveServing::new(ArcSwap::from_pointee(serving));
         let (handler, of_workers) = (self.handler, serving.clone());

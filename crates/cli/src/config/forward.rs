@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use thruway_gateway::{HashBy, MirrorConfig, Rewrite};
+use thruway_gateway::{ForwardTimeouts, HashBy, MirrorConfig, Rewrite};
 
 /// Where the requests of a route go, and what is changed on the way.
 pub(crate) struct ForwardAction {
     pub(crate) to: ForwardTo,
     pub(crate) rewrite: Rewrite,
     pub(crate) mirror: Option<MirrorAction>,
+    pub(crate) timeouts: ForwardTimeouts,
 }
 
 pub(crate) enum ForwardTo {

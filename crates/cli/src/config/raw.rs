@@ -44,8 +44,8 @@ pub(super) use tls::{
     RawCertificate, RawClientCertificates, RawListenerTls, RawTlsVersion, RawUpstreamTls, RawUpstreamTlsOrNot,
 };
 pub(super) use upstreams::{
-    RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue, RawResolver,
-    RawResolverName, RawRetryBudget, RawServer, RawSticky, RawUpstream,
+    RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawPool, RawProxyVersion, RawQueue,
+    RawResolver, RawResolverName, RawRetryBudget, RawServer, RawSticky, RawUpstream,
 };
 
 /// A whole file.

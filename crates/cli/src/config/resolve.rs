@@ -6,6 +6,7 @@ mod networks;
 mod rewrite;
 mod routes;
 mod shares;
+mod timeouts;
 mod connect;
 mod answer;
 mod policies;

@@ -6,6 +6,7 @@ mod listeners;
 mod policies;
 mod proxies;
 mod rewriting;
+mod timeouts;
 mod upstreams;
 
 use super::failure::Source;
@@ -89,6 +90,7 @@ fn the_example_names_every_key() {
         "[upstreams.a]\ncheck.",
         "[upstreams.a]\nejection.",
         "[upstreams.a]\nqueue.",
+        "[upstreams.a]\npool.",
         "[upstreams.a]\nretry_budget.",
         "[policies.a]\n",
         "[policies.a]\nbasic_auth.",

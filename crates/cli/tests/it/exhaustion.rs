@@ -31,6 +31,23 @@ fn until_descriptors(thruway: &Thruway, descriptors: usize) {
     assert!((0..tries).any(is_so), "{} descriptors are open", thruway.descriptors());
 }
 
+/// Once workers wrote it themselves: when its pipe was full, the server stood still.
+#[test]
+fn a_log_that_nobody_reads_delays_no_request() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[policies.none]\ndeny = [\"0.0.0.0/0\"]\n\
+                  [[routes]]\npath = \"/\"\nanswer.status = 200\npolicies = [\"none\"]\n";
+    fs::write(directory.path().join("thruway.toml"), config).unwrap();
+    let arguments = ["serve", "thruway.toml"];
+    let mut thruway = Thruway::start_with(directory.path(), &arguments, &[("THRUWAY_LOG", "debug")]);
+    let mut client = Client::connect(&thruway.address());
+    // Each leaves a line, all together many times what a pipe takes.
+    (0..5_000).for_each(|_| assert_eq!(client.get("/").status(), "403"));
+    let line = thruway.until_it_logs("a request is refused");
+    assert!(line.len() * 5_000 > 4 * (64 << 10), "{line}");
+    assert_eq!(thruway.terminate().code, Some(0));
+}
+
 #[test]
 fn ten_thousand_resets_leave_nothing_behind() {
     let mut thruway = Thruway::demo(&["--workers", "2"]);

@@ -200,6 +200,11 @@ impl<T: Transport> Exchange<T> {
         self.0.timeouts = timeouts;
     }
 
+    /// How long it waits for what.
+    pub const fn timeouts(&self) -> Timeouts {
+        self.0.timeouts
+    }
+
     /// Whether the connection was used before: what [`Retry`](crate::Retry) asks.
     pub const fn is_reused(&self) -> bool {
         self.0.exchanges > 1

@@ -14,7 +14,7 @@ use thruway_message::{FieldLines, FieldLinesBuf};
 use super::connection::Counted;
 use super::head::{Received, field_map};
 use crate::timers::Timers;
-use crate::{Config, Error, ResponseEvent};
+use crate::{Config, Error, ResponseEvent, Timeouts};
 
 /// A request and its response, while they are exchanged. Dropping it resets the stream, if that is not over; the connection goes on.
 pub struct Exchange {
@@ -88,6 +88,16 @@ impl Exchange {
             piece: Bytes::new(),
             _counted: counted,
         }
+    }
+
+    /// How long it waits for what.
+    pub const fn timeouts(&self) -> Timeouts {
+        self.config.timeouts
+    }
+
+    /// Waits for other times than the config says.
+    pub const fn set_timeouts(&mut self, timeouts: Timeouts) {
+        self.config.timeouts = timeouts;
     }
 
     /// Whether the response is complete. What of the request was not sent then will not be.

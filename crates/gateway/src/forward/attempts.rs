@@ -7,11 +7,14 @@ use std::time::Duration;
 use thruway_client::{Connection, Error, RequestToSend, http2};
 use thruway_net::{Clock, Worker};
 use thruway_server::Response;
+use tokio::time::timeout;
 
 use super::course::Course;
 use super::relay::Relay;
-use super::request::{OutgoingRequest, RequestBody};
+use super::request::OutgoingRequest;
+use super::request_body::RequestBody;
 use super::request_id::RequestId;
+use super::timeouts::{ForwardTimeouts, is_event_stream};
 use crate::Failure;
 use crate::upstream::{
     Exchange, Lease, NotOpened, RequestKey, Server, Upstream, acquire, connect_secured, share,
@@ -26,12 +29,17 @@ pub(super) struct Forwarding {
     pub(super) body: Option<RequestBody>,
     /// What it is called, if the response is to tell how it was forwarded.
     pub(super) recorded: Option<RequestId>,
+    pub(super) timeouts: ForwardTimeouts,
+    /// When its time is over; known when it sets out.
+    pub(super) until: Option<Duration>,
 }
 
 /// Forwards a request; its response, whatever comes of it.
 pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
     let clock = Worker::current().map_or_else(Clock::system, |worker| worker.clock().clone());
     forwarding.upstream.count_request(&clock);
+    let total = forwarding.timeouts.total(&forwarding.upstream.config);
+    forwarding.until = total.map(|total| clock.now().saturating_add(total));
     let mut course = Course::new(&forwarding.upstream, forwarding.recorded.take(), &clock);
     let mut response = match attempts(forwarding, &mut course).await {
         Ok(response) => response,
@@ -74,7 +82,7 @@ async fn attempts(forwarding: &mut Forwarding, course: &mut Course<'_>) -> Resul
         let Failed { failure, may_be_stale, number, server } = failed;
         let Forwarding { upstream, key, .. } = &*forwarding;
         tracing::debug!(upstream = upstream.name(), server = %server.address, %failure, "a request could not be forwarded");
-        if !forwarding.may_try_again(failure) {
+        if !forwarding.may_try_again(failure, clock) {
             return Err(failure);
         }
         if failure.retry().blames_nobody(may_be_stale) {
@@ -102,13 +110,19 @@ struct Failed {
 impl Forwarding {
     /// A server for the next attempt, none of those `tried` if there is another.
     async fn lease(&self, tried: &[usize], clock: &Clock) -> Result<Lease, Failure> {
-        let lease = self.upstream.lease(&self.key, tried, clock).await;
+        let lease = self.upstream.lease(&self.key, tried, clock, self.until).await;
         lease.inspect_err(|failure| self.upstream.count_failure(*failure))
     }
 
-    /// Whether it may be sent again after `failure`. What of the content has been taken is not kept.
-    fn may_try_again(&self, failure: Failure) -> bool {
-        self.body.as_ref().is_none_or(|body| body.is_untouched)
+    /// How long is left of its time, if it has an end.
+    fn left(&self, clock: &Clock) -> Option<Duration> {
+        self.until.map(|until| until.saturating_sub(clock.now()))
+    }
+
+    /// Whether it may be sent again after `failure`, and there is time for it.
+    fn may_try_again(&self, failure: Failure, clock: &Clock) -> bool {
+        self.left(clock) != Some(Duration::ZERO)
+            && self.body.as_ref().is_none_or(RequestBody::can_begin_again)
             && failure.retry().allows(self.request.is_idempotent)
     }
 
@@ -124,7 +138,7 @@ impl Forwarding {
         let (connection, is_reused) = match waiting {
             Some(connection) => (Acquired::Http1(connection), true),
             // Boxed, so that requests on connections that are there have no room for it.
-            None => Box::pin(open(&lease, later_than))
+            None => Box::pin(open_within(self.left(clock), &lease, later_than))
                 .await
                 .map_err(|not_opened| failed_to_open(&lease, not_opened, clock))?,
         };
@@ -140,18 +154,28 @@ impl Forwarding {
         lease.server.count_connection(is_reused);
         let write =
             |output: &mut Vec<u8>| self.request.write(output, || lease.upstream.host_of(&lease.server));
-        let exchange = connection
+        let mut exchange = connection
             .start(self.request.to_send(), clock.now(), write)
             .map_err(|error| failed(&lease, error.into()))?;
-        let mut relay = Relay::new(exchange, lease, clock.clone());
+        // A connection that was used before has those of another request.
+        exchange.set_timeouts(self.timeouts.of_exchange(&lease.upstream.config, self.left(clock)));
+        if let Some(body) = &mut self.body {
+            body.begin_again();
+        }
+        let mut relay = Relay::new(exchange, lease, clock.clone(), self.until);
         let begun = poll_fn(|cx| relay.poll_response(cx, &mut self.body)).await;
-        let mut begun = begun.map_err(|failure| failed(&relay.lease, failure))?;
+        let mut begun = begun.map_err(|failure| failed(&relay.lease, relay.blamed(failure)))?;
         course.responded();
         // Before the gateway adds fields of its own.
         rewrite(&self.request, &mut begun.response);
         let is_complete = begun.is_complete();
+        if !is_complete && is_event_stream(&begun.response) {
+            relay.expect_events(self.timeouts.of_event_stream(&relay.lease.upstream.config));
+        }
         relay.lease.responded(&mut begun.response, is_complete, &self.key, clock);
-        Ok(begun.into_response(relay, self.body.take()))
+        let mut body = self.body.take();
+        body.iter_mut().for_each(RequestBody::forget);
+        Ok(begun.into_response(relay, body))
     }
 }
 
@@ -173,6 +197,17 @@ enum Acquired {
     Http1(Connection),
     /// With its number.
     Http2(http2::Connection, u64),
+}
+
+/// The same as [`open`], unless there is a connection only when nothing is `left` of the request's time.
+async fn open_within(
+    left: Option<Duration>,
+    lease: &Lease,
+    later_than: Option<u64>,
+) -> Result<(Acquired, bool), NotOpened> {
+    let Some(left) = left else { return open(lease, later_than).await };
+    let failure = Failure::Exchange(Error::TimedOut);
+    timeout(left, open(lease, later_than)).await.unwrap_or(Err(NotOpened { failure, is_counted: false }))
 }
 
 /// A connection to the leased server that no other request has, or one of HTTP/2 that others share; and whether it was used before.

@@ -104,7 +104,15 @@ impl Mirror {
         let Ok(outgoing) = OutgoingRequest::new(request, &self.forward, id) else { return };
         self.counts.mirrored.fetch_add(1, Ordering::Relaxed);
         let upstream = self.upstream.clone();
-        let mut forwarding = Forwarding { upstream, key, request: outgoing, body: None, recorded: None };
+        let mut forwarding = Forwarding {
+            upstream,
+            key,
+            request: outgoing,
+            body: None,
+            recorded: None,
+            timeouts: self.forward.timeouts,
+            until: None,
+        };
         spawn(async move {
             // Content that did not come with the head is not waited for: its connection ends here.
             drop(attempts::forward(&mut forwarding).await);

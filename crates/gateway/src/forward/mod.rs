@@ -3,14 +3,17 @@
 //! ```text
 //! Forward ── OutgoingRequest ──▶ attempt: select, acquire or connect ──▶ Relay ──▶ Response
 //!               (head, and the        │ failed, and may be sent again       │ whole, as a stream, or a tunnel
-//!                content if whole)    └──▶ attempt at another server
+//!                content as far as    └──▶ attempt at another server
+//!                it is kept)
 //! ```
 
 mod fields;
 mod forwarded;
 mod request;
+mod request_body;
 mod course;
 mod request_id;
+mod timeouts;
 mod attempts;
 mod relay;
 mod response;
@@ -33,9 +36,11 @@ use crate::{Failure, RouteMeter};
 pub(crate) use fields::{read_alike, reads_as};
 pub use mirror::{Mirror, MirrorConfig, MirrorCounts};
 pub use rewrite::{FieldRewrite, InvalidRewrite, PathRewrite, Rewrite};
+pub use timeouts::ForwardTimeouts;
 
 use attempts::Forwarding;
-use request::{OutgoingRequest, RequestBody};
+use request::OutgoingRequest;
+use request_body::RequestBody;
 use request_id::RequestId;
 use rewrite::ResponseRewrite;
 
@@ -49,7 +54,7 @@ pub struct Forward {
     mirror: Option<Arc<Mirror>>,
 }
 
-/// What is changed in requests on their way.
+/// What is done with requests on their way.
 #[derive(Clone, Debug)]
 pub struct ForwardConfig {
     /// Which fields tell the upstream about the client. Default [`ForwardedFields::XForwarded`].
@@ -62,6 +67,8 @@ pub struct ForwardConfig {
     pub via: bool,
     /// What else is changed. Default nothing.
     pub rewrite: Rewrite,
+    /// How long to wait for what, where that is not as the upstream says.
+    pub timeouts: ForwardTimeouts,
 }
 
 /// Which fields tell the upstream about the client. What the client says itself in them is not passed on; to what [trusted
@@ -99,6 +106,7 @@ impl Default for ForwardConfig {
             host: HostRewrite::default(),
             via: true,
             rewrite: Rewrite::default(),
+            timeouts: ForwardTimeouts::default(),
         }
     }
 }
@@ -186,14 +194,15 @@ impl Handler for Forward {
         if let Some(mirror) = &self.mirror {
             mirror.copy(request, &id);
         }
-        let body = (!request.has_whole_content()).then(|| RequestBody {
-            content: request.take_content(),
-            is_untouched: true,
-            config: self.config.clone(),
+        let body = (!request.has_whole_content()).then(|| {
+            let kept_bytes_max = self.upstream.config().replay_bytes_max;
+            RequestBody::new(request.take_content(), kept_bytes_max, self.config.clone())
         });
         let upstream = self.upstream.clone();
         let recorded = self.is_recorded.then_some(id);
-        let mut forwarding = Forwarding { upstream, key, request: outgoing, body, recorded };
+        let timeouts = self.config.timeouts;
+        let mut forwarding =
+            Forwarding { upstream, key, request: outgoing, body, recorded, timeouts, until: None };
         let awaited = self.meter.clone().map(Awaited::new);
         Answer::later(async move {
             let response = attempts::forward(&mut forwarding).await;

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use thruway_client::{Error, ResponseEvent};
+use thruway_client::{Error, ResponseEvent, Timeouts};
 use thruway_message::FieldLinesBuf;
 use thruway_net::{Clock, Deadline, LargeBuffer, Pipe, PooledBuffer, Transport, Worker};
 use thruway_server::{
@@ -13,7 +13,7 @@ use thruway_server::{
 };
 
 use super::fields;
-use super::request::RequestBody;
+use super::request_body::RequestBody;
 use super::response::{Begun, Body, response_of, switching};
 use crate::Failure;
 use crate::upstream::{Exchange, Lease, release};
@@ -34,10 +34,14 @@ pub(super) struct Relay {
     trailers: Option<FieldLinesBuf>,
     /// When the last piece of the response's content was passed on.
     last_piece: Duration,
+    /// When the time of the request is over.
+    until: Option<Duration>,
+    /// Whether it says nothing against the server that nothing comes.
+    may_be_silent: bool,
 }
 
 impl Relay {
-    pub(super) const fn new(exchange: Exchange, lease: Lease, clock: Clock) -> Self {
+    pub(super) const fn new(exchange: Exchange, lease: Lease, clock: Clock, until: Option<Duration>) -> Self {
         Self {
             exchange: Some(exchange),
             lease,
@@ -47,12 +51,30 @@ impl Relay {
             unsent_pipe: None,
             trailers: None,
             last_piece: Duration::ZERO,
+            until,
+            may_be_silent: false,
         }
     }
 
     /// The upstream's connection, when the response has made it a tunnel, and what counts it.
     pub(super) fn into_exchange(self) -> (Option<Exchange>, Lease) {
         (self.exchange, self.lease)
+    }
+
+    /// The content of the response are events, the next of which may come after this time only.
+    pub(super) fn expect_events(&mut self, idle: Duration) {
+        let Some(exchange) = &mut self.exchange else { return };
+        let timeouts = Timeouts { content_idle: idle, ..exchange.timeouts() };
+        exchange.set_timeouts(timeouts);
+        self.may_be_silent = true;
+    }
+
+    /// `failure` as it is held against somebody: who is still told the request is not slow to answer it.
+    pub(super) fn blamed(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Exchange(Error::TimedOut) if self.wants_content() => Failure::TimedOut,
+            failure => failure,
+        }
     }
 
     /// Whether the upstream still takes content of the request.
@@ -146,20 +168,17 @@ impl Relay {
                 if exchange.poll_room(cx, now)?.is_pending() {
                     break;
                 }
-                match body.content.poll_next_piece(cx, exchange.takes_pipes()) {
+                match body.poll_next_piece(cx, exchange.takes_pipes()) {
                     Poll::Pending => break,
-                    Poll::Ready(Some(piece)) => {
-                        body.is_untouched = false;
-                        match piece? {
-                            RequestPiece::Data(octets) => self.unsent = octets,
-                            RequestPiece::Piped(pipe) => {
-                                self.unsent_pipe = Some(pipe);
-                                continue;
-                            }
+                    Poll::Ready(Some(piece)) => match piece? {
+                        RequestPiece::Data(octets) => self.unsent = octets,
+                        RequestPiece::Piped(pipe) => {
+                            self.unsent_pipe = Some(pipe);
+                            continue;
                         }
-                    }
+                    },
                     Poll::Ready(None) => {
-                        exchange.finish_content(&body.take_trailers())?;
+                        exchange.finish_content(body.trailers())?;
                         break;
                     }
                 }
@@ -281,7 +300,15 @@ impl Relay {
     #[cold]
     fn failed(&self, failure: Failure) -> BoxError {
         self.lease.server.count_failure(failure);
-        self.lease.broke_off(failure, &self.clock);
+        let is_fault = match failure {
+            Failure::Exchange(Error::ContentTimedOut) => !self.may_be_silent,
+            // It may be the client that is slow.
+            Failure::Exchange(Error::TimedOut) => false,
+            _ => true,
+        };
+        if is_fault {
+            self.lease.broke_off(failure, &self.clock);
+        }
         failure.into()
     }
 
@@ -308,8 +335,12 @@ pub(super) struct Streamed {
 }
 
 impl Streamed {
-    /// Sends what there is of the request, on which the rest of the response may depend.
+    /// Sends what there is of the request, on which the rest of the response may depend, if it still has time.
     fn poll_send(&mut self, cx: &mut Context<'_>, now: Duration) -> Result<(), BoxError> {
+        // While content flows, nothing is waited for that would tell.
+        if self.relay.until.is_some_and(|until| until <= now) {
+            return Err(self.relay.failed(Error::TimedOut.into()));
+        }
         let Some(body) = &mut self.request_body else { return Ok(()) };
         self.relay.poll_send(cx, now, body).map_err(|failure| self.relay.failed(failure))
     }

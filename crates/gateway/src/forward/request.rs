@@ -6,31 +6,14 @@ use std::sync::Arc;
 
 use thruway_client::RequestToSend;
 use thruway_http1::{BodyLength, RequestToWrite, write_request_head};
-use thruway_message::{AbsoluteForm, FieldLine, FieldLinesBuf, Method, RequestTarget, Version, list};
+use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget, Version, list};
 use thruway_net::PooledBuffer;
-use thruway_server::{ProxyFields, Request, RequestContent};
+use thruway_server::{ProxyFields, Request};
 
 use super::fields::{ConnectionOptions, reads_as};
 use super::request_id::RequestId;
 use super::rewrite::ResponseRewrite;
-use super::{ForwardConfig, ForwardedFields, HostRewrite, fields, forwarded};
-
-/// Content that was not all there when its request came.
-pub(super) struct RequestBody {
-    pub(super) content: RequestContent,
-    /// Whether nothing of it was taken: then the request may be sent again.
-    pub(super) is_untouched: bool,
-    pub(super) config: Arc<ForwardConfig>,
-}
-
-impl RequestBody {
-    /// The trailer section as it is passed on: a field that is set in the header section is not to come in here.
-    pub(super) fn take_trailers(&mut self) -> FieldLinesBuf {
-        let trailers = self.content.take_trailers();
-        let is_kept = |line: &FieldLine<'_>| !self.config.rewrite.request.drops(line.name);
-        fields::trailers(trailers.iter().flat_map(FieldLinesBuf::iter).filter(is_kept))
-    }
-}
+use super::{ForwardConfig, ForwardedFields, HostRewrite, forwarded};
 
 /// A request to be sent, as often as needed.
 pub(super) struct OutgoingRequest {

@@ -24,7 +24,7 @@ pub(super) async fn connect(
     upstream.count_request(clock);
     let mut tried = Vec::new();
     loop {
-        let lease = upstream.lease(key, &tried, clock).await;
+        let lease = upstream.lease(key, &tried, clock, None).await;
         let lease = lease.inspect_err(|failure| upstream.count_failure(*failure))?;
         course.server = Some(lease.server.label.clone());
         let since = clock.now_exact();

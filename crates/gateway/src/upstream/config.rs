@@ -32,7 +32,7 @@ pub struct UpstreamConfig {
     /// How servers are asked how they are. Default not.
     pub check: Option<CheckConfig>,
     /// For how long a server that has come back gets more and more requests, from a tenth of its share to all of it. With
-    /// [`Balance::Hash`] it gets all at once, as nobody else has what is asked of it. Default not at all.
+    /// [`Balance::Hash`], these are more and more of its keys: each comes back once, and stays. Default not at all.
     pub slow_start: Duration,
     /// Whether each connection to its servers begins with a header of the PROXY protocol, which tells who the client is; then
     /// connections are used again for the same connection of a client only. Checks say that they are the gateway's own. Default not.
@@ -47,8 +47,13 @@ pub struct UpstreamConfig {
     /// How long a connection that has become a tunnel may be without an octet in either direction. Default an hour: what speaks rarely
     /// says more often that it is still there.
     pub tunnel_idle: Duration,
-    /// Limits and timeouts of exchanges.
+    /// Limits and timeouts of exchanges. `total` is that of a whole request: to wait for a server that has room, to connect, and to be
+    /// sent again included.
     pub exchange: Config,
+    /// How long a stream of events (`text/event-stream`) may be without an octet, in the place of
+    /// [`content_idle`](thruway_client::Timeouts::content_idle). One that ends so says nothing against its server: there may be no news.
+    /// Default an hour, as for tunnels.
+    pub event_stream_idle: Duration,
     /// How many connections wait to be used again, for each worker. Default 1024 to one server and 4096 in all: with fewer
     /// than there are requests at a time, every other request pays for a new connection.
     pub pool: PoolConfig,
@@ -58,6 +63,9 @@ pub struct UpstreamConfig {
     pub retries_max: u32,
     /// How many requests may be sent again, of all.
     pub retry_budget: RetryBudget,
+    /// How many octets of content that comes after the head of its request are kept, until the response begins, so that the request may be
+    /// sent again. Requests with more are not, once some of it was taken. Default 64 KiB; with 0, nothing is kept.
+    pub replay_bytes_max: usize,
 }
 
 /// How TLS is spoken with the servers of an upstream.
@@ -129,10 +137,12 @@ impl UpstreamConfig {
             connect_timeout: Duration::from_secs(5),
             tunnel_idle: Duration::from_hours(1),
             exchange: Config::default(),
+            event_stream_idle: Duration::from_hours(1),
             pool: PoolConfig { idle_per_address_max: 1024, idle_max: 4096, ..PoolConfig::default() },
             queue: QueueConfig::default(),
             retries_max: 2,
             retry_budget: RetryBudget::default(),
+            replay_bytes_max: 64 << 10,
         }
     }
 }

@@ -5,7 +5,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use thruway_client::{self as client, Connection, Error, ResponseEvent, Tunnel, UpstreamStream, http2};
+use thruway_client::{
+    self as client, Connection, Error, ResponseEvent, Timeouts, Tunnel, UpstreamStream, http2,
+};
 use thruway_message::FieldLinesBuf;
 use thruway_net::Pipe;
 
@@ -96,6 +98,22 @@ impl Exchange {
         match self {
             Self::Http1(exchange) => Turn::Http1(exchange.turn()),
             Self::Http2(exchange) => Turn::Http2(exchange),
+        }
+    }
+
+    /// How long it waits for what.
+    pub(crate) const fn timeouts(&self) -> Timeouts {
+        match self {
+            Self::Http1(exchange) => exchange.timeouts(),
+            Self::Http2(exchange) => exchange.timeouts(),
+        }
+    }
+
+    /// Waits for other times than the upstream's config says.
+    pub(crate) const fn set_timeouts(&mut self, timeouts: Timeouts) {
+        match self {
+            Self::Http1(exchange) => exchange.set_timeouts(timeouts),
+            Self::Http2(exchange) => exchange.set_timeouts(timeouts),
         }
     }
 

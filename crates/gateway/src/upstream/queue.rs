@@ -72,7 +72,7 @@ impl Drop for Place<'_> {
 
 impl Upstream {
     /// The server that gets the next request, none of those `tried` if there is another. If none has room, waits until one
-    /// has.
+    /// has, but no longer than `until`.
     ///
     /// # Errors
     /// There is no server, or too many wait already, or none has room in time.
@@ -84,6 +84,7 @@ impl Upstream {
         key: &RequestKey,
         tried: &[usize],
         clock: &Clock,
+        until: Option<Duration>,
     ) -> Result<Lease, Failure> {
         // Nobody passes those who wait.
         let attempt = match self.queue.len() {
@@ -94,7 +95,7 @@ impl Upstream {
             Ok(lease) => Ok(lease),
             Err(Unavailable::Nobody) => Err(Failure::NoServer),
             // Boxed, so that those who need not wait have no room for it.
-            Err(Unavailable::Busy) => Box::pin(self.wait_for_lease(key, tried, clock)).await,
+            Err(Unavailable::Busy) => Box::pin(self.wait_for_lease(key, tried, clock, until)).await,
         }
     }
 
@@ -104,10 +105,15 @@ impl Upstream {
         key: &RequestKey,
         tried: &[usize],
         clock: &Clock,
+        until: Option<Duration>,
     ) -> Result<Lease, Failure> {
         let QueueConfig { length_max, timeout: patience } = self.config.queue;
         let place = self.queue.enter(length_max).ok_or(Failure::QueueFull)?;
-        let end = clock.now_exact() + patience;
+        let of_queue = clock.now_exact() + patience;
+        let (end, too_late) = match until {
+            Some(until) if until < of_queue => (until, Failure::TimedOut),
+            _ => (of_queue, Failure::QueueTimedOut),
+        };
         let mut room = pin!(self.queue.room.notified());
         room.as_mut().enable();
         // Room that was made before this place was taken was announced to nobody.
@@ -122,7 +128,7 @@ impl Upstream {
             }
             let left = end.saturating_sub(clock.now_exact());
             if left.is_zero() {
-                return Err(Failure::QueueTimedOut);
+                return Err(too_late);
             }
             if timeout(left.min(LOOK_AGAIN), room.as_mut()).await.is_ok() {
                 room.set(self.queue.room.notified());

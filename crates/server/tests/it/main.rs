@@ -11,6 +11,7 @@ mod pipelining;
 mod records;
 mod trusted;
 mod refusals;
+mod removal;
 mod responses;
 mod routing;
 mod timeouts;

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::{RawCompression, RawConnect, RawMirror, RawRewrite, RawSplit};
+use super::{Period, RawCompression, RawConnect, RawMirror, RawRewrite, RawSplit};
 use crate::config::schema::one_of_each;
 use crate::config::spanned::Spanned;
 
@@ -59,6 +59,14 @@ pub(in super::super) struct RawRoute {
     pub(in super::super) rewrite: Option<Spanned<RawRewrite>>,
     /// With `split` or `upstream`: where copies of requests are sent. Default nowhere.
     pub(in super::super) mirror: Option<Spanned<RawMirror>>,
+    /// With `split` or `upstream`, in the place of what the upstream says.
+    pub(in super::super) head_timeout: Option<Spanned<Period>>,
+    /// With `split` or `upstream`, in the place of what the upstream says.
+    pub(in super::super) content_idle_timeout: Option<Spanned<Period>>,
+    /// With `split` or `upstream`, in the place of what the upstream says.
+    pub(in super::super) event_stream_idle_timeout: Option<Spanned<Period>>,
+    /// With `split` or `upstream`, in the place of what the upstream says.
+    pub(in super::super) total_timeout: Option<Spanned<Period>>,
 }
 
 /// What must be there.

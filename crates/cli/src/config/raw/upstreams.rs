@@ -45,6 +45,23 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) tls: Option<Spanned<RawUpstreamTlsOrNot>>,
     /// For a server to accept a connection, and as long again for the handshake of TLS.
     pub(in super::super) connect_timeout: Option<Spanned<Period>>,
+    /// From the end of a request to the head of its response; then another server is asked if that is safe, or the answer is 504.
+    pub(in super::super) head_timeout: Option<Spanned<Period>>,
+    /// For the next octet of a response's content; then it is broken off.
+    pub(in super::super) content_idle_timeout: Option<Spanned<Period>>,
+    /// The same for streams of events (`text/event-stream`), which say nothing against their server by being silent.
+    pub(in super::super) event_stream_idle_timeout: Option<Spanned<Period>>,
+    /// For a server to take the next octet of a request.
+    pub(in super::super) write_stall_timeout: Option<Spanned<Period>>,
+    /// For a request and its response as a whole: to wait for a server, to connect, and to be sent again included. Default none.
+    pub(in super::super) total_timeout: Option<Spanned<Period>>,
+    /// Octets of a response's header section; more is answered 502.
+    pub(in super::super) response_header_section_bytes: Option<Spanned<u32>>,
+    /// Field lines in a response's header or trailer section; more is answered 502.
+    pub(in super::super) response_field_lines: Option<Spanned<u32>>,
+    /// Which connections wait for the next request.
+    #[serde(default)]
+    pub(in super::super) pool: RawPool,
     /// For an octet in either direction of a connection that has become a tunnel, as those of web sockets; then it is closed.
     pub(in super::super) tunnel_idle_timeout: Option<Spanned<Period>>,
     /// What `Host` says: `preserve` (what the client said), `server` (what `servers` calls it), or `{ fixed = "…" }`. Default `preserve`.
@@ -57,6 +74,8 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) via: Option<bool>,
     /// How many more servers are tried when a request fails and may be sent again.
     pub(in super::super) retries_max: Option<Spanned<u32>>,
+    /// Octets of content that are kept until the response begins, so that the request may be sent again.
+    pub(in super::super) replay_bytes_max: Option<Spanned<usize>>,
 }
 
 /// Who is asked for the addresses of names: one of two, or a table.
@@ -149,6 +168,18 @@ pub(in super::super) struct RawQueue {
     pub(in super::super) length_max: Option<usize>,
     /// For how long; then they are answered 503.
     pub(in super::super) timeout: Option<Spanned<Period>>,
+}
+
+/// Which connections wait for the next request, in each worker. Defaults are those of `thruway_gateway::UpstreamConfig`.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawPool {
+    /// How many to one server; 0 for none.
+    pub(in super::super) idle_per_server_max: Option<Spanned<usize>>,
+    /// How many in all.
+    pub(in super::super) idle_max: Option<Spanned<usize>>,
+    /// For how long; then they are closed.
+    pub(in super::super) idle_timeout: Option<Spanned<Period>>,
 }
 
 /// How many requests may be sent again. Defaults are those of `thruway_gateway::RetryBudget`.

@@ -213,11 +213,12 @@ impl Resolver<'_> {
     /// The action, if there is exactly one.
     fn action(
         &mut self,
-        raw: RawRoute,
+        mut raw: RawRoute,
         span: &Span,
         path: Option<&PathMatch>,
         upstreams: &Upstreams,
     ) -> Option<Action> {
+        let timeouts = self.forward_timeouts(&mut raw);
         let RawRoute {
             answer, connect, demo, files, mcp, redirect, split, upstream, rewrite, mirror, ..
         } = raw;
@@ -258,13 +259,16 @@ impl Resolver<'_> {
         let rewrite = rewrite.map(Spanned::into_inner).zip(path);
         let rewrite = rewrite.map(|(rewrite, path)| self.rewrite(rewrite, path)).unwrap_or_default();
         let mirror = mirror.and_then(|mirror| self.mirror(mirror.into_inner(), upstreams));
-        Some(Action::Forward(Box::new(ForwardAction { to: to?, rewrite, mirror })))
+        Some(Action::Forward(Box::new(ForwardAction { to: to?, rewrite, mirror, timeouts })))
     }
 
     /// What is said of a way that requests do not go.
-    fn refuse_without_upstream<T>(&mut self, raw: Option<&Spanned<T>>) {
+    pub(super) fn refuse_without_upstream<T>(&mut self, raw: Option<&Spanned<T>>) {
         if let Some(raw) = raw {
-            self.refuse(raw, "only what is forwarded, with `split` or `upstream`, is rewritten or mirrored");
+            self.refuse(
+                raw,
+                "only what is forwarded, with `split` or `upstream`, is rewritten, mirrored or waited for",
+            );
         }
     }
 

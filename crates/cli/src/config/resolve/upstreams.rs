@@ -28,19 +28,23 @@ impl Resolver<'_> {
 
     fn upstream(&mut self, name: String, raw: Spanned<RawUpstream>) -> UpstreamConfig {
         let span = raw.span();
-        let raw = raw.into_inner();
+        let mut raw = raw.into_inner();
         if raw.servers.is_empty() {
             self.refuse_at(&span, "an upstream has at least one server");
         }
         self.check_name(&name, &span, "an upstream");
-        let http2 = raw.http2.filter(|http2| *http2.get_ref());
+        let http2 = raw.http2.take().filter(|http2| *http2.get_ref());
         if let (Some(http2), Some(_)) = (&http2, &raw.proxy_protocol) {
             let hint = "connections of HTTP/2 are shared by clients: take `http2` or `proxy_protocol` away";
             self.refuse_with(http2, "servers that are told the client of a connection speak HTTP/1.1", hint);
         }
         let default = UpstreamConfig::new(name, []);
         let requests_max = raw.server_requests_max.unwrap_or_default();
+        let event_stream_idle = Period(default.event_stream_idle);
         UpstreamConfig {
+            exchange: self.exchange(&mut raw, &default),
+            event_stream_idle: self.or(raw.event_stream_idle_timeout, event_stream_idle, SOME_PERIOD).0,
+            pool: self.pool(raw.pool, default.pool),
             servers: self.upstream_servers(raw.servers, requests_max, &span),
             resolver: raw.resolver.map_or(default.resolver, |resolver| self.resolver(resolver.0)),
             resolve_interval: self.or(raw.resolve_interval, Period(default.resolve_interval), SOME_PERIOD).0,
@@ -57,6 +61,7 @@ impl Resolver<'_> {
             queue: self.queue(raw.queue),
             retries_max: self.or(raw.retries_max, default.retries_max, 0..=100),
             retry_budget: self.retry_budget(raw.retry_budget),
+            replay_bytes_max: self.or(raw.replay_bytes_max, default.replay_bytes_max, 0..=REPLAY_BYTES_MAX),
             ..default
         }
     }
@@ -312,5 +317,7 @@ fn is_token(name: &str) -> bool {
     FieldName::new(name.as_bytes()).is_ok()
 }
 
-const ANY_PERIOD: RangeInclusive<Period> = Period(Duration::ZERO)..=PERIOD_MAX;
+/// 16 MiB of each upload that is under way is what a gateway can have to remember.
+const REPLAY_BYTES_MAX: usize = 16 << 20;
+pub(super) const ANY_PERIOD: RangeInclusive<Period> = Period(Duration::ZERO)..=PERIOD_MAX;
 pub(super) const SOME_PERIOD: RangeInclusive<Period> = Period(Duration::from_millis(1))..=PERIOD_MAX;

@@ -26,6 +26,12 @@ impl AboutRequests {
                 ("forwarded_port", raw.forwarded_port.is_some()),
                 ("via", raw.via.is_some()),
                 ("ejection.statuses", raw.ejection.statuses.is_some()),
+                ("head_timeout", raw.head_timeout.is_some()),
+                ("content_idle_timeout", raw.content_idle_timeout.is_some()),
+                ("event_stream_idle_timeout", raw.event_stream_idle_timeout.is_some()),
+                ("write_stall_timeout", raw.write_stall_timeout.is_some()),
+                ("total_timeout", raw.total_timeout.is_some()),
+                ("replay_bytes_max", raw.replay_bytes_max.is_some()),
             ];
             let keys = keys.into_iter().filter_map(|(key, is_said)| is_said.then_some(key)).collect();
             Self { upstream: name.clone(), span, keys }

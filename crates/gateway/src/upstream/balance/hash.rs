@@ -21,7 +21,8 @@ pub(super) fn pick(candidates: &Candidates<'_>, key: u64, load_max_percent: u32)
         (server.in_flight() as u64) < load_max(load, server, weight, load_max_percent)
     };
     let highest = |places: &mut dyn Iterator<Item = usize>| {
-        places.map(|place| (score(&servers[place], key), place)).max_by(|a, b| a.0.total_cmp(&b.0))
+        let score = |place: usize| score(&servers[place], key, servers[place].percent_wanted(candidates.now));
+        places.map(|place| (score(place), place)).max_by(|a, b| a.0.total_cmp(&b.0))
     };
     // All are beyond it only if others were chosen since it was reckoned.
     let chosen = highest(&mut places.clone().filter(is_within)).or_else(|| highest(&mut places.clone()));
@@ -34,9 +35,11 @@ fn load_max(load: u64, server: &Server, weight: u64, percent: u32) -> u64 {
     share.div_ceil(weight.max(1).saturating_mul(100))
 }
 
-/// How much `server` wants `key`. Whoever has twice the weight wins twice as often.
-fn score(server: &Server, key: u64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "53 bits are what the type holds")]
+/// How much `server` wants `key`. Whoever has twice the weight wins twice as often; who starts slowly, at `percent` of it, gets back more and
+/// more of its keys, and keeps those that it has got.
+#[expect(clippy::cast_precision_loss, reason = "53 bits are what the type holds")]
+fn score(server: &Server, key: u64, percent: u64) -> f64 {
     let uniform = ((mix(key ^ server.seed) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-    -f64::from(server.weight) / uniform.ln()
+    let weight = f64::from(server.weight) * percent as f64 / 100.0;
+    -weight / uniform.ln()
 }

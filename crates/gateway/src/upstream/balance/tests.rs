@@ -1,6 +1,6 @@
 //! How requests are spread, and what changes that.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
@@ -126,6 +126,32 @@ fn a_server_that_starts_slowly_gets_a_part_of_its_share() {
         // Nothing is known of how fast they are: then the one that is drawn first is taken.
         assert!((400..=600).contains(&counts[0]), "{balance:?}: {counts:?}");
     }
+}
+
+/// Once it got all of its keys at once.
+#[test]
+fn a_server_that_starts_slowly_gets_back_its_keys_by_and_by() {
+    let slow_start = Duration::from_secs(10);
+    let scene = Scene::with(UpstreamConfig { slow_start, ..Scene::config(by_path(100_000), &[1, 1]) });
+    let before = keys(&scene);
+    scene.server(0).come_back(scene.now());
+    let away = || {
+        let now = keys(&scene);
+        assert!(now.iter().all(|(key, server)| before[key] == *server || *server == address(2)));
+        let away: HashSet<_> = now.into_iter().filter(|(key, server)| before[key] != *server).collect();
+        away
+    };
+    let each_second: Vec<_> = (0..=10)
+        .map(|_| {
+            let away = away();
+            scene.time.advance(Duration::from_secs(1));
+            away
+        })
+        .collect();
+    // What has come back does not go again.
+    assert!(each_second.windows(2).all(|pair| pair[1].is_subset(&pair[0])));
+    let counts: Vec<_> = each_second.iter().map(HashSet::len).collect();
+    assert!(counts[0] > 400 && (100..400).contains(&counts[5]) && counts[10] == 0, "{counts:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod recorder;
 mod script;
 
 // upstreams that fail
+mod deadlines;
 mod failures;
 mod reuse;
 

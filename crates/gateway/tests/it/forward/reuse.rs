@@ -1,12 +1,14 @@
 //! Connections that end just as they are used again: no client notices where the request may be sent once more, and none
 //! that may not is.
 
+use std::io::Read;
+
 use thruway_gateway::UpstreamConfig;
 use thruway_testkit::upstream;
 
 use super::script::Accepted;
 use super::{Client, Script};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, only};
 
 const PROPER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -45,23 +47,130 @@ fn after_an_answer() -> (Script, Gateway, Client, Accepted) {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
+    let accepted = after_one(&script, &mut client);
+    (script, gateway, client, accepted)
+}
+
+/// The same, by this client.
+fn after_one(script: &Script, client: &mut Client) -> Accepted {
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut accepted = script.accept();
     accepted.head();
     accepted.send(PROPER);
     assert_eq!(client.answer(false).status, 200);
-    (script, gateway, client, accepted)
+    accepted
 }
 
+/// Once such a request failed although it may be sent again: only content that came with the head was kept.
 #[test]
-fn content_that_was_passed_on_is_not_sent_again() {
+fn content_that_was_passed_on_is_sent_again_as_long_as_it_is_kept() {
     let (script, _gateway, mut client, mut accepted) = after_an_answer();
     client.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nfour");
     accepted.until("four");
+    client.send("+2");
+    accepted.until("+2");
     drop(accepted);
-    let answer = client.answer(false);
-    assert_eq!(answer.status, 502);
+    let mut again = script.accept();
+    again.head();
+    again.until("four+2");
+    client.send("last");
+    again.until("last");
+    again.send(PROPER);
+    assert_eq!(client.answer(false).status, 200);
+    // The connection is as good as any other.
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(again.head().starts_with("GET / "));
+}
+
+#[test]
+fn chunks_and_trailers_are_sent_again_too() {
+    let (script, _gateway, mut client, mut accepted) = after_an_answer();
+    client.send("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nfour\r\n");
+    accepted.until("four\r\n");
+    client.send("2\r\n+2\r\n0\r\nX-Sum: 6\r\n\r\n");
+    accepted.until("X-Sum: 6\r\n\r\n");
+    drop(accepted);
+    let mut again = script.accept();
+    again.head();
+    assert_eq!(again.until("X-Sum: 6\r\n\r\n"), "6\r\nfour+2\r\n0\r\nX-Sum: 6\r\n\r\n");
+    again.send(PROPER);
+    assert_eq!(client.answer(false).status, 200);
+}
+
+#[test]
+fn content_that_was_passed_on_is_sent_again_to_another_server() {
+    let silent = upstream::closes_without_an_answer().listen();
+    let script = Script::start();
+    let mut config = UpstreamConfig::new("a", [silent.address.into(), script.address.into()]);
+    config.servers[1].is_backup = true;
+    let gateway = Gateway::start(config);
+    let mut client = Client::new(gateway.address);
+    client.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nfour");
+    let mut again = script.accept();
+    again.head();
+    client.send("+2");
+    again.until("four+2");
+    again.send(PROPER);
+    assert_eq!(client.answer(false).status, 200);
+}
+
+#[test]
+fn content_that_was_passed_on_is_not_sent_again_if_there_was_too_much_of_it() {
+    for (framing, replay_bytes_max) in
+        [("Content-Length: 5", 5), ("Content-Length: 6", 5), ("Transfer-Encoding: chunked", 4)]
+    {
+        let script = Script::start();
+        let gateway = Gateway::start(UpstreamConfig { replay_bytes_max, ..only(script.address) });
+        let mut client = Client::new(gateway.address);
+        let is_chunked = framing.ends_with("chunked");
+        let pieces = if is_chunked { ["3\r\none\r\n", "2\r\n+2\r\n"] } else { ["one", "+2"] };
+        let mut accepted = after_one(&script, &mut client);
+        client.send(format!("PUT / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n{}", pieces[0]));
+        accepted.until(pieces[0]);
+        client.send(pieces[1]);
+        accepted.until(pieces[1]);
+        drop(accepted);
+        if framing == "Content-Length: 5" {
+            script.accept().until("one+2");
+            continue;
+        }
+        assert_eq!(client.answer(false).status, 502, "{framing}");
+        assert!(script.is_left_alone());
+    }
+}
+
+#[test]
+fn content_of_what_is_not_idempotent_is_not_sent_again() {
+    let (script, _gateway, mut client, mut accepted) = after_an_answer();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nfour");
+    accepted.until("four");
+    drop(accepted);
+    assert_eq!(client.answer(false).status, 502);
     assert!(script.is_left_alone());
+}
+
+#[test]
+fn content_is_kept_rather_than_spliced_if_there_is_room_for_all_of_it() {
+    let script = Script::start();
+    let replay_bytes_max = 1 << 20;
+    let gateway = Gateway::start(UpstreamConfig { replay_bytes_max, ..only(script.address) });
+    let mut client = Client::new(gateway.address);
+    let mut accepted = after_one(&script, &mut client);
+    let content = "0123456789".repeat(replay_bytes_max / 10);
+    client.send(format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", content.len()));
+    accepted.head();
+    let half = content.len() / 2;
+    client.send(&content[..half]);
+    accepted.0.read_exact(&mut vec![0; half]).unwrap();
+    drop(accepted);
+    let mut again = script.accept();
+    again.head();
+    client.send(&content[half..]);
+    let mut read = vec![0; content.len()];
+    again.0.read_exact(&mut read).unwrap();
+    assert!(read == content.as_bytes());
+    again.send(PROPER);
+    assert_eq!(client.answer(false).status, 200);
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Place {
             rewrite,
             forwarded: ForwardedFields::Both,
             host: HostRewrite::Server,
-            ..<_>::default()
+            ..ForwardConfig::default()
         };
         let networks = ["127.0.0.0/8", "10.0.0.0/8"].map(|network| network.parse().unwrap());
         let networks = Networks::from_iter(networks);

@@ -1,0 +1,67 @@
+//! How long upstreams are waited for, how much of a response is taken, and which connections wait for the next request.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use thruway_client::{Config, PoolConfig, Timeouts};
+use thruway_gateway::{ForwardTimeouts, UpstreamConfig};
+use thruway_server::Limits;
+
+use super::upstreams::{ANY_PERIOD, SOME_PERIOD};
+use super::{HEAD_BYTES_MAX, Resolver};
+use crate::config::raw::{Period, RawPool, RawRoute, RawUpstream};
+use crate::config::spanned::Spanned;
+
+impl Resolver<'_> {
+    /// Timeouts and limits of exchanges, of which `raw` loses what it says.
+    pub(super) fn exchange(&mut self, raw: &mut RawUpstream, default: &UpstreamConfig) -> Config {
+        let Config { limits, timeouts } = default.exchange;
+        let mut or = |period: &mut Option<_>, default| self.or(period.take(), Period(default), SOME_PERIOD).0;
+        let timeouts = Timeouts {
+            head: or(&mut raw.head_timeout, timeouts.head),
+            content_idle: or(&mut raw.content_idle_timeout, timeouts.content_idle),
+            write_stall: or(&mut raw.write_stall_timeout, timeouts.write_stall),
+            total: self.some_period(raw.total_timeout.take()),
+            ..timeouts
+        };
+        let (bytes, lines) = (raw.response_header_section_bytes.take(), raw.response_field_lines.take());
+        let limits = Limits {
+            header_section_bytes: self.or(bytes, limits.header_section_bytes, 64..=HEAD_BYTES_MAX),
+            field_lines: self.or(lines, limits.field_lines, 1..=10_000),
+            ..limits
+        };
+        Config { limits, timeouts }
+    }
+
+    pub(super) fn pool(&mut self, raw: RawPool, default: PoolConfig) -> PoolConfig {
+        PoolConfig {
+            idle_per_address_max: self.or(raw.idle_per_server_max, default.idle_per_address_max, POOLED),
+            idle_max: self.or(raw.idle_max, default.idle_max, POOLED),
+            idle: self.or(raw.idle_timeout, Period(default.idle), ANY_PERIOD).0,
+        }
+    }
+
+    /// What a route says otherwise than its upstream. What cannot be waited for is refused.
+    pub(super) fn forward_timeouts(&mut self, raw: &mut RawRoute) -> ForwardTimeouts {
+        let is_forwarded = raw.upstream.is_some() || raw.split.is_some();
+        let mut take = |period: &mut Option<Spanned<Period>>| {
+            if !is_forwarded {
+                self.refuse_without_upstream(period.as_ref());
+            }
+            self.some_period(period.take())
+        };
+        ForwardTimeouts {
+            head: take(&mut raw.head_timeout),
+            content_idle: take(&mut raw.content_idle_timeout),
+            event_stream_idle: take(&mut raw.event_stream_idle_timeout),
+            total: take(&mut raw.total_timeout),
+        }
+    }
+
+    fn some_period(&mut self, raw: Option<Spanned<Period>>) -> Option<Duration> {
+        raw.map(|period| self.or(Some(period), Period(Duration::ZERO), SOME_PERIOD).0)
+    }
+}
+
+/// So many wait; none, if that is 0.
+const POOLED: RangeInclusive<usize> = 0..=1_000_000;

@@ -1,0 +1,107 @@
+//! Content of a request that comes while it is passed on, and what of it is kept so that it can be sent again.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use thruway_message::{FieldLine, FieldLinesBuf};
+use thruway_net::PooledBuffer;
+use thruway_server::{ContentError, RequestContent, RequestPiece};
+
+use super::{ForwardConfig, fields};
+
+/// Content that was not all there when its request came.
+pub(super) struct RequestBody {
+    content: RequestContent,
+    /// All that was taken of it so far; `None` if that is too much to be kept.
+    kept: Option<PooledBuffer>,
+    /// How much may be kept.
+    kept_bytes_max: usize,
+    /// How much of what is kept was given to the attempt that is made now.
+    given: usize,
+    /// All of it was taken; the trailer section.
+    trailers: Option<FieldLinesBuf>,
+    config: Arc<ForwardConfig>,
+}
+
+impl RequestBody {
+    /// `content`, of which up to `kept_bytes_max` are kept. If it is known to be longer, nothing is kept, and copied, in vain.
+    pub(super) fn new(content: RequestContent, kept_bytes_max: usize, config: Arc<ForwardConfig>) -> Self {
+        let is_too_long = content.length().is_some_and(|length| length > kept_bytes_max as u64);
+        Self {
+            content,
+            kept: Some(PooledBuffer::default()),
+            kept_bytes_max: if is_too_long { 0 } else { kept_bytes_max },
+            given: 0,
+            trailers: None,
+            config,
+        }
+    }
+
+    /// Whether all of it can be sent again.
+    pub(super) const fn can_begin_again(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Gives all that was given before once more.
+    pub(super) const fn begin_again(&mut self) {
+        self.given = 0;
+    }
+
+    /// It will not be sent again.
+    pub(super) fn forget(&mut self) {
+        if self.kept.as_ref().is_some_and(|kept| self.given == kept.len()) {
+            self.kept = None;
+        }
+    }
+
+    /// The next piece; `None` at the end. In a pipe, where that is worth it and one is taken, and it is not to be kept.
+    pub(super) fn poll_next_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        takes_pipes: bool,
+    ) -> Poll<Option<Result<RequestPiece, ContentError>>> {
+        if let Some(again) =
+            self.kept.as_ref().and_then(|kept| kept.get(self.given..)).filter(|left| !left.is_empty())
+        {
+            self.given += again.len();
+            return Poll::Ready(Some(Ok(RequestPiece::Data(Bytes::copy_from_slice(again)))));
+        }
+        if self.trailers.is_some() {
+            return Poll::Ready(None);
+        }
+        let is_kept = self.kept.is_some() && self.kept_bytes_max > 0;
+        let piece = ready!(self.content.poll_next_piece(cx, takes_pipes && !is_kept));
+        match &piece {
+            Some(Ok(RequestPiece::Data(octets))) => self.keep(octets),
+            Some(Ok(RequestPiece::Piped(_)) | Err(_)) => self.kept = None,
+            None => self.trailers = Some(self.taken_trailers()),
+        }
+        Poll::Ready(piece)
+    }
+
+    /// The trailer section as it is passed on, when the end was reached.
+    pub(super) fn trailers(&self) -> &FieldLinesBuf {
+        self.trailers.as_ref().unwrap_or(const { &FieldLinesBuf::new() })
+    }
+
+    fn keep(&mut self, octets: &[u8]) {
+        let Some(kept) = &mut self.kept else { return };
+        if kept.len() + octets.len() > self.kept_bytes_max {
+            self.kept = None;
+            return;
+        }
+        if kept.is_empty() {
+            *kept = PooledBuffer::take();
+        }
+        kept.extend_from_slice(octets);
+        self.given = kept.len();
+    }
+
+    /// A field that is set in the header section is not to come in here.
+    fn taken_trailers(&mut self) -> FieldLinesBuf {
+        let trailers = self.content.take_trailers();
+        let is_kept = |line: &FieldLine<'_>| !self.config.rewrite.request.drops(line.name);
+        fields::trailers(trailers.iter().flat_map(FieldLinesBuf::iter).filter(is_kept))
+    }
+}

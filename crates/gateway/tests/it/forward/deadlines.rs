@@ -1,0 +1,211 @@
+//! How long requests are waited for, and who is blamed for it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use rustix::net::listen;
+use thruway_client::{Config, Timeouts};
+use thruway_gateway::{
+    EjectionConfig, ForwardConfig, ForwardTimeouts, QueueConfig, ServerState, UpstreamConfig,
+};
+use thruway_net::Clock;
+use thruway_testkit::upstream;
+
+use super::{Client, Script};
+use crate::backend::{Backend, Behaviour};
+use crate::gateway::{Gateway, PATIENCE, only, until};
+
+const SOON: Duration = Duration::from_millis(50);
+
+/// Servers of which one failure is too much.
+fn touchy(addresses: &[SocketAddr], timeouts: Timeouts) -> UpstreamConfig {
+    let ejection = EjectionConfig { failures: 1, ..EjectionConfig::default() };
+    let exchange = Config { timeouts, ..Config::default() };
+    let addresses = addresses.iter().map(|address| (*address).into());
+    UpstreamConfig { ejection, exchange, ..UpstreamConfig::new("a", addresses) }
+}
+
+fn soon_in_content() -> Timeouts {
+    Timeouts { content_idle: SOON, ..Timeouts::default() }
+}
+
+fn in_all(total: Duration) -> Timeouts {
+    Timeouts { total: Some(total), ..Timeouts::default() }
+}
+
+/// How many servers are ejected.
+fn ejected(gateway: &Gateway) -> usize {
+    let statuses = gateway.upstream.server_statuses();
+    statuses.iter().filter(|server| server.state == ServerState::Ejected).count()
+}
+
+/// Has the next request answered with the head of a stream and one piece of it.
+fn begin(script: &Script, client: &mut Client, media_type: &str) -> super::script::Accepted {
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.send(format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: {media_type}\r\nTransfer-Encoding: chunked\r\n\r\n4\r\none\n\r\n"
+    ));
+    accepted
+}
+
+/// Once every stream was cut off that said nothing for a minute, and its server was ejected in the end.
+#[test]
+fn a_stream_of_events_may_be_silent_where_other_content_may_not() {
+    let script = Script::start();
+    let gateway = Gateway::start(touchy(&[script.address, upstream::refuses()], soon_in_content()));
+    let [mut events, mut text] = [(); 2].map(|()| Client::new(gateway.address));
+    let mut of_events = begin(&script, &mut events, "text/event-stream; charset=utf-8");
+    let _of_text = begin(&script, &mut text, "text/plain");
+    assert!(text.answer(false).is_cut_off);
+    of_events.send("4\r\ntwo\n\r\n0\r\n\r\n");
+    let answer = events.answer(false);
+    assert_eq!((answer.text().as_str(), answer.is_cut_off), ("one\ntwo\n", false));
+}
+
+#[test]
+fn a_silent_stream_of_events_is_not_held_against_its_server_but_stalled_content_is() {
+    let script = Script::start();
+    for (media_type, blamed) in [("text/event-stream", 0), ("text/plain", 1)] {
+        // The other server is asked by nobody: it is no part of the first tier.
+        let mut config = touchy(&[script.address, upstream::refuses()], soon_in_content());
+        config.event_stream_idle = SOON;
+        config.servers[1].is_backup = true;
+        let gateway = Gateway::start(config);
+        let mut client = Client::new(gateway.address);
+        let _open = begin(&script, &mut client, media_type);
+        assert!(client.answer(false).is_cut_off);
+        assert_eq!(ejected(&gateway), blamed, "{media_type}");
+    }
+}
+
+/// A connection that is used again has the timeouts of the request it is used for.
+#[test]
+fn what_follows_a_stream_of_events_is_not_waited_for_as_long() {
+    let script = Script::start();
+    let config = UpstreamConfig {
+        exchange: Config { timeouts: soon_in_content(), ..Config::default() },
+        ..only(script.address)
+    };
+    let gateway = Gateway::start(config);
+    let mut client = Client::new(gateway.address);
+    let mut accepted = begin(&script, &mut client, "text/event-stream");
+    accepted.send("0\r\n\r\n");
+    assert!(!client.answer(false).is_cut_off);
+    client.send("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(accepted.head().starts_with("GET /2 "));
+    accepted.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\none\n");
+    assert!(client.answer(false).is_cut_off);
+}
+
+#[test]
+fn a_route_may_wait_otherwise_than_its_upstream_says() {
+    let backend = Backend::start(Behaviour::SaysNothing);
+    for timeouts in [
+        ForwardTimeouts { head: Some(SOON), ..ForwardTimeouts::default() },
+        ForwardTimeouts { total: Some(SOON), ..ForwardTimeouts::default() },
+    ] {
+        let forward = ForwardConfig { timeouts, ..ForwardConfig::default() };
+        let gateway = Gateway::forwarding(only(backend.address), forward);
+        let got = gateway.ask("POST", "Content-Length: 0\r\n");
+        let told = (got.status, got.field("proxy-status"));
+        assert_eq!(told, (504, Some("thruway; error=http_response_timeout")), "{timeouts:?}");
+    }
+}
+
+#[test]
+fn a_server_that_leaves_a_request_unanswered_until_its_time_is_over_has_failed() {
+    let backend = Backend::start(Behaviour::SaysNothing);
+    let mut config = touchy(&[backend.address, upstream::refuses()], in_all(SOON));
+    config.servers[1].is_backup = true;
+    let gateway = Gateway::start(config);
+    assert_eq!((gateway.get().status, ejected(&gateway)), (504, 1));
+}
+
+#[test]
+fn a_server_that_is_still_told_the_request_when_its_time_is_over_has_not() {
+    let script = Script::start();
+    let mut config = touchy(&[script.address, upstream::refuses()], in_all(SOON));
+    config.servers[1].is_backup = true;
+    let gateway = Gateway::start(config);
+    let mut client = Client::new(gateway.address);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nfour");
+    let mut accepted = script.accept();
+    accepted.head();
+    assert_eq!((client.answer(false).status, ejected(&gateway)), (504, 0));
+}
+
+#[test]
+fn the_time_of_a_request_includes_waiting_for_a_server_that_has_room() {
+    let backend = Backend::start(Behaviour::Holds);
+    let queue = QueueConfig { timeout: Duration::from_hours(1), ..QueueConfig::default() };
+    let mut config = UpstreamConfig { queue, ..only(backend.address) };
+    config.servers[0].requests_max = 1;
+    let timeouts = ForwardTimeouts { total: Some(SOON * 4), ..ForwardTimeouts::default() };
+    let gateway = Gateway::forwarding(config, ForwardConfig { timeouts, ..ForwardConfig::default() });
+    let first = gateway.begin("GET", "");
+    until(|| backend.requests() == 1);
+    let second = gateway.get();
+    assert_eq!((second.status, gateway.upstream.waiting()), (504, 0));
+    assert_eq!(backend.requests(), 1);
+    backend.now(Behaviour::Closes);
+    drop(first);
+}
+
+#[test]
+fn the_time_of_a_request_includes_connecting() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // What no longer fits into the queue of a listener is not answered at all.
+    listen(&listener, 0).unwrap();
+    let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(100));
+    let _waiting: Vec<_> = std::iter::from_fn(|| connect().ok()).collect();
+    let config = UpstreamConfig {
+        connect_timeout: Duration::from_hours(1),
+        exchange: Config { timeouts: in_all(SOON), ..Config::default() },
+        ..only(address)
+    };
+    assert_eq!(Gateway::start(config).get().status, 504);
+}
+
+#[test]
+fn other_servers_are_asked_only_as_long_as_a_request_has_time() {
+    let silent = [(); 3].map(|()| Backend::start(Behaviour::SaysNothing));
+    let timeouts = Timeouts { head: SOON * 2, ..in_all(SOON * 3) };
+    let addresses = silent.each_ref().map(|backend| backend.address);
+    let gateway = Gateway::start(touchy(&addresses, timeouts));
+    assert_eq!(gateway.get().status, 504);
+    let asked: usize = silent.iter().map(Backend::requests).sum();
+    assert!((1..3).contains(&asked), "{asked}");
+}
+
+#[test]
+fn content_that_flows_without_end_ends_with_the_time_of_its_request() {
+    let script = Script::start();
+    let mut config = touchy(&[script.address, upstream::refuses()], in_all(SOON));
+    config.servers[1].is_backup = true;
+    let gateway = Gateway::start(config);
+    let mut client = Client::new(gateway.address);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let endless = thread::spawn(move || {
+        let chunk = [b"10000\r\n".as_slice(), &[b'a'; 0x10000], b"\r\n"].concat();
+        let end = Clock::system().now_exact() + PATIENCE;
+        while Clock::system().now_exact() < end {
+            if accepted.0.write_all(&chunk).is_err() {
+                return true;
+            }
+        }
+        false
+    });
+    let mut socket = client.socket();
+    let mut piece = vec![0; 1 << 16];
+    while socket.read(&mut piece).is_ok_and(|read| read > 0) {}
+    assert!(endless.join().unwrap(), "the gateway goes on reading");
+    assert_eq!(ejected(&gateway), 0, "it may have been the client");
+}

@@ -1,0 +1,69 @@
+//! What a listener that was removed leaves behind.
+
+use std::future::{Future, poll_fn};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use thruway_net::{Clock, Transport};
+use thruway_server::{ClientStream, Config, ListenAddr, Listener, Response, ServeStream, Server};
+
+/// Holds something, for as long as it serves.
+struct Holding(Arc<()>);
+
+impl ServeStream for Holding {
+    fn serve(&self, mut client: ClientStream) -> Pin<Box<dyn Future<Output = ()>>> {
+        let held = self.0.clone();
+        Box::pin(async move {
+            // Nothing is said: what can be read is the end.
+            let _ = poll_fn(|cx| client.stream.poll_read(cx, &mut [0])).await;
+            drop((client, held));
+        })
+    }
+}
+
+fn until(mut is_so: impl FnMut() -> bool) {
+    let end = Clock::system().now_exact() + PATIENCE;
+    while !is_so() {
+        assert!(Clock::system().now_exact() < end, "nothing has changed for {PATIENCE:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// Once it was kept for as long as the server ran, and a gateway with it an upstream, its checks and its lookups.
+#[test]
+fn what_a_removed_listener_held_goes_with_its_last_connection() {
+    let held = Arc::new(());
+    let is_held: Weak<()> = Arc::downgrade(&held);
+    let address = || "127.0.0.1:0".parse::<ListenAddr>().unwrap();
+    let server = Server::new(|| Response::text("ok")).workers(2);
+    let server =
+        server.listen_on(address()).listen_on(Listener::new(address()).streams(Arc::new(Holding(held))));
+    let server = server.start().unwrap();
+    let [http, streams] = [0, 1].map(|place| match server.addresses()[place] {
+        ListenAddr::Tcp(address) => address,
+        ListenAddr::Unix(_) => panic!("a port was asked for"),
+    });
+    let connections = [(); 4].map(|()| TcpStream::connect(streams).unwrap());
+    until(|| server.loads().iter().map(|load| load.connections).sum::<usize>() == connections.len());
+    let live = server.live();
+    live.replace(Config::default(), live.bind(vec![address().into()]).unwrap());
+    let [first, rest @ ..] = connections;
+    drop(rest);
+    until(|| server.loads().iter().map(|load| load.connections).sum::<usize>() == 1);
+    assert!(is_held.upgrade().is_some(), "a connection is still open");
+    drop(first);
+    until(|| is_held.upgrade().is_none());
+    // Nobody has to come for that, but those who do are served.
+    let mut client = TcpStream::connect(http).unwrap();
+    client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("ok"), "{answer}");
+    server.drain();
+    server.join();
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
