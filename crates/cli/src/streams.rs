@@ -59,9 +59,10 @@ impl Streams {
 
     /// The listeners of `config`, as the server is told them.
     pub(crate) fn listeners(&self, config: &Config) -> Vec<Listener> {
+        let all = &config.listeners;
         let listener = |(place, config): (usize, &ListenerConfig)| match self.of_listener(place) {
-            Some(forward) => config.to_listener().streams(forward.clone()),
-            None => config.to_listener(),
+            Some(forward) => config.to_listener(all).streams(forward.clone()),
+            None => config.to_listener(all),
         };
         config.listeners.iter().enumerate().map(listener).collect()
     }

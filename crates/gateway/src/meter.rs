@@ -169,5 +169,9 @@ mod tests {
         assert_eq!(meter.counts().classes, [0, 1, 0, 0, 0]);
         drop(Awaited::new(meter.clone()));
         assert_eq!(meter.counts().classes, [0, 1, 0, 1, 0]);
+        let worker = Worker::for_test(Clock::system());
+        worker.cut_off_for_test();
+        drop(Awaited::new(meter.clone()));
+        assert_eq!(meter.counts().classes, [0, 1, 0, 1, 1], "the server has not waited any longer");
     }
 }

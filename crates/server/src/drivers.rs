@@ -200,8 +200,10 @@ async fn shake_hands(
     match accept_tls(stream, early, &tls.acceptor, &guard, within).await {
         Ok(mut stream) => {
             let is_http2 = speaks == Speaks::Http2 || stream.alpn() == Some(ALPN_HTTP2);
-            let strict_transport_security = tls.strict_transport_security;
-            info.tls = Some(Arc::new(ConnectionTls { info: stream.take_info(), strict_transport_security }));
+            let ListenerTls { strict_transport_security, elsewhere, .. } = tls;
+            let info_of_tls = stream.take_info();
+            info.tls =
+                Some(Arc::new(ConnectionTls { info: info_of_tls, strict_transport_security, elsewhere }));
             if is_http2 {
                 let early = PooledBuffer::default();
                 spawn(async move { http.drive_as(Spoken::Http2, stream, early, info, guard).await });

@@ -36,6 +36,14 @@ pub(crate) struct ListenerTls {
     pub(crate) strict_transport_security: Option<Arc<str>>,
 }
 
+    pub(crate) elsewhere: Option<Arc<Elsewhere>>,
+}
+
+/// Hosts that are served elsewhere, where clients must show other certificates.
+#[derive(Debug)]
+pub(crate) struct Elsewhere {
+    own: Arc<TlsAcceptor>,
+    others: Vec<Arc<TlsAcceptor>>,
 /// Connections begin with a header of the PROXY protocol, version 1 or 2, which tells who the client is. It must come
 /// within [`header_section`](crate::Timeouts::header_section); connections without are closed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -68,7 +76,7 @@ impl Listener {
     /// [`header_section`](crate::Timeouts::header_section). Streams that are no HTTP are not decrypted.
     #[must_use]
     pub fn tls(self, acceptor: Arc<TlsAcceptor>) -> Self {
-        Self { tls: Some(ListenerTls { acceptor, strict_transport_security: None }), ..self }
+        Self { tls: Some(ListenerTls { acceptor, strict_transport_security: None, elsewhere: None }), ..self }
     }
 
     /// Has answers to clients of TLS say this in `Strict-Transport-Security` (RFC 6797), if they say nothing themselves: such as
@@ -84,6 +92,18 @@ impl Listener {
     /// Lets clients that know it beforehand speak HTTP/2 (RFC 9113 §3.3): the first octets tell.
     #[must_use]
     pub fn http2(self) -> Self {
+    /// Has requests answered 421 (RFC 9110 §15.5.20) that are for hosts of which one of `others` has a certificate, and this listener none, or
+    /// only one with a wildcard where the other's has the name. To be told the acceptors of listeners that ask their clients for other certificates: whoever names a host there, on a connection that
+    /// was made to this listener, has not shown what it would have to show.
+    #[must_use]
+    pub fn hosts_elsewhere(mut self, others: Vec<Arc<TlsAcceptor>>) -> Self {
+        if let Some(tls) = &mut self.tls {
+            let own = tls.acceptor.clone();
+            tls.elsewhere = (!others.is_empty()).then(|| Arc::new(Elsewhere { own, others }));
+        }
+        self
+    }
+
         Self { speaks: Speaks::Both, ..self }
     }
 
@@ -124,6 +144,15 @@ impl ProxyProtocol {
 impl From<ListenAddr> for Listener {
     fn from(address: ListenAddr) -> Self {
         Self::new(address)
+impl Elsewhere {
+    /// Whether `host` is one of them.
+    pub(crate) fn has(&self, host: &str) -> bool {
+        let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+        let own = self.own.match_of(&name);
+        self.others.iter().any(|other| other.match_of(&name) > own)
+    }
+}
+
     }
 }
 

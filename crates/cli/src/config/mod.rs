@@ -269,8 +269,8 @@ impl ListenerConfig {
         &self.address
     }
 
-    /// What the server is told.
-    pub(crate) fn to_listener(&self) -> Listener {
+    /// What the server is told of it, which is one of `all`.
+    pub(crate) fn to_listener(&self, all: &[Self]) -> Listener {
         let listener = Listener::new(self.address.clone());
         let mut listener = match self.http2 {
             Http2::No => listener,
@@ -284,7 +284,7 @@ impl ListenerConfig {
             listener = listener.redirect_to_https(port);
         }
         let Some(tls) = &self.tls else { return listener };
-        listener = listener.tls(tls.acceptor.clone());
+        listener = listener.tls(tls.acceptor.clone()).hosts_elsewhere(tls.others(all));
         let strict = tls.strict_transport_security.as_ref().map(|text| FieldValue::new(text.as_bytes()));
         match strict {
             Some(Ok(value)) => listener.strict_transport_security(&value),
@@ -299,6 +299,16 @@ impl FilesConfig {
         let mut files =
             Files::new(&self.root)?.precompressed(self.precompressed).hidden_files(self.hidden_files);
         if let Some(index) = &self.index {
+impl ListenerTlsConfig {
+    /// What speaks TLS at those of `all` listeners that ask their clients for other certificates.
+    fn others(&self, all: &[ListenerConfig]) -> Vec<Arc<TlsAcceptor>> {
+        let demands = |acceptor: &TlsAcceptor| acceptor.config().client_authentication.clone();
+        let own = demands(&self.acceptor);
+        let acceptors = all.iter().filter_map(|listener| Some(&listener.tls.as_ref()?.acceptor));
+        acceptors.filter(|acceptor| demands(acceptor) != own).cloned().collect()
+    }
+}
+
             files = files.index(index);
         }
         if let Some(value) = &self.cache_control {

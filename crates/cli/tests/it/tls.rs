@@ -157,6 +157,32 @@ fn a_reload_replaces_certificates_and_leaves_connections_alone() {
 }
 
 #[test]
+fn a_host_that_asks_for_certificates_is_not_served_by_a_listener_that_does_not() {
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    put(directory.path(), "www", &authority.issue("www", &["www.example"]));
+    put(directory.path(), "secret", &authority.issue("secret", &["secret.example"]));
+    fs::copy(authority.root(), directory.path().join("clients.pem")).unwrap();
+    let strict = "[[listeners]]\naddress = \"127.0.0.1:0\"\n\
+        tls.certificates = [{ chain = \"secret.pem\", key = \"secret.key\" }]\n\
+        tls.client_certificates = { roots = [\"clients.pem\"] }\n[[routes]]";
+    let mut thruway = Thruway::serve(directory.path(), &DEMO.replacen("[[routes]]", strict, 1));
+    let (open, closed) = (thruway.address(), thruway.address());
+    let alice = authority.issue_client("alice", "alice");
+    let ask = |address: &str, name: &str, host: &str| {
+        let mut stream = connect(&authority, address, name, Some(&alice));
+        let request = format!("GET /ok HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap().parse::<u16>().unwrap()
+    };
+    assert_eq!(ask(&open, "www.example", "www.example"), 200);
+    assert_eq!(ask(&open, "www.example", "secret.example"), 421);
+    assert_eq!(ask(&closed, "secret.example", "secret.example"), 200);
+}
+
+#[test]
 fn check_says_what_is_wrong_with_files_and_where() {
     let authority = Authority::new();
     let directory = tempfile::tempdir().unwrap();

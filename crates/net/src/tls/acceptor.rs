@@ -18,7 +18,7 @@ use super::TlsVersion;
 use super::certificates::{
     CertificateError, CertificateFiles, CertificateProblem, Validity, problem, read_roots,
 };
-use super::names::CertificatesByName;
+use super::names::{CertificatesByName, NameMatch};
 use super::session::Session;
 use super::stamps::Stamps;
 use super::verifier::provider;
@@ -63,6 +63,7 @@ pub struct TlsAcceptor {
 /// What was made of the files.
 struct Live {
     server: Arc<ServerConfig>,
+    names: Arc<CertificatesByName>,
     sessions: Sessions,
     /// What the files looked like before they were read.
     stamps: Stamps,
@@ -149,6 +150,11 @@ impl TlsAcceptor {
         live.validities.iter().filter_map(invalid).collect()
     }
 
+    /// Whether there is a certificate for the host of this name, which is in lower case.
+    pub fn match_of(&self, name: &str) -> Option<NameMatch> {
+        self.live.load().names.match_of(name)
+    }
+
     /// How it was made.
     pub const fn config(&self) -> &TlsAcceptorConfig {
         &self.config
@@ -181,7 +187,8 @@ impl Live {
             Some(verifier) => builder.with_client_cert_verifier(verifier),
             None => builder.with_no_client_auth(),
         };
-        let mut server = builder.with_cert_resolver(Arc::new(CertificatesByName::new(certificates)));
+        let names = Arc::new(CertificatesByName::new(certificates));
+        let mut server = builder.with_cert_resolver(names.clone());
         // Whom the roots of before have let in, those of now may not: sessions would let them in without asking.
         let kept = before.filter(|_| config.client_authentication == ClientAuthentication::Off);
         let sessions = match kept {
@@ -193,7 +200,7 @@ impl Live {
         if let Some(tickets) = &sessions.tickets {
             server.ticketer = tickets.clone();
         }
-        Ok(Self { server: Arc::new(server), sessions, stamps, validities })
+        Ok(Self { server: Arc::new(server), names, sessions, stamps, validities })
     }
 }
 

@@ -38,4 +38,5 @@ pub use failure::{HandshakeError, TlsFailure};
 pub use handshake::{accept_tls, connect_tls};
 pub use identity::PeerCertificate;
 pub use info::{TlsInfo, TlsVersion};
+pub use names::NameMatch;
 pub use stream::TlsStream;

@@ -18,6 +18,15 @@ pub(super) struct CertificatesByName {
     default: Option<Arc<CertifiedKey>>,
 }
 
+/// How a certificate is for a name: the more, the closer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum NameMatch {
+    /// By a wildcard.
+    Wildcard,
+    /// It has the name itself.
+    Exact,
+}
+
 impl CertificatesByName {
     /// Those of `certificates`, each with its names. For a name that several have, the first counts, and the first of all is the default.
     pub(super) fn new(certificates: impl IntoIterator<Item = (Vec<String>, Arc<CertifiedKey>)>) -> Self {
@@ -36,11 +45,21 @@ impl CertificatesByName {
         by_name
     }
 
+    /// Whether there is one for this name, which is in lower case.
+    pub(super) fn match_of(&self, name: &str) -> Option<NameMatch> {
+        self.named(name).map(|(of, _)| of)
+    }
+
+    fn named(&self, name: &str) -> Option<(NameMatch, &Arc<CertifiedKey>)> {
+        let exact = self.exact.get(name).map(|certificate| (NameMatch::Exact, certificate));
+        exact.or_else(|| {
+            let (_, parent) = name.split_once('.')?;
+            self.wildcard.get(parent).map(|certificate| (NameMatch::Wildcard, certificate))
+        })
+    }
+
     fn find(&self, name: Option<&str>) -> Option<&Arc<CertifiedKey>> {
-        let named = name.and_then(|name| {
-            let parent = || name.split_once('.').and_then(|(_, parent)| self.wildcard.get(parent));
-            self.exact.get(name).or_else(parent)
-        });
+        let named = name.and_then(|name| self.named(name)).map(|(_, certificate)| certificate);
         named.or(self.default.as_ref())
     }
 }

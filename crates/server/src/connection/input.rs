@@ -270,6 +270,10 @@ impl<T: Transport> Connection<T> {
             *answer = Answer::Now(too_many_connections());
             return;
         }
+        if self.info.is_misdirected(request.head()) {
+            *answer = Answer::Now(misdirected());
+            return;
+        }
         let handler = &self.service.handler;
         if catch_unwind(AssertUnwindSafe(|| *answer = handler.handle(request))).is_err() {
             *answer = Answer::Now(panicked());
@@ -354,6 +358,13 @@ pub(crate) fn too_many_connections() -> Response {
         .with_status(StatusCode::SERVICE_UNAVAILABLE)
         .with_field("Retry-After", "5")
         .and_close()
+}
+
+/// The answer to a request for a host that other connections are for (RFC 9110 §15.5.20). The client may ask on one of these.
+#[cold]
+pub(crate) fn misdirected() -> Response {
+    Response::text("this host is not served on this connection\n")
+        .with_status(StatusCode::MISDIRECTED_REQUEST)
 }
 
 /// Whether the next request has a safe method, or too little of it has arrived to know.

@@ -58,7 +58,7 @@ use service::Buffers;
 pub(crate) use answers::settle;
 pub(crate) use exchange::{Log, Logged, panicked, poll_later};
 pub(crate) use incoming::IncomingContent;
-pub(crate) use input::too_many_connections;
+pub(crate) use input::{misdirected, too_many_connections};
 pub(crate) use origin_fields::OriginFields;
 pub(crate) use service::{Outcome, Service};
 pub(crate) use streaming::{log_failure, poll_piece};

@@ -20,7 +20,7 @@ use super::incoming::{Incoming, Reading};
 use super::request_head::{HeadBuffer, Refusal};
 use super::stream::{Connected, Stream};
 use super::wire::Wire;
-use crate::connection::{Log, Logged, Outcome, Service, panicked, too_many_connections};
+use crate::connection::{Log, Logged, Outcome, Service, misdirected, panicked, too_many_connections};
 use crate::{Answer, ConnectionInfo, Request, Response};
 
 /// Drives a connection to its end; the octets `early` were read of it already.
@@ -234,6 +234,9 @@ impl<T: Transport> Connection<T> {
         if self.connected.guard.is_over_limit() {
             return Answer::Now(too_many_connections());
         }
+        if self.connected.info.is_misdirected(request.head()) {
+            return Answer::Now(misdirected());
+        }
         let handler = &self.connected.service.handler;
         catch_unwind(AssertUnwindSafe(|| handler.handle(request))).unwrap_or_else(|_| Answer::Now(panicked()))
     }
@@ -271,9 +274,6 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Octets that are no request are answered as if they were one without content.
-const REFUSED: RequestFacts = RequestFacts {
-    version: Version::Http2,
 /// What is dropped before its end was cut off with the drain: nobody polls it any more, so its requests are recorded here.
 impl<T: Transport> Drop for Connection<T> {
     fn drop(&mut self) {
@@ -281,6 +281,9 @@ impl<T: Transport> Drop for Connection<T> {
     }
 }
 
+/// Octets that are no request are answered as if they were one without content.
+const REFUSED: RequestFacts = RequestFacts {
+    version: Version::Http2,
     response_to: ResponseTo::Other,
     body_length: BodyLength::NONE,
     is_persistent: true,

@@ -20,6 +20,7 @@ use thruway_message::{
 use thruway_net::ClientAddr;
 use thruway_net::tls::{PeerCertificate, TlsInfo};
 
+use crate::listener::Elsewhere;
 use crate::trusted::Origin;
 use crate::{Answer, Handler, ProxyFields, Response, TrustedProxies};
 
@@ -73,7 +74,7 @@ pub struct ConnectionInfo {
 }
 
 /// What is known of a connection in TLS.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct ConnectionTls {
     /// What was agreed upon, and who the client has shown to be.
     pub info: TlsInfo,
@@ -83,6 +84,8 @@ pub struct ConnectionTls {
 
 impl ConnectionInfo {
     /// Has clients of TLS told to come by it only (RFC 6797 §6.1), where that is wanted and `response` says nothing of it.
+    /// What is not to be asked for on it.
+    pub(crate) elsewhere: Option<Arc<Elsewhere>>,
     #[inline]
     pub(crate) fn add_strict_transport_security(&self, response: &mut Response) {
         let told = self.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
@@ -98,6 +101,17 @@ impl ConnectionInfo {
     pub const fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
     }
+    /// Whether a request is for a host that is served elsewhere, for clients that show other certificates.
+    #[inline]
+    pub(crate) fn is_misdirected(&self, head: &RequestHead<'_>) -> bool {
+        let elsewhere = self.tls.as_ref().and_then(|tls| tls.elsewhere.as_ref());
+        elsewhere.is_some_and(|elsewhere| {
+            // Who wants a tunnel names its end, and not whom it asks.
+            let authority = head.authority().filter(|_| head.method != Method::Connect);
+            authority.is_some_and(|authority| elsewhere.has(authority.host()))
+        })
+    }
+
 
     /// What is known of TLS, if that is spoken.
     pub fn tls(&self) -> Option<&TlsInfo> {

@@ -132,6 +132,57 @@ fn a_request_without_tls_is_told_what_is_wrong() {
     assert!(answer.contains("a request without TLS was sent to a port for https"), "{answer}");
 }
 
+/// A listener that knows of another, which asks its clients for certificates.
+fn beside_another(change: impl FnOnce(Listener) -> Listener) -> Secured {
+    let authority = Authority::new();
+    let mut other = TlsAcceptorConfig::new(vec![
+        authority.issue("other", &["a.example", "b.example", "*.c.example", "b.d.example"]),
+    ]);
+    other.client_authentication = ClientAuthentication::Required(vec![authority.root()]);
+    let other = Arc::new(TlsAcceptor::load(other).unwrap());
+    let wildcard = authority.issue("wildcard", &["*.d.example"]);
+    let listener = listener(&authority, |config| config.certificates.push(wildcard));
+    let listener = change(listener).hosts_elsewhere(vec![other]);
+    Secured { site: Site::start_at(listener, app(), Config::default()), authority }
+}
+
+/// Once whoever had a connection to one listener, without a certificate, was answered for the hosts of the other.
+#[test]
+fn hosts_for_which_other_certificates_are_asked_for_are_not_served() {
+    let secured = beside_another(|listener| listener);
+    let ask = |target: &str, host: &str| {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        get(&mut secured.connect(), request.as_bytes())
+    };
+    for host in ["a.example", "A.Example:8443", "nobody.example", "x.y.c.example", "c.example", "a.d.example"]
+    {
+        assert!(ask("/", host).starts_with("HTTP/1.1 200 "), "{host}");
+    }
+    for host in ["b.example", "B.Example.:443", "x.c.example", "b.d.example"] {
+        assert!(ask("/", host).starts_with("HTTP/1.1 421 Misdirected Request\r\n"), "{host}");
+    }
+    assert!(ask("https://b.example/", "a.example").starts_with("HTTP/1.1 421 "));
+}
+
+#[test]
+fn nor_are_they_served_over_http2() {
+    let secured = beside_another(Listener::http2_only);
+    for (host, expected) in [("b.example", "this host is not served"), ("a.example", "https a.example")] {
+        let mut client = secured.connect();
+        let fields = [b"\x82\x87\x84\x01\x09".as_slice(), host.as_bytes()].concat();
+        let request = [b"\0\0\x0e\x01\x05\0\0\0\x01".as_slice(), &fields].concat();
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+        client.write_all(&[preface.as_slice(), &request].concat()).unwrap();
+        let mut come = Vec::new();
+        while !String::from_utf8_lossy(&come).contains(expected) {
+            let mut octets = [0; 1000];
+            let read = client.read(&mut octets).unwrap();
+            assert!(read > 0, "{host}: {}", come.escape_ascii());
+            come.extend_from_slice(&octets[..read]);
+        }
+    }
+}
+
 #[test]
 fn garbage_ends_one_connection_and_no_other() {
     let secured = Secured::start(|_| {});

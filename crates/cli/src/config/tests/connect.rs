@@ -18,11 +18,11 @@ fn a_route_for_tunnels_takes_connect_and_nothing_else() {
         config.routes[0].to_string(),
         "/ and below (CONNECT): tunnels to a.example, *.b.example, *, port 443"
     );
-    let said = "path = \"/\"\nconnect = { hosts = [\"*\"], ports = [443, 8443], private = [\"10.0.0.0/8\"], idle_timeout = \"1h\" }";
+    let said = "path = \"/\"\nconnect = { hosts = [\"*\"], ports = [443, 8443], private = [\"10.0.0.0/8\"], own_listeners = true, idle_timeout = \"1h\" }";
     let config = route(said).unwrap();
     assert_eq!(
         config.routes[0].to_string(),
-        "/ and below (CONNECT): tunnels to *, ports 443, 8443, also at 10.0.0.0/8"
+        "/ and below (CONNECT): tunnels to *, ports 443, 8443, also at 10.0.0.0/8, also to listeners here"
     );
     let Action::Connect(connect) = &config.routes[0].action else { panic!("another action") };
     assert_eq!((connect.idle, connect.connect_timeout), (Duration::from_hours(1), Duration::from_secs(5)));

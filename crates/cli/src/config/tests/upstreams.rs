@@ -175,3 +175,14 @@ fn what_is_wrong_is_shown_where_it_is() {
         assert!(failure.contains(message) && failure.contains("serve.toml:8"), "{failure}");
     }
 }
+
+#[test]
+fn the_port_is_said_beside_fields_of_the_same_kind() {
+    for keys in ["", "forwarded = \"both\"", "forwarded = \"x-forwarded\""] {
+        assert!(with_servers(&format!("{keys}\nforwarded_port = true")).is_ok(), "{keys}");
+    }
+    for keys in ["forwarded = \"forwarded\"", "forwarded = \"none\""] {
+        let failure = with_servers(&format!("{keys}\nforwarded_port = true")).unwrap_err();
+        assert!(failure.contains("is said beside the other `X-Forwarded` fields only"), "{failure}");
+    }
+}
