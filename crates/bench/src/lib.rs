@@ -20,6 +20,7 @@ mod fan_out;
 // what came of it
 mod failure;
 mod record;
+mod lateness;
 mod over_time;
 mod process;
 mod run;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::failure::{Detail, Failure, FailureKind};
+use crate::lateness::Lateness;
 
 /// What became of the requests of a worker, or of several when they are [added](Record::add) up.
 #[derive(Clone, Debug)]
@@ -35,6 +36,10 @@ pub struct Record {
     pub is_given_up: bool,
     /// When the last answer was complete.
     pub last_answer: Duration,
+    /// From when on nothing was meant to start any more, if the load was ended before its end.
+    pub ended_early_at: Option<Duration>,
+    /// Whether requests wait longer and longer; in an open loop.
+    pub(crate) lateness: Option<Lateness>,
     statuses: Vec<(u16, u64)>,
     failures: Vec<u64>,
     /// The first of each kind, as an example.
@@ -140,10 +145,17 @@ impl Record {
             cut_off: 0,
             is_given_up: false,
             last_answer: Duration::ZERO,
+            ended_early_at: None,
+            lateness: None,
             statuses: Vec::new(),
             failures: vec![0; FailureKind::ALL.len()],
             details: vec![None; FailureKind::ALL.len()],
         }
+    }
+
+    /// The same, with what is noted only if requests are due at certain times.
+    pub(crate) fn of_open_loop(lateness: Option<Lateness>) -> Self {
+        Self { lateness, ..Self::new() }
     }
 
     /// Complete answers by status, the lowest first.
@@ -171,6 +183,16 @@ impl Record {
         })
     }
 
+    /// Requests a second that were answered as expected, where `window` is how long requests were meant to start. In an open loop,
+    /// answers that come after it count too, since they were promised within it; but not faster than the server keeps up
+    /// with what it is offered.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub fn achieved_rate(&self, window: Duration) -> f64 {
+        let share_done = self.lateness.as_ref().map_or(1.0, Lateness::share_done);
+        let kept_up_with = (self.answered + self.failed()) as f64 * share_done;
+        kept_up_with.min(self.answered as f64) / window.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
     /// Adds what happened to others.
     pub fn add(&mut self, other: &Self) {
         self.service.add(&other.service);
@@ -185,6 +207,11 @@ impl Record {
         self.cut_off += other.cut_off;
         self.is_given_up |= other.is_given_up;
         self.last_answer = self.last_answer.max(other.last_answer);
+        self.ended_early_at = self.ended_early_at.max(other.ended_early_at);
+        match (&mut self.lateness, &other.lateness) {
+            (Some(lateness), Some(more)) => lateness.add(more),
+            (lateness, more) => *lateness = lateness.take().or_else(|| more.clone()),
+        }
         for (status, count) in &other.statuses {
             self.count_status(*status, *count);
         }

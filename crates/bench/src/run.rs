@@ -64,6 +64,8 @@ pub struct Outcome {
     pub over_time: OverTime,
     /// How long was measured: until the last answer, if that came after the end.
     pub elapsed: Duration,
+    /// The time that rates are of. In an open loop how long requests were meant to start: answers to them may come later.
+    pub window: Duration,
     /// CPU time of each of the generator's threads.
     pub workers: Vec<Duration>,
     /// What the server has cost.
@@ -254,10 +256,13 @@ impl Load {
             _ => ended.saturating_sub(watcher.measured_from),
         };
         let server = watcher.server_use();
+        let cut_short = record.ended_early_at.map(|ended| ended.saturating_sub(watcher.measured_from));
+        let window = self.pace.window(self.limit).map_or(elapsed, |window| cut_short.unwrap_or(window));
         Ok(Outcome {
             record,
             over_time: watcher.over_time,
             elapsed,
+            window,
             workers,
             server,
             is_stopped,

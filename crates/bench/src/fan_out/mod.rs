@@ -304,6 +304,7 @@ impl<'a> Rounds<'a> {
             record: self.record,
             over_time: self.over_time,
             elapsed,
+            window: elapsed,
             workers: vec![cpu],
             server,
             is_stopped: self.load.stop.is_set(),

@@ -44,7 +44,11 @@ pub struct Report {
     pub is_given_up: bool,
     /// Requests a second that were meant to start; absent in a closed loop.
     pub offered_rate: Option<f64>,
-    /// Requests a second that were answered as expected.
+    /// Requests a second that were due in fact, which for a Poisson process is a matter of chance; absent in a closed loop.
+    #[serde(default)]
+    pub due_rate: Option<f64>,
+    /// Requests a second that were answered as expected. In an open loop, of those that were due in the measured time, whenever
+    /// their answers came; less if the server has fallen behind more and more.
     pub achieved_rate: f64,
     /// Requests by what became of them.
     pub requests: RequestCounts,
@@ -79,6 +83,9 @@ pub struct Report {
 pub struct Settings {
     /// When requests start: `closed`, `constant` or `poisson`.
     pub pace: String,
+    /// What decides the distances between requests, if their pace is `poisson`.
+    #[serde(default)]
+    pub seed: Option<u64>,
     /// Connections at the same time.
     pub connections: u64,
     /// Threads of the load generator.
@@ -208,7 +215,8 @@ impl Report {
     pub fn new(target: impl Into<String>, load: &Load, outcome: &Outcome) -> Self {
         let record = &outcome.record;
         let seconds = outcome.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-        let answered = record.answered as f64;
+        let due = (record.answered + record.failed()) as f64;
+        let window = outcome.window.as_secs_f64().max(f64::MIN_POSITIVE);
         Self {
             format: FORMAT.to_owned(),
             target: target.into(),
@@ -217,7 +225,8 @@ impl Report {
             is_interrupted: outcome.is_stopped,
             is_given_up: record.is_given_up,
             offered_rate: load.pace.rate(),
-            achieved_rate: answered / seconds,
+            due_rate: load.pace.rate().map(|_| due / window),
+            achieved_rate: record.achieved_rate(outcome.window),
             requests: RequestCounts {
                 answered: record.answered,
                 failed: record.failed(),
@@ -279,6 +288,17 @@ impl Report {
         html::page(&self.target, std::slice::from_ref(self), None)
     }
 
+    /// The share that was achieved of what was due; `None` in a closed loop.
+    pub fn achieved_share(&self) -> Option<f64> {
+        self.due_rate.map(|due| self.achieved_rate / due.max(f64::MIN_POSITIVE))
+    }
+
+    /// Octets a second that were received.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub fn received_rate(&self) -> f64 {
+        self.octets.received as f64 / self.requests.answered.max(1) as f64 * self.achieved_rate
+    }
+
     /// Whether every request was answered as expected; those that were due just when it ended may have stayed unsent.
     pub fn is_clean(&self) -> bool {
         let at_the_end = |error: &ErrorCount| {
@@ -305,13 +325,14 @@ impl Settings {
             Limit::Duration(duration) => (Some(duration.as_secs_f64()), None),
             Limit::Requests(requests) => (None, Some(requests)),
         };
-        let pace = match load.pace {
-            Pace::Closed => "closed",
-            Pace::Constant { .. } => "constant",
-            Pace::Poisson { .. } => "poisson",
+        let (pace, seed) = match load.pace {
+            Pace::Closed => ("closed", None),
+            Pace::Constant { .. } => ("constant", None),
+            Pace::Poisson { seed, .. } => ("poisson", Some(seed)),
         };
         Self {
             pace: pace.to_owned(),
+            seed,
             connections: load.connections as u64,
             workers: load.workers as u64,
             pipeline: load.manner.pipeline as u64,

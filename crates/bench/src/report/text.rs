@@ -34,12 +34,13 @@ pub(super) fn manner(report: &Report) -> String {
     if !settings.is_persistent {
         manner.push_str(", a connection for each request");
     }
-    let pace = match settings.pace.as_str() {
-        "poisson" => ", open loop (Poisson)",
-        "constant" => ", open loop",
-        _ => ", closed loop",
+    let pace = match (settings.pace.as_str(), settings.seed) {
+        ("poisson", Some(seed)) => format!("open loop (Poisson, seed {seed})"),
+        ("poisson", None) => "open loop (Poisson)".to_owned(),
+        ("constant", _) => "open loop".to_owned(),
+        _ => "closed loop".to_owned(),
     };
-    let _ = write!(manner, "{pace}, {} s", three_digits(report.elapsed_seconds));
+    let _ = write!(manner, ", {pace}, {} s", three_digits(report.elapsed_seconds));
     if report.is_interrupted {
         manner.push_str(", interrupted");
     }
@@ -47,7 +48,6 @@ pub(super) fn manner(report: &Report) -> String {
 }
 
 /// The figures besides times and errors.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push([name.to_owned(), value]);
@@ -71,9 +71,8 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
         rows.extend(costs(report));
         return rows;
     }
-    let per_second = report.octets.received as f64 / report.elapsed_seconds.max(f64::MIN_POSITIVE);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "three digits are shown")]
-    let received_rate = octets(per_second as u64);
+    let received_rate = octets(report.received_rate() as u64);
     row(
         "octets",
         format!(
@@ -167,14 +166,10 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
             plural(report.connections.missing, "connection")
         ));
     }
-    if let Some(offered) = report.offered_rate
-        && report.achieved_rate < offered * 0.99
+    if let Some(share) = report.achieved_share().filter(|share| *share < 0.99)
         && !report.is_interrupted
     {
-        warnings.push(format!(
-            "the achieved rate is {:.1} % of the offered one",
-            report.achieved_rate / offered * 100.0
-        ));
+        warnings.push(format!("the achieved rate is {:.1} % of the offered one", share * 100.0));
     }
     if report.requests.answered == 0 {
         warnings.push("no request was answered as expected".to_owned());

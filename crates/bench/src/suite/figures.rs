@@ -85,7 +85,6 @@ impl Figures {
     #[expect(clippy::cast_precision_loss, reason = "four digits are kept")]
     pub fn of(report: &Report, memory_before: Option<u64>) -> Self {
         let times = &report.response_time;
-        let received = report.octets.received as f64 / report.elapsed_seconds.max(f64::MIN_POSITIVE);
         let server = report.server.as_ref();
         let grown = |before: u64| {
             let after = server.map_or(before, |server| server.resident_max);
@@ -114,7 +113,7 @@ impl Figures {
                 p99: kept(times.p99),
                 max: kept(times.max),
             }),
-            received_rate: Some(kept(received)),
+            received_rate: Some(kept(report.received_rate())),
             server_cpu: server.filter(|_| has_answers).map(|server| kept(server.cpu_per_request)),
             generator_cpu: has_answers.then(|| kept(report.generator.cpu_per_request)),
             is_generator_limit: report.generator.is_limit,

@@ -33,6 +33,7 @@ use thruway_http1::HeadIndex;
 use thruway_net::{Clock, Deadlines};
 
 use crate::failure::{Failure, FailureKind};
+use crate::lateness::Lateness;
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
 use crate::schedule::{Pace, Schedule};
@@ -52,7 +53,7 @@ pub struct Manner {
     pub is_persistent: bool,
     /// How long a request may take, from its actual start.
     pub timeout: Duration,
-    /// How long an open loop waits for the last answers when it has ended.
+    /// How long an open loop waits for the last answers when it has ended; at most a second if that was from outside.
     pub drain: Duration,
 }
 
@@ -167,6 +168,7 @@ impl Worker {
     ) -> Rc<Self> {
         let schedule = Schedule::new(share.pace, begin, share.worker, share.workers);
         let budget = Budget::new(share.limit, begin + share.warm_up, share.worker, share.workers);
+        let lateness = share.pace.window(share.limit).map(Lateness::new);
         Rc::new(Self {
             clock,
             requests,
@@ -174,7 +176,7 @@ impl Worker {
             plan: RefCell::new(Plan { schedule, budget, taken: 0, parking: Parking::default() }),
             measured_from: begin + share.warm_up,
             phase: Cell::new(Phase::Running),
-            record: RefCell::new(Record::new()),
+            record: RefCell::new(Record::of_open_loop(lateness)),
             intervals: RefCell::new(Intervals { current: Interval::new(0), to }),
             hot: RefCell::new(Hot {
                 input: vec![0; INPUT_BYTES].into_boxed_slice(),
@@ -256,11 +258,23 @@ impl Worker {
         self.intervals.borrow_mut().turn_to(index);
         let is_hopeless = self.unconnected_since.get().is_some_and(|since| now >= since + PATIENCE)
             && matches!(self.share.limit, Limit::Requests(_));
-        if (self.share.stop.is_set() || is_hopeless) && self.phase.get() == Phase::Running {
-            self.record.borrow_mut().is_given_up |= is_hopeless;
-            self.plan.borrow_mut().budget.end_at(now);
-            self.drain(now);
+        match self.phase.get() {
+            Phase::Running if self.share.stop.is_set() || is_hopeless => self.end_early(now, is_hopeless),
+            Phase::Draining { until } if self.share.stop.is_set() => {
+                self.phase.set(Phase::Draining { until: until.min(now + DRAIN_OF_STOPPED) });
+            }
+            _ => {}
         }
+    }
+
+    /// Nothing starts from `now` on, although more was asked for.
+    fn end_early(&self, now: Duration, is_given_up: bool) {
+        let mut record = self.record.borrow_mut();
+        record.is_given_up |= is_given_up;
+        record.ended_early_at = Some(now);
+        drop(record);
+        self.plan.borrow_mut().budget.end_at(now);
+        self.drain(now);
     }
 
     /// Whether each request is waited for, as many as were asked for.
@@ -275,6 +289,7 @@ impl Worker {
         // A closed loop that has ended by the clock owes nobody an answer; requests that are counted are waited for.
         let patience = match (is_counted, self.is_open()) {
             (true, _) => self.manner.timeout + TICK_MAX * 2,
+            (false, true) if self.share.stop.is_set() => self.manner.drain.min(DRAIN_OF_STOPPED),
             (false, true) => self.manner.drain,
             (false, false) => Duration::ZERO,
         };
@@ -333,9 +348,7 @@ impl Worker {
     /// Nothing can be sent any more: the load ends here.
     fn give_up_all(&self, now: Duration) {
         if self.phase.get() == Phase::Running {
-            self.record.borrow_mut().is_given_up = true;
-            self.plan.borrow_mut().budget.end_at(now);
-            self.drain(now);
+            self.end_early(now, true);
         }
     }
 
@@ -369,6 +382,7 @@ impl Worker {
         record.service.record(now.saturating_sub(ticket.started));
         if self.is_open() {
             record.response.record(now.saturating_sub(ticket.intended));
+            self.note_lateness(record, ticket, now);
         }
         let interval = &mut self.intervals.borrow_mut().current;
         interval.answered += 1;
@@ -394,13 +408,23 @@ impl Worker {
         if !failure.kind.counts_as_waited() {
             return;
         }
+        // How long those have waited that were never sent depends on when it ended, and not on the server.
         if failure.kind != FailureKind::Unsent {
             record.service.record(now.saturating_sub(ticket.started));
+            self.note_lateness(record, ticket, now);
         }
         if self.is_open() {
             record.response.record(now.saturating_sub(ticket.intended));
         }
         interval.response.record(now.saturating_sub(ticket.intended));
+    }
+
+    #[inline]
+    fn note_lateness(&self, record: &mut Record, ticket: Ticket, now: Duration) {
+        if let Some(lateness) = &mut record.lateness {
+            let at = ticket.intended.saturating_sub(self.measured_from);
+            lateness.record(at, now.saturating_sub(ticket.intended));
+        }
     }
 
     /// Octets came that no request had asked for.
@@ -465,6 +489,9 @@ const FIELD_LINES: usize = 64;
 
 /// How long a load of counted requests goes on asking a server that cannot be connected to. One with a time ends by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an open loop that was ended from outside waits for its last answers.
+const DRAIN_OF_STOPPED: Duration = Duration::from_secs(1);
 
 const TICK_MAX: Duration = Duration::from_millis(100);
 const TICK_MIN: Duration = Duration::from_millis(2);

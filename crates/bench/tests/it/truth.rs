@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thruway_bench::{FailureKind, Limit, Pace, Times};
+use thruway_bench::{FailureKind, Limit, Manner, Pace, Times};
 use thruway_testkit::Random;
 
 use crate::scene::{Reaction, Scene};
@@ -96,6 +96,60 @@ fn the_achieved_rate_is_the_offered_one_below_the_capacity() {
         // Those that wait for a connection just when it ends.
         let unsent = outcome.record.failed_as(FailureKind::Unsent);
         assert!(outcome.record.failed() == unsent && unsent < 10, "{unsent}");
+    }
+}
+
+/// The achieved rate was what was answered until the last straggler, over the time until then: nobody seemed to hold a rate whose
+/// answers took a hundredth of the time that was measured.
+#[test]
+fn a_healthy_server_of_any_latency_achieves_what_is_offered() {
+    for latency in [MILLISECOND, 100 * MILLISECOND, 3 * SECOND] {
+        for pace in [Pace::Constant { rate: 1000.0 }, Pace::Poisson { rate: 1000.0, seed: 5 }] {
+            for limit in [Limit::Duration(2 * SECOND), Limit::Requests(2000)] {
+                let manner = Manner { drain: 5 * SECOND, ..Scene::default().manner };
+                let scene = Scene { pace, limit, manner, connections: 3500, ..Scene::default() };
+                let record = scene.run(move |number, _| {
+                    let straggles = if number == 1500 { 900 * MILLISECOND } else { Duration::ZERO };
+                    Reaction::proper(latency + straggles)
+                });
+                let record = record.record;
+                assert_eq!(record.failed(), 0, "{latency:?}");
+                let achieved = record.achieved_rate(2 * SECOND) / (record.answered as f64 / 2.0);
+                assert!((achieved - 1.0).abs() < 1e-9, "{achieved} of {pace:?} at {latency:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_that_falls_behind_achieves_what_it_can_however_many_connections_hide_it() {
+    for (connections, rate) in [(1, 1000.0), (4, 1000.0), (3000, 1000.0), (3000, 520.0)] {
+        let pace = Pace::Constant { rate };
+        let manner = Manner { drain: 5 * SECOND, ..Scene::default().manner };
+        let scene =
+            Scene { pace, limit: Limit::Duration(2 * SECOND), manner, connections, ..Scene::default() };
+        // It does 500 requests a second, one after the other.
+        let mut free_at = Duration::ZERO;
+        let record = scene.run(move |_, now| {
+            free_at = free_at.max(now) + 2 * MILLISECOND;
+            Reaction::proper(free_at.saturating_sub(now))
+        });
+        let achieved = record.record.achieved_rate(2 * SECOND);
+        assert!((490.0..=510.0).contains(&achieved), "{achieved} at {rate} on {connections}");
+    }
+}
+
+#[test]
+fn a_stop_cuts_the_wait_for_the_last_answers_short() {
+    for (pace, limit) in
+        [(Pace::Constant { rate: 10.0 }, Limit::Duration(SECOND)), (Pace::Closed, Limit::Requests(5))]
+    {
+        let manner = Manner { timeout: 60 * SECOND, drain: 60 * SECOND, ..Scene::default().manner };
+        let stops_at = Some(2 * SECOND);
+        let scene = Scene { pace, limit, manner, stops_at, connections: 5, ..Scene::default() };
+        let outcome = scene.run(|_, _| Reaction::proper(50 * SECOND));
+        assert_eq!(outcome.record.answered, 0);
+        assert!(outcome.ended < 3200 * MILLISECOND, "{:?}", outcome.ended);
     }
 }
 

@@ -195,6 +195,9 @@ pub(crate) struct LoadArgs {
     /// Let the requests of an open loop come at random, as those of many clients do
     #[arg(long, requires = "rate")]
     pub(crate) poisson: bool,
+    /// Let them come at the times that this number gives [default: another one each time; reports tell it]
+    #[arg(long, value_name = "N", requires = "poisson")]
+    pub(crate) seed: Option<u64>,
     /// Send so many requests on a connection without waiting for answers; not where there are sessions
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) pipeline: u16,
@@ -251,6 +254,7 @@ impl Default for LoadArgs {
             warm_up: Duration::ZERO,
             rate: None,
             poisson: false,
+            seed: None,
             pipeline: 1,
             is_not_persistent: false,
             ca: None,

@@ -110,7 +110,9 @@ fn measure_rounds(contenders: &mut [Contender], args: &CompareArgs, stop: &StopF
     let rounds = args.rounds as usize;
     measure_in_turn(contenders, rounds, |contender, round| {
         let line = ProgressLine::new(format!("round {} of {rounds}, {}   ", round + 1, contender.name));
-        let report = measure(&contender.name, &contender.load, &line)?;
+        // Chance arrivals are the same for all in a round, and others in the next.
+        let pace = contender.load.pace.tried_again(round as u64);
+        let report = measure(&contender.name, &Load { pace, ..contender.load.clone() }, &line)?;
         if stop.is_set() {
             return Ok(ControlFlow::Break(()));
         }

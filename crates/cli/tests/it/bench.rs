@@ -116,6 +116,29 @@ fn an_open_loop_tells_offered_and_achieved_rate() {
     assert!(report["achieved_rate"].as_f64().unwrap() > 0.0);
 }
 
+/// The seed was the same for every load, so the second try of a step was the first one again.
+#[test]
+fn chance_arrivals_are_others_each_time_unless_they_are_asked_for_again() {
+    let (_demo, url) = demo("/ok");
+    let http = ["http", &url, "--rate", "1000", "--poisson", "-d", "100ms", "--output", "json"];
+    let due = |args: &[&str]| {
+        let report = json(&bench(&[&http[..], args].concat()));
+        (report["due_rate"].clone(), report["settings"]["seed"].clone())
+    };
+    let first = due(&["--seed", "7"]);
+    assert_eq!(first, due(&["--seed", "7"]));
+    assert_eq!(first.1, 7);
+    let seed = due(&[]).1.to_string();
+    assert_eq!(due(&["--seed", &seed]).1.to_string(), seed);
+
+    let ramp = ["ramp", &url, "-d", "50ms", "--rate", "1000", "--poisson", "--seed", "7", "--p99", "1ns"];
+    let ramp = json(&bench(&[&ramp[..], &["--output", "json"]].concat()));
+    let [one, two] = [0, 1].map(|step| &ramp["steps"][step]);
+    assert_eq!(one["offered_rate"], two["offered_rate"]);
+    assert_ne!(one["due_rate"], two["due_rate"]);
+    assert_eq!(ramp["seed"], 7);
+}
+
 #[test]
 fn an_interrupt_ends_a_load_with_what_was_measured() {
     let (_demo, url) = demo("/ok");
@@ -293,6 +316,7 @@ fn nonsense_is_refused_before_anything_happens() {
         assert!(ended.stderr.starts_with("error: "), "{args:?}: {}", ended.stderr);
     }
 }
+        &["http", "http://a/", "--rate", "1", "--seed", "1"],
 
 #[test]
 fn a_server_that_goes_away_is_reported_with_what_was_measured() {
