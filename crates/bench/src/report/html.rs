@@ -53,6 +53,7 @@ pub(super) fn page(title: &str, reports: &[Report], comparison: Option<&Comparis
             style => STYLE,
             loads => Value::from(Serde(&shown)),
             pairs => Value::from(Serde(&pairs)),
+            doubt => comparison.and_then(Comparison::warning),
             distribution => distribution(reports),
             bars => comparison.map(comparison_bars),
         })
@@ -137,7 +138,7 @@ fn comparison_bars(comparison: &Comparison) -> String {
         high: pair.ratio.high,
         class: class(pair.verdict),
     });
-    bars("Ratios to the first, with their 95 % intervals", &shown.collect::<Vec<_>>())
+    bars("Ratios to the first, with their intervals", &shown.collect::<Vec<_>>())
 }
 
 /// So that it fits above the bar.
@@ -157,7 +158,7 @@ fn shown_pair(pair: &crate::compare::Pair) -> ShownPair {
         against: shortened(&pair.against),
         metric: if is_rate { "requests/s" } else { pair.metric.label() },
         ratio: format!("{:.3}", pair.ratio.median),
-        interval: format!("{:.3} to {:.3}", pair.ratio.low, pair.ratio.high),
+        interval: format!("{:.3} to {:.3} ({})", pair.ratio.low, pair.ratio.high, pair.ratio.certainty()),
         verdict: pair.verdict.words(),
         class: class(pair.verdict),
     }

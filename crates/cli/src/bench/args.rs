@@ -54,8 +54,8 @@ pub(crate) struct CompareArgs {
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
     pub(crate) load: HttpLoadArgs,
-    /// How often each is loaded, in an order of its own in each round
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    /// How often each is loaded, in an order of its own in each round; a verdict needs 6
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(crate) rounds: u32,
     /// Compare with what `--output json` has printed before, instead of with the first
     #[arg(long, value_name = "FILE")]

@@ -37,6 +37,17 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new("there is nothing to compare it with")
             .with_hint("give two URLs, or a `--baseline` that `--output json` has printed before"));
     }
+    if let Some(Err((name, known))) =
+        baseline.as_ref().map(|baseline| Comparison::can_be_told(args.rounds as usize, baseline))
+    {
+        let message = format!(
+            "{} rounds beside {known} of `{}` in the baseline cannot tell a regression",
+            args.rounds,
+            name.escape_debug()
+        );
+        return Err(Failure::new(message)
+            .with_hint("four rounds on each side can; more can tell a smaller one: `--rounds 10`"));
+    }
     if args.load.content.as_deref() == Some("-") {
         return Err(Failure::new(
             "the standard input can be read only once, and each server needs the content",

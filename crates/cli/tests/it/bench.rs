@@ -167,12 +167,12 @@ fn servers_are_compared_by_url_and_by_command() {
     let (_demo, url) = demo("/ok");
     let other = url.replace("/ok", "/plaintext");
     let directory = tempfile::tempdir().unwrap();
-    let load = ["-n", "200", "--rounds", "3", "--output", "json"];
+    let load = ["-n", "200", "--rounds", "4", "--output", "json"];
     let two =
         Thruway::start_in(directory.path(), &[&["bench", "compare", &url, &other], &load[..]].concat()).end();
     let comparison = json(&two);
     assert_eq!(two.code, Some(0), "{}", two.stderr);
-    assert_eq!(comparison["candidates"][1]["rounds"].as_array().unwrap().len(), 3);
+    assert_eq!(comparison["candidates"][1]["rounds"].as_array().unwrap().len(), 4);
     assert_eq!(comparison["pairs"].as_array().unwrap().len(), 3);
     let schema = bench(&["compare", "--schema"]);
     jsonschema::validate(&json(&schema), &comparison).unwrap();
@@ -197,6 +197,15 @@ fn servers_are_compared_by_url_and_by_command() {
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("regression: requests/s of http://unix:"), "{}", ended.stderr);
     assert!(json(&ended)["candidates"][0]["rounds"][0]["server_cpu"].as_f64().unwrap() > 0.0);
+    // Too few rounds would never find one.
+    let few = ["bench", "compare", &url, "--baseline", "one.json", "--rounds", "3"];
+    let few = Thruway::start_in(directory.path(), &few).end();
+    assert_eq!((few.code, &*few.stdout), (Some(2), ""));
+    assert!(
+        few.stderr.contains("3 rounds beside 4 of `") && few.stderr.contains("hint: four"),
+        "{}",
+        few.stderr
+    );
 }
 
 /// What a comparison had started went on when a second signal ended it at once.
