@@ -257,6 +257,14 @@ fn command_lines_of_other_tools_are_understood() {
         "{}",
         wrk.stderr
     );
+    // A bare number is one of seconds, as with wrk.
+    let wrk = bench(&["wrk", "-t1", "-c2", "-d1", "--timeout", "3", &url]);
+    assert!(
+        wrk.code == Some(0) && wrk.stdout.contains("closed loop, 1.00 s"),
+        "{}{}",
+        wrk.stdout,
+        wrk.stderr
+    );
     let ab = bench(&["ab", "-n", "50", "-c", "5", &url]);
     assert!(ab.code == Some(0) && ab.stdout.contains("50 opened"), "{}{}", ab.stdout, ab.stderr);
     let ab = bench(&["ab", "-k", "-n", "50", "-c", "5", &url]);
@@ -308,6 +316,7 @@ fn nonsense_is_refused_before_anything_happens() {
     for args in [
         &["http"][..],
         &["http", "http://a/", "--poisson"],
+        &["http", "http://a/", "--rate", "1", "--seed", "1"],
         &["http", "http://a/", "--rate", "0"],
         &["http", "http://a/", "--rate", "fast"],
         &["http", "http://a/", "-d", "0s"],
@@ -325,7 +334,6 @@ fn nonsense_is_refused_before_anything_happens() {
         assert!(ended.stderr.starts_with("error: "), "{args:?}: {}", ended.stderr);
     }
 }
-        &["http", "http://a/", "--rate", "1", "--seed", "1"],
 
 #[test]
 fn a_server_that_goes_away_is_reported_with_what_was_measured() {
