@@ -14,7 +14,8 @@ pub struct Record {
     pub service: Times,
     /// From the intended start. The same as `service` in a closed loop.
     pub response: Times,
-    /// Requests whose answer was complete and as expected.
+    /// Requests whose answer was complete and as expected. In a closed loop that ends by the clock all whose answer came in the measured
+    /// time, even if they began before: of those, no time is recorded.
     pub answered: u64,
     /// Octets of requests that were answered, with their heads.
     pub sent_bytes: u64,

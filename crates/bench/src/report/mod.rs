@@ -107,7 +107,8 @@ pub struct Settings {
 /// Requests by what became of them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RequestCounts {
-    /// Answered as expected.
+    /// Answered as expected. In a closed loop that ends by the clock, in the measured time: those that began while it warmed up
+    /// are among them, but not among the times.
     pub answered: u64,
     /// Failed in any way; see `errors`.
     pub failed: u64,

@@ -252,7 +252,9 @@ impl Worker {
     /// What happens ten times a second, or more often where requests have little time.
     fn tick(&self, now: Duration) {
         let tick = (self.manner.timeout / 10).clamp(TICK_MIN, TICK_MAX);
-        self.next_tick.set(now + tick);
+        // One is exactly when the measuring begins: what is read then is not late.
+        let until_measured = self.measured_from.checked_sub(now).filter(|left| !left.is_zero());
+        self.next_tick.set(now + until_measured.map_or(tick, |left| left.min(tick)));
         self.deadlines.wake_overdue(now);
         let index = interval_at(now, self.measured_from, self.share.interval);
         self.intervals.borrow_mut().turn_to(index);
@@ -366,7 +368,7 @@ impl Worker {
     }
 
     fn complete(&self, ticket: Ticket, now: Duration, answered: &Answered) {
-        if ticket.intended < self.measured_from {
+        if !self.is_measured(ticket, now) {
             return;
         }
         let record = &mut *self.record.borrow_mut();
@@ -379,6 +381,11 @@ impl Worker {
         record.content_bytes += answered.content_bytes;
         record.event_streams += u64::from(answered.is_event_stream);
         record.last_answer = now;
+        let interval = &mut self.intervals.borrow_mut().current;
+        interval.answered += 1;
+        if !self.has_time(ticket) {
+            return;
+        }
         record.service.record(now.saturating_sub(ticket.started));
         if self.is_open() {
             record.response.record(now.saturating_sub(ticket.intended));
@@ -387,25 +394,40 @@ impl Worker {
         let interval = &mut self.intervals.borrow_mut().current;
         interval.answered += 1;
         interval.response.record(now.saturating_sub(ticket.intended));
+    /// Whether a request that ends now is counted. A closed loop that ends by the clock counts what ends in the measured time: if it
+    /// counted what began in it, each connection would lose the request that was on its way when that time began, and the one
+    /// that was when it ended. Where requests are due or counted beforehand, those count that began in it.
+    #[inline]
+    fn is_measured(&self, ticket: Ticket, now: Duration) -> bool {
+        let ends_by_clock = !self.is_open() && matches!(self.share.limit, Limit::Duration(_));
+        self.has_time(ticket) || ends_by_clock && now >= self.measured_from
+    }
+
+    /// Whether it began in the measured time, and not while it warmed up, so that its time is of interest.
+    #[inline]
+    fn has_time(&self, ticket: Ticket) -> bool {
+        ticket.intended >= self.measured_from
+    }
+
     }
 
     /// A complete answer that was not what was expected.
     fn complete_wrongly(&self, ticket: Ticket, now: Duration, status: u16, failure: &Failure) {
-        if ticket.intended >= self.measured_from {
+        if self.is_measured(ticket, now) {
             self.record.borrow_mut().count_status(status, 1);
         }
         self.fail(ticket, now, failure);
     }
 
     fn fail(&self, ticket: Ticket, now: Duration, failure: &Failure) {
-        if ticket.intended < self.measured_from {
+        if !self.is_measured(ticket, now) {
             return;
         }
         let record = &mut *self.record.borrow_mut();
         let interval = &mut self.intervals.borrow_mut().current;
         record.fail(failure);
         interval.failed += 1;
-        if !failure.kind.counts_as_waited() {
+        if !failure.kind.counts_as_waited() || !self.has_time(ticket) {
             return;
         }
         // How long those have waited that were never sent depends on when it ended, and not on the server.

@@ -185,9 +185,35 @@ fn what_happens_while_it_warms_up_is_not_measured() {
     for limit in [Limit::Requests(1000), Limit::Duration(SECOND)] {
         let scene = Scene { limit, warm_up: SECOND, ..Scene::default() };
         let outcome = scene.run(slow_at_first);
-        assert!((999..=1000).contains(&outcome.record.answered), "{}", outcome.record.answered);
+        assert!((999..=1001).contains(&outcome.record.answered), "{}", outcome.record.answered);
         assert!(outcome.record.service.max() <= 2 * MILLISECOND);
-        assert_eq!(outcome.read - outcome.record.answered - outcome.record.cut_off, 10);
+        // The tenth ends just when the measuring begins.
+        let not_measured = outcome.read - outcome.record.answered - outcome.record.cut_off;
+        assert_eq!(not_measured, if matches!(limit, Limit::Requests(_)) { 10 } else { 9 });
+    }
+}
+
+/// Only those counted that began and ended in the measured time: with ten thousand connections on a server that takes 60,000 a second, a
+/// sixth of what a second brought was lost.
+#[test]
+fn a_closed_loop_counts_what_ends_in_the_measured_time_and_times_what_begins_in_it() {
+    for latency in [70 * MILLISECOND, 300 * MILLISECOND] {
+        let limit = Limit::Duration(3 * SECOND);
+        let scene = Scene { limit, warm_up: SECOND, connections: 10, ..Scene::default() };
+        let record = scene.run(move |_, _| Reaction::proper(latency)).record;
+        let (latency, second) = (latency.as_millis() as u64, 1000);
+        // On each connection they end at every multiple of the latency.
+        let ends = 4 * second / latency - (second - 1) / latency;
+        let begins_before = second.div_ceil(latency) * latency;
+        assert_eq!(record.answered, 10 * ends, "{latency} ms");
+        assert_eq!(
+            record.service.count(),
+            10 * (4 * second / latency - begins_before / latency),
+            "{latency} ms"
+        );
+        let expected = 10_000.0 / latency as f64;
+        let achieved = record.achieved_rate(3 * SECOND);
+        assert!((achieved / expected - 1.0).abs() < 0.02, "{achieved} instead of {expected}");
     }
 }
 
