@@ -21,6 +21,7 @@ mod fan_out;
 mod failure;
 mod record;
 mod lateness;
+mod cut_off;
 mod over_time;
 mod process;
 mod run;

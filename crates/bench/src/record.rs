@@ -32,6 +32,8 @@ pub struct Record {
     pub sent_again: u64,
     /// Requests of a closed loop that were on their way when it ended. They are not counted elsewhere.
     pub cut_off: u64,
+    /// How long those had waited.
+    pub cut_off_waits: Times,
     /// Whether requests that were counted were given up before all had started, because nothing could be connected to any
     /// more.
     pub is_given_up: bool,
@@ -94,6 +96,19 @@ impl Times {
         self.0.add(&other.0).expect("both have the same bounds");
     }
 
+    /// Adds those that another has counted and that are above `bound`; the shortest of them, if there are any.
+    pub(crate) fn add_above(&mut self, bound: Duration, other: &Self) -> Option<Duration> {
+        let mut shortest = None;
+        for step in other.0.iter_recorded() {
+            let value = step.value_iterated_to();
+            if Duration::from_nanos(value) > bound {
+                shortest = shortest.or(Some(Duration::from_nanos(value)));
+                self.0.saturating_record_n(value, step.count_at_value());
+            }
+        }
+        shortest
+    }
+
     /// How many were counted.
     pub fn count(&self) -> u64 {
         self.0.len()
@@ -144,6 +159,7 @@ impl Record {
             connections_opened: 0,
             sent_again: 0,
             cut_off: 0,
+            cut_off_waits: Times::exact(),
             is_given_up: false,
             last_answer: Duration::ZERO,
             ended_early_at: None,
@@ -206,6 +222,7 @@ impl Record {
         self.connections_opened += other.connections_opened;
         self.sent_again += other.sent_again;
         self.cut_off += other.cut_off;
+        self.cut_off_waits.add(&other.cut_off_waits);
         self.is_given_up |= other.is_given_up;
         self.last_answer = self.last_answer.max(other.last_answer);
         self.ended_early_at = self.ended_early_at.max(other.ended_early_at);

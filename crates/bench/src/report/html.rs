@@ -69,14 +69,16 @@ fn shown(report: &Report) -> Shown {
     let rows = if report.response_time.max > 0.0 { rows } else { &[] };
     let times = rows.iter().map(|(name, times)| TimesRow {
         name,
-        values: [times.p50, times.p90, times.p99, times.p99_9, times.max].map(time).to_vec(),
+        values: [times.p50, times.p90, times.p99, times.p99_9, times.max]
+            .map(|time| times.told(time))
+            .to_vec(),
     });
     Shown {
         target: report.target.clone(),
         manner: text::manner(report),
         overview: text::overview(report),
         errors: text::errors(report),
-        warnings: text::warnings(report),
+        warnings: report.warnings.clone(),
         times: times.collect(),
         rate_plot: over_time(report, "Requests a second over time", rate, &[("answered", |part| part.rate)]),
         times_plot: over_time(

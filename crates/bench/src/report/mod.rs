@@ -15,6 +15,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
 use crate::compare::Comparison;
+use crate::cut_off::CutOff;
 use crate::failure::FailureKind;
 use crate::run::{Load, Outcome};
 use crate::schedule::Pace;
@@ -42,6 +43,13 @@ pub struct Report {
     pub is_interrupted: bool,
     /// Whether it ended early because the server could not be connected to any more.
     pub is_given_up: bool,
+    /// Whether the server had likely stopped to answer when a closed loop ended: requests that were cut off had waited for much longer than
+    /// others took.
+    #[serde(default)]
+    pub is_stalled: bool,
+    /// What keeps the figures from meaning what they seem to, for people.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// Requests a second that were meant to start; absent in a closed loop.
     pub offered_rate: Option<f64>,
     /// Requests a second that were due in fact, which for a Poisson process is a matter of chance; absent in a closed loop.
@@ -218,7 +226,9 @@ impl Report {
         let seconds = outcome.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
         let due = (record.answered + record.failed()) as f64;
         let window = outcome.window.as_secs_f64().max(f64::MIN_POSITIVE);
-        Self {
+        let cut_off = CutOff::of(record);
+        let bounded = cut_off.as_ref().map(TimesReport::with_cut_off);
+        let mut report = Self {
             format: FORMAT.to_owned(),
             target: target.into(),
             settings: Settings::of(load),
@@ -229,6 +239,8 @@ impl Report {
             due_rate: load.pace.rate().map(|_| due / window),
             achieved_rate: record.achieved_rate(outcome.window),
             requests: RequestCounts {
+            is_stalled: cut_off.is_some_and(|cut_off| cut_off.is_stall(&record.service, outcome.elapsed)),
+            warnings: Vec::new(),
                 answered: record.answered,
                 failed: record.failed(),
                 cut_off: record.cut_off,
@@ -250,13 +262,15 @@ impl Report {
                 missing: outcome.missing.map_or(0, |(missing, _)| missing as u64),
                 missing_because: outcome.missing.map(|(_, error)| error.to_string()),
             },
-            service_time: TimesReport::of(&record.service),
-            response_time: TimesReport::of(&record.response),
+            service_time: bounded.clone().unwrap_or_else(|| TimesReport::of(&record.service)),
+            response_time: bounded.unwrap_or_else(|| TimesReport::of(&record.response)),
             deliveries: outcome.deliveries.as_ref().map(TimesReport::of),
             over_time: parts(outcome),
             generator: Generator::of(outcome, seconds),
             server: ServerCost::of(load, outcome),
-        }
+        };
+        report.warnings = text::warnings(&report);
+        report
     }
 
     /// The JSON Schema of reports.
@@ -305,7 +319,10 @@ impl Report {
         let at_the_end = |error: &ErrorCount| {
             error.kind == FailureKind::Unsent && error.count <= self.settings.connections
         };
-        self.requests.answered > 0 && !self.is_given_up && self.errors.iter().all(at_the_end)
+        self.requests.answered > 0
+            && !self.is_given_up
+            && !self.is_stalled
+            && self.errors.iter().all(at_the_end)
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) fn report(report: &Report) -> String {
         text.push_str("\nerrors\n");
         rows(&mut text, &errors(report));
     }
-    for warning in warnings(report) {
+    for warning in &report.warnings {
         let _ = write!(text, "\nwarning: {warning}\n");
     }
     text
@@ -131,7 +131,7 @@ fn times(text: &mut String, report: &Report) {
 fn time_row(text: &mut String, name: &str, times: &TimesReport) {
     let _ = write!(text, "{name:<11}");
     for value in [times.p50, times.p90, times.p99, times.p99_9, times.max] {
-        let value = if times.count == 0 { "-".to_owned() } else { time(value) };
+        let value = if times.count == 0 { "-".to_owned() } else { times.told(value) };
         let _ = write!(text, "{value:>10}");
     }
     text.push('\n');
@@ -177,6 +177,15 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     warnings
 }
 
+    if report.is_stalled {
+        warnings.push(format!(
+            "the server had stopped to answer: {} had waited for up to {} when the load ended, and no figure but the times knows of them",
+            plural(report.requests.cut_off, "request"),
+            time(report.response_time.max)
+        ));
+    } else if report.response_time.at_least_from.is_some() {
+        warnings.push("times with ≥ are at least so long: requests that had waited so long were cut off when the load ended".to_owned());
+    }
 fn rows(text: &mut String, rows: &[[String; 2]]) {
     for [name, value] in rows {
         let _ = writeln!(text, "{name:<14} {value}");

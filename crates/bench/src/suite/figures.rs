@@ -96,10 +96,16 @@ impl Figures {
         Self {
             answered: report.requests.answered,
             // A few that were due just at the end of an open loop, and were not sent, are no failure.
-            failed: if report.is_clean() { 0 } else { report.requests.failed },
-            failure: failure
-                .filter(|_| !report.is_clean())
-                .map_or_else(String::new, |error| format!("{} {}", error.kind, error.example)),
+            failed: match report.is_clean() {
+                true => 0,
+                false if report.is_stalled => report.requests.failed + report.requests.cut_off,
+                false => report.requests.failed,
+            },
+            failure: match failure.filter(|_| !report.is_clean()) {
+                Some(error) => format!("{} {}", error.kind, error.example),
+                None if report.is_stalled => "not answered any more when the load ended".to_owned(),
+                None => String::new(),
+            },
             seconds: kept(report.elapsed_seconds),
             rate: kept(report.achieved_rate),
             times: has_answers.then(|| SpreadOfTimes {

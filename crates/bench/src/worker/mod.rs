@@ -462,7 +462,9 @@ impl Worker {
         if self.is_open() || self.waits_for_all() {
             self.fail(ticket, now, &Failure::of(FailureKind::Unanswered));
         } else {
-            self.record.borrow_mut().cut_off += 1;
+            let record = &mut *self.record.borrow_mut();
+            record.cut_off += 1;
+            record.cut_off_waits.record(now.saturating_sub(ticket.started));
         }
     }
 }

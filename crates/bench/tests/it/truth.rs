@@ -179,6 +179,17 @@ fn a_closed_loop_ends_on_time_and_owes_nothing() {
     assert_eq!(outcome.ended, SECOND);
 }
 
+/// Of a server that stalled a second before the end, all that had waited since were cut off, and no figure knew of it.
+#[test]
+fn what_is_cut_off_has_its_time() {
+    let scene = Scene { limit: Limit::Duration(10 * SECOND), connections: 4, ..Scene::default() };
+    let stalls = |_, now| Reaction::proper(if now < 9 * SECOND { MILLISECOND } else { 20 * SECOND });
+    let record = scene.run(stalls).record;
+    assert_eq!((record.cut_off, record.cut_off_waits.count()), (4, 4));
+    assert_near(record.cut_off_waits.max(), 1.0, 0.02, "the longest");
+    assert_eq!(record.answered, 36_000);
+}
+
 #[test]
 fn what_happens_while_it_warms_up_is_not_measured() {
     let slow_at_first = |_, now| Reaction::proper(if now < SECOND { 100 * MILLISECOND } else { MILLISECOND });

@@ -314,7 +314,7 @@ A line of @FILE:
 
 Exit codes:
   0    Every request was answered as expected
-  1    Some were not
+  1    Some were not, or the server had stopped to answer when the load ended
   2    The arguments cannot be used, or the server cannot be reached
   130  It was interrupted; what was measured is reported. At a second signal it ends at once"#;
 

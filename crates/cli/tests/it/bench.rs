@@ -1,7 +1,12 @@
 //! `thruway bench`: real loads, small ones, and what is refused.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 use serde_json::Value;
 
@@ -269,6 +274,33 @@ fn command_lines_of_other_tools_are_understood() {
     assert!(ab.code == Some(0) && ab.stdout.contains("50 opened"), "{}{}", ab.stdout, ab.stderr);
     let ab = bench(&["ab", "-k", "-n", "50", "-c", "5", &url]);
     assert!(ab.code == Some(0) && ab.stdout.contains("5 opened"), "{}{}", ab.stdout, ab.stderr);
+}
+
+/// A server that stalled towards the end looked as good as ever: exit code 0, and no word about it.
+#[test]
+fn a_server_that_stops_to_answer_before_the_end_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let answered = Arc::new(AtomicU32::new(0));
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let answered = answered.clone();
+            thread::spawn(move || {
+                let mut request = [0; 4096];
+                while stream.read(&mut request).is_ok_and(|read| read > 0) {
+                    // Then it says nothing any more, and keeps its connections.
+                    if answered.fetch_add(1, Ordering::Relaxed) < 50 {
+                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                    }
+                }
+            });
+        }
+    });
+    let ended = bench(&["http", &url, "-d", "1500ms", "-c", "2", "--output", "json"]);
+    let report = json(&ended);
+    assert_eq!((ended.code, &report["is_stalled"]), (Some(1), &true.into()), "{report}");
+    assert!(report["response_time"]["max"].as_f64().unwrap() > 500_000.0, "{report}");
+    assert_eq!(report["requests"]["cut_off"], 2);
 }
 
 #[test]
