@@ -72,7 +72,8 @@ pub struct Report {
     /// that was waited.
     pub service_time: TimesReport,
     /// Times from the intended start of a request to the end of its answer. Requests that timed out, were not answered or
-    /// never sent before the end count with the time that was waited. The same as `service_time` in a closed loop.
+    /// never sent before the end count with the time that was waited. The same as `service_time` in a closed loop; there, requests that were
+    /// cut off at the end count with what they had waited, if that changes anything: see `at_least_from`.
     pub response_time: TimesReport,
     /// Times from the start of a publication until a subscriber was told of it, for each subscriber; absent of other loads. There
     /// `service_time` is the time until the last one was told.
@@ -206,8 +207,11 @@ pub struct Generator {
 pub struct ServerCost {
     /// Its process.
     pub pid: u32,
-    /// CPU time in seconds, descendants included.
+    /// CPU time in seconds, with that of threads that have ended, of descendants, and of children that have ended and were waited for.
     pub cpu_seconds: f64,
+    /// Whether some of it is missing: processes have ended that nobody waited for.
+    #[serde(default)]
+    pub is_incomplete: bool,
     /// The same for each answer, in microseconds.
     pub cpu_per_request: f64,
     /// Resident memory before, in octets.
@@ -235,12 +239,12 @@ impl Report {
             elapsed_seconds: outcome.elapsed.as_secs_f64(),
             is_interrupted: outcome.is_stopped,
             is_given_up: record.is_given_up,
+            is_stalled: cut_off.is_some_and(|cut_off| cut_off.is_stall(&record.service, outcome.elapsed)),
+            warnings: Vec::new(),
             offered_rate: load.pace.rate(),
             due_rate: load.pace.rate().map(|_| due / window),
             achieved_rate: record.achieved_rate(outcome.window),
             requests: RequestCounts {
-            is_stalled: cut_off.is_some_and(|cut_off| cut_off.is_stall(&record.service, outcome.elapsed)),
-            warnings: Vec::new(),
                 answered: record.answered,
                 failed: record.failed(),
                 cut_off: record.cut_off,
@@ -314,7 +318,7 @@ impl Report {
         self.octets.received as f64 / self.requests.answered.max(1) as f64 * self.achieved_rate
     }
 
-    /// Whether every request was answered as expected; those that were due just when it ended may have stayed unsent.
+    /// Whether every request was answered as expected, and the server still answered at the end; those that were due just when it ended may have stayed unsent.
     pub fn is_clean(&self) -> bool {
         let at_the_end = |error: &ErrorCount| {
             error.kind == FailureKind::Unsent && error.count <= self.settings.connections
@@ -386,6 +390,7 @@ impl ServerCost {
         Some(Self {
             pid,
             cpu_seconds,
+            is_incomplete: server.is_incomplete,
             cpu_per_request: cpu_seconds * 1e6 / outcome.record.answered.max(1) as f64,
             resident_before: server.resident_before_bytes,
             resident_after: server.resident_after_bytes,

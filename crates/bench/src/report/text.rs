@@ -156,6 +156,12 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if report.server.as_ref().is_some_and(|server| server.is_incomplete) {
+        warnings.push(
+            "CPU time of the server is missing: some of its processes have ended, and nobody waited for them"
+                .to_owned(),
+        );
+    }
     if report.is_given_up {
         warnings
             .push("given up early: the server has ended, or could not be connected to any more".to_owned());
@@ -171,12 +177,6 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     {
         warnings.push(format!("the achieved rate is {:.1} % of the offered one", share * 100.0));
     }
-    if report.requests.answered == 0 {
-        warnings.push("no request was answered as expected".to_owned());
-    }
-    warnings
-}
-
     if report.is_stalled {
         warnings.push(format!(
             "the server had stopped to answer: {} had waited for up to {} when the load ended, and no figure but the times knows of them",
@@ -186,6 +186,12 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     } else if report.response_time.at_least_from.is_some() {
         warnings.push("times with ≥ are at least so long: requests that had waited so long were cut off when the load ended".to_owned());
     }
+    if report.requests.answered == 0 {
+        warnings.push("no request was answered as expected".to_owned());
+    }
+    warnings
+}
+
 fn rows(text: &mut String, rows: &[[String; 2]]) {
     for [name, value] in rows {
         let _ = writeln!(text, "{name:<14} {value}");

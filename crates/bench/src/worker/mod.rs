@@ -391,9 +391,9 @@ impl Worker {
             record.response.record(now.saturating_sub(ticket.intended));
             self.note_lateness(record, ticket, now);
         }
-        let interval = &mut self.intervals.borrow_mut().current;
-        interval.answered += 1;
         interval.response.record(now.saturating_sub(ticket.intended));
+    }
+
     /// Whether a request that ends now is counted. A closed loop that ends by the clock counts what ends in the measured time: if it
     /// counted what began in it, each connection would lose the request that was on its way when that time began, and the one
     /// that was when it ended. Where requests are due or counted beforehand, those count that began in it.
@@ -407,8 +407,6 @@ impl Worker {
     #[inline]
     fn has_time(&self, ticket: Ticket) -> bool {
         ticket.intended >= self.measured_from
-    }
-
     }
 
     /// A complete answer that was not what was expected.
