@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
 use crate::report::{self, Report, rate, time};
-use crate::statistics::{Ratio, Summary};
+use crate::statistics::{CERTAINTY, Ratio, Summary, coverage_of_unpaired};
 
 /// What is compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
@@ -26,11 +26,11 @@ pub enum Metric {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Better, and the whole interval is.
+    /// Better, and the whole interval is, which covers 95 % at least.
     Faster,
-    /// Worse, and the whole interval is.
+    /// Worse, and the whole interval is, which covers 95 % at least.
     Slower,
-    /// The interval holds both.
+    /// The interval holds both, or there were too few rounds for a claim.
     NoDifferenceShown,
 }
 
@@ -116,7 +116,7 @@ impl Metric {
     fn verdict(self, ratio: Ratio) -> Verdict {
         let is_more_better = self == Self::AchievedRate;
         match ratio {
-            _ if ratio.holds_one() => Verdict::NoDifferenceShown,
+            _ if ratio.holds_one() || !ratio.is_sure() => Verdict::NoDifferenceShown,
             _ if (ratio.median > 1.0) == is_more_better => Verdict::Faster,
             _ => Verdict::Slower,
         }
@@ -188,7 +188,7 @@ impl Comparison {
             match same.or(only) {
                 Some(known) => {
                     let known = Candidate { name: format!("{} (baseline)", known.name), ..known.clone() };
-                    pairs.extend(compared(candidate, &known, Ratio::of_medians));
+                    pairs.extend(compared(candidate, &known, Ratio::of_unpaired));
                 }
                 None => alone.push(candidate.name.clone()),
             }
@@ -196,12 +196,33 @@ impl Comparison {
         (Self { format: FORMAT.to_owned(), candidates, pairs }, alone)
     }
 
+    /// Whether so many rounds, held against `baseline`, can tell a regression; otherwise those that are too few, and how many they are.
+    ///
+    /// # Errors
+    /// The name of a candidate of the baseline, and the number of its rounds.
+    pub fn can_be_told(rounds: usize, baseline: &Self) -> Result<(), (&str, usize)> {
+        let counts = baseline.candidates.iter().map(|known| (known.name.as_str(), known.rounds.len()));
+        let mut too_few = counts.filter(|(_, known)| coverage_of_unpaired(rounds, *known) < CERTAINTY);
+        too_few.next().map_or(Ok(()), Err)
+    }
+
+    /// What keeps the verdicts from meaning what they seem to.
+    pub fn warning(&self) -> Option<String> {
+        let least = self.pairs.iter().filter(|pair| !pair.ratio.is_sure());
+        let least = least.min_by(|a, b| a.ratio.coverage.total_cmp(&b.ratio.coverage))?;
+        Some(format!(
+            "there are too few rounds for a verdict: intervals hold the true ratio with {} only. Six rounds are enough, or four beside a baseline of four",
+            least.ratio.certainty()
+        ))
+    }
+
     /// The pairs in which the candidate is surely worse than `tolerance` allows: 0.05 are five of a hundred.
     pub fn regressions(&self, tolerance: f64) -> impl Iterator<Item = &Pair> {
-        self.pairs.iter().filter(move |pair| match pair.metric {
+        let is_beyond = move |pair: &&Pair| match pair.metric {
             Metric::AchievedRate => pair.ratio.high < 1.0 - tolerance,
             _ => pair.ratio.low > 1.0 + tolerance,
-        })
+        };
+        self.pairs.iter().filter(|pair| pair.ratio.is_sure()).filter(is_beyond)
     }
 
     /// The JSON Schema of comparisons.
@@ -245,17 +266,24 @@ impl Comparison {
         }
         let mut said = None;
         for pair in &self.pairs {
-            let Ratio { median, low, high } = pair.ratio;
+            let Ratio { median, low, high, .. } = pair.ratio;
+            let certainty = pair.ratio.certainty();
             let heading = (&pair.candidate, &pair.against);
             if said.replace(heading) != Some(heading) {
                 let _ = writeln!(text, "\n{} against {}", pair.candidate, pair.against);
             }
             let (metric, verdict) = (pair.metric.label(), pair.verdict.words());
-            let _ = writeln!(text, "  {metric:<11} ×{median:.3}   (95 %: {low:.3} to {high:.3})   {verdict}");
-            if let Some(Ratio { median, low, high }) = pair.added {
+            let _ = writeln!(
+                text,
+                "  {metric:<11} ×{median:.3}   ({certainty}: {low:.3} to {high:.3})   {verdict}"
+            );
+            if let Some(Ratio { median, low, high, .. }) = pair.added {
                 let [median, low, high] = [median, low, high].map(difference);
-                let _ = writeln!(text, "  {:<11} {median}   (95 %: {low} to {high})", "");
+                let _ = writeln!(text, "  {:<11} {median}   ({certainty}: {low} to {high})", "");
             }
+        }
+        if let Some(warning) = self.warning() {
+            let _ = writeln!(text, "\nwarning: {warning}");
         }
         text
     }
@@ -271,15 +299,19 @@ impl Comparison {
                 let _ = writeln!(text, "| {name} | {} | {median} | {min} | {max} |", metric.label());
             }
         }
-        text.push_str("\n| | against | metric | ratio | 95 % | verdict |\n|---|---|---|--:|--:|---|\n");
+        text.push_str("\n| | against | metric | ratio | interval | verdict |\n|---|---|---|--:|--:|---|\n");
         for pair in &self.pairs {
-            let Ratio { median, low, high } = pair.ratio;
+            let Ratio { median, low, high, .. } = pair.ratio;
+            let certainty = pair.ratio.certainty();
             let [name, against] = [&pair.candidate, &pair.against].map(|name| name.replace('|', "\\|"));
             let (metric, verdict) = (pair.metric.label(), pair.verdict.words());
             let _ = writeln!(
                 text,
-                "| {name} | {against} | {metric} | {median:.3} | {low:.3} to {high:.3} | {verdict} |"
+                "| {name} | {against} | {metric} | {median:.3} | {low:.3} to {high:.3} ({certainty}) | {verdict} |"
             );
+        }
+        if let Some(warning) = self.warning() {
+            let _ = write!(text, "\n**Warning:** {warning}\n");
         }
         text
     }
@@ -371,28 +403,54 @@ mod tests {
     #[test]
     fn the_verdict_is_the_intervals() {
         use Verdict::{Faster, NoDifferenceShown, Slower};
-        let slow = candidate("a", &[100.0, 110.0, 90.0, 105.0, 95.0]);
-        let fast = candidate("b", &[121.0, 132.0, 109.0, 125.0, 115.0]);
+        let slow = candidate("a", &[100.0, 110.0, 90.0, 105.0, 95.0, 98.0]);
+        let fast = candidate("b", &[121.0, 132.0, 109.0, 125.0, 115.0, 118.0]);
         let comparison = Comparison::new(vec![slow.clone(), fast.clone()]);
         assert_eq!(verdicts(&comparison), [Faster, Faster, NoDifferenceShown]);
         assert_eq!(comparison.pairs[0].added, None);
         assert!(comparison.pairs[1].added.is_some_and(|added| added.high < -1000.0 && added.low > -3000.0));
         assert_eq!(verdicts(&Comparison::new(vec![fast, slow.clone()])), [Slower, Slower, NoDifferenceShown]);
-        let same = candidate("c", &[101.0, 108.0, 91.0, 104.0, 96.0]);
+        let same = candidate("c", &[101.0, 108.0, 91.0, 104.0, 96.0, 97.0]);
         assert_eq!(verdicts(&Comparison::new(vec![slow, same])), [NoDifferenceShown; 3]);
     }
 
     #[test]
     fn a_baseline_is_read_again_and_regressions_are_beyond_the_tolerance() {
-        let before = Comparison::new(vec![candidate("a", &[100.0, 102.0, 98.0])]);
+        let before = Comparison::new(vec![candidate("a", &[100.0, 102.0, 98.0, 101.0])]);
         let before = Comparison::from_json(&before.to_json()).unwrap();
-        let (after, alone) = Comparison::with_baseline(vec![candidate("b", &[90.0, 91.0, 89.0])], &before);
+        let after = candidate("b", &[90.0, 91.0, 89.0, 90.5]);
+        let (after, alone) = Comparison::with_baseline(vec![after], &before);
         assert!(alone.is_empty());
         assert_eq!(after.regressions(0.05).count(), 2);
         assert_eq!(after.regressions(0.2).count(), 0);
         let two = Comparison::new(vec![candidate("x", &[1.0]), candidate("y", &[1.0])]);
         assert_eq!(Comparison::with_baseline(vec![candidate("b", &[1.0])], &two).1, ["b"]);
         assert!(Comparison::from_json("{}").is_err());
+    }
+
+    /// One round gave an interval without width and always a verdict, two or three one that was told as 95 %.
+    #[test]
+    fn too_few_rounds_show_no_difference_and_no_regression() {
+        let rounds = |name: &str, rate: f64, n| candidate(name, &vec![rate; n]);
+        for n in [1, 2, 3, 5] {
+            let comparison = Comparison::new(vec![rounds("a", 100.0, n), rounds("b", 200.0, n)]);
+            assert_eq!(verdicts(&comparison), [Verdict::NoDifferenceShown; 3], "{n}");
+            let text = comparison.to_text();
+            assert!(text.contains("too few rounds for a verdict") && !text.contains("(95 %"), "{text}");
+            assert!(comparison.to_markdown().contains("**Warning:** there are too few rounds"));
+            assert!(comparison.to_html(&[]).contains("there are too few rounds"));
+        }
+        assert_eq!(Comparison::new(vec![rounds("a", 100.0, 6), rounds("b", 200.0, 6)]).warning(), None);
+
+        let known = |n| Comparison::new(vec![rounds("a", 200.0, n)]);
+        for (n, baseline, is_told) in
+            [(1, 1, false), (10, 1, false), (3, 3, false), (4, 4, true), (10, 2, true)]
+        {
+            assert_eq!(Comparison::can_be_told(n, &known(baseline)).is_ok(), is_told, "{n} and {baseline}");
+            let (comparison, _) = Comparison::with_baseline(vec![rounds("a", 100.0, n)], &known(baseline));
+            assert_eq!(comparison.regressions(0.05).count() > 0, is_told, "{n} and {baseline}");
+            assert_eq!(verdicts(&comparison)[0] == Verdict::Slower, is_told, "{n} and {baseline}");
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ mod fan_out;
 // what came of it
 mod failure;
 mod record;
+mod lateness;
+mod cut_off;
 mod over_time;
 mod process;
 mod run;

@@ -1,38 +1,121 @@
-//! What a process and its descendants cost, as `/proc` tells.
+//! What a process and its descendants cost, as the kernel tells: threads that have ended count, and so do children that were waited for.
 
 use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+
 /// What a process has used so far, its descendants included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// CPU time of all threads, by the scheduler where the kernel tells, otherwise in clock ticks.
+    /// CPU time: of all threads, those that have ended too, to the nanosecond; of children that have ended and were waited for, in clock
+    /// ticks.
     pub cpu: Duration,
     /// Resident memory in octets.
     pub resident_bytes: u64,
 }
 
-/// Reads what process `id` has used. `None` if it is gone.
-pub fn usage(id: u32) -> Option<Usage> {
-    let mut all = Usage { cpu: Duration::ZERO, resident_bytes: 0 };
-    for (place, id) in family(id).into_iter().enumerate() {
-        // A descendant may end while it is looked at, the process itself may not.
-        let Some(usage) = usage_of(id) else {
-            if place == 0 {
-                return None;
-            }
-            continue;
-        };
-        all.cpu += usage.cpu;
-        all.resident_bytes += usage.resident_bytes;
-    }
-    Some(all)
+/// What is told of a process and its descendants from look to look.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    id: u32,
+    /// Those that were there at the last look.
+    known: HashMap<u32, CpuTimes>,
+    /// CPU time of those that have gone without being waited for, as far as it was seen.
+    unwaited: Duration,
+    is_incomplete: bool,
 }
 
-/// CPU time of a process that has ended and that nobody has waited for yet, all its threads included, in clock ticks.
+/// CPU times of a process.
+#[derive(Clone, Copy, Debug)]
+struct CpuTimes {
+    /// Of its threads.
+    own: Duration,
+    /// Of its children that have ended, once they were waited for, and of theirs.
+    waited_for: Duration,
+}
+
+/// Reads what process `id` has used. `None` if it is gone.
+pub fn usage(id: u32) -> Option<Usage> {
+    Meter::new(id).look()
+}
+
+/// CPU time of a process that has ended and that nobody has waited for yet, all its threads included.
 pub fn cpu_of_ended(id: u32) -> Option<Duration> {
-    by_ticks(id)
+    CpuTimes::of(id).map(|times| times.own + times.waited_for)
+}
+
+impl Meter {
+    /// Of process `id`.
+    pub(crate) fn new(id: u32) -> Self {
+        Self { id, known: HashMap::new(), unwaited: Duration::ZERO, is_incomplete: false }
+    }
+
+    /// What has been used so far. `None` if the process is gone.
+    pub(crate) fn look(&mut self) -> Option<Usage> {
+        let mut now = HashMap::new();
+        let mut resident_bytes = 0;
+        for id in family(self.id) {
+            // A descendant may end while it is looked at, the process itself may not.
+            let Some((times, resident)) = CpuTimes::of(id).zip(resident_of(id)) else {
+                if id == self.id {
+                    return None;
+                }
+                continue;
+            };
+            now.insert(id, times);
+            resident_bytes += resident;
+        }
+        self.note(now);
+        let cpu = self.known.values().map(|times| times.own + times.waited_for).sum::<Duration>();
+        Some(Usage { cpu: cpu + self.unwaited, resident_bytes })
+    }
+
+    /// Whether processes have gone whose whole CPU time nobody can know any more: they were not waited for by one that is left.
+    pub(crate) const fn is_incomplete(&self) -> bool {
+        self.is_incomplete
+    }
+
+    /// What those who have gone had used must have come to those who waited for them.
+    fn note(&mut self, now: HashMap<u32, CpuTimes>) {
+        let gone = self.known.iter().filter(|(id, _)| !now.contains_key(id));
+        let (count, gone) = gone.fold((0, Duration::ZERO), |(count, sum), (_, times)| {
+            (count + 1, sum + times.own + times.waited_for)
+        });
+        let stayed = now.iter().filter_map(|(id, times)| Some((times, self.known.get(id)?)));
+        let waited_for: Duration =
+            stayed.map(|(times, before)| times.waited_for.saturating_sub(before.waited_for)).sum();
+        let missing = gone.saturating_sub(waited_for);
+        if missing > ROUNDING * count {
+            self.unwaited += missing;
+            self.is_incomplete = true;
+        }
+        self.known = now;
+    }
+}
+
+impl CpuTimes {
+    fn of(id: u32) -> Option<Self> {
+        let fields = stat_fields(id)?;
+        let ticks = |places: [usize; 2]| {
+            let [user, system] = places.map(|place| fields.get(place)?.parse::<u64>().ok());
+            Some(Duration::from_nanos(
+                (user? + system?) * (1_000_000_000 / rustix::param::clock_ticks_per_second()),
+            ))
+        };
+        Some(Self {
+            own: by_clock(id).or_else(|| ticks([USER_TIME, SYSTEM_TIME]))?,
+            waited_for: ticks([USER_TIME_WAITED_FOR, SYSTEM_TIME_WAITED_FOR])?,
+        })
+    }
+}
+
+/// By the clock that each process has.
+fn by_clock(id: u32) -> Option<Duration> {
+    let id = Pid::from_raw(i32::try_from(id).ok()?);
+    clock_getcpuclockid(id).and_then(clock_gettime).ok().map(Duration::from)
 }
 
 /// A process and all its descendants.
@@ -54,27 +137,12 @@ fn parents() -> HashMap<u32, u32> {
     ids.filter_map(|id| Some((id, stat_fields(id)?.get(PARENT)?.parse().ok()?))).collect()
 }
 
-fn usage_of(id: u32) -> Option<Usage> {
+/// Resident memory in octets.
+fn resident_of(id: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kibibytes = resident.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    let by_scheduler = scheduled(id).filter(|cpu| !cpu.is_zero());
-    Some(Usage { cpu: by_scheduler.or_else(|| by_ticks(id))?, resident_bytes: kibibytes.unwrap_or(0) * 1024 })
-}
-
-fn scheduled(id: u32) -> Option<Duration> {
-    let threads = fs::read_dir(format!("/proc/{id}/task")).ok()?.flatten();
-    let times = threads.filter_map(|thread| {
-        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
-    });
-    Some(Duration::from_nanos(times.sum()))
-}
-
-fn by_ticks(id: u32) -> Option<Duration> {
-    let fields = stat_fields(id)?;
-    let ticks = fields.get(USER_TIME)?.parse::<u64>().ok()? + fields.get(SYSTEM_TIME)?.parse::<u64>().ok()?;
-    Some(Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second())))
+    Some(kibibytes.unwrap_or(0) * 1024)
 }
 
 /// The fields of `/proc/PID/stat` after the name, which may hold anything.
@@ -88,15 +156,85 @@ fn stat_fields(id: u32) -> Option<Vec<String>> {
 const PARENT: usize = 1;
 const USER_TIME: usize = 11;
 const SYSTEM_TIME: usize = 12;
+const USER_TIME_WAITED_FOR: usize = 13;
+const SYSTEM_TIME_WAITED_FOR: usize = 14;
+
+/// What a process that has gone may seem to have used more than those who waited for it were told: two clock ticks, and a moment
+/// in which it was seen neither as living nor as waited for.
+const ROUNDING: Duration = Duration::from_millis(30);
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+    use std::process::{Command, Stdio};
+    use std::thread;
+
     use super::*;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
 
     #[test]
     fn this_process_has_used_something_and_one_that_is_not_there_nothing() {
         let usage = usage(std::process::id()).unwrap();
         assert!(usage.cpu > Duration::ZERO && usage.resident_bytes > 1 << 20, "{usage:?}");
         assert_eq!(super::usage(u32::MAX), None);
+    }
+
+    /// What threads had used was forgotten when they ended.
+    #[test]
+    fn threads_that_have_ended_count() {
+        let id = std::process::id();
+        let before = usage(id).unwrap().cpu;
+        let used = thread::spawn(|| {
+            while crate::worker::thread_cpu_time() < 50 * MILLISECOND {
+                std::hint::black_box(0);
+            }
+            crate::worker::thread_cpu_time()
+        });
+        let used = used.join().unwrap();
+        assert!(usage(id).unwrap().cpu >= before + used, "{used:?} are missing");
+    }
+
+    /// So was what children had used.
+    #[test]
+    fn children_that_have_ended_and_were_waited_for_count() {
+        let script = "(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done); echo done; read -r line";
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut meter = Meter::new(child.id());
+        let before = meter.look().unwrap().cpu;
+        child.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+        let (after, alone) = (meter.look().unwrap().cpu, by_clock(child.id()).unwrap());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(
+            after > before + 30 * MILLISECOND && after > alone * 3,
+            "{before:?}, {after:?}, alone {alone:?}"
+        );
+        assert!(!meter.is_incomplete());
+    }
+
+    fn times(entries: &[(u32, u32, u32)]) -> HashMap<u32, CpuTimes> {
+        let entry = |&(id, own, waited_for): &(u32, u32, u32)| {
+            (id, CpuTimes { own: MILLISECOND * own, waited_for: MILLISECOND * waited_for })
+        };
+        entries.iter().map(entry).collect()
+    }
+
+    #[test]
+    fn those_that_nobody_waited_for_are_kept_as_far_as_they_were_seen_and_said_to_be_incomplete() {
+        let mut meter = Meter::new(1);
+        meter.note(times(&[(1, 100, 0), (2, 500, 0), (3, 400, 50)]));
+        // One is waited for by its parent, with a little more than was seen of it.
+        meter.note(times(&[(1, 110, 520), (3, 400, 50)]));
+        assert!(!meter.is_incomplete() && meter.unwaited.is_zero());
+        // The other is not.
+        meter.note(times(&[(1, 110, 520)]));
+        assert!(meter.is_incomplete());
+        assert_eq!(meter.unwaited, MILLISECOND * 450);
     }
 }

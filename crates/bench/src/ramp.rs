@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
 use crate::report::{Report, rate, time};
+use crate::schedule::Pace;
 
 /// A search: the rate is doubled until it does not hold, then what lies between is halved until it is known to a twentieth.
 #[derive(Clone, Debug)]
@@ -26,6 +27,9 @@ pub struct Ramp {
     pub target: String,
     /// What the 99th percentile of the response times had to stay within, in microseconds.
     pub p99_limit: f64,
+    /// What decides the distances between requests, if these come as a Poisson process; each step has distances of its own.
+    #[serde(default)]
+    pub seed: Option<u64>,
     /// What was tried, in this order.
     pub steps: Vec<Step>,
     /// The highest rate that held; absent if none did.
@@ -37,7 +41,10 @@ pub struct Ramp {
 pub struct Step {
     /// Requests a second that were meant to start.
     pub offered_rate: f64,
-    /// Requests a second that were answered as expected.
+    /// Requests a second that were due in fact: see [`Report::due_rate`].
+    #[serde(default)]
+    pub due_rate: Option<f64>,
+    /// Requests a second that were answered as expected: see [`Report::achieved_rate`].
     pub achieved_rate: f64,
     /// Requests that failed.
     pub failed: u64,
@@ -86,9 +93,10 @@ impl Step {
     /// Whether a load held its rate, with a p99 of `p99_limit` microseconds at most.
     pub fn of(report: &Report, p99_limit: f64) -> Self {
         let offered_rate = report.offered_rate.unwrap_or_default();
-        let is_achieved = report.achieved_rate >= offered_rate * ACHIEVED;
+        let is_achieved = report.achieved_share().is_some_and(|share| share >= ACHIEVED);
         Self {
             offered_rate,
+            due_rate: report.due_rate,
             achieved_rate: report.achieved_rate,
             failed: report.requests.failed,
             response_p99: report.response_time.p99,
@@ -99,11 +107,19 @@ impl Step {
 
 impl Ramp {
     /// The result of a search.
-    pub fn new(target: impl Into<String>, p99_limit: f64, steps: Vec<Step>, search: &Search) -> Self {
+    pub fn new(
+        target: impl Into<String>,
+        p99_limit: f64,
+        pace: Pace,
+        steps: Vec<Step>,
+        search: &Search,
+    ) -> Self {
+        let seed = if let Pace::Poisson { seed, .. } = pace { Some(seed) } else { None };
         Self {
             format: FORMAT.to_owned(),
             target: target.into(),
             p99_limit,
+            seed,
             steps,
             highest_rate: search.highest(),
         }
@@ -121,7 +137,11 @@ impl Ramp {
 
     /// As a table for people.
     pub fn to_text(&self) -> String {
-        let mut text = format!("{}\n\n    offered    achieved   failed        p99\n", self.target);
+        let mut text = format!("{}\n", self.target);
+        if let Some(seed) = self.seed {
+            let _ = writeln!(text, "Poisson, seed {seed}");
+        }
+        text.push_str("\n    offered    achieved   failed        p99\n");
         for row in self.rows() {
             let [offered, achieved, failed, p99, holds] = row;
             let _ = writeln!(text, "{offered:>11} {achieved:>11} {failed:>8} {p99:>10}   {holds}");
@@ -142,9 +162,10 @@ impl Ramp {
 
     /// As CSV: a line for each rate that was tried.
     pub fn to_csv(&self) -> String {
-        let mut csv = String::from("offered_rate,achieved_rate,failed,response_p99,holds\r\n");
-        for Step { offered_rate, achieved_rate, failed, response_p99, holds } in &self.steps {
-            let _ = write!(csv, "{offered_rate},{achieved_rate},{failed},{response_p99},{holds}\r\n");
+        let mut csv = String::from("offered_rate,achieved_rate,failed,response_p99,holds,due_rate\r\n");
+        for Step { offered_rate, due_rate, achieved_rate, failed, response_p99, holds } in &self.steps {
+            let due = due_rate.map_or_else(String::new, |due| due.to_string());
+            let _ = write!(csv, "{offered_rate},{achieved_rate},{failed},{response_p99},{holds},{due}\r\n");
         }
         csv
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::failure::{Detail, Failure, FailureKind};
+use crate::lateness::Lateness;
 
 /// What became of the requests of a worker, or of several when they are [added](Record::add) up.
 #[derive(Clone, Debug)]
@@ -13,7 +14,8 @@ pub struct Record {
     pub service: Times,
     /// From the intended start. The same as `service` in a closed loop.
     pub response: Times,
-    /// Requests whose answer was complete and as expected.
+    /// Requests whose answer was complete and as expected. In a closed loop that ends by the clock all whose answer came in the measured
+    /// time, even if they began before: of those, no time is recorded.
     pub answered: u64,
     /// Octets of requests that were answered, with their heads.
     pub sent_bytes: u64,
@@ -30,11 +32,17 @@ pub struct Record {
     pub sent_again: u64,
     /// Requests of a closed loop that were on their way when it ended. They are not counted elsewhere.
     pub cut_off: u64,
+    /// How long those had waited.
+    pub cut_off_waits: Times,
     /// Whether requests that were counted were given up before all had started, because nothing could be connected to any
     /// more.
     pub is_given_up: bool,
     /// When the last answer was complete.
     pub last_answer: Duration,
+    /// From when on nothing was meant to start any more, if the load was ended before its end.
+    pub ended_early_at: Option<Duration>,
+    /// Whether requests wait longer and longer; in an open loop.
+    pub(crate) lateness: Option<Lateness>,
     statuses: Vec<(u16, u64)>,
     failures: Vec<u64>,
     /// The first of each kind, as an example.
@@ -88,6 +96,19 @@ impl Times {
         self.0.add(&other.0).expect("both have the same bounds");
     }
 
+    /// Adds those that another has counted and that are above `bound`; the shortest of them, if there are any.
+    pub(crate) fn add_above(&mut self, bound: Duration, other: &Self) -> Option<Duration> {
+        let mut shortest = None;
+        for step in other.0.iter_recorded() {
+            let value = step.value_iterated_to();
+            if Duration::from_nanos(value) > bound {
+                shortest = shortest.or(Some(Duration::from_nanos(value)));
+                self.0.saturating_record_n(value, step.count_at_value());
+            }
+        }
+        shortest
+    }
+
     /// How many were counted.
     pub fn count(&self) -> u64 {
         self.0.len()
@@ -138,12 +159,20 @@ impl Record {
             connections_opened: 0,
             sent_again: 0,
             cut_off: 0,
+            cut_off_waits: Times::exact(),
             is_given_up: false,
             last_answer: Duration::ZERO,
+            ended_early_at: None,
+            lateness: None,
             statuses: Vec::new(),
             failures: vec![0; FailureKind::ALL.len()],
             details: vec![None; FailureKind::ALL.len()],
         }
+    }
+
+    /// The same, with what is noted only if requests are due at certain times.
+    pub(crate) fn of_open_loop(lateness: Option<Lateness>) -> Self {
+        Self { lateness, ..Self::new() }
     }
 
     /// Complete answers by status, the lowest first.
@@ -171,6 +200,16 @@ impl Record {
         })
     }
 
+    /// Requests a second that were answered as expected, where `window` is how long requests were meant to start. In an open loop,
+    /// answers that come after it count too, since they were promised within it; but not faster than the server keeps up
+    /// with what it is offered.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub fn achieved_rate(&self, window: Duration) -> f64 {
+        let share_done = self.lateness.as_ref().map_or(1.0, Lateness::share_done);
+        let kept_up_with = (self.answered + self.failed()) as f64 * share_done;
+        kept_up_with.min(self.answered as f64) / window.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
     /// Adds what happened to others.
     pub fn add(&mut self, other: &Self) {
         self.service.add(&other.service);
@@ -183,8 +222,14 @@ impl Record {
         self.connections_opened += other.connections_opened;
         self.sent_again += other.sent_again;
         self.cut_off += other.cut_off;
+        self.cut_off_waits.add(&other.cut_off_waits);
         self.is_given_up |= other.is_given_up;
         self.last_answer = self.last_answer.max(other.last_answer);
+        self.ended_early_at = self.ended_early_at.max(other.ended_early_at);
+        match (&mut self.lateness, &other.lateness) {
+            (Some(lateness), Some(more)) => lateness.add(more),
+            (lateness, more) => *lateness = lateness.take().or_else(|| more.clone()),
+        }
         for (status, count) in &other.statuses {
             self.count_status(*status, *count);
         }

@@ -11,7 +11,7 @@ use thruway_net::Clock;
 use thruway_net::tls::{TlsConnector, TlsServerName};
 
 use crate::over_time::OverTime;
-use crate::process::{self, Usage};
+use crate::process::{self, Meter, Usage};
 use crate::record::{Interval, Record, Times};
 use crate::requests::Requests;
 use crate::schedule::Pace;
@@ -64,6 +64,8 @@ pub struct Outcome {
     pub over_time: OverTime,
     /// How long was measured: until the last answer, if that came after the end.
     pub elapsed: Duration,
+    /// The time that rates are of. In an open loop how long requests were meant to start: answers to them may come later.
+    pub window: Duration,
     /// CPU time of each of the generator's threads.
     pub workers: Vec<Duration>,
     /// What the server has cost.
@@ -87,6 +89,8 @@ pub struct ServerUse {
     pub resident_after_bytes: u64,
     /// The most that was seen.
     pub resident_max_bytes: u64,
+    /// Whether some of its CPU time is missing: processes have ended that nobody waited for.
+    pub is_incomplete: bool,
 }
 
 /// How far a load is.
@@ -254,10 +258,13 @@ impl Load {
             _ => ended.saturating_sub(watcher.measured_from),
         };
         let server = watcher.server_use();
+        let cut_short = record.ended_early_at.map(|ended| ended.saturating_sub(watcher.measured_from));
+        let window = self.pace.window(self.limit).map_or(elapsed, |window| cut_short.unwrap_or(window));
         Ok(Outcome {
             record,
             over_time: watcher.over_time,
             elapsed,
+            window,
             workers,
             server,
             is_stopped,
@@ -272,7 +279,7 @@ struct Watcher {
     clock: Clock,
     measured_from: Duration,
     over_time: OverTime,
-    server: Option<u32>,
+    server: Option<Meter>,
     before: Option<Usage>,
     after: Option<Usage>,
     resident_max_bytes: u64,
@@ -282,13 +289,14 @@ struct Watcher {
 
 impl Watcher {
     fn new(load: &Load, begin: Duration) -> Self {
+        let mut server = load.server.map(Meter::new);
         Self {
             clock: Clock::system(),
             measured_from: begin + load.warm_up,
             over_time: OverTime::new(load.interval()),
-            server: load.server,
             // A short load may be over before anybody looks for the first time; this is just before it begins.
-            before: load.server.filter(|_| load.warm_up.is_zero()).and_then(process::usage),
+            before: server.as_mut().filter(|_| load.warm_up.is_zero()).and_then(Meter::look),
+            server,
             after: None,
             resident_max_bytes: 0,
             answered: 0,
@@ -332,7 +340,7 @@ impl Watcher {
         if self.clock.now_exact() < self.measured_from {
             return;
         }
-        let Some(usage) = self.server.and_then(process::usage) else { return };
+        let Some(usage) = self.server.as_mut().and_then(Meter::look) else { return };
         self.before.get_or_insert(usage);
         self.after = Some(usage);
         self.resident_max_bytes = self.resident_max_bytes.max(usage.resident_bytes);
@@ -345,6 +353,7 @@ impl Watcher {
             resident_before_bytes: before.resident_bytes,
             resident_after_bytes: after.resident_bytes,
             resident_max_bytes: self.resident_max_bytes,
+            is_incomplete: self.server.as_ref().is_some_and(Meter::is_incomplete),
         })
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::stop::Limit;
+
 /// How requests are spread over time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {
@@ -27,6 +29,29 @@ impl Pace {
         match self {
             Self::Closed => None,
             Self::Constant { rate } | Self::Poisson { rate, .. } => Some(rate),
+        }
+    }
+
+    /// How long requests are meant to start, in all and about; `None` for a closed loop.
+    #[expect(clippy::cast_precision_loss, reason = "exact to a nanosecond for months")]
+    pub(crate) fn window(self, limit: Limit) -> Option<Duration> {
+        let rate = self.rate()?;
+        Some(match limit {
+            Limit::Duration(duration) => duration,
+            Limit::Requests(requests) => Duration::from_secs_f64(requests as f64 / rate),
+        })
+    }
+
+    /// The same with requests that come at other times, if those are up to chance; each `try_number` has its own.
+    #[must_use]
+    pub const fn tried_again(self, try_number: u64) -> Self {
+        match self {
+            Self::Poisson { rate, seed } => {
+                // Far apart: the workers of a load have the seeds next to its own.
+                let seed = seed.wrapping_add(try_number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                Self::Poisson { rate, seed }
+            }
+            other => other,
         }
     }
 }
@@ -125,6 +150,17 @@ mod tests {
         for (place, at) in all.iter().enumerate() {
             assert_eq!(*at, Duration::from_secs(7) + Duration::from_millis(place as u64));
         }
+    }
+
+    #[test]
+    fn another_try_has_other_arrivals_and_the_same_one_the_same() {
+        let pace = Pace::Poisson { rate: 1000.0, seed: 7 };
+        let tried = |number| starts(pace.tried_again(number), 0, 2, 50);
+        assert_eq!(tried(0), starts(pace, 0, 2, 50));
+        assert_eq!(tried(3), tried(3));
+        assert_ne!(tried(0), tried(1));
+        // Nor are they those of another worker.
+        assert_ne!(starts(pace, 1, 2, 50), tried(1));
     }
 
     #[test]

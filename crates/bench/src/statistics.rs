@@ -1,4 +1,7 @@
 //! Medians, ratios within pairs, and how sure one can be of them; no sample is thrown away.
+//!
+//! Intervals are exact for any distribution: their ends are two of the values in their order, chosen so that the true median
+//! lies between them with a probability that is known. Few values have intervals too, which cover less than what a claim needs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +19,7 @@ pub struct Summary {
     pub n: usize,
 }
 
-/// A ratio, or another figure of pairs, and between which it lies with 95 % of certainty.
+/// A ratio, or another figure of pairs, and between which it lies.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     /// The median of the ratios.
@@ -25,6 +28,9 @@ pub struct Ratio {
     pub low: f64,
     /// The upper end.
     pub high: f64,
+    /// How likely the interval holds the true one: at least 0.95 if there were values enough, which are six pairs, and less of fewer.
+    #[serde(default)]
+    pub coverage: f64,
 }
 
 impl Summary {
@@ -46,41 +52,124 @@ impl Summary {
 }
 
 impl Ratio {
-    /// The ratio of `pairs`, first to second, with its bootstrap interval: the ratios are drawn again, with repetition, a few thousand
-    /// times, and the interval is where 95 % of the medians were. Nothing for no pairs, or where a ratio is no number.
+    /// The median ratio of `pairs`, first to second. Nothing for no pairs, or where a ratio is no number.
     pub fn of_pairs(pairs: &[(f64, f64)]) -> Option<Self> {
-        let ratios = ratios(pairs);
-        let median = Summary::of(&ratios).filter(|summary| summary.max.is_finite())?.median;
-        Some(Self::around(median, |random| median_of_drawn(&ratios, random)))
+        Self::around_median(ratios(pairs))
     }
 
     /// The same of the differences within `pairs`, first less second.
     pub fn of_differences(pairs: &[(f64, f64)]) -> Option<Self> {
-        let differences: Vec<f64> = pairs.iter().map(|(ours, theirs)| ours - theirs).collect();
-        let median = Summary::of(&differences)?.median;
-        Some(Self::around(median, |random| median_of_drawn(&differences, random)))
+        Self::around_median(pairs.iter().map(|(ours, theirs)| ours - theirs).collect())
     }
 
-    /// The ratio of the medians of values that belong to no pairs, as those of another day.
-    pub fn of_medians(ours: &[f64], theirs: &[f64]) -> Option<Self> {
-        let median = Summary::of(ours)?.median / Summary::of(theirs)?.median;
-        let drawn =
-            |random: &mut fastrand::Rng| median_of_drawn(ours, random) / median_of_drawn(theirs, random);
-        median.is_finite().then(|| Self::around(median, drawn))
+    /// By how much values that belong to no pairs, as those of another day, are larger: the median of the ratios of each to each.
+    /// The interval is that of Mann and Whitney.
+    pub fn of_unpaired(ours: &[f64], theirs: &[f64]) -> Option<Self> {
+        let each = ours.iter().flat_map(|ours| theirs.iter().map(move |theirs| ours / theirs));
+        Self::between(each.collect(), left_out_of_unpaired(ours.len(), theirs.len()))
     }
 
-    fn around(median: f64, mut draw: impl FnMut(&mut fastrand::Rng) -> f64) -> Self {
-        // The same samples give the same interval.
-        let mut random = fastrand::Rng::with_seed(SEED);
-        let mut medians: Vec<f64> = (0..RESAMPLES).map(|_| draw(&mut random)).collect();
-        medians.sort_by(f64::total_cmp);
-        Self { median, low: medians[RESAMPLES / 40], high: medians[RESAMPLES - 1 - RESAMPLES / 40] }
+    /// The median of values and all that lies between the least and the greatest.
+    pub fn of_values(values: &[f64]) -> Option<Self> {
+        let coverage = left_out_of(values.len(), 0.0).1;
+        Self::between(values.to_vec(), (0, coverage))
     }
 
-    /// Whether the interval says that there is no difference, or does not know.
+    fn around_median(values: Vec<f64>) -> Option<Self> {
+        let left_out = left_out_of(values.len(), 1.0 - CERTAINTY);
+        Self::between(values, left_out)
+    }
+
+    /// The interval that leaves out so many values at either end, and what it covers.
+    fn between(mut values: Vec<f64>, (left_out, coverage): (usize, f64)) -> Option<Self> {
+        let Summary { median, n, .. } = Summary::of(&values).filter(|summary| summary.max.is_finite())?;
+        values.sort_by(f64::total_cmp);
+        Some(Self { median, low: values[left_out], high: values[n - 1 - left_out], coverage })
+    }
+
+    /// Whether the interval holds 1.
     pub fn holds_one(self) -> bool {
         self.low <= 1.0 && 1.0 <= self.high
     }
+
+    /// Whether there were values enough to claim anything.
+    pub fn is_sure(self) -> bool {
+        self.coverage >= CERTAINTY
+    }
+
+    /// What the interval covers, in percent and never more than it does: `95 %`.
+    pub fn certainty(self) -> String {
+        format!("{:.0} %", (self.coverage * 100.0).floor())
+    }
+}
+
+/// What the interval of [`Ratio::of_unpaired`] covers at most, for so many values on each side.
+pub fn coverage_of_unpaired(ours: usize, theirs: usize) -> f64 {
+    left_out_of_unpaired(ours, theirs).1
+}
+
+/// How many of `n` values may be left out at either end of an interval around their median, so that it fails to hold the true one
+/// with a probability of `outside` at most, and what it covers then.
+///
+/// The true median lies beyond the `k`th value if fewer than `k` tosses of `n` show heads.
+#[expect(clippy::cast_precision_loss, reason = "values are few")]
+fn left_out_of(n: usize, outside: f64) -> (usize, f64) {
+    let mut heads = 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
+    let mut beyond = heads;
+    let mut left_out = 0;
+    while 2 * (left_out + 1) < n {
+        heads *= (n - left_out) as f64 / (left_out + 1) as f64;
+        if 2.0 * (beyond + heads) > outside {
+            break;
+        }
+        beyond += heads;
+        left_out += 1;
+    }
+    (left_out, (1.0 - 2.0 * beyond).max(0.0))
+}
+
+/// The same for the ratios of each of `m` values to each of `n`: the distribution of `U`.
+fn left_out_of_unpaired(m: usize, n: usize) -> (usize, f64) {
+    if m * n > EXACT_MAX {
+        return left_out_of_many(m, n);
+    }
+    let orders = orders_by_u(m, n);
+    let all: f64 = orders.iter().sum();
+    let (mut left_out, mut beyond) = (0, orders[0]);
+    while 2 * (left_out + 1) < m * n && 2.0 * (beyond + orders[left_out + 1]) / all <= 1.0 - CERTAINTY {
+        left_out += 1;
+        beyond += orders[left_out];
+    }
+    (left_out, (1.0 - 2.0 * beyond / all).max(0.0))
+}
+
+/// In how many orders of `m` values among `n` others so many pairs stand the wrong way round, for each number of pairs:
+/// the product of `(1 - q^(n + i)) / (1 - q^i)`.
+fn orders_by_u(m: usize, n: usize) -> Vec<f64> {
+    let mut counts = vec![0.0; m * n + 1];
+    counts[0] = 1.0;
+    for i in 1..=m {
+        for power in (n + i..counts.len()).rev() {
+            counts[power] -= counts[power - n - i];
+        }
+        for power in i..counts.len() {
+            counts[power] += counts[power - i];
+        }
+    }
+    counts
+}
+
+/// Of many values, `U` is normally distributed.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rounded down"
+)]
+fn left_out_of_many(m: usize, n: usize) -> (usize, f64) {
+    let (m, n) = (m as f64, n as f64);
+    let deviation = (m * n * (m + n + 1.0) / 12.0).sqrt();
+    ((m * n / 2.0 - NORMAL_95 * deviation - 1.0).max(0.0) as usize, CERTAINTY)
 }
 
 fn ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
@@ -92,14 +181,14 @@ fn middle(sorted: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
 }
 
-fn median_of_drawn(values: &[f64], random: &mut fastrand::Rng) -> f64 {
-    let mut drawn: Vec<f64> = (0..values.len()).map(|_| values[random.usize(..values.len())]).collect();
-    drawn.sort_by(f64::total_cmp);
-    middle(&drawn)
-}
+/// What an interval must cover so that something may be claimed.
+pub const CERTAINTY: f64 = 0.95;
 
-const RESAMPLES: usize = 4000;
-const SEED: u64 = 20;
+/// So many standard deviations to either side leave out one of twenty.
+const NORMAL_95: f64 = 1.96;
+
+/// Up to so many pairs, their orders are counted; with more, the counts are no longer exact.
+const EXACT_MAX: usize = 400;
 
 #[cfg(test)]
 mod tests {
@@ -119,7 +208,8 @@ mod tests {
         assert_eq!(Summary::of_ratios(&[(0.0, 0.0)]), None);
         assert_eq!(Ratio::of_pairs(&[]), None);
         assert_eq!(Ratio::of_pairs(&[(1.0, 0.0)]), None);
-        assert_eq!(Ratio::of_medians(&[1.0], &[0.0]), None);
+        assert_eq!(Ratio::of_unpaired(&[1.0], &[0.0]), None);
+        assert_eq!(Ratio::of_unpaired(&[1.0], &[]), None);
     }
 
     #[test]
@@ -132,17 +222,57 @@ mod tests {
         assert_eq!((ratio.median, ratio.low, ratio.high), (0.5, 0.5, 0.75));
     }
 
-    /// Of a hundred experiments with a true ratio of 1.1 and noise of 10 %, the interval holds it in about 95.
+    /// The interval of two values was told as one of 95 %, and that of one value had no width.
+    #[test]
+    fn few_pairs_cover_little_and_six_are_enough() {
+        let of = |n: usize| Ratio::of_pairs(&vec![(1.0, 2.0); n]).unwrap();
+        let near = |found: f64, expected: f64| (found - expected).abs() < 1e-12;
+        for (n, coverage) in [(1, 0.0), (2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.96875)] {
+            assert!(near(of(n).coverage, coverage), "{n}: {}", of(n).coverage);
+            assert_eq!(of(n).is_sure(), n >= 6);
+        }
+        assert_eq!([1, 3, 5, 6].map(|n| of(n).certainty()), ["0 %", "75 %", "93 %", "96 %"]);
+        // From tables of the sign test.
+        for (n, left_out) in [(6, 0), (8, 0), (9, 1), (12, 2), (15, 3), (20, 5), (100, 39)] {
+            assert_eq!(left_out_of(n, 0.05).0, left_out, "{n}");
+        }
+        assert!(left_out_of(1000, 0.05).1 >= CERTAINTY);
+    }
+
+    #[test]
+    fn values_without_pairs_need_four_on_each_side() {
+        // The critical values of the test of Mann and Whitney.
+        for (m, n, left_out) in [(4, 4, 0), (5, 5, 2), (8, 8, 13), (10, 10, 23), (20, 20, 127), (10, 3, 3)] {
+            assert_eq!(left_out_of_unpaired(m, n).0, left_out, "{m} and {n}");
+            assert!(coverage_of_unpaired(m, n) >= CERTAINTY);
+        }
+        for (m, n) in [(3, 3), (10, 1), (1, 1), (30, 1)] {
+            assert!(coverage_of_unpaired(m, n) < CERTAINTY, "{m} and {n}");
+        }
+        // The approximation goes on where the count ends.
+        let (counted, approximated) = (left_out_of_unpaired(20, 20).0, left_out_of_many(20, 20).0);
+        assert!(counted.abs_diff(approximated) <= 1, "{counted} and {approximated}");
+    }
+
+    /// Of a thousand experiments with a true ratio of 1.1, an interval holds it as often as it says, few pairs or many.
     #[test]
     fn the_interval_holds_the_true_ratio_as_often_as_it_says() {
         let mut random = fastrand::Rng::with_seed(1);
         let mut noise = || 0.9 + 0.2 * (random.f64() + random.f64()) / 2.0;
-        let mut held = 0;
-        for _ in 0..100 {
-            let pairs: Vec<_> = (0..15).map(|_| (1.1 * noise(), noise())).collect();
-            let ratio = Ratio::of_pairs(&pairs).unwrap();
-            held += i32::from(ratio.low <= 1.1 && 1.1 <= ratio.high);
+        for n in [3, 6, 15] {
+            let (mut paired, mut unpaired, mut coverage) = (0, 0, (0.0, 0.0));
+            for _ in 0..1000 {
+                let pairs: Vec<_> = (0..n).map(|_| (1.1 * noise(), noise())).collect();
+                let (ours, theirs): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
+                let holds = |ratio: Ratio| i32::from(ratio.low <= 1.1 && 1.1 <= ratio.high);
+                let ratios = (Ratio::of_pairs(&pairs).unwrap(), Ratio::of_unpaired(&ours, &theirs).unwrap());
+                coverage = (ratios.0.coverage, ratios.1.coverage);
+                paired += holds(ratios.0);
+                unpaired += holds(ratios.1);
+            }
+            let [paired, unpaired] = [paired, unpaired].map(|held| f64::from(held) / 1000.0);
+            assert!((paired - coverage.0).abs() < 0.03, "{n} pairs: {paired}, not {}", coverage.0);
+            assert!((unpaired - coverage.1).abs() < 0.03, "{n} and {n}: {unpaired}, not {}", coverage.1);
         }
-        assert!((85..=100).contains(&held), "{held}");
     }
 }

@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::failure::{Failure, FailureKind};
 use crate::over_time::OverTime;
-use crate::process::{self, Usage};
+use crate::process::{self, Meter, Usage};
 use crate::record::{Interval, Record};
 use crate::run::{Load, Outcome, Progress, RunError, ServerUse};
 use crate::stop::Limit;
@@ -144,6 +144,7 @@ struct Rounds<'a> {
     over_time: OverTime,
     interval: Interval,
     failures_in_a_row: u32,
+    server: Option<Meter>,
     server_before: Option<Usage>,
     resident_max_bytes: u64,
     cpu_before: Option<Duration>,
@@ -162,6 +163,7 @@ impl<'a> Rounds<'a> {
             over_time: OverTime::new(load.interval()),
             interval: Interval::new(0),
             failures_in_a_row: 0,
+            server: load.server.map(Meter::new),
             server_before: None,
             resident_max_bytes: 0,
             cpu_before: None,
@@ -195,7 +197,7 @@ impl<'a> Rounds<'a> {
             let started = self.clock.now_exact();
             if started >= self.measured_from && self.cpu_before.is_none() {
                 self.cpu_before = Some(thread_cpu_time());
-                self.server_before = self.load.server.and_then(process::usage);
+                self.server_before = self.server.as_mut().and_then(Meter::look);
             }
             let outcome = tokio::select! {
                 outcome = self.publication(started) => outcome,
@@ -270,7 +272,7 @@ impl<'a> Rounds<'a> {
     }
 
     fn look_at_server(&mut self) -> Option<Usage> {
-        let usage = self.load.server.and_then(process::usage)?;
+        let usage = self.server.as_mut().and_then(Meter::look)?;
         self.resident_max_bytes = self.resident_max_bytes.max(usage.resident_bytes);
         Some(usage)
     }
@@ -299,11 +301,13 @@ impl<'a> Rounds<'a> {
             resident_before_bytes: before.resident_bytes,
             resident_after_bytes: after.resident_bytes,
             resident_max_bytes: self.resident_max_bytes,
+            is_incomplete: self.server.as_ref().is_some_and(Meter::is_incomplete),
         });
         Outcome {
             record: self.record,
             over_time: self.over_time,
             elapsed,
+            window: elapsed,
             workers: vec![cpu],
             server,
             is_stopped: self.load.stop.is_set(),

@@ -44,6 +44,10 @@ fn columns(report: &Report) -> Vec<(&'static str, String)> {
         ("generator_cpu_per_request", report.generator.cpu_per_request.to_string()),
         ("server_cpu_per_request", optional(server.map(|server| server.cpu_per_request))),
         ("server_resident_max", server.map_or_else(String::new, |server| server.resident_max.to_string())),
+        ("due_rate", optional(report.due_rate)),
+        ("cut_off", report.requests.cut_off.to_string()),
+        ("response_at_least_from", optional(response.at_least_from)),
+        ("warnings", report.warnings.join("; ")),
     ]
 }
 

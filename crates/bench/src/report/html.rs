@@ -53,6 +53,7 @@ pub(super) fn page(title: &str, reports: &[Report], comparison: Option<&Comparis
             style => STYLE,
             loads => Value::from(Serde(&shown)),
             pairs => Value::from(Serde(&pairs)),
+            doubt => comparison.and_then(Comparison::warning),
             distribution => distribution(reports),
             bars => comparison.map(comparison_bars),
         })
@@ -68,14 +69,16 @@ fn shown(report: &Report) -> Shown {
     let rows = if report.response_time.max > 0.0 { rows } else { &[] };
     let times = rows.iter().map(|(name, times)| TimesRow {
         name,
-        values: [times.p50, times.p90, times.p99, times.p99_9, times.max].map(time).to_vec(),
+        values: [times.p50, times.p90, times.p99, times.p99_9, times.max]
+            .map(|time| times.told(time))
+            .to_vec(),
     });
     Shown {
         target: report.target.clone(),
         manner: text::manner(report),
         overview: text::overview(report),
         errors: text::errors(report),
-        warnings: text::warnings(report),
+        warnings: report.warnings.clone(),
         times: times.collect(),
         rate_plot: over_time(report, "Requests a second over time", rate, &[("answered", |part| part.rate)]),
         times_plot: over_time(
@@ -137,7 +140,7 @@ fn comparison_bars(comparison: &Comparison) -> String {
         high: pair.ratio.high,
         class: class(pair.verdict),
     });
-    bars("Ratios to the first, with their 95 % intervals", &shown.collect::<Vec<_>>())
+    bars("Ratios to the first, with their intervals", &shown.collect::<Vec<_>>())
 }
 
 /// So that it fits above the bar.
@@ -157,7 +160,7 @@ fn shown_pair(pair: &crate::compare::Pair) -> ShownPair {
         against: shortened(&pair.against),
         metric: if is_rate { "requests/s" } else { pair.metric.label() },
         ratio: format!("{:.3}", pair.ratio.median),
-        interval: format!("{:.3} to {:.3}", pair.ratio.low, pair.ratio.high),
+        interval: format!("{:.3} to {:.3} ({})", pair.ratio.low, pair.ratio.high, pair.ratio.certainty()),
         verdict: pair.verdict.words(),
         class: class(pair.verdict),
     }

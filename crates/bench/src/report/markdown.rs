@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use super::figures::time;
 use super::{Report, text};
 
 pub(super) fn report(report: &Report) -> String {
@@ -14,7 +13,7 @@ pub(super) fn report(report: &Report) -> String {
     for (name, times) in shown {
         let _ = write!(markdown, "| {name} |");
         for value in [times.p50, times.p90, times.p99, times.p99_9, times.max] {
-            let _ = write!(markdown, " {} |", time(value));
+            let _ = write!(markdown, " {} |", times.told(value));
         }
         markdown.push('\n');
     }
@@ -22,7 +21,7 @@ pub(super) fn report(report: &Report) -> String {
         markdown.push('\n');
         table(&mut markdown, ["failed", "how"], &text::errors(report));
     }
-    for warning in text::warnings(report) {
+    for warning in &report.warnings {
         let _ = write!(markdown, "\n**Warning:** {warning}\n");
     }
     markdown

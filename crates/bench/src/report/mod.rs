@@ -15,6 +15,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
 use crate::compare::Comparison;
+use crate::cut_off::CutOff;
 use crate::failure::FailureKind;
 use crate::run::{Load, Outcome};
 use crate::schedule::Pace;
@@ -42,9 +43,20 @@ pub struct Report {
     pub is_interrupted: bool,
     /// Whether it ended early because the server could not be connected to any more.
     pub is_given_up: bool,
+    /// Whether the server had likely stopped to answer when a closed loop ended: requests that were cut off had waited for much longer than
+    /// others took.
+    #[serde(default)]
+    pub is_stalled: bool,
+    /// What keeps the figures from meaning what they seem to, for people.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// Requests a second that were meant to start; absent in a closed loop.
     pub offered_rate: Option<f64>,
-    /// Requests a second that were answered as expected.
+    /// Requests a second that were due in fact, which for a Poisson process is a matter of chance; absent in a closed loop.
+    #[serde(default)]
+    pub due_rate: Option<f64>,
+    /// Requests a second that were answered as expected. In an open loop, of those that were due in the measured time, whenever
+    /// their answers came; less if the server has fallen behind more and more.
     pub achieved_rate: f64,
     /// Requests by what became of them.
     pub requests: RequestCounts,
@@ -60,7 +72,8 @@ pub struct Report {
     /// that was waited.
     pub service_time: TimesReport,
     /// Times from the intended start of a request to the end of its answer. Requests that timed out, were not answered or
-    /// never sent before the end count with the time that was waited. The same as `service_time` in a closed loop.
+    /// never sent before the end count with the time that was waited. The same as `service_time` in a closed loop; there, requests that were
+    /// cut off at the end count with what they had waited, if that changes anything: see `at_least_from`.
     pub response_time: TimesReport,
     /// Times from the start of a publication until a subscriber was told of it, for each subscriber; absent of other loads. There
     /// `service_time` is the time until the last one was told.
@@ -79,6 +92,9 @@ pub struct Report {
 pub struct Settings {
     /// When requests start: `closed`, `constant` or `poisson`.
     pub pace: String,
+    /// What decides the distances between requests, if their pace is `poisson`.
+    #[serde(default)]
+    pub seed: Option<u64>,
     /// Connections at the same time.
     pub connections: u64,
     /// Threads of the load generator.
@@ -100,7 +116,8 @@ pub struct Settings {
 /// Requests by what became of them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RequestCounts {
-    /// Answered as expected.
+    /// Answered as expected. In a closed loop that ends by the clock, in the measured time: those that began while it warmed up
+    /// are among them, but not among the times.
     pub answered: u64,
     /// Failed in any way; see `errors`.
     pub failed: u64,
@@ -190,8 +207,11 @@ pub struct Generator {
 pub struct ServerCost {
     /// Its process.
     pub pid: u32,
-    /// CPU time in seconds, descendants included.
+    /// CPU time in seconds, with that of threads that have ended, of descendants, and of children that have ended and were waited for.
     pub cpu_seconds: f64,
+    /// Whether some of it is missing: processes have ended that nobody waited for.
+    #[serde(default)]
+    pub is_incomplete: bool,
     /// The same for each answer, in microseconds.
     pub cpu_per_request: f64,
     /// Resident memory before, in octets.
@@ -208,16 +228,22 @@ impl Report {
     pub fn new(target: impl Into<String>, load: &Load, outcome: &Outcome) -> Self {
         let record = &outcome.record;
         let seconds = outcome.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-        let answered = record.answered as f64;
-        Self {
+        let due = (record.answered + record.failed()) as f64;
+        let window = outcome.window.as_secs_f64().max(f64::MIN_POSITIVE);
+        let cut_off = CutOff::of(record);
+        let bounded = cut_off.as_ref().map(TimesReport::with_cut_off);
+        let mut report = Self {
             format: FORMAT.to_owned(),
             target: target.into(),
             settings: Settings::of(load),
             elapsed_seconds: outcome.elapsed.as_secs_f64(),
             is_interrupted: outcome.is_stopped,
             is_given_up: record.is_given_up,
+            is_stalled: cut_off.is_some_and(|cut_off| cut_off.is_stall(&record.service, outcome.elapsed)),
+            warnings: Vec::new(),
             offered_rate: load.pace.rate(),
-            achieved_rate: answered / seconds,
+            due_rate: load.pace.rate().map(|_| due / window),
+            achieved_rate: record.achieved_rate(outcome.window),
             requests: RequestCounts {
                 answered: record.answered,
                 failed: record.failed(),
@@ -240,13 +266,15 @@ impl Report {
                 missing: outcome.missing.map_or(0, |(missing, _)| missing as u64),
                 missing_because: outcome.missing.map(|(_, error)| error.to_string()),
             },
-            service_time: TimesReport::of(&record.service),
-            response_time: TimesReport::of(&record.response),
+            service_time: bounded.clone().unwrap_or_else(|| TimesReport::of(&record.service)),
+            response_time: bounded.unwrap_or_else(|| TimesReport::of(&record.response)),
             deliveries: outcome.deliveries.as_ref().map(TimesReport::of),
             over_time: parts(outcome),
             generator: Generator::of(outcome, seconds),
             server: ServerCost::of(load, outcome),
-        }
+        };
+        report.warnings = text::warnings(&report);
+        report
     }
 
     /// The JSON Schema of reports.
@@ -279,12 +307,26 @@ impl Report {
         html::page(&self.target, std::slice::from_ref(self), None)
     }
 
-    /// Whether every request was answered as expected; those that were due just when it ended may have stayed unsent.
+    /// The share that was achieved of what was due; `None` in a closed loop.
+    pub fn achieved_share(&self) -> Option<f64> {
+        self.due_rate.map(|due| self.achieved_rate / due.max(f64::MIN_POSITIVE))
+    }
+
+    /// Octets a second that were received.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub fn received_rate(&self) -> f64 {
+        self.octets.received as f64 / self.requests.answered.max(1) as f64 * self.achieved_rate
+    }
+
+    /// Whether every request was answered as expected, and the server still answered at the end; those that were due just when it ended may have stayed unsent.
     pub fn is_clean(&self) -> bool {
         let at_the_end = |error: &ErrorCount| {
             error.kind == FailureKind::Unsent && error.count <= self.settings.connections
         };
-        self.requests.answered > 0 && !self.is_given_up && self.errors.iter().all(at_the_end)
+        self.requests.answered > 0
+            && !self.is_given_up
+            && !self.is_stalled
+            && self.errors.iter().all(at_the_end)
     }
 }
 
@@ -305,13 +347,14 @@ impl Settings {
             Limit::Duration(duration) => (Some(duration.as_secs_f64()), None),
             Limit::Requests(requests) => (None, Some(requests)),
         };
-        let pace = match load.pace {
-            Pace::Closed => "closed",
-            Pace::Constant { .. } => "constant",
-            Pace::Poisson { .. } => "poisson",
+        let (pace, seed) = match load.pace {
+            Pace::Closed => ("closed", None),
+            Pace::Constant { .. } => ("constant", None),
+            Pace::Poisson { seed, .. } => ("poisson", Some(seed)),
         };
         Self {
             pace: pace.to_owned(),
+            seed,
             connections: load.connections as u64,
             workers: load.workers as u64,
             pipeline: load.manner.pipeline as u64,
@@ -347,6 +390,7 @@ impl ServerCost {
         Some(Self {
             pid,
             cpu_seconds,
+            is_incomplete: server.is_incomplete,
             cpu_per_request: cpu_seconds * 1e6 / outcome.record.answered.max(1) as f64,
             resident_before: server.resident_before_bytes,
             resident_after: server.resident_after_bytes,

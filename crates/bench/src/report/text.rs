@@ -13,7 +13,7 @@ pub(super) fn report(report: &Report) -> String {
         text.push_str("\nerrors\n");
         rows(&mut text, &errors(report));
     }
-    for warning in warnings(report) {
+    for warning in &report.warnings {
         let _ = write!(text, "\nwarning: {warning}\n");
     }
     text
@@ -34,12 +34,13 @@ pub(super) fn manner(report: &Report) -> String {
     if !settings.is_persistent {
         manner.push_str(", a connection for each request");
     }
-    let pace = match settings.pace.as_str() {
-        "poisson" => ", open loop (Poisson)",
-        "constant" => ", open loop",
-        _ => ", closed loop",
+    let pace = match (settings.pace.as_str(), settings.seed) {
+        ("poisson", Some(seed)) => format!("open loop (Poisson, seed {seed})"),
+        ("poisson", None) => "open loop (Poisson)".to_owned(),
+        ("constant", _) => "open loop".to_owned(),
+        _ => "closed loop".to_owned(),
     };
-    let _ = write!(manner, "{pace}, {} s", three_digits(report.elapsed_seconds));
+    let _ = write!(manner, ", {pace}, {} s", three_digits(report.elapsed_seconds));
     if report.is_interrupted {
         manner.push_str(", interrupted");
     }
@@ -47,7 +48,6 @@ pub(super) fn manner(report: &Report) -> String {
 }
 
 /// The figures besides times and errors.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push([name.to_owned(), value]);
@@ -71,9 +71,8 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
         rows.extend(costs(report));
         return rows;
     }
-    let per_second = report.octets.received as f64 / report.elapsed_seconds.max(f64::MIN_POSITIVE);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "three digits are shown")]
-    let received_rate = octets(per_second as u64);
+    let received_rate = octets(report.received_rate() as u64);
     row(
         "octets",
         format!(
@@ -132,7 +131,7 @@ fn times(text: &mut String, report: &Report) {
 fn time_row(text: &mut String, name: &str, times: &TimesReport) {
     let _ = write!(text, "{name:<11}");
     for value in [times.p50, times.p90, times.p99, times.p99_9, times.max] {
-        let value = if times.count == 0 { "-".to_owned() } else { time(value) };
+        let value = if times.count == 0 { "-".to_owned() } else { times.told(value) };
         let _ = write!(text, "{value:>10}");
     }
     text.push('\n');
@@ -157,6 +156,12 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if report.server.as_ref().is_some_and(|server| server.is_incomplete) {
+        warnings.push(
+            "CPU time of the server is missing: some of its processes have ended, and nobody waited for them"
+                .to_owned(),
+        );
+    }
     if report.is_given_up {
         warnings
             .push("given up early: the server has ended, or could not be connected to any more".to_owned());
@@ -167,14 +172,19 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
             plural(report.connections.missing, "connection")
         ));
     }
-    if let Some(offered) = report.offered_rate
-        && report.achieved_rate < offered * 0.99
+    if let Some(share) = report.achieved_share().filter(|share| *share < 0.99)
         && !report.is_interrupted
     {
+        warnings.push(format!("the achieved rate is {:.1} % of the offered one", share * 100.0));
+    }
+    if report.is_stalled {
         warnings.push(format!(
-            "the achieved rate is {:.1} % of the offered one",
-            report.achieved_rate / offered * 100.0
+            "the server had stopped to answer: {} had waited for up to {} when the load ended, and no figure but the times knows of them",
+            plural(report.requests.cut_off, "request"),
+            time(report.response_time.max)
         ));
+    } else if report.response_time.at_least_from.is_some() {
+        warnings.push("times with ≥ are at least so long: requests that had waited so long were cut off when the load ended".to_owned());
     }
     if report.requests.answered == 0 {
         warnings.push("no request was answered as expected".to_owned());

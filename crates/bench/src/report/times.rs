@@ -5,6 +5,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::figures;
+use crate::cut_off::CutOff;
 use crate::record::Times;
 
 /// A distribution of times, all in microseconds and exact to a thousandth.
@@ -38,6 +40,10 @@ pub struct TimesReport {
     pub p99_99: f64,
     /// The longest.
     pub max: f64,
+    /// Those of this length and above are at least so long: requests that a closed loop cut off at its end are among them, with
+    /// what they had waited. Absent where there are none that matter.
+    #[serde(default)]
+    pub at_least_from: Option<f64>,
     /// The whole distribution, for plots; closer together towards the end.
     pub curve: Vec<Point>,
 }
@@ -68,8 +74,20 @@ impl TimesReport {
             p99_9: at(99.9),
             p99_99: at(99.99),
             max: microseconds(times.max()),
+            at_least_from: None,
             curve: curve(times),
         }
+    }
+
+    /// With requests among them that were cut off.
+    pub(super) fn with_cut_off(cut_off: &CutOff) -> Self {
+        Self { at_least_from: Some(microseconds(cut_off.at_least_from)), ..Self::of(&cut_off.times) }
+    }
+
+    /// One of these times in words: a bound is told as one.
+    pub(super) fn told(&self, time: f64) -> String {
+        let is_bound = self.at_least_from.is_some_and(|from| time >= from);
+        format!("{}{}", if is_bound { "≥ " } else { "" }, figures::time(time))
     }
 }
 

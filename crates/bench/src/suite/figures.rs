@@ -85,7 +85,6 @@ impl Figures {
     #[expect(clippy::cast_precision_loss, reason = "four digits are kept")]
     pub fn of(report: &Report, memory_before: Option<u64>) -> Self {
         let times = &report.response_time;
-        let received = report.octets.received as f64 / report.elapsed_seconds.max(f64::MIN_POSITIVE);
         let server = report.server.as_ref();
         let grown = |before: u64| {
             let after = server.map_or(before, |server| server.resident_max);
@@ -97,10 +96,16 @@ impl Figures {
         Self {
             answered: report.requests.answered,
             // A few that were due just at the end of an open loop, and were not sent, are no failure.
-            failed: if report.is_clean() { 0 } else { report.requests.failed },
-            failure: failure
-                .filter(|_| !report.is_clean())
-                .map_or_else(String::new, |error| format!("{} {}", error.kind, error.example)),
+            failed: match report.is_clean() {
+                true => 0,
+                false if report.is_stalled => report.requests.failed + report.requests.cut_off,
+                false => report.requests.failed,
+            },
+            failure: match failure.filter(|_| !report.is_clean()) {
+                Some(error) => format!("{} {}", error.kind, error.example),
+                None if report.is_stalled => "not answered any more when the load ended".to_owned(),
+                None => String::new(),
+            },
             seconds: kept(report.elapsed_seconds),
             rate: kept(report.achieved_rate),
             times: has_answers.then(|| SpreadOfTimes {
@@ -114,7 +119,7 @@ impl Figures {
                 p99: kept(times.p99),
                 max: kept(times.max),
             }),
-            received_rate: Some(kept(received)),
+            received_rate: Some(kept(report.received_rate())),
             server_cpu: server.filter(|_| has_answers).map(|server| kept(server.cpu_per_request)),
             generator_cpu: has_answers.then(|| kept(report.generator.cpu_per_request)),
             is_generator_limit: report.generator.is_limit,

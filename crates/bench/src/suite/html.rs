@@ -74,7 +74,7 @@ fn drawn(ratios: &[RatioBar]) -> String {
             _ => "worse",
         },
     });
-    bars("What is ours as a multiple of what is theirs, with 95 % intervals", &drawn.collect::<Vec<_>>())
+    bars("What is ours as a multiple of what is theirs, with intervals", &drawn.collect::<Vec<_>>())
 }
 
 const TITLE: &str = "The suite of Thruway";

@@ -61,10 +61,8 @@ pub(super) fn summary(report: &SuiteReport) -> Section {
     let heads = ["target (ours / theirs)", "bound", "figure", "verdict"];
     section.tables.extend(Table::prose("Targets", &heads, rows).or_nothing());
     let (compared, behind) = behind(report);
-    let caption = format!(
-        "Where somebody else is shown to be ahead (of {compared} comparisons, one in {} by chance)",
-        chance(report)
-    );
+    let chance = coverage(report).map_or_else(String::new, chance);
+    let caption = format!("Where somebody else is shown to be ahead (of {compared} comparisons, {chance})");
     section
         .tables
         .extend(Table::prose(caption, &["case", "in what", "who, and ours / theirs"], behind).or_nothing());
@@ -250,7 +248,7 @@ fn gain_of_pipelining(cases: &[&CaseResult]) -> Option<Table> {
         let one = Metric::Rate.values(&first.candidate(name)?.rounds)?;
         let gains = deeper.iter().map(|case| {
             let many = Metric::Rate.values(&case.candidate(name)?.rounds)?;
-            Ratio::of_medians(&many, &one).map(|gain| format!("×{}", three_digits(gain.median)))
+            Ratio::of_unpaired(&many, &one).map(|gain| format!("×{}", three_digits(gain.median)))
         });
         let gains = gains.map(|gain| gain.unwrap_or_else(|| "–".to_owned()));
         Some([name.to_owned()].into_iter().chain(gains).collect())
@@ -354,6 +352,13 @@ fn cross_checks(report: &SuiteReport) -> Option<Section> {
 fn method(report: &SuiteReport) -> Section {
     let mut section = Section::new("How it was measured, and how to repeat it");
     section.paragraphs.push(METHOD.to_owned());
+    section.paragraphs.extend(coverage(report).map(|coverage| {
+        format!(
+            "Intervals hold the true ratio in {:.1} of 100 cases at least, whatever the distribution: their ends are the least and the greatest ratio, or \
+             further in where there are more than eight rounds.",
+            coverage * 100.0
+        )
+    }));
     let environment = &report.environment;
     let descriptors =
         environment.descriptors.map_or_else(|| "without limit".to_owned(), |most| most.to_string());
@@ -394,12 +399,15 @@ fn plural(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// In how many comparisons of equals one looks ahead: an interval of 95 % leaves one in forty on either side, but of few rounds it is from the
-/// least to the greatest, and all of them fall on one side by a toss of a coin each.
-fn chance(report: &SuiteReport) -> u32 {
-    let rounds = report.cases.iter().filter_map(|case| Some(case.ours()?.rounds.len()));
-    let fewest = rounds.filter(|rounds| *rounds > 2).min().unwrap_or(3);
-    2_u32.saturating_pow(u32::try_from(fewest).unwrap_or(u32::MAX)).min(40)
+/// In how many comparisons of equals one looks ahead: what lies outside the interval is so by half on the one side.
+fn chance(coverage: f64) -> String {
+    format!("one in {:.0} by chance", 2.0 / (1.0 - coverage))
+}
+
+/// What the intervals of ratios cover, where there are fewest rounds that have any.
+fn coverage(report: &SuiteReport) -> Option<f64> {
+    let ratios = report.cases.iter().flat_map(|case| ratios(case, Metric::Rate));
+    ratios.map(|(_, ratio)| ratio.coverage).min_by(f64::total_cmp)
 }
 
 /// In which somebody else may be ahead.
@@ -410,6 +418,6 @@ const OVER_HTTP: &str = "thruway over HTTP";
 
 const METHOD: &str = "The candidates of a case are started together, each on the same core; the load generator has another one. They are loaded in turn, \
      one at a time, in rounds: in a random order, and in the next round the other way round. Figures are medians of the rounds. A ratio is taken within each \
-     round and is the median of those, with the interval in which the bootstrap's medians lie with 95 %. Every answer is checked: its status and its length, or \
+     round and is the median of those, with an interval. Every answer is checked: its status and its length, or \
      the JSON-RPC message in it; one that is not as expected is a failure. CPU time is that of the server's process and its children. Where the load generator \
      is the limit, rates say little: look at the CPU time.";

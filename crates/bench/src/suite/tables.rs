@@ -109,7 +109,7 @@ pub(super) fn names<'a>(cases: &[&'a CaseResult]) -> Vec<&'a str> {
 }
 
 /// A ratio with its interval.
-pub(super) fn with_interval(Ratio { median, low, high }: Ratio) -> String {
+pub(super) fn with_interval(Ratio { median, low, high, .. }: Ratio) -> String {
     format!("{} ({} to {})", three_digits(median), three_digits(low), three_digits(high))
 }
 

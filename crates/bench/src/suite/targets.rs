@@ -173,12 +173,11 @@ impl Target {
 
     fn to_case(&self, report: &SuiteReport, other: &str) -> Option<Ratio> {
         let values = |name: &str| self.metric.values(&report.case(name)?.ours()?.rounds);
-        Ratio::of_medians(&values(&self.case)?, &values(other)?)
+        Ratio::of_unpaired(&values(&self.case)?, &values(other)?)
     }
 
     fn value(&self, report: &SuiteReport) -> Option<Ratio> {
-        let summary = self.metric.summary(&report.case(&self.case)?.ours()?.rounds)?;
-        Some(Ratio { median: summary.median, low: summary.min, high: summary.max })
+        Ratio::of_values(&self.metric.values(&report.case(&self.case)?.ours()?.rounds)?)
     }
 
     fn judged(&self, against: &str, figure: Option<Ratio>) -> Judged {

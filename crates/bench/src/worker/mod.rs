@@ -33,6 +33,7 @@ use thruway_http1::HeadIndex;
 use thruway_net::{Clock, Deadlines};
 
 use crate::failure::{Failure, FailureKind};
+use crate::lateness::Lateness;
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
 use crate::schedule::{Pace, Schedule};
@@ -52,7 +53,7 @@ pub struct Manner {
     pub is_persistent: bool,
     /// How long a request may take, from its actual start.
     pub timeout: Duration,
-    /// How long an open loop waits for the last answers when it has ended.
+    /// How long an open loop waits for the last answers when it has ended; at most a second if that was from outside.
     pub drain: Duration,
 }
 
@@ -167,6 +168,7 @@ impl Worker {
     ) -> Rc<Self> {
         let schedule = Schedule::new(share.pace, begin, share.worker, share.workers);
         let budget = Budget::new(share.limit, begin + share.warm_up, share.worker, share.workers);
+        let lateness = share.pace.window(share.limit).map(Lateness::new);
         Rc::new(Self {
             clock,
             requests,
@@ -174,7 +176,7 @@ impl Worker {
             plan: RefCell::new(Plan { schedule, budget, taken: 0, parking: Parking::default() }),
             measured_from: begin + share.warm_up,
             phase: Cell::new(Phase::Running),
-            record: RefCell::new(Record::new()),
+            record: RefCell::new(Record::of_open_loop(lateness)),
             intervals: RefCell::new(Intervals { current: Interval::new(0), to }),
             hot: RefCell::new(Hot {
                 input: vec![0; INPUT_BYTES].into_boxed_slice(),
@@ -250,17 +252,31 @@ impl Worker {
     /// What happens ten times a second, or more often where requests have little time.
     fn tick(&self, now: Duration) {
         let tick = (self.manner.timeout / 10).clamp(TICK_MIN, TICK_MAX);
-        self.next_tick.set(now + tick);
+        // One is exactly when the measuring begins: what is read then is not late.
+        let until_measured = self.measured_from.checked_sub(now).filter(|left| !left.is_zero());
+        self.next_tick.set(now + until_measured.map_or(tick, |left| left.min(tick)));
         self.deadlines.wake_overdue(now);
         let index = interval_at(now, self.measured_from, self.share.interval);
         self.intervals.borrow_mut().turn_to(index);
         let is_hopeless = self.unconnected_since.get().is_some_and(|since| now >= since + PATIENCE)
             && matches!(self.share.limit, Limit::Requests(_));
-        if (self.share.stop.is_set() || is_hopeless) && self.phase.get() == Phase::Running {
-            self.record.borrow_mut().is_given_up |= is_hopeless;
-            self.plan.borrow_mut().budget.end_at(now);
-            self.drain(now);
+        match self.phase.get() {
+            Phase::Running if self.share.stop.is_set() || is_hopeless => self.end_early(now, is_hopeless),
+            Phase::Draining { until } if self.share.stop.is_set() => {
+                self.phase.set(Phase::Draining { until: until.min(now + DRAIN_OF_STOPPED) });
+            }
+            _ => {}
         }
+    }
+
+    /// Nothing starts from `now` on, although more was asked for.
+    fn end_early(&self, now: Duration, is_given_up: bool) {
+        let mut record = self.record.borrow_mut();
+        record.is_given_up |= is_given_up;
+        record.ended_early_at = Some(now);
+        drop(record);
+        self.plan.borrow_mut().budget.end_at(now);
+        self.drain(now);
     }
 
     /// Whether each request is waited for, as many as were asked for.
@@ -275,6 +291,7 @@ impl Worker {
         // A closed loop that has ended by the clock owes nobody an answer; requests that are counted are waited for.
         let patience = match (is_counted, self.is_open()) {
             (true, _) => self.manner.timeout + TICK_MAX * 2,
+            (false, true) if self.share.stop.is_set() => self.manner.drain.min(DRAIN_OF_STOPPED),
             (false, true) => self.manner.drain,
             (false, false) => Duration::ZERO,
         };
@@ -333,9 +350,7 @@ impl Worker {
     /// Nothing can be sent any more: the load ends here.
     fn give_up_all(&self, now: Duration) {
         if self.phase.get() == Phase::Running {
-            self.record.borrow_mut().is_given_up = true;
-            self.plan.borrow_mut().budget.end_at(now);
-            self.drain(now);
+            self.end_early(now, true);
         }
     }
 
@@ -353,7 +368,7 @@ impl Worker {
     }
 
     fn complete(&self, ticket: Ticket, now: Duration, answered: &Answered) {
-        if ticket.intended < self.measured_from {
+        if !self.is_measured(ticket, now) {
             return;
         }
         let record = &mut *self.record.borrow_mut();
@@ -366,41 +381,70 @@ impl Worker {
         record.content_bytes += answered.content_bytes;
         record.event_streams += u64::from(answered.is_event_stream);
         record.last_answer = now;
+        let interval = &mut self.intervals.borrow_mut().current;
+        interval.answered += 1;
+        if !self.has_time(ticket) {
+            return;
+        }
         record.service.record(now.saturating_sub(ticket.started));
         if self.is_open() {
             record.response.record(now.saturating_sub(ticket.intended));
+            self.note_lateness(record, ticket, now);
         }
-        let interval = &mut self.intervals.borrow_mut().current;
-        interval.answered += 1;
         interval.response.record(now.saturating_sub(ticket.intended));
+    }
+
+    /// Whether a request that ends now is counted. A closed loop that ends by the clock counts what ends in the measured time: if it
+    /// counted what began in it, each connection would lose the request that was on its way when that time began, and the one
+    /// that was when it ended. Where requests are due or counted beforehand, those count that began in it.
+    #[inline]
+    fn is_measured(&self, ticket: Ticket, now: Duration) -> bool {
+        let ends_by_clock = !self.is_open() && matches!(self.share.limit, Limit::Duration(_));
+        self.has_time(ticket) || ends_by_clock && now >= self.measured_from
+    }
+
+    /// Whether it began in the measured time, and not while it warmed up, so that its time is of interest.
+    #[inline]
+    fn has_time(&self, ticket: Ticket) -> bool {
+        ticket.intended >= self.measured_from
     }
 
     /// A complete answer that was not what was expected.
     fn complete_wrongly(&self, ticket: Ticket, now: Duration, status: u16, failure: &Failure) {
-        if ticket.intended >= self.measured_from {
+        if self.is_measured(ticket, now) {
             self.record.borrow_mut().count_status(status, 1);
         }
         self.fail(ticket, now, failure);
     }
 
     fn fail(&self, ticket: Ticket, now: Duration, failure: &Failure) {
-        if ticket.intended < self.measured_from {
+        if !self.is_measured(ticket, now) {
             return;
         }
         let record = &mut *self.record.borrow_mut();
         let interval = &mut self.intervals.borrow_mut().current;
         record.fail(failure);
         interval.failed += 1;
-        if !failure.kind.counts_as_waited() {
+        if !failure.kind.counts_as_waited() || !self.has_time(ticket) {
             return;
         }
+        // How long those have waited that were never sent depends on when it ended, and not on the server.
         if failure.kind != FailureKind::Unsent {
             record.service.record(now.saturating_sub(ticket.started));
+            self.note_lateness(record, ticket, now);
         }
         if self.is_open() {
             record.response.record(now.saturating_sub(ticket.intended));
         }
         interval.response.record(now.saturating_sub(ticket.intended));
+    }
+
+    #[inline]
+    fn note_lateness(&self, record: &mut Record, ticket: Ticket, now: Duration) {
+        if let Some(lateness) = &mut record.lateness {
+            let at = ticket.intended.saturating_sub(self.measured_from);
+            lateness.record(at, now.saturating_sub(ticket.intended));
+        }
     }
 
     /// Octets came that no request had asked for.
@@ -416,7 +460,9 @@ impl Worker {
         if self.is_open() || self.waits_for_all() {
             self.fail(ticket, now, &Failure::of(FailureKind::Unanswered));
         } else {
-            self.record.borrow_mut().cut_off += 1;
+            let record = &mut *self.record.borrow_mut();
+            record.cut_off += 1;
+            record.cut_off_waits.record(now.saturating_sub(ticket.started));
         }
     }
 }
@@ -465,6 +511,9 @@ const FIELD_LINES: usize = 64;
 
 /// How long a load of counted requests goes on asking a server that cannot be connected to. One with a time ends by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an open loop that was ended from outside waits for its last answers.
+const DRAIN_OF_STOPPED: Duration = Duration::from_secs(1);
 
 const TICK_MAX: Duration = Duration::from_millis(100);
 const TICK_MIN: Duration = Duration::from_millis(2);

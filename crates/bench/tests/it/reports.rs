@@ -1,41 +1,100 @@
 //! What was measured, written down.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_bench::compare::{Candidate, Comparison, Sample};
-use thruway_bench::{HttpRequest, HttpRequests, Limit, Load, Manner, Pace, Report, StopFlag, Url};
+use thruway_bench::{
+    HttpRequest, HttpRequests, Limit, Load, Manner, Outcome, OverTime, Pace, Record, Report, StopFlag, Url,
+};
 use thruway_testkit::upstream;
 
 /// A load with a rate, failures and several parts of time, against a server that answers every request with 404 or properly.
 fn reports() -> Vec<Report> {
     let server = upstream::answers_properly().listen();
-    let load = |status, pace| {
-        let mut request = HttpRequest::get(Url::parse("http://a.example/").unwrap());
-        request.expected.status = status;
-        Load {
-            requests: Arc::new(HttpRequests::new(&[request]).unwrap()),
-            addresses: vec![server.address.into()],
-            tls: None,
-            connections: 2,
-            workers: 1,
-            pace,
-            limit: Limit::Duration(Duration::from_millis(350)),
-            warm_up: Duration::ZERO,
-            manner: Manner {
-                pipeline: 1,
-                is_persistent: true,
-                timeout: Duration::from_secs(20),
-                drain: Duration::from_secs(1),
-            },
-            stop: StopFlag::default(),
-            server: Some(std::process::id()),
-        }
-    };
-    let closed = load(None, Pace::Closed);
-    let failing = load(Some(404), Pace::Constant { rate: 200.0 });
+    let closed = load(server.address, None, Pace::Closed);
+    let failing = load(server.address, Some(404), Pace::Constant { rate: 200.0 });
     let run = |name: &str, load: &Load| Report::new(name, load, &load.run(&mut |_| {}).unwrap());
     vec![run("a <b> & \"c\"", &closed), run("d|e", &failing)]
+}
+
+fn load(address: SocketAddr, status: Option<u16>, pace: Pace) -> Load {
+    let mut request = HttpRequest::get(Url::parse("http://a.example/").unwrap());
+    request.expected.status = status;
+    Load {
+        requests: Arc::new(HttpRequests::new(&[request]).unwrap()),
+        addresses: vec![address.into()],
+        tls: None,
+        connections: 2,
+        workers: 1,
+        pace,
+        limit: Limit::Duration(Duration::from_millis(350)),
+        warm_up: Duration::ZERO,
+        manner: Manner {
+            pipeline: 1,
+            is_persistent: true,
+            timeout: Duration::from_secs(20),
+            drain: Duration::from_secs(1),
+        },
+        stop: StopFlag::default(),
+        server: Some(std::process::id()),
+    }
+}
+
+/// The report of a closed loop in which a thousand requests took a millisecond, and these were cut off.
+fn cut_off(waits: &[Duration]) -> Report {
+    let server = upstream::answers_properly().listen();
+    let mut load = load(server.address, None, Pace::Closed);
+    load.server = None;
+    let mut record = Record::new();
+    record.answered = 1000;
+    for times in [&mut record.service, &mut record.response] {
+        (0..1000).for_each(|_| times.record(Duration::from_millis(1)));
+    }
+    record.cut_off = waits.len() as u64;
+    for wait in waits {
+        record.cut_off_waits.record(*wait);
+    }
+    let (elapsed, window) = (Duration::from_secs(10), Duration::from_secs(10));
+    let over_time = OverTime::new(Duration::from_secs(1));
+    let outcome = Outcome {
+        record,
+        over_time,
+        elapsed,
+        window,
+        workers: Vec::new(),
+        server: None,
+        is_stopped: false,
+        missing: None,
+        deliveries: None,
+    };
+    Report::new("stalling", &load, &outcome)
+}
+
+#[test]
+fn a_stall_at_the_end_of_a_closed_loop_is_told_in_every_form() {
+    let stalled = cut_off(&[Duration::from_secs(1); 2]);
+    assert!(stalled.is_stalled && !stalled.is_clean());
+    assert!(stalled.response_time.max >= 1e6 && stalled.service_time == stalled.response_time);
+    for form in [stalled.to_text(), stalled.to_markdown(), stalled.to_html()] {
+        assert!(
+            form.contains("≥ 1.0") && form.contains("the server had stopped to answer: 2 requests"),
+            "{form}"
+        );
+    }
+    let csv = stalled.to_csv();
+    assert!(
+        csv.contains("the server had stopped to answer") && csv.contains("response_at_least_from"),
+        "{csv}"
+    );
+    assert!(stalled.to_json().contains("\"is_stalled\": true"));
+    assert_valid(&Report::schema(), &stalled.to_json());
+
+    let late = cut_off(&[Duration::from_millis(20)]);
+    assert!(late.is_clean() && late.warnings[0].starts_with("times with ≥ are at least so long"), "{late:?}");
+    let usual = cut_off(&[Duration::from_micros(300); 2]);
+    assert!(usual.is_clean() && usual.warnings.is_empty() && !usual.to_text().contains('≥'));
 }
 
 fn assert_valid(schema: &schemars::Schema, json: &str) {

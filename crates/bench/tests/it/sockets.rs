@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use thruway_bench::ramp::Step;
 use thruway_bench::{
-    FailureKind, HttpRequest, HttpRequests, Limit, Load, Manner, Outcome, Pace, RunError, StopFlag, Url,
+    FailureKind, HttpRequest, HttpRequests, Limit, Load, Manner, Outcome, Pace, Report, RunError, StopFlag,
+    Url,
 };
 use thruway_client::{ConnectError, UpstreamAddr};
-use thruway_server::{ListenAddr, RunningServer, Server};
+use thruway_server::{ListenAddr, OwnedRequest, RunningServer, Server};
 use thruway_testkit::upstream;
 
 fn load(address: impl Into<UpstreamAddr>) -> Load {
@@ -77,6 +79,27 @@ fn an_open_loop_keeps_its_rate_and_starts_on_time() {
     let outcome = run(&load);
     assert_eq!(outcome.record.answered + outcome.record.failed(), 300);
     assert_eq!(outcome.record.response.count(), 300);
+}
+
+/// No rate was held by a server whose answers took more than a hundredth of a step.
+#[test]
+fn a_slow_server_holds_a_rate() {
+    let slow = async |_: OwnedRequest| {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        "hello"
+    };
+    let server = Server::new(slow).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let ListenAddr::Tcp(address) = server.addresses()[0].clone() else { panic!("no TCP address") };
+    let mut load = load(address);
+    load.connections = 64;
+    load.limit = Limit::Duration(Duration::from_millis(400));
+    for pace in [Pace::Constant { rate: 200.0 }, Pace::Poisson { rate: 200.0, seed: 4 }] {
+        load.pace = pace;
+        let report = Report::new("slow", &load, &run(&load));
+        let step = Step::of(&report, 20e6);
+        assert!(step.holds, "{step:?}");
+        assert!(report.elapsed_seconds > 0.45, "the last answers come after the end: {report:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thruway_bench::{FailureKind, Limit, Pace, Times};
+use thruway_bench::{FailureKind, Limit, Manner, Pace, Times};
 use thruway_testkit::Random;
 
 use crate::scene::{Reaction, Scene};
@@ -99,6 +99,60 @@ fn the_achieved_rate_is_the_offered_one_below_the_capacity() {
     }
 }
 
+/// The achieved rate was what was answered until the last straggler, over the time until then: nobody seemed to hold a rate whose
+/// answers took a hundredth of the time that was measured.
+#[test]
+fn a_healthy_server_of_any_latency_achieves_what_is_offered() {
+    for latency in [MILLISECOND, 100 * MILLISECOND, 3 * SECOND] {
+        for pace in [Pace::Constant { rate: 1000.0 }, Pace::Poisson { rate: 1000.0, seed: 5 }] {
+            for limit in [Limit::Duration(2 * SECOND), Limit::Requests(2000)] {
+                let manner = Manner { drain: 5 * SECOND, ..Scene::default().manner };
+                let scene = Scene { pace, limit, manner, connections: 3500, ..Scene::default() };
+                let record = scene.run(move |number, _| {
+                    let straggles = if number == 1500 { 900 * MILLISECOND } else { Duration::ZERO };
+                    Reaction::proper(latency + straggles)
+                });
+                let record = record.record;
+                assert_eq!(record.failed(), 0, "{latency:?}");
+                let achieved = record.achieved_rate(2 * SECOND) / (record.answered as f64 / 2.0);
+                assert!((achieved - 1.0).abs() < 1e-9, "{achieved} of {pace:?} at {latency:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_that_falls_behind_achieves_what_it_can_however_many_connections_hide_it() {
+    for (connections, rate) in [(1, 1000.0), (4, 1000.0), (3000, 1000.0), (3000, 520.0)] {
+        let pace = Pace::Constant { rate };
+        let manner = Manner { drain: 5 * SECOND, ..Scene::default().manner };
+        let scene =
+            Scene { pace, limit: Limit::Duration(2 * SECOND), manner, connections, ..Scene::default() };
+        // It does 500 requests a second, one after the other.
+        let mut free_at = Duration::ZERO;
+        let record = scene.run(move |_, now| {
+            free_at = free_at.max(now) + 2 * MILLISECOND;
+            Reaction::proper(free_at.saturating_sub(now))
+        });
+        let achieved = record.record.achieved_rate(2 * SECOND);
+        assert!((490.0..=510.0).contains(&achieved), "{achieved} at {rate} on {connections}");
+    }
+}
+
+#[test]
+fn a_stop_cuts_the_wait_for_the_last_answers_short() {
+    for (pace, limit) in
+        [(Pace::Constant { rate: 10.0 }, Limit::Duration(SECOND)), (Pace::Closed, Limit::Requests(5))]
+    {
+        let manner = Manner { timeout: 60 * SECOND, drain: 60 * SECOND, ..Scene::default().manner };
+        let stops_at = Some(2 * SECOND);
+        let scene = Scene { pace, limit, manner, stops_at, connections: 5, ..Scene::default() };
+        let outcome = scene.run(|_, _| Reaction::proper(50 * SECOND));
+        assert_eq!(outcome.record.answered, 0);
+        assert!(outcome.ended < 3200 * MILLISECOND, "{:?}", outcome.ended);
+    }
+}
+
 #[test]
 fn what_was_never_sent_counts_with_the_time_it_waited() {
     // Four times what one connection at 10 ms takes.
@@ -125,15 +179,52 @@ fn a_closed_loop_ends_on_time_and_owes_nothing() {
     assert_eq!(outcome.ended, SECOND);
 }
 
+/// Of a server that stalled a second before the end, all that had waited since were cut off, and no figure knew of it.
+#[test]
+fn what_is_cut_off_has_its_time() {
+    let scene = Scene { limit: Limit::Duration(10 * SECOND), connections: 4, ..Scene::default() };
+    let stalls = |_, now| Reaction::proper(if now < 9 * SECOND { MILLISECOND } else { 20 * SECOND });
+    let record = scene.run(stalls).record;
+    assert_eq!((record.cut_off, record.cut_off_waits.count()), (4, 4));
+    assert_near(record.cut_off_waits.max(), 1.0, 0.02, "the longest");
+    assert_eq!(record.answered, 36_000);
+}
+
 #[test]
 fn what_happens_while_it_warms_up_is_not_measured() {
     let slow_at_first = |_, now| Reaction::proper(if now < SECOND { 100 * MILLISECOND } else { MILLISECOND });
     for limit in [Limit::Requests(1000), Limit::Duration(SECOND)] {
         let scene = Scene { limit, warm_up: SECOND, ..Scene::default() };
         let outcome = scene.run(slow_at_first);
-        assert!((999..=1000).contains(&outcome.record.answered), "{}", outcome.record.answered);
+        assert!((999..=1001).contains(&outcome.record.answered), "{}", outcome.record.answered);
         assert!(outcome.record.service.max() <= 2 * MILLISECOND);
-        assert_eq!(outcome.read - outcome.record.answered - outcome.record.cut_off, 10);
+        // The tenth ends just when the measuring begins.
+        let not_measured = outcome.read - outcome.record.answered - outcome.record.cut_off;
+        assert_eq!(not_measured, if matches!(limit, Limit::Requests(_)) { 10 } else { 9 });
+    }
+}
+
+/// Only those counted that began and ended in the measured time: with ten thousand connections on a server that takes 60,000 a second, a
+/// sixth of what a second brought was lost.
+#[test]
+fn a_closed_loop_counts_what_ends_in_the_measured_time_and_times_what_begins_in_it() {
+    for latency in [70 * MILLISECOND, 300 * MILLISECOND] {
+        let limit = Limit::Duration(3 * SECOND);
+        let scene = Scene { limit, warm_up: SECOND, connections: 10, ..Scene::default() };
+        let record = scene.run(move |_, _| Reaction::proper(latency)).record;
+        let (latency, second) = (latency.as_millis() as u64, 1000);
+        // On each connection they end at every multiple of the latency.
+        let ends = 4 * second / latency - (second - 1) / latency;
+        let begins_before = second.div_ceil(latency) * latency;
+        assert_eq!(record.answered, 10 * ends, "{latency} ms");
+        assert_eq!(
+            record.service.count(),
+            10 * (4 * second / latency - begins_before / latency),
+            "{latency} ms"
+        );
+        let expected = 10_000.0 / latency as f64;
+        let achieved = record.achieved_rate(3 * SECOND);
+        assert!((achieved / expected - 1.0).abs() < 0.02, "{achieved} instead of {expected}");
     }
 }
 

@@ -54,8 +54,8 @@ pub(crate) struct CompareArgs {
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
     pub(crate) load: HttpLoadArgs,
-    /// How often each is loaded, in an order of its own in each round
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    /// How often each is loaded, in an order of its own in each round; a verdict needs 6
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(crate) rounds: u32,
     /// Compare with what `--output json` has printed before, instead of with the first
     #[arg(long, value_name = "FILE")]
@@ -107,14 +107,14 @@ pub(crate) struct WrkArgs {
     /// Threads of the load generator
     #[arg(short, long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
-    /// How long
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
+    /// How long: seconds, or with a unit
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_wrk_time)]
     pub(crate) duration: Duration,
     /// A header field, `Name: value`; may be given several times
     #[arg(short = 'H', long, value_name = "HEADER")]
     pub(crate) header: Vec<String>,
     /// How long a request may take
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_wrk_time)]
     pub(crate) timeout: Duration,
     /// Percentiles are always told
     #[arg(long)]
@@ -195,6 +195,9 @@ pub(crate) struct LoadArgs {
     /// Let the requests of an open loop come at random, as those of many clients do
     #[arg(long, requires = "rate")]
     pub(crate) poisson: bool,
+    /// Let them come at the times that this number gives [default: another one each time; reports tell it]
+    #[arg(long, value_name = "N", requires = "poisson")]
+    pub(crate) seed: Option<u64>,
     /// Send so many requests on a connection without waiting for answers; not where there are sessions
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) pipeline: u16,
@@ -251,6 +254,7 @@ impl Default for LoadArgs {
             warm_up: Duration::ZERO,
             rate: None,
             poisson: false,
+            seed: None,
             pipeline: 1,
             is_not_persistent: false,
             ca: None,
@@ -279,6 +283,15 @@ pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// The same, of seconds where no unit is given: `30`, `2s` and `1m`, as with wrk.
+fn parse_wrk_time(text: &str) -> Result<Duration, String> {
+    if text.bytes().all(|octet| octet.is_ascii_digit()) {
+        parse_time(&format!("{text}s"))
+    } else {
+        parse_time(text)
+    }
+}
+
 fn parse_rate(text: &str) -> Result<f64, &'static str> {
     let rate = text.parse().ok().filter(|rate| (1e-3..=1e9).contains(rate));
     rate.ok_or("a rate is a number of requests a second, between 0.001 and 1000000000")
@@ -301,7 +314,7 @@ A line of @FILE:
 
 Exit codes:
   0    Every request was answered as expected
-  1    Some were not
+  1    Some were not, or the server had stopped to answer when the load ended
   2    The arguments cannot be used, or the server cannot be reached
   130  It was interrupted; what was measured is reported. At a second signal it ends at once"#;
 
@@ -314,3 +327,19 @@ Exit codes:
   1    Something is, or requests failed
   2    The arguments cannot be used, or a server cannot be started or reached
   130  It was interrupted; the rounds that were complete are reported";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_by_wrk() {
+        for (text, seconds) in [("30", 30), ("2s", 2), ("1m", 60), ("2h", 7200)] {
+            assert_eq!(parse_wrk_time(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for wrong in ["", "0", "-1", "s", "2x", "99999999999999999999"] {
+            assert!(parse_wrk_time(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse_time("30").is_err(), "elsewhere a number without a unit may mean anything");
+    }
+}

@@ -37,6 +37,17 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new("there is nothing to compare it with")
             .with_hint("give two URLs, or a `--baseline` that `--output json` has printed before"));
     }
+    if let Some(Err((name, known))) =
+        baseline.as_ref().map(|baseline| Comparison::can_be_told(args.rounds as usize, baseline))
+    {
+        let message = format!(
+            "{} rounds beside {known} of `{}` in the baseline cannot tell a regression",
+            args.rounds,
+            name.escape_debug()
+        );
+        return Err(Failure::new(message)
+            .with_hint("four rounds on each side can; more can tell a smaller one: `--rounds 10`"));
+    }
     if args.load.content.as_deref() == Some("-") {
         return Err(Failure::new(
             "the standard input can be read only once, and each server needs the content",
@@ -110,7 +121,9 @@ fn measure_rounds(contenders: &mut [Contender], args: &CompareArgs, stop: &StopF
     let rounds = args.rounds as usize;
     measure_in_turn(contenders, rounds, |contender, round| {
         let line = ProgressLine::new(format!("round {} of {rounds}, {}   ", round + 1, contender.name));
-        let report = measure(&contender.name, &contender.load, &line)?;
+        // Chance arrivals are the same for all in a round, and others in the next.
+        let pace = contender.load.pace.tried_again(round as u64);
+        let report = measure(&contender.name, &Load { pace, ..contender.load.clone() }, &line)?;
         if stop.is_set() {
             return Ok(ControlFlow::Break(()));
         }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 use thruway_bench::{Limit, Load, LoadTls, Manner, Origin, Pace, Requests, RunError, StopFlag, Url};
 use thruway_client::{ConnectError, UpstreamAddr, resolve};
-use thruway_net::raise_descriptor_limit;
 use thruway_net::tls::{
     InvalidServerName, Roots, TlsConnector, TlsConnectorConfig, TlsFailure, TlsServerName,
 };
+use thruway_net::{Clock, raise_descriptor_limit};
 
 use super::args::{HttpLoadArgs, LoadArgs};
 use super::requests;
@@ -43,7 +43,7 @@ pub(super) fn assemble(
 ) -> Load {
     let pace = match args.rate {
         None => Pace::Closed,
-        Some(rate) if args.poisson => Pace::Poisson { rate, seed: SEED },
+        Some(rate) if args.poisson => Pace::Poisson { rate, seed: args.seed.unwrap_or_else(any_seed) },
         Some(rate) => Pace::Constant { rate },
     };
     Load {
@@ -59,11 +59,18 @@ pub(super) fn assemble(
             pipeline: args.pipeline.into(),
             is_persistent: !args.is_not_persistent,
             timeout: args.timeout,
-            drain: args.timeout.min(DRAIN),
+            // Each request that was due has its time.
+            drain: args.timeout,
         },
         stop: stop.clone(),
         server: None,
     }
+}
+
+/// Another one each time, short enough to be typed again.
+fn any_seed() -> u64 {
+    let nanoseconds = Clock::system().now_exact().subsec_nanos();
+    u64::from(nanoseconds) % 1_000_000
 }
 
 /// What does not go together, and what this machine does not allow.
@@ -171,8 +178,6 @@ pub(super) fn unreachable(error: &RunError) -> Failure {
     failure.with_hint(hint)
 }
 
-const SEED: u64 = 0x7468_7275;
-const DRAIN: Duration = Duration::from_secs(1);
 const REACH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Of the reactor and the timer of a thread.

@@ -1,7 +1,12 @@
 //! `thruway bench`: real loads, small ones, and what is refused.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 use serde_json::Value;
 
@@ -116,6 +121,29 @@ fn an_open_loop_tells_offered_and_achieved_rate() {
     assert!(report["achieved_rate"].as_f64().unwrap() > 0.0);
 }
 
+/// The seed was the same for every load, so the second try of a step was the first one again.
+#[test]
+fn chance_arrivals_are_others_each_time_unless_they_are_asked_for_again() {
+    let (_demo, url) = demo("/ok");
+    let http = ["http", &url, "--rate", "1000", "--poisson", "-d", "100ms", "--output", "json"];
+    let due = |args: &[&str]| {
+        let report = json(&bench(&[&http[..], args].concat()));
+        (report["due_rate"].clone(), report["settings"]["seed"].clone())
+    };
+    let first = due(&["--seed", "7"]);
+    assert_eq!(first, due(&["--seed", "7"]));
+    assert_eq!(first.1, 7);
+    let seed = due(&[]).1.to_string();
+    assert_eq!(due(&["--seed", &seed]).1.to_string(), seed);
+
+    let ramp = ["ramp", &url, "-d", "50ms", "--rate", "1000", "--poisson", "--seed", "7", "--p99", "1ns"];
+    let ramp = json(&bench(&[&ramp[..], &["--output", "json"]].concat()));
+    let [one, two] = [0, 1].map(|step| &ramp["steps"][step]);
+    assert_eq!(one["offered_rate"], two["offered_rate"]);
+    assert_ne!(one["due_rate"], two["due_rate"]);
+    assert_eq!(ramp["seed"], 7);
+}
+
 #[test]
 fn an_interrupt_ends_a_load_with_what_was_measured() {
     let (_demo, url) = demo("/ok");
@@ -144,12 +172,12 @@ fn servers_are_compared_by_url_and_by_command() {
     let (_demo, url) = demo("/ok");
     let other = url.replace("/ok", "/plaintext");
     let directory = tempfile::tempdir().unwrap();
-    let load = ["-n", "200", "--rounds", "3", "--output", "json"];
+    let load = ["-n", "200", "--rounds", "4", "--output", "json"];
     let two =
         Thruway::start_in(directory.path(), &[&["bench", "compare", &url, &other], &load[..]].concat()).end();
     let comparison = json(&two);
     assert_eq!(two.code, Some(0), "{}", two.stderr);
-    assert_eq!(comparison["candidates"][1]["rounds"].as_array().unwrap().len(), 3);
+    assert_eq!(comparison["candidates"][1]["rounds"].as_array().unwrap().len(), 4);
     assert_eq!(comparison["pairs"].as_array().unwrap().len(), 3);
     let schema = bench(&["compare", "--schema"]);
     jsonschema::validate(&json(&schema), &comparison).unwrap();
@@ -174,6 +202,15 @@ fn servers_are_compared_by_url_and_by_command() {
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("regression: requests/s of http://unix:"), "{}", ended.stderr);
     assert!(json(&ended)["candidates"][0]["rounds"][0]["server_cpu"].as_f64().unwrap() > 0.0);
+    // Too few rounds would never find one.
+    let few = ["bench", "compare", &url, "--baseline", "one.json", "--rounds", "3"];
+    let few = Thruway::start_in(directory.path(), &few).end();
+    assert_eq!((few.code, &*few.stdout), (Some(2), ""));
+    assert!(
+        few.stderr.contains("3 rounds beside 4 of `") && few.stderr.contains("hint: four"),
+        "{}",
+        few.stderr
+    );
 }
 
 /// What a comparison had started went on when a second signal ended it at once.
@@ -225,10 +262,45 @@ fn command_lines_of_other_tools_are_understood() {
         "{}",
         wrk.stderr
     );
+    // A bare number is one of seconds, as with wrk.
+    let wrk = bench(&["wrk", "-t1", "-c2", "-d1", "--timeout", "3", &url]);
+    assert!(
+        wrk.code == Some(0) && wrk.stdout.contains("closed loop, 1.00 s"),
+        "{}{}",
+        wrk.stdout,
+        wrk.stderr
+    );
     let ab = bench(&["ab", "-n", "50", "-c", "5", &url]);
     assert!(ab.code == Some(0) && ab.stdout.contains("50 opened"), "{}{}", ab.stdout, ab.stderr);
     let ab = bench(&["ab", "-k", "-n", "50", "-c", "5", &url]);
     assert!(ab.code == Some(0) && ab.stdout.contains("5 opened"), "{}{}", ab.stdout, ab.stderr);
+}
+
+/// A server that stalled towards the end looked as good as ever: exit code 0, and no word about it.
+#[test]
+fn a_server_that_stops_to_answer_before_the_end_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let answered = Arc::new(AtomicU32::new(0));
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let answered = answered.clone();
+            thread::spawn(move || {
+                let mut request = [0; 4096];
+                while stream.read(&mut request).is_ok_and(|read| read > 0) {
+                    // Then it says nothing any more, and keeps its connections.
+                    if answered.fetch_add(1, Ordering::Relaxed) < 50 {
+                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                    }
+                }
+            });
+        }
+    });
+    let ended = bench(&["http", &url, "-d", "1500ms", "-c", "2", "--output", "json"]);
+    let report = json(&ended);
+    assert_eq!((ended.code, &report["is_stalled"]), (Some(1), &true.into()), "{report}");
+    assert!(report["response_time"]["max"].as_f64().unwrap() > 500_000.0, "{report}");
+    assert_eq!(report["requests"]["cut_off"], 2);
 }
 
 #[test]
@@ -276,6 +348,7 @@ fn nonsense_is_refused_before_anything_happens() {
     for args in [
         &["http"][..],
         &["http", "http://a/", "--poisson"],
+        &["http", "http://a/", "--rate", "1", "--seed", "1"],
         &["http", "http://a/", "--rate", "0"],
         &["http", "http://a/", "--rate", "fast"],
         &["http", "http://a/", "-d", "0s"],

@@ -1,0 +1,99 @@
+//! Requests that a closed loop cut off at its end: what they say that those that were answered do not. A server that stalls a second before
+//! the end answers all but a few, and quickly; the few are all that tells of it.
+
+use std::time::Duration;
+
+use crate::record::{Record, Times};
+
+/// What there is to say of them.
+pub(crate) struct CutOff {
+    /// The times of those that were answered, and of those that were cut off late, with what they had waited.
+    pub(crate) times: Times,
+    /// From this time on, times are at least so long, and may have been longer.
+    pub(crate) at_least_from: Duration,
+    /// How long the oldest had waited.
+    pub(crate) longest: Duration,
+}
+
+impl CutOff {
+    /// Of what was recorded; nothing if the times would be the same with them, but for a twentieth.
+    pub(crate) fn of(record: &Record) -> Option<Self> {
+        let answered = &record.service;
+        let usual = answered.percentile(99.0);
+        let mut times = answered.clone();
+        let late = times.add_above(usual, &record.cut_off_waits)?;
+        let is_other =
+            exceeds(times.percentile(99.0), usual, 1.05) || exceeds(times.max(), answered.max(), 1.05);
+        is_other.then(|| Self { times, at_least_from: late, longest: record.cut_off_waits.max() })
+    }
+
+    /// Whether the server had likely stopped to answer: the oldest had waited for a good part of what was measured, and for twice as long as
+    /// any that was answered, or so many that the 99th percentile is twice as long with them.
+    pub(crate) fn is_stall(&self, answered: &Times, measured: Duration) -> bool {
+        let is_long = self.longest >= (measured / 20).max(STALL_MIN);
+        let [p99, with_them] = [answered, &self.times].map(|times| times.percentile(99.0));
+        is_long && (exceeds(self.longest, answered.max(), 2.0) || exceeds(with_them, p99, 2.0))
+    }
+}
+
+fn exceeds(time: Duration, other: Duration, factor: f64) -> bool {
+    time > other.mul_f64(factor)
+}
+
+/// What is shorter may be the machine's.
+const STALL_MIN: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A thousand answers within a millisecond each, some slower ones, and some that were cut off.
+    fn record(slow: &[Duration], cut_off: &[Duration]) -> Record {
+        let mut record = Record::new();
+        (0..1000).for_each(|_| record.service.record(MILLISECOND));
+        for time in slow {
+            record.service.record(*time);
+        }
+        for time in cut_off {
+            record.cut_off_waits.record(*time);
+        }
+        record
+    }
+
+    fn is_stall(record: &Record) -> Option<bool> {
+        CutOff::of(record).map(|cut_off| cut_off.is_stall(&record.service, 10 * SECOND))
+    }
+
+    #[test]
+    fn a_stall_at_the_end_is_seen_in_the_times() {
+        let stalled = record(&[], &[SECOND; 4]);
+        let cut_off = CutOff::of(&stalled).unwrap();
+        assert!(cut_off.is_stall(&stalled.service, 10 * SECOND));
+        assert!(cut_off.times.max() >= SECOND && cut_off.times.count() == 1004);
+        assert!(cut_off.at_least_from <= cut_off.times.max() && cut_off.at_least_from > 900 * MILLISECOND);
+        // A slow start of one request hides it from the longest time, not from the percentiles.
+        assert_eq!(is_stall(&record(&[2 * SECOND], &[SECOND; 40])), Some(true));
+    }
+
+    #[test]
+    fn those_that_happen_to_be_on_their_way_change_nothing() {
+        assert_eq!(is_stall(&record(&[], &[MILLISECOND / 2; 16])), None);
+        assert_eq!(is_stall(&record(&[], &[])), None);
+        // Two of a thousand take a second, so at any time most connections wait for one of these.
+        assert_eq!(is_stall(&record(&[SECOND; 2], &[SECOND / 2; 8])), None);
+        // A little longer than any other, but not for long.
+        assert_eq!(is_stall(&record(&[], &[20 * MILLISECOND])), Some(false));
+        assert_eq!(is_stall(&record(&[SECOND], &[SECOND + SECOND / 2])), Some(false));
+    }
+
+    #[test]
+    fn a_server_that_has_never_answered_has_times_nevertheless() {
+        let mut record = Record::new();
+        record.cut_off_waits.record(SECOND);
+        let cut_off = CutOff::of(&record).unwrap();
+        assert!(cut_off.is_stall(&record.service, SECOND) && cut_off.times.count() == 1);
+    }
+}

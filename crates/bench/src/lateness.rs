@@ -1,0 +1,115 @@
+//! Whether a server falls behind in an open loop: whether requests that were meant to start later wait longer. How long they wait does not
+//! matter: a server whose answers take a second, always, keeps up as well as one whose answers take a microsecond.
+
+use std::time::Duration;
+
+use crate::record::Times;
+
+/// Response times of those requests that were meant to start in the first third of the measured time, and in the last.
+#[derive(Clone, Debug)]
+pub(crate) struct Lateness {
+    window: Duration,
+    early: Times,
+    late: Times,
+}
+
+impl Lateness {
+    /// Of requests that are meant to start within `window`.
+    pub(crate) fn new(window: Duration) -> Self {
+        Self { window, early: Times::exact(), late: Times::exact() }
+    }
+
+    /// Counts a request that was meant to start at `at`, counted from the beginning of the window.
+    #[inline]
+    pub(crate) fn record(&mut self, at: Duration, response: Duration) {
+        if at * 3 < self.window {
+            self.early.record(response);
+        } else if at * 3 >= self.window * 2 {
+            self.late.record(response);
+        }
+    }
+
+    /// Adds what another has counted of the same window.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.early.add(&other.early);
+        self.late.add(&other.late);
+    }
+
+    /// The share of what is offered that the server gets done: 1 if it keeps up, 0.5 if each second brings work for two.
+    ///
+    /// When the response times grow by `g` seconds for each second, what was meant to start in one second is answered in `1 + g`.
+    /// Medians are compared, so that a few stragglers do not matter, and only a growth that is none by chance counts.
+    pub(crate) fn share_done(&self) -> f64 {
+        let between = self.window.as_secs_f64() * 2.0 / 3.0;
+        let grown = self.late.percentile(50.0).saturating_sub(self.early.percentile(50.0)).as_secs_f64();
+        if between > 0.0 && self.has_surely_grown(grown / between) {
+            1.0 / (1.0 + grown / between)
+        } else {
+            1.0
+        }
+    }
+
+    /// Whether the intervals of both medians lie apart, and it is about more than a few requests.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    fn has_surely_grown(&self, growth: f64) -> bool {
+        let more_waiting = growth * (self.early.count() + self.late.count()) as f64;
+        more_waiting >= WAITING_MIN
+            && percentile_around(&self.late, -1.0) > percentile_around(&self.early, 1.0)
+    }
+}
+
+/// An end of the interval that holds the median with 99 %: below it for a `side` of -1, above it for 1.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn percentile_around(times: &Times, side: f64) -> Duration {
+    let distance = 50.0 * NORMAL_99 / (times.count().max(1) as f64).sqrt();
+    times.percentile((50.0 + side * distance).clamp(0.0, 100.0))
+}
+
+/// So many standard deviations to either side leave out one of a hundred.
+const NORMAL_99: f64 = 2.576;
+
+/// Fewer requests that wait more at the end than at the beginning are a moment's.
+const WAITING_MIN: f64 = 10.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A thousand requests within a second; how long each takes is said by its place in that second.
+    fn share_done(response: impl Fn(f64) -> f64) -> f64 {
+        let mut lateness = Lateness::new(SECOND);
+        for place in 0..1000 {
+            let at = f64::from(place) / 1000.0;
+            lateness.record(Duration::from_secs_f64(at), Duration::from_secs_f64(response(at)));
+        }
+        lateness.share_done()
+    }
+
+    #[test]
+    fn a_server_of_any_latency_keeps_up_and_one_that_falls_behind_does_not() {
+        for constant in [0.000_1, 0.1, 3.0] {
+            assert!((share_done(|_| constant) - 1.0).abs() < f64::EPSILON, "{constant}");
+        }
+        for capacity in [0.5, 0.9, 0.98] {
+            let share = share_done(|at| 0.001 + at * (1.0 / capacity - 1.0));
+            assert!((share / capacity - 1.0).abs() < 0.01, "{share} instead of {capacity}");
+        }
+    }
+
+    #[test]
+    fn neither_stragglers_nor_chance_are_a_backlog() {
+        let straggler = |at: f64| if at > 0.99 { 0.9 } else { 0.01 };
+        assert!((share_done(straggler) - 1.0).abs() < f64::EPSILON);
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut failed = 0;
+        for _ in 0..200 {
+            let times: Vec<f64> = (0..1000).map(|_| -0.05 * (1.0 - random.f64()).ln()).collect();
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place")]
+            let share = share_done(|at| times[(at * 1000.0) as usize]);
+            failed += u32::from(share < 0.99);
+        }
+        assert!(failed <= 2, "{failed} of 200");
+    }
+}
