@@ -23,6 +23,7 @@ fn reports() -> Vec<Report> {
             limit: Limit::Duration(Duration::from_millis(350)),
             warm_up: Duration::ZERO,
             manner: Manner {
+                is_http2: false,
                 pipeline: 1,
                 is_persistent: true,
                 timeout: Duration::from_secs(20),

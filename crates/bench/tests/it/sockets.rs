@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_bench::{
-    FailureKind, HttpRequest, HttpRequests, Limit, Load, Manner, Outcome, Pace, RunError, StopFlag, Url,
+    FailureKind, HttpRequest, HttpRequests, Limit, Load, Manner, OpenError, Outcome, Pace, RunError,
+    StopFlag, Url,
 };
 use thruway_client::{ConnectError, UpstreamAddr};
 use thruway_server::{ListenAddr, RunningServer, Server};
@@ -23,6 +24,7 @@ fn load(address: impl Into<UpstreamAddr>) -> Load {
         limit: Limit::Requests(1000),
         warm_up: Duration::ZERO,
         manner: Manner {
+            is_http2: false,
             pipeline: 1,
             is_persistent: true,
             timeout: Duration::from_secs(20),
@@ -125,10 +127,13 @@ fn a_server_that_says_nothing_times_out() {
 #[test]
 fn a_load_that_gets_no_connection_does_not_begin() {
     let refused = load(upstream::refuses()).run(&mut |_| {}).unwrap_err();
-    assert!(matches!(refused, RunError::Connect(_, ConnectError::Refused)), "{refused}");
+    assert!(matches!(refused, RunError::Connect(_, OpenError::Connect(ConnectError::Refused))), "{refused}");
     let directory = tempfile::tempdir().unwrap();
     let missing = load(UpstreamAddr::unix(directory.path().join("none"))).run(&mut |_| {}).unwrap_err();
-    assert!(matches!(missing, RunError::Connect(_, ConnectError::SocketNotFound)), "{missing}");
+    assert!(
+        matches!(missing, RunError::Connect(_, OpenError::Connect(ConnectError::SocketNotFound))),
+        "{missing}"
+    );
     let (_server, address) = serve();
     let no_process = Load { server: Some(u32::MAX), ..load(address) }.run(&mut |_| {}).unwrap_err();
     assert!(matches!(no_process, RunError::ServerMissing(_)), "{no_process}");
