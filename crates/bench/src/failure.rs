@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thruway_client::ConnectError;
 
+use crate::worker::OpenError;
+
 /// One row for each kind: its name and the words for people.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident $words:literal)*) => {
@@ -49,6 +51,14 @@ kinds! {
     Incomplete "ended within an answer"
     /// The server broke the connection off.
     Reset "connection reset"
+    /// The server does not speak HTTP/2: it did not agree to it, or begins with something else.
+    NotHttp2 "no HTTP/2"
+    /// The server has reset the stream of the request. HTTP/2 only, as the next two.
+    StreamReset "stream reset"
+    /// The server has refused the stream of the request (`REFUSED_STREAM`).
+    StreamRefused "stream refused"
+    /// The server has given up the connection (`GOAWAY`), or takes no request on one.
+    GoneAway "server has gone away"
     /// What came breaks a rule of HTTP.
     Malformed "malformed answer"
     /// Octets behind a complete answer that belong to none: more content than was announced, or an answer nobody asked for.
@@ -118,6 +128,8 @@ pub(crate) enum Detail {
     None,
     Connect(ConnectError),
     Rule(thruway_http1::Error),
+    /// An error code of HTTP/2.
+    Reason(h2::Reason),
     Status(u16),
     Length(u64),
     Code(i64),
@@ -145,12 +157,23 @@ impl From<ConnectError> for Failure {
     }
 }
 
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Connect(error) => error.into(),
+            OpenError::NotHttp2 => Self::of(FailureKind::NotHttp2),
+        }
+    }
+}
+
 impl fmt::Display for Detail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => Ok(()),
             Self::Connect(error) => error.fmt(f),
             Self::Rule(rule) => rule.fmt(f),
+            // Its name, as RFC 9113 §7 has it.
+            Self::Reason(reason) => write!(f, "{reason:?}"),
             Self::Status(status) => status.fmt(f),
             Self::Length(octets) => write!(f, "{octets} octets"),
             Self::Code(code) => code.fmt(f),

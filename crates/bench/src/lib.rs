@@ -44,7 +44,7 @@ pub use report::{
     Status, TimesReport, octets, rate, time,
 };
 pub use requests::{
-    Conversation, Endpoint, Expected, HttpRequest, HttpRequests, InvalidDigest, InvalidRequest,
+    Conversation, Endpoint, Expected, Http2Request, HttpRequest, HttpRequests, InvalidDigest, InvalidRequest,
     InvalidRequestsFile, InvalidUrl, McpOperation, McpRequests, Origin, RequestLine, Requests, SessionUse,
     Url, read_lines,
 };
@@ -53,4 +53,4 @@ pub use schedule::{Pace, Schedule};
 pub use stdio::{ChildError, ChildServer};
 pub use stop::{Limit, StopFlag};
 pub use thruway_mcp::{Era, Revision};
-pub use worker::{Connect, Manner, Share, Worker};
+pub use worker::{Connect, Manner, OpenError, Share, Worker};

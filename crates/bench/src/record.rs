@@ -27,6 +27,8 @@ pub struct Record {
     pub event_streams: u64,
     /// Connections that were opened, those before the start included.
     pub connections_opened: u64,
+    /// The least that a server allowed of streams on a connection of HTTP/2; [`u64::MAX`] where none has said so.
+    pub streams_max: u64,
     /// Requests that were sent again on another connection: they stood behind one after which the server had announced
     /// to close. They are counted once, with their first start.
     pub sent_again: u64,
@@ -157,6 +159,7 @@ impl Record {
             content_bytes: 0,
             event_streams: 0,
             connections_opened: 0,
+            streams_max: u64::MAX,
             sent_again: 0,
             cut_off: 0,
             cut_off_waits: Times::exact(),
@@ -220,6 +223,7 @@ impl Record {
         self.content_bytes += other.content_bytes;
         self.event_streams += other.event_streams;
         self.connections_opened += other.connections_opened;
+        self.streams_max = self.streams_max.min(other.streams_max);
         self.sent_again += other.sent_again;
         self.cut_off += other.cut_off;
         self.cut_off_waits.add(&other.cut_off_waits);

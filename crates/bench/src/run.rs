@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use thruway_client::{ConnectError, UpstreamAddr};
+use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
 use thruway_net::tls::{TlsConnector, TlsServerName};
 
@@ -17,7 +17,7 @@ use crate::requests::Requests;
 use crate::schedule::Pace;
 use crate::stdio::ChildServer;
 use crate::stop::{Limit, StopFlag, share};
-use crate::worker::{Manner, Share, ThreadPlan, WorkerThread};
+use crate::worker::{Manner, OpenError, Share, ThreadPlan, WorkerThread};
 
 /// A load.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ pub struct Outcome {
     /// Whether it was ended from outside.
     pub is_stopped: bool,
     /// Why some of the connections could not be opened before the start, and how many.
-    pub missing: Option<(usize, ConnectError)>,
+    pub missing: Option<(usize, OpenError)>,
     /// The time until each subscriber was told of a publication, where that was the load.
     pub deliveries: Option<Times>,
 }
@@ -112,7 +112,7 @@ pub struct Progress {
 #[derive(Debug)]
 pub enum RunError {
     /// No connection could be opened.
-    Connect(UpstreamAddr, ConnectError),
+    Connect(UpstreamAddr, OpenError),
     /// The system refuses threads, timers or reactors.
     System(io::Error),
     /// The process whose cost is to be told is not there.
@@ -222,10 +222,7 @@ impl Load {
     }
 
     /// Some may be missing, but not all.
-    fn wait_for_connections(
-        &self,
-        threads: &[WorkerThread],
-    ) -> Result<Option<(usize, ConnectError)>, RunError> {
+    fn wait_for_connections(&self, threads: &[WorkerThread]) -> Result<Option<(usize, OpenError)>, RunError> {
         let ready: Vec<_> = threads.iter().filter_map(WorkerThread::wait_until_ready).collect();
         let opened: usize = ready.iter().map(|ready| ready.opened).sum();
         let failure = ready.iter().find_map(|ready| ready.failure);
@@ -240,7 +237,7 @@ impl Load {
         &self,
         threads: Vec<WorkerThread>,
         watcher: Watcher,
-        missing: Option<(usize, ConnectError)>,
+        missing: Option<(usize, OpenError)>,
     ) -> Result<Outcome, RunError> {
         let mut record = Record::new();
         let mut workers = Vec::new();

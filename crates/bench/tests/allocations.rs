@@ -12,10 +12,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use thruway_bench::{
-    Connect, Endpoint, HttpRequest, HttpRequests, Limit, Manner, McpOperation, McpRequests, Pace, Requests,
-    Revision, SessionUse, Share, StopFlag, Url, Worker,
+    Connect, Endpoint, HttpRequest, HttpRequests, Limit, Manner, McpOperation, McpRequests, OpenError, Pace,
+    Requests, Revision, SessionUse, Share, StopFlag, Url, Worker,
 };
-use thruway_client::ConnectError;
 use thruway_net::{Clock, ManualTime, Transport};
 
 #[global_allocator]
@@ -109,7 +108,7 @@ impl Transport for Line {
 impl Connect for Line {
     type Transport = Self;
 
-    async fn connect(&self) -> Result<Self, ConnectError> {
+    async fn connect(&self) -> Result<Self, OpenError> {
         Ok(self.clone())
     }
 }
@@ -128,6 +127,7 @@ fn cost(all: Arc<dyn Requests>, pace: Pace, pipeline: usize, requests: u64) -> u
         stop: StopFlag::default(),
     };
     let manner = Manner {
+        is_http2: false,
         pipeline,
         is_persistent: true,
         timeout: Duration::from_mins(1),

@@ -25,6 +25,7 @@ fn columns(report: &Report) -> Vec<(&'static str, String)> {
         ("connections", report.settings.connections.to_string()),
         ("workers", report.settings.workers.to_string()),
         ("pipeline", report.settings.pipeline.to_string()),
+        ("http_version", report.settings.http_version.clone().unwrap_or_default()),
         ("elapsed_seconds", report.elapsed_seconds.to_string()),
         ("offered_rate", optional(report.offered_rate)),
         ("achieved_rate", report.achieved_rate.to_string()),

@@ -99,7 +99,10 @@ pub struct Settings {
     pub connections: u64,
     /// Threads of the load generator.
     pub workers: u64,
-    /// Requests on a connection that are not answered at the same time, at most.
+    /// The version of HTTP: `1.1` or `2`. Absent of pipes.
+    #[serde(default)]
+    pub http_version: Option<String>,
+    /// Requests on a connection that are not answered at the same time, at most: the depth of pipelines, or the number of streams.
     pub pipeline: u64,
     /// Whether a connection has more than one request.
     pub is_persistent: bool,
@@ -166,6 +169,9 @@ pub struct Octets {
 pub struct Connections {
     /// Opened, before the start and while it went on.
     pub opened: u64,
+    /// How many streams the server allows on one of HTTP/2, where it allows less than were asked for.
+    #[serde(default)]
+    pub streams_max: Option<u64>,
     /// That could not be opened before the start.
     pub missing: u64,
     /// Why the first of those could not.
@@ -263,6 +269,7 @@ impl Report {
             },
             connections: Connections {
                 opened: record.connections_opened,
+                streams_max: Some(record.streams_max).filter(|most| *most < load.manner.pipeline as u64),
                 missing: outcome.missing.map_or(0, |(missing, _)| missing as u64),
                 missing_because: outcome.missing.map(|(_, error)| error.to_string()),
             },
@@ -357,6 +364,7 @@ impl Settings {
             seed,
             connections: load.connections as u64,
             workers: load.workers as u64,
+            http_version: Some(if load.manner.is_http2 { "2" } else { "1.1" }.to_owned()),
             pipeline: load.manner.pipeline as u64,
             is_persistent: load.manner.is_persistent,
             duration_seconds,

@@ -28,7 +28,9 @@ pub(super) fn manner(report: &Report) -> String {
         None => plural(settings.connections, "connection"),
     };
     let mut manner = format!("{connections}, {}", plural(settings.workers, "worker"));
-    if settings.pipeline > 1 {
+    if settings.http_version.as_deref() == Some("2") {
+        let _ = write!(manner, ", HTTP/2, {} each", plural(settings.pipeline, "stream"));
+    } else if settings.pipeline > 1 {
         let _ = write!(manner, ", pipelines of {}", settings.pipeline);
     }
     if !settings.is_persistent {
@@ -171,6 +173,9 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
             "{} could not be opened before the start: {because}",
             plural(report.connections.missing, "connection")
         ));
+    }
+    if let Some(most) = report.connections.streams_max {
+        warnings.push(format!("the server allows only {} on a connection", plural(most, "stream")));
     }
     if let Some(share) = report.achieved_share().filter(|share| *share < 0.99)
         && !report.is_interrupted

@@ -6,7 +6,7 @@ use thruway_http1::{BodyLength, RequestToWrite, ResponseTo, write_request_head};
 use thruway_message::{FieldName, FieldValue, Method};
 
 use super::template::{Template, mixed};
-use super::{Expected, Requests, Url};
+use super::{Expected, Http2Request, Requests, Url};
 
 /// A request as people ask for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +38,10 @@ struct Prepared {
     octets: Octets,
     to: ResponseTo,
     expected: Expected,
+    is_secured: bool,
+    has_te: bool,
+    /// The same for HTTP/2, where that is spoken and all requests are the same.
+    http2: Option<Http2Request>,
 }
 
 #[derive(Debug)]
@@ -89,7 +93,9 @@ impl HttpRequest {
             varying.write(0, &mut octets);
         }
         let octets = if is_fixed { Octets::Fixed(octets) } else { varying };
-        Ok(Prepared { octets, to, expected: self.expected })
+        let has_te = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("te"));
+        let is_secured = self.url.is_https;
+        Ok(Prepared { octets, to, expected: self.expected, is_secured, has_te, http2: None })
     }
 
     fn field_lines(&self) -> Result<Vec<u8>, InvalidRequest> {
@@ -118,7 +124,19 @@ impl HttpRequest {
     }
 }
 
+impl Prepared {
+    fn to_http2(&self, number: u64) -> Option<Http2Request> {
+        let mut octets = Vec::new();
+        self.octets.write(number, &mut octets);
+        Http2Request::of_octets(&octets, self.is_secured, self.has_te)
+    }
+}
+
 impl Octets {
+    const fn is_fixed(&self) -> bool {
+        matches!(self, Self::Fixed(_))
+    }
+
     fn write(&self, number: u64, output: &mut Vec<u8>) {
         match self {
             Self::Fixed(octets) => output.extend_from_slice(octets),
@@ -152,6 +170,18 @@ impl HttpRequests {
         Ok(Self { prepared, units })
     }
 
+    /// The same, to be sent over HTTP/2.
+    ///
+    /// # Errors
+    /// One of them cannot be.
+    pub fn for_http2(mut self) -> Result<Self, InvalidRequest> {
+        for prepared in &mut self.prepared {
+            let request = prepared.to_http2(0).ok_or(InvalidRequest::NotForHttp2)?;
+            prepared.http2 = Some(request).filter(|_| prepared.octets.is_fixed());
+        }
+        Ok(self)
+    }
+
     #[inline]
     fn chosen(&self, number: u64) -> &Prepared {
         match &self.prepared[..] {
@@ -170,6 +200,11 @@ impl Requests for HttpRequests {
         let chosen = self.chosen(number);
         chosen.octets.write(number, output);
         chosen.to
+    }
+
+    fn http2(&self, number: u64) -> Option<Http2Request> {
+        let chosen = self.chosen(number);
+        chosen.http2.clone().or_else(|| chosen.to_http2(number))
     }
 
     #[inline]
@@ -193,6 +228,8 @@ pub enum InvalidRequest {
     Method,
     /// There is no request.
     None,
+    /// What `Host` or the path says cannot be said in HTTP/2.
+    NotForHttp2,
     /// The request target breaks the grammar.
     Target,
 }
@@ -206,6 +243,7 @@ impl fmt::Display for InvalidRequest {
             Self::HeaderValue(name) => write!(f, "the value of `{name}` holds control characters"),
             Self::Method => f.write_str("the method is no token"),
             Self::None => f.write_str("there is no request to send"),
+            Self::NotForHttp2 => f.write_str("the `Host` or the path cannot be said in HTTP/2"),
             Self::Target => f.write_str("the path of the URL is invalid"),
         }
     }
@@ -256,6 +294,39 @@ mod tests {
         );
         let empty = HttpRequest { method: "POST".to_owned(), ..request("http://a/") };
         assert!(written(&[empty], 0).ends_with("Content-Length: 0\r\n\r\n"));
+    }
+
+    #[test]
+    fn requests_are_for_http2_what_they_are_otherwise() {
+        let post = HttpRequest {
+            method: "POST".to_owned(),
+            headers: vec![
+                ("X-Number".to_owned(), "{n}".to_owned()),
+                ("Te".to_owned(), "trailers".to_owned()),
+            ],
+            content: b"item {n}".to_vec(),
+            ..request("https://a:81/b/{n}?c")
+        };
+        let requests = [request("http://a/@3"), post];
+        let all = HttpRequests::new(&requests).unwrap().for_http2().unwrap();
+        let is_post = |number: &u64| all.http2(*number).unwrap().head.method() == "POST";
+        let number = (0..100).find(is_post).unwrap();
+        let Http2Request { head, content } = all.http2(number).unwrap();
+        assert_eq!(head.uri().to_string(), format!("https://a:81/b/{number}?c"));
+        assert_eq!(head.headers()["x-number"], number.to_string());
+        assert_eq!((head.headers().len(), &head.headers()["te"]), (3, &"trailers".parse().unwrap()));
+        assert_eq!(content, format!("item {number}"));
+        let other = (0..100).find(|number| !is_post(number)).unwrap();
+        let Http2Request { head, content } = all.http2(other).unwrap();
+        assert_eq!((head.uri().to_string().as_str(), head.headers().len()), ("http://a/", 0));
+        assert!(content.is_empty());
+    }
+
+    #[test]
+    fn what_http2_cannot_say_is_refused() {
+        let headers = vec![("Host".to_owned(), "a b".to_owned())];
+        let all = HttpRequests::new(&[HttpRequest { headers, ..request("http://a/") }]).unwrap();
+        assert_eq!(all.for_http2().unwrap_err(), InvalidRequest::NotForHttp2);
     }
 
     #[test]

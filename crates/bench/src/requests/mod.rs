@@ -11,6 +11,7 @@ mod file;
 // what it becomes
 mod expected;
 mod http;
+mod http2;
 mod mcp;
 
 pub(crate) use expected::Answer;
@@ -21,12 +22,18 @@ pub use mcp::{Conversation, Endpoint, McpOperation, McpRequests, SessionUse};
 pub(crate) use mcp::{Done, MESSAGE_BYTES_MAX, Reading, SingleMessage, read};
 pub use url::{InvalidUrl, Origin, Url};
 
+pub use http2::Http2Request;
 use thruway_http1::ResponseTo;
 
 /// The requests of a load. The same number always gives the same request, so that one can be sent again.
 pub trait Requests: Send + Sync {
     /// Appends the octets of request `number`, head and content.
     fn write(&self, number: u64, output: &mut Vec<u8>) -> ResponseTo;
+
+    /// Request `number` for HTTP/2; `None` where it was not prepared for that.
+    fn http2(&self, _number: u64) -> Option<Http2Request> {
+        None
+    }
 
     /// What is expected of the answer to request `number`.
     fn expected(&self, number: u64) -> &Expected;

@@ -1,16 +1,19 @@
-//! A place for one connection at a time: requests are taken, connections opened for them as they are needed.
+//! A place for one connection at a time: requests are taken, connections opened for them as they are needed. What is spoken on
+//! them is of no concern here.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use thruway_client::ConnectError;
 use thruway_net::{Deadline, Transport};
 
-use super::wire::{Ended, Wire};
+use super::streams::Streams;
+use super::wire::Wire;
 use super::{Phase, Taken, Ticket, Worker};
 use crate::failure::{Failure, FailureKind};
 
@@ -20,7 +23,41 @@ pub trait Connect {
     type Transport: Transport;
 
     /// Opens one.
-    fn connect(&self) -> impl Future<Output = Result<Self::Transport, ConnectError>>;
+    fn connect(&self) -> impl Future<Output = Result<Self::Transport, OpenError>>;
+}
+
+/// Why there is no connection to send requests on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenError {
+    /// There is none.
+    Connect(ConnectError),
+    /// There is one, and the server did not agree to speak HTTP/2 on it (ALPN).
+    NotHttp2,
+}
+
+/// A connection with the requests on it, in the version of HTTP that is spoken.
+pub(super) trait Spoken<T> {
+    /// A connection over `transport`, of which nobody has read or written anything.
+    fn new(transport: T, worker: &Worker) -> Self;
+
+    /// When to look at it although nothing has happened.
+    fn deadline(&self, worker: &Worker) -> Option<Duration>;
+
+    /// Takes a request, to be sent with the next turn.
+    fn ask(&mut self, worker: &Worker, ticket: Ticket);
+
+    /// Reads what has come, sends what may start.
+    fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended>;
+}
+
+/// What became of a connection.
+pub(super) enum Ended {
+    /// The load is over.
+    Over,
+    /// It has ended; what it owed is recorded.
+    Closed,
+    /// The server has ended it after an answer, as it had said; it acts on none of these requests (RFC 9112 §9.6, RFC 9113 §6.8).
+    Unhandled(VecDeque<Ticket>),
 }
 
 struct Lane {
@@ -36,22 +73,35 @@ struct Lane {
 impl Worker {
     /// The future of one connection, the `number`th of this worker; it ends with the load. `first` is open already.
     pub async fn lane<C: Connect>(self: Rc<Self>, number: usize, connect: C, first: Option<C::Transport>) {
+        if self.manner.is_http2 {
+            self.lane_of::<C, Streams<C::Transport>>(number, connect, first).await;
+        } else {
+            self.lane_of::<C, Wire<C::Transport>>(number, connect, first).await;
+        }
+    }
+
+    async fn lane_of<C: Connect, S: Spoken<C::Transport>>(
+        self: Rc<Self>,
+        number: usize,
+        connect: C,
+        first: Option<C::Transport>,
+    ) {
         let deadline = self.deadlines.register();
         let mut lane = Lane { worker: self, number, deadline, again: VecDeque::new(), failed_attempts: 0 };
         let mut open = first.map(|transport| {
             lane.worker.record.borrow_mut().connections_opened += 1;
-            Wire::new(transport, &lane.worker)
+            S::new(transport, &lane.worker)
         });
         loop {
-            let Some(wire) = &mut open else {
+            let Some(spoken) = &mut open else {
                 let Some(ticket) = lane.next_ticket().await else { return };
                 open = lane.open(&connect, ticket).await;
                 continue;
             };
             let ended = poll_fn(|cx| {
                 lane.deadline.set_waker(cx.waker());
-                let ended = wire.poll(cx, &lane.worker, lane.number);
-                lane.deadline.set(wire.deadline(&lane.worker));
+                let ended = spoken.poll(cx, &lane.worker, lane.number);
+                lane.deadline.set(spoken.deadline(&lane.worker));
                 ended
             });
             match ended.await {
@@ -89,7 +139,7 @@ impl Lane {
     }
 
     /// A new connection, on which `ticket` and what must be sent again are to be sent. Without one, the request has failed.
-    async fn open<C: Connect>(&mut self, connect: &C, ticket: Ticket) -> Option<Wire<C::Transport>> {
+    async fn open<C: Connect, S: Spoken<C::Transport>>(&mut self, connect: &C, ticket: Ticket) -> Option<S> {
         let Some(outcome) = self.connect(connect, ticket).await else {
             let now = self.worker.clock.now_exact();
             self.worker.give_up(ticket, now);
@@ -101,10 +151,10 @@ impl Lane {
                 self.failed_attempts = 0;
                 self.worker.unconnected_since.set(None);
                 self.worker.record.borrow_mut().connections_opened += 1;
-                let mut wire = Wire::new(transport, &self.worker);
-                wire.ask(&self.worker, ticket);
-                self.again.drain(..).for_each(|ticket| wire.ask(&self.worker, ticket));
-                Some(wire)
+                let mut spoken = S::new(transport, &self.worker);
+                spoken.ask(&self.worker, ticket);
+                self.again.drain(..).for_each(|ticket| spoken.ask(&self.worker, ticket));
+                Some(spoken)
             }
             Err(failure) => {
                 let now = self.worker.clock.now_exact();
@@ -155,6 +205,23 @@ impl Lane {
         .await;
     }
 }
+
+impl From<ConnectError> for OpenError {
+    fn from(error: ConnectError) -> Self {
+        Self::Connect(error)
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(error) => error.fmt(f),
+            Self::NotHttp2 => f.write_str("the server does not agree to speak HTTP/2"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
 
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);

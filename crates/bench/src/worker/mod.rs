@@ -17,6 +17,7 @@ mod timer;
 mod flush;
 mod lane;
 mod wire;
+mod streams;
 mod lines;
 
 // a thread
@@ -40,14 +41,16 @@ use crate::schedule::{Pace, Schedule};
 use crate::stop::{Budget, Limit, StopFlag};
 use parking::Parking;
 
-pub use lane::Connect;
+pub use lane::{Connect, OpenError};
 pub(crate) use thread::{ThreadPlan, WorkerThread, thread_cpu_time};
 
 /// How connections are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Manner {
-    /// Requests on a connection that are not answered at the same time, at least 1. In a closed loop the next are sent when
-    /// all are answered, in one write.
+    /// Whether HTTP/2 is spoken: at once, or as it was agreed upon when the connection was opened. Otherwise HTTP/1.1 is.
+    pub is_http2: bool,
+    /// Requests on a connection that are not answered at the same time, at least 1. In a closed loop of HTTP/1.1 the next are sent
+    /// when all are answered, in one write; over HTTP/2 each has a stream, and the next is sent as soon as one is answered.
     pub pipeline: usize,
     /// Whether a connection has more than one request. Whether the requests say so is for [`Requests`].
     pub is_persistent: bool,
@@ -445,6 +448,12 @@ impl Worker {
             let at = ticket.intended.saturating_sub(self.measured_from);
             lateness.record(at, now.saturating_sub(ticket.intended));
         }
+    }
+
+    /// How many streams the server allows on a connection.
+    fn note_streams_max(&self, allowed: usize) {
+        let record = &mut *self.record.borrow_mut();
+        record.streams_max = record.streams_max.min(allowed as u64);
     }
 
     /// Octets came that no request had asked for.

@@ -16,7 +16,7 @@ use thruway_net::Clock;
 use tokio::runtime::{Builder, LocalOptions};
 
 use super::timer::Timer;
-use super::{Connect, Manner, Share, Worker};
+use super::{Connect, Manner, OpenError, Share, Worker};
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
 use crate::run::LoadTls;
@@ -48,7 +48,7 @@ pub(crate) struct WorkerThread {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(crate) opened: usize,
-    pub(crate) failure: Option<ConnectError>,
+    pub(crate) failure: Option<OpenError>,
 }
 
 /// What a thread has measured.
@@ -63,18 +63,26 @@ struct Connector {
     addresses: Arc<[UpstreamAddr]>,
     tls: Option<LoadTls>,
     lane: usize,
-    within: Duration,
+    manner: Manner,
 }
 
 impl Connect for Connector {
     type Transport = UpstreamStream;
 
-    async fn connect(&self) -> Result<UpstreamStream, ConnectError> {
-        let stream = connect(&self.addresses[self.lane % self.addresses.len()], self.within).await?;
-        match &self.tls {
-            None => Ok(stream.into()),
-            Some(tls) => secure(stream, &tls.connector, &tls.server_name, self.within).await,
-        }
+    async fn connect(&self) -> Result<UpstreamStream, OpenError> {
+        let within = self.manner.timeout;
+        let stream = connect(&self.addresses[self.lane % self.addresses.len()], within).await?;
+        let Some(tls) = &self.tls else { return Ok(stream.into()) };
+        let stream = secure(stream, &tls.connector, &tls.server_name, within).await.map_err(refused)?;
+        let is_agreed = matches!(&stream, UpstreamStream::Tls(stream) if stream.alpn() == Some(b"h2"));
+        if self.manner.is_http2 && !is_agreed { Err(OpenError::NotHttp2) } else { Ok(stream) }
+    }
+}
+
+fn refused(error: ConnectError) -> OpenError {
+    match error {
+        ConnectError::Tls(failure) if failure.is_no_protocol() => OpenError::NotHttp2,
+        error => error.into(),
     }
 }
 
@@ -147,7 +155,7 @@ async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready
 }
 
 fn connector(plan: &ThreadPlan, lane: usize) -> Connector {
-    Connector { addresses: plan.addresses.clone(), tls: plan.tls.clone(), lane, within: plan.manner.timeout }
+    Connector { addresses: plan.addresses.clone(), tls: plan.tls.clone(), lane, manner: plan.manner }
 }
 
 async fn drive(

@@ -1,4 +1,4 @@
-//! One connection: requests out, in one write for all that may start; answers in, parsed where they were read.
+//! A connection of HTTP/1.1: requests out, in one write for all that may start; answers in, parsed where they were read.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,6 +9,7 @@ use thruway_http1::{self as http1, ClientConnection, ClientEvent, Limits};
 use thruway_net::Transport;
 
 use super::flush::poll_flush;
+use super::lane::{Ended, Spoken};
 use super::{Answered, Hot, Phase, Taken, Ticket, Worker};
 use crate::failure::{Detail, Failure, FailureKind};
 use crate::requests::{Answer, Conversation, Done};
@@ -42,18 +43,8 @@ struct Pending {
     received_bytes: u64,
 }
 
-/// What became of a connection.
-pub(super) enum Ended {
-    /// The load is over.
-    Over,
-    /// It has ended; what it owed is recorded.
-    Closed,
-    /// The server has ended it after an answer, as it had said; it acts on none of these requests (RFC 9112 §9.6).
-    Unhandled(VecDeque<Ticket>),
-}
-
-impl<T: Transport> Wire<T> {
-    pub(super) fn new(transport: T, worker: &Worker) -> Self {
+impl<T: Transport> Spoken<T> for Wire<T> {
+    fn new(transport: T, worker: &Worker) -> Self {
         Self {
             transport,
             http1: ClientConnection::new(LIMITS),
@@ -69,15 +60,14 @@ impl<T: Transport> Wire<T> {
         }
     }
 
-    /// When to look at the connection although nothing has happened.
-    pub(super) fn deadline(&self, worker: &Worker) -> Option<Duration> {
+    fn deadline(&self, worker: &Worker) -> Option<Duration> {
         let timeout = worker.manner.timeout;
         self.pending.front().map(|pending| pending.ticket.started + timeout).or(self.closes_until)
     }
 
     /// Puts a request into the output.
     #[inline]
-    pub(super) fn ask(&mut self, worker: &Worker, ticket: Ticket) {
+    fn ask(&mut self, worker: &Worker, ticket: Ticket) {
         let before = self.output.len();
         let to = match &self.conversation {
             None => worker.requests.write(ticket.number, &mut self.output),
@@ -89,8 +79,7 @@ impl<T: Transport> Wire<T> {
         self.requests += 1;
     }
 
-    /// Reads what has come, sends what may start.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended> {
+    fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended> {
         let mut now = None;
         // What the server did not take at once.
         if self.written > 0
@@ -113,7 +102,9 @@ impl<T: Transport> Wire<T> {
             Err(error) => Poll::Ready(self.break_off(worker, &error)),
         }
     }
+}
 
+impl<T: Transport> Wire<T> {
     /// Takes requests that may start, until there are as many as allowed.
     fn refill(&mut self, cx: &Context<'_>, worker: &Worker, lane: usize, now: Duration) -> Option<Ended> {
         let manner = worker.manner;

@@ -3,12 +3,14 @@
 
 // tools
 mod scene;
+mod http2_scene;
 mod mcp_scene;
 
 // in virtual time
 mod truth;
 mod failures;
 mod pipelines;
+mod streams;
 
 // on sockets
 mod sockets;

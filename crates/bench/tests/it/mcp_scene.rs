@@ -38,6 +38,7 @@ pub(crate) fn load(requests: McpRequests, addresses: Vec<UpstreamAddr>) -> Load 
         limit: Limit::Requests(40),
         warm_up: Duration::ZERO,
         manner: Manner {
+            is_http2: false,
             pipeline: 1,
             is_persistent: true,
             timeout: Duration::from_secs(20),

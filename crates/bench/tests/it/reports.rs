@@ -32,6 +32,7 @@ fn load(address: SocketAddr, status: Option<u16>, pace: Pace) -> Load {
         limit: Limit::Duration(Duration::from_millis(350)),
         warm_up: Duration::ZERO,
         manner: Manner {
+            is_http2: false,
             pipeline: 1,
             is_persistent: true,
             timeout: Duration::from_secs(20),

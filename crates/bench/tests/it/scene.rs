@@ -14,11 +14,14 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use thruway_bench::{
-    Connect, Expected, HttpRequest, HttpRequests, Limit, Manner, Pace, Record, Share, StopFlag, Url, Worker,
+    Connect, Expected, HttpRequest, HttpRequests, Limit, Manner, OpenError, Pace, Record, Share, StopFlag,
+    Url, Worker,
 };
 use thruway_client::ConnectError;
 use thruway_net::{Clock, ManualTime};
 use thruway_testkit::{DrivenEnd, Peer, pipe};
+
+use crate::http2_scene;
 
 pub(crate) const PROPER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -27,7 +30,7 @@ pub(crate) const PROPER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 pub(crate) struct Reaction {
     /// How long it takes.
     pub(crate) after: Duration,
-    pub(crate) octets: &'static str,
+    pub(crate) octets: Vec<u8>,
     pub(crate) then: Then,
 }
 
@@ -40,16 +43,27 @@ pub(crate) enum Then {
 
 impl Reaction {
     pub(crate) fn proper(after: Duration) -> Self {
-        Self { after, octets: PROPER, then: Then::GoOn }
+        Self { after, octets: PROPER.into(), then: Then::GoOn }
     }
 
-    pub(crate) fn with(octets: &'static str, then: Then) -> Self {
-        Self { after: Duration::from_millis(1), octets, then }
+    pub(crate) fn with(octets: impl Into<Vec<u8>>, then: Then) -> Self {
+        Self { after: Duration::from_millis(1), octets: octets.into(), then }
     }
 }
 
-/// Decides by the number of the request, counted from 0, and the time at which it came.
-pub(crate) type React = Box<dyn FnMut(u64, Duration) -> Reaction>;
+/// What a server knows of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// Its number, counted from 0.
+    pub(crate) number: u64,
+    /// When it came.
+    pub(crate) now: Duration,
+    /// Its stream over HTTP/2.
+    pub(crate) stream: u32,
+}
+
+/// Decides what is done about a request.
+pub(crate) type React = Box<dyn FnMut(Asked) -> Reaction>;
 
 pub(crate) struct Scene {
     pub(crate) pace: Pace,
@@ -82,6 +96,7 @@ impl Default for Scene {
             limit: Limit::Requests(1),
             warm_up: Duration::ZERO,
             manner: Manner {
+                is_http2: false,
                 pipeline: 1,
                 is_persistent: true,
                 timeout: Duration::from_secs(5),
@@ -98,16 +113,31 @@ impl Default for Scene {
 
 impl Scene {
     /// Makes the load against a server that reacts as `react` says.
-    pub(crate) fn run(self, react: impl FnMut(u64, Duration) -> Reaction + 'static) -> Outcome {
+    pub(crate) fn run(self, mut react: impl FnMut(u64, Duration) -> Reaction + 'static) -> Outcome {
+        let refuses = self.refuses;
+        self.run_with(&Server::new(Box::new(move |asked| react(asked.number, asked.now)), refuses, None))
+    }
+
+    /// The same over HTTP/2; the server begins with `greeting`.
+    pub(crate) fn run_http2(
+        self,
+        greeting: Vec<u8>,
+        react: impl FnMut(Asked) -> Reaction + 'static,
+    ) -> Outcome {
+        let scene = Self { manner: Manner { is_http2: true, ..self.manner }, ..self };
+        scene.run_with(&Server::new(Box::new(react), false, Some(greeting)))
+    }
+
+    fn run_with(self, server: &Rc<RefCell<Server>>) -> Outcome {
         let time = ManualTime::default();
         let clock = Clock::manual(time.clone());
-        let server = Server::new(Box::new(react), self.refuses);
         let request = HttpRequest {
             expected: self.expected,
             is_persistent: self.manner.is_persistent,
             ..HttpRequest::get(Url::parse("http://a.example/{n}").unwrap())
         };
-        let requests = Arc::new(HttpRequests::new(&[request]).unwrap());
+        let requests = HttpRequests::new(&[request]).unwrap();
+        let requests = Arc::new(if self.manner.is_http2 { requests.for_http2().unwrap() } else { requests });
         let share = Share {
             pace: self.pace,
             limit: self.limit,
@@ -182,10 +212,12 @@ struct Server {
     /// What is to be sent, by time; the number keeps the order of those at the same time.
     events: BinaryHeap<Reverse<Event>>,
     read: u64,
+    /// What is sent first, over HTTP/2.
+    greeting: Option<Vec<u8>>,
 }
 
 /// When, which request, on which connection, what is sent, and what is done then.
-type Event = (Duration, u64, usize, &'static str, Then);
+type Event = (Duration, u64, usize, Vec<u8>, Then);
 
 struct Connection {
     peer: Peer,
@@ -194,25 +226,33 @@ struct Connection {
     last: Duration,
 }
 
+/// Takes the head of a request out of what was read.
+fn next_request(unread: &mut Vec<u8>) -> Option<u32> {
+    let end = unread.windows(4).position(|four| four == b"\r\n\r\n")?;
+    unread.drain(..end + 4);
+    Some(0)
+}
+
 struct Connector(Rc<RefCell<Server>>);
 
 impl Connect for Connector {
     type Transport = DrivenEnd;
 
-    async fn connect(&self) -> Result<DrivenEnd, ConnectError> {
+    async fn connect(&self) -> Result<DrivenEnd, OpenError> {
         let mut server = self.0.borrow_mut();
-        if server.refuses { Err(ConnectError::Refused) } else { Ok(server.accept()) }
+        if server.refuses { Err(ConnectError::Refused.into()) } else { Ok(server.accept()) }
     }
 }
 
 impl Server {
-    fn new(react: React, refuses: bool) -> Rc<RefCell<Self>> {
+    fn new(react: React, refuses: bool, greeting: Option<Vec<u8>>) -> Rc<RefCell<Self>> {
         let (connections, events) = (Vec::new(), BinaryHeap::new());
-        Rc::new(RefCell::new(Self { react, refuses, connections, events, read: 0 }))
+        Rc::new(RefCell::new(Self { react, refuses, connections, events, read: 0, greeting }))
     }
 
     fn accept(&mut self) -> DrivenEnd {
         let (peer, driven) = pipe();
+        self.greeting.iter().for_each(|greeting| peer.send(greeting));
         self.connections.push(Connection { peer, unread: Vec::new(), last: Duration::ZERO });
         driven
     }
@@ -224,10 +264,13 @@ impl Server {
                 continue;
             }
             connection.unread.extend(received);
-            while let Some(end) = connection.unread.windows(4).position(|four| four == b"\r\n\r\n") {
-                connection.unread.drain(..end + 4);
-                let reaction = (self.react)(self.read, now);
-                connection.last = connection.last.max(now + reaction.after);
+            let is_http2 = self.greeting.is_some();
+            let next = if is_http2 { http2_scene::next_request } else { next_request };
+            while let Some(stream) = next(&mut connection.unread) {
+                let reaction = (self.react)(Asked { number: self.read, now, stream });
+                let at = now + reaction.after;
+                // Streams overtake each other, other answers do not.
+                connection.last = if is_http2 { at } else { connection.last.max(at) };
                 let event = (connection.last, self.read, index, reaction.octets, reaction.then);
                 self.events.push(Reverse(event));
                 self.read += 1;

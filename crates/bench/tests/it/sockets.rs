@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use thruway_bench::ramp::Step;
 use thruway_bench::{
-    FailureKind, HttpRequest, HttpRequests, Limit, Load, Manner, Outcome, Pace, Report, RunError, StopFlag,
-    Url,
+    FailureKind, HttpRequest, HttpRequests, Limit, Load, Manner, OpenError, Outcome, Pace, Report, RunError,
+    StopFlag, Url,
 };
 use thruway_client::{ConnectError, UpstreamAddr};
 use thruway_server::{ListenAddr, OwnedRequest, RunningServer, Server};
@@ -25,6 +25,7 @@ fn load(address: impl Into<UpstreamAddr>) -> Load {
         limit: Limit::Requests(1000),
         warm_up: Duration::ZERO,
         manner: Manner {
+            is_http2: false,
             pipeline: 1,
             is_persistent: true,
             timeout: Duration::from_secs(20),
@@ -148,10 +149,13 @@ fn a_server_that_says_nothing_times_out() {
 #[test]
 fn a_load_that_gets_no_connection_does_not_begin() {
     let refused = load(upstream::refuses()).run(&mut |_| {}).unwrap_err();
-    assert!(matches!(refused, RunError::Connect(_, ConnectError::Refused)), "{refused}");
+    assert!(matches!(refused, RunError::Connect(_, OpenError::Connect(ConnectError::Refused))), "{refused}");
     let directory = tempfile::tempdir().unwrap();
     let missing = load(UpstreamAddr::unix(directory.path().join("none"))).run(&mut |_| {}).unwrap_err();
-    assert!(matches!(missing, RunError::Connect(_, ConnectError::SocketNotFound)), "{missing}");
+    assert!(
+        matches!(missing, RunError::Connect(_, OpenError::Connect(ConnectError::SocketNotFound))),
+        "{missing}"
+    );
     let (_server, address) = serve();
     let no_process = Load { server: Some(u32::MAX), ..load(address) }.run(&mut |_| {}).unwrap_err();
     assert!(matches!(no_process, RunError::ServerMissing(_)), "{no_process}");

@@ -238,6 +238,12 @@ pub(crate) struct HttpLoadArgs {
     /// How many octets of content answers must have
     #[arg(long, value_name = "OCTETS")]
     pub(crate) length: Option<u64>,
+    /// Speak HTTP/2: as agreed upon with `https`, without asking with `http`
+    #[arg(long = "http2", conflicts_with_all = ["pipeline", "is_not_persistent"])]
+    pub(crate) is_http2: bool,
+    /// Requests on a connection at the same time, each on a stream of its own
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "is_http2", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(crate) streams: u16,
     /// The SHA-256 digest that the content of answers must have
     #[arg(long, value_name = "DIGEST", value_parser = Expected::parse_digest)]
     pub(crate) sha256: Option<[u8; 32]>,

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
-use thruway_bench::{Limit, Load, LoadTls, Manner, Origin, Pace, Requests, RunError, StopFlag, Url};
+use thruway_bench::{
+    Limit, Load, LoadTls, Manner, OpenError, Origin, Pace, Requests, RunError, StopFlag, Url,
+};
 use thruway_client::{ConnectError, UpstreamAddr, resolve};
 use thruway_net::tls::{
     InvalidServerName, Roots, TlsConnector, TlsConnectorConfig, TlsFailure, TlsServerName,
@@ -30,8 +32,12 @@ pub(super) fn build_unreached(
 ) -> Result<Load, Failure> {
     check(&args.load)?;
     let (requests, url) = requests::resolve(targets, args)?;
-    let tls = tls(&url, &args.load)?;
-    Ok(Load { tls, ..assemble(Arc::new(requests), addresses(&url.origin)?, &args.load, stop) })
+    let alpn = if args.is_http2 { "h2" } else { "http/1.1" };
+    let tls = tls(&url, alpn, &args.load)?;
+    let load = assemble(Arc::new(requests), addresses(&url.origin)?, &args.load, stop);
+    let pipeline = if args.is_http2 { args.streams.into() } else { load.manner.pipeline };
+    let manner = Manner { is_http2: args.is_http2, pipeline, ..load.manner };
+    Ok(Load { tls, manner, ..load })
 }
 
 /// The load of these requests.
@@ -56,6 +62,7 @@ pub(super) fn assemble(
         limit: args.requests.map_or(Limit::Duration(args.duration), Limit::Requests),
         warm_up: args.warm_up,
         manner: Manner {
+            is_http2: false,
             pipeline: args.pipeline.into(),
             is_persistent: !args.is_not_persistent,
             timeout: args.timeout,
@@ -93,8 +100,8 @@ pub(super) fn check(args: &LoadArgs) -> Result<(), Failure> {
     }
 }
 
-/// How TLS is spoken with the server of `url`, if it is.
-fn tls(url: &Url, args: &LoadArgs) -> Result<Option<LoadTls>, Failure> {
+/// How TLS is spoken with the server of `url`, if it is, and `alpn` within it.
+fn tls(url: &Url, alpn: &str, args: &LoadArgs) -> Result<Option<LoadTls>, Failure> {
     let Origin::Tcp { host, .. } = &url.origin else { return Ok(None) };
     if !url.is_https {
         return Ok(None);
@@ -103,6 +110,7 @@ fn tls(url: &Url, args: &LoadArgs) -> Result<Option<LoadTls>, Failure> {
         roots: args.ca.clone().map_or(Roots::System, |file| Roots::Files(vec![file])),
         verify: !args.is_insecure,
         resume: !args.is_without_resumption,
+        alpn: vec![alpn.as_bytes().to_vec()],
         ..TlsConnectorConfig::default()
     };
     let connector = TlsConnector::load(config);
@@ -136,7 +144,7 @@ pub(super) fn reachable(addresses: &[UpstreamAddr]) -> Result<Vec<UpstreamAddr>,
     for address in addresses {
         match reach(address) {
             Ok(()) => return Ok(vec![address.clone()]),
-            Err(error) => last = Some(unreachable(&RunError::Connect(address.clone(), error))),
+            Err(error) => last = Some(unreachable(&RunError::Connect(address.clone(), error.into()))),
         }
     }
     Err(last.unwrap_or_else(|| Failure::new("there is no address")))
@@ -151,31 +159,33 @@ fn reach(address: &UpstreamAddr) -> Result<(), ConnectError> {
 
 /// Why a load could not begin, and what to do about it.
 pub(super) fn unreachable(error: &RunError) -> Failure {
-    let failure = Failure::new(error);
     let hint = match error {
-        RunError::Connect(_, ConnectError::Refused) => "is the server running, and is that its port?",
-        RunError::Connect(_, ConnectError::SocketNotFound) => {
-            "is the server running, and is that its socket?"
-        }
-        RunError::Connect(_, ConnectError::TimedOut | ConnectError::Unreachable) => {
+        RunError::Connect(_, OpenError::Connect(error)) => unconnected(*error),
+        RunError::Connect(_, OpenError::NotHttp2) => Some("leave `--http2` out to load it with HTTP/1.1"),
+        RunError::ServerMissing(_) => Some("`--pid` is the number of the server's process"),
+        RunError::System(_) => None,
+    };
+    hint.into_iter().fold(Failure::new(error), Failure::with_hint)
+}
+
+fn unconnected(error: ConnectError) -> Option<&'static str> {
+    Some(match error {
+        ConnectError::Refused => "is the server running, and is that its port?",
+        ConnectError::SocketNotFound => "is the server running, and is that its socket?",
+        ConnectError::TimedOut | ConnectError::Unreachable => {
             "is the address right, and does no firewall stand between?"
         }
-        RunError::Connect(
-            _,
-            ConnectError::Tls(
-                TlsFailure::CertificateUnknownIssuer
-                | TlsFailure::CertificateForOtherName
-                | TlsFailure::CertificateExpired,
-            ),
+        ConnectError::Tls(
+            TlsFailure::CertificateUnknownIssuer
+            | TlsFailure::CertificateForOtherName
+            | TlsFailure::CertificateExpired,
         ) => "name who has issued it with `--ca FILE`, or load whoever answers with `--insecure`",
-        RunError::Connect(_, ConnectError::LocalAddressUnavailable) => {
+        ConnectError::LocalAddressUnavailable => {
             "one address of this machine has some 28,000 ports: ask for fewer `--connections`"
         }
-        RunError::Connect(_, ConnectError::DescriptorsExhausted) => "allow more descriptors with `ulimit -n`",
-        RunError::ServerMissing(_) => "`--pid` is the number of the server's process",
-        _ => return failure,
-    };
-    failure.with_hint(hint)
+        ConnectError::DescriptorsExhausted => "allow more descriptors with `ulimit -n`",
+        _ => return None,
+    })
 }
 
 const REACH_TIMEOUT: Duration = Duration::from_secs(5);

@@ -26,7 +26,9 @@ pub(super) fn resolve(targets: &[String], args: &HttpLoadArgs) -> Result<(HttpRe
         let message = format!("`{}` and `{}` are different servers", url.origin, other.url.origin);
         return Err(Failure::new(message).with_hint("`thruway bench compare` loads several servers in turn"));
     }
-    let prepared = HttpRequests::new(&requests).map_err(|error| {
+    let prepared = HttpRequests::new(&requests);
+    let prepared = if args.is_http2 { prepared.and_then(HttpRequests::for_http2) } else { prepared };
+    let prepared = prepared.map_err(|error| {
         let failure = Failure::new(&error);
         error.hint().map_or(failure, |hint| Failure::new(&error).with_hint(hint))
     })?;

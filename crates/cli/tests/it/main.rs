@@ -30,6 +30,7 @@ mod admin;
 // what is measured
 mod bench;
 mod bench_mcp;
+mod bench_https;
 mod bench_suite;
 
 // where, and how it ends

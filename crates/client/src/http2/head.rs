@@ -9,9 +9,9 @@ use thruway_message::{
     FieldLineSpan, FieldLines, FieldLinesBuf, FieldName, RequestHead, ResponseHead, StatusCode, Version,
 };
 
-/// A request as the library has it, and how long its head was; what stands behind that is its content. `None` if it is none, which is
-/// the mistake of whoever wrote it.
-pub(super) fn request_of(octets: &[u8], scheme: Scheme) -> Option<(http::Request<()>, usize)> {
+/// A request as the library has it, made of one as HTTP/1.1 writes it, and how long its head was; what stands behind that is its content.
+/// `None` if it is none, which is the mistake of whoever wrote it.
+pub fn request_of(octets: &[u8], scheme: Scheme) -> Option<(http::Request<()>, usize)> {
     let limits = Limits {
         request_target_bytes: u32::MAX,
         header_section_bytes: u32::MAX,

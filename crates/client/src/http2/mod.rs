@@ -14,3 +14,5 @@ mod timers;
 
 pub use connection::{Connection, Driver, Http2Config};
 pub use exchange::Exchange;
+pub use head::request_of;
+pub use octets::Octets;

@@ -10,7 +10,7 @@ use thruway_net::{Gathered, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The transport as the library has it. What is written is kept until it is flushed, or much: the library writes frame by frame.
-pub(super) struct Octets<T> {
+pub struct Octets<T> {
     transport: T,
     output: Gathered,
     /// How many octets have come, for those who want to know whether the upstream is still there.
@@ -18,7 +18,8 @@ pub(super) struct Octets<T> {
 }
 
 impl<T: Transport> Octets<T> {
-    pub(super) fn new(transport: T, received: Rc<Cell<u64>>) -> Self {
+    /// Those of `transport`; what comes is counted in `received`.
+    pub fn new(transport: T, received: Rc<Cell<u64>>) -> Self {
         Self { transport, output: Gathered::default(), received }
     }
 

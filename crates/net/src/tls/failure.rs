@@ -98,6 +98,11 @@ impl TlsFailure {
         }
     }
 
+    /// Whether the other end has refused because it speaks none of the protocols that were offered (ALPN).
+    pub fn is_no_protocol(self) -> bool {
+        self == Self::Refused(AlertName(name_of(AlertDescription::NoApplicationProtocol)))
+    }
+
     const fn message(self) -> &'static str {
         match self {
             Self::CertificateExpired => "the certificate has expired",

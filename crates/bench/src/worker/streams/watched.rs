@@ -1,0 +1,178 @@
+//! A transport below the library: counted, read in turns, and waking the task of the connection whomever the library would wake.
+
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+
+use thruway_net::Transport;
+
+/// A transport, and what is seen of it.
+pub(super) struct Watched<T> {
+    transport: T,
+    sight: Rc<Sight>,
+}
+
+/// What is seen of a connection.
+pub(super) struct Sight {
+    /// The task of the connection. The library is polled with another waker, so that what it does itself wakes nobody.
+    task: RefCell<Waker>,
+    /// What may still be read in this turn.
+    turn_left: Cell<usize>,
+    received_bytes: Cell<u64>,
+    sent_bytes: Cell<u64>,
+    greeting: Cell<Greeting>,
+}
+
+/// What the server has begun with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Greeting {
+    /// So many octets of the head of a frame.
+    Expected([u8; FRAME_HEAD_BYTES], usize),
+    /// Settings, as it must (RFC 9113 §3.4).
+    Settings,
+    /// Something else.
+    Other,
+}
+
+impl Default for Sight {
+    fn default() -> Self {
+        Self {
+            task: RefCell::new(Waker::noop().clone()),
+            turn_left: Cell::new(0),
+            received_bytes: Cell::new(0),
+            sent_bytes: Cell::new(0),
+            greeting: Cell::new(Greeting::Expected([0; FRAME_HEAD_BYTES], 0)),
+        }
+    }
+}
+
+impl Sight {
+    /// Begins a turn of the task with this waker.
+    pub(super) fn begin_turn(&self, task: &Waker) {
+        self.task.borrow_mut().clone_from(task);
+        self.turn_left.set(TURN_BYTES);
+    }
+
+    /// Whether there may be more to read than a turn takes.
+    pub(super) fn is_turn_over(&self) -> bool {
+        self.turn_left.get() == 0
+    }
+
+    /// Octets that have come and gone since this was asked last.
+    pub(super) fn take_octets(&self) -> (u64, u64) {
+        (self.received_bytes.take(), self.sent_bytes.take())
+    }
+
+    /// Whether the server has begun with something that is not HTTP/2.
+    pub(super) fn is_other_protocol(&self) -> bool {
+        self.greeting.get() == Greeting::Other
+    }
+
+    fn note_received(&self, octets: &[u8]) -> io::Result<()> {
+        self.received_bytes.set(self.received_bytes.get() + octets.len() as u64);
+        self.turn_left.set(self.turn_left.get().saturating_sub(octets.len()));
+        if let Greeting::Expected(head, filled) = self.greeting.get() {
+            self.greeting.set(greeting(head, filled, octets));
+        }
+        if self.is_other_protocol() { Err(io::ErrorKind::InvalidData.into()) } else { Ok(()) }
+    }
+}
+
+fn greeting(mut head: [u8; FRAME_HEAD_BYTES], filled: usize, octets: &[u8]) -> Greeting {
+    let taken = octets.len().min(FRAME_HEAD_BYTES - filled);
+    head[filled..filled + taken].copy_from_slice(&octets[..taken]);
+    match head {
+        _ if filled + taken < FRAME_HEAD_BYTES => Greeting::Expected(head, filled + taken),
+        [_, _, _, SETTINGS, _, 0, 0, 0, 0] => Greeting::Settings,
+        _ => Greeting::Other,
+    }
+}
+
+impl<T> Watched<T> {
+    pub(super) const fn new(transport: T, sight: Rc<Sight>) -> Self {
+        Self { transport, sight }
+    }
+}
+
+impl<T: Transport> Transport for Watched<T> {
+    fn poll_read(&mut self, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        if self.sight.is_turn_over() {
+            // The connection comes again by itself.
+            return Poll::Pending;
+        }
+        let task = self.sight.task.borrow();
+        let read = ready!(self.transport.poll_read(&mut Context::from_waker(&task), buffer))?;
+        self.sight.note_received(&buffer[..read])?;
+        Poll::Ready(Ok(read))
+    }
+
+    fn poll_write(&mut self, _: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let task = self.sight.task.borrow();
+        let written = ready!(self.transport.poll_write(&mut Context::from_waker(&task), slices))?;
+        self.sight.sent_bytes.set(self.sight.sent_bytes.get() + written as u64);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        length: usize,
+    ) -> Poll<io::Result<usize>> {
+        self.transport.poll_send_file(cx, file, offset, length)
+    }
+
+    fn is_secured(&self) -> bool {
+        self.transport.is_secured()
+    }
+
+    fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let task = self.sight.task.borrow();
+        self.transport.poll_shutdown(&mut Context::from_waker(&task))
+    }
+
+    fn discard_unsent(&mut self) {
+        self.transport.discard_unsent();
+    }
+}
+
+/// How much one turn reads: there are other connections, and what is read waits in memory until it is looked at.
+const TURN_BYTES: usize = 256 << 10;
+
+/// RFC 9113 §4.1.
+const FRAME_HEAD_BYTES: usize = 9;
+
+/// The type of a frame with settings (RFC 9113 §6.5).
+const SETTINGS: u8 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(pieces: &[&[u8]]) -> Sight {
+        let sight = Sight::default();
+        for piece in pieces {
+            if sight.note_received(piece).is_err() {
+                break;
+            }
+        }
+        sight
+    }
+
+    #[test]
+    fn a_server_that_does_not_begin_with_settings_speaks_something_else() {
+        let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0, 1, 2];
+        for cut in 0..settings.len() {
+            let (first, rest) = settings.split_at(cut);
+            let sight = seen(&[first, rest]);
+            assert_eq!((sight.greeting.get(), sight.take_octets()), (Greeting::Settings, (11, 0)), "{cut}");
+        }
+        for other in [&b"HTTP/1.1 400 Bad Request\r\n"[..], &[0, 0, 0, 4, 0, 0, 0, 0, 1], &[0; 9]] {
+            assert!(seen(&[other]).is_other_protocol(), "{other:?}");
+            assert!(!seen(&[&other[..8]]).is_other_protocol(), "{other:?}");
+        }
+    }
+}

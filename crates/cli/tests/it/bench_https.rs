@@ -1,0 +1,164 @@
+//! `thruway bench` over TLS and HTTP/2: real loads, small ones, and what is refused.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use thruway_testkit::Authority;
+
+use crate::process::{Ended, Thruway};
+
+/// The demo behind a certificate, over HTTP/2 or without.
+struct Site {
+    directory: TempDir,
+    authority: Authority,
+    demo: Thruway,
+    /// With `localhost`, which the certificate names.
+    origin: String,
+}
+
+impl Site {
+    fn start(settings: &str) -> Self {
+        let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
+        let files = authority.issue("server", &["localhost"]);
+        let config = format!(
+            "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n{settings}\n\
+             tls.certificates = [{{ chain = \"{}\", key = \"{}\" }}]\n[[routes]]\npath = \"/\"\ndemo = true\n",
+            files.chain.display(),
+            files.key.display()
+        );
+        let mut demo = Thruway::serve(directory.path(), &config);
+        let origin = demo.address().replace("127.0.0.1", "localhost");
+        Self { directory, authority, demo, origin }
+    }
+
+    fn url(&self, target: &str) -> String {
+        format!("{}{target}", self.origin)
+    }
+
+    /// `thruway bench`, which trusts the authority.
+    fn bench(&self, args: &[&str]) -> Ended {
+        let root = self.authority.root();
+        let args = [&["bench"], args, &["--ca", root.to_str().unwrap()]].concat();
+        Thruway::start_in(self.directory.path(), &args).end()
+    }
+}
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr))
+}
+
+fn assert_answered(ended: &Ended, requests: u64) -> Value {
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let report = json(ended);
+    assert_eq!(
+        (&report["requests"]["answered"], &report["requests"]["failed"]),
+        (&requests.into(), &0.into())
+    );
+    report
+}
+
+#[test]
+fn streams_of_http2_are_loaded_with_tls_and_without() {
+    let site = Site::start("http2 = true");
+    let load = ["-n", "500", "-c", "2", "--http2", "--streams", "16"];
+    let over_tls = site.bench(&[&["http", &site.url("/plaintext"), "--output", "json"], &load[..]].concat());
+    let report = assert_answered(&over_tls, 500);
+    assert_eq!(
+        (&report["settings"]["http_version"], &report["settings"]["pipeline"]),
+        (&"2".into(), &16.into())
+    );
+    assert_eq!(
+        (&report["octets"]["content"], &report["connections"]["opened"]),
+        (&(500 * 13).into(), &2.into())
+    );
+    let pid = site.demo.pid().as_raw_nonzero().to_string();
+    let text = site.bench(&[&["http", &site.url("/ok"), "--pid", &pid], &load[..]].concat());
+    for part in
+        ["2 connections, 1 worker, HTTP/2, 16 streams each", "500 answered, 0 failed", "CPU per request"]
+    {
+        assert!(text.stdout.contains(part), "{part}: {}{}", text.stdout, text.stderr);
+    }
+
+    let directory = tempfile::tempdir().unwrap();
+    let config = "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\nhttp2 = true\n\
+                  [[routes]]\npath = \"/\"\ndemo = true\n";
+    let mut plain = Thruway::serve(directory.path(), config);
+    let url = format!("{}/ok", plain.address());
+    let args = [&["bench", "http", &url, "--output", "json"], &load[..]].concat();
+    assert_answered(&Thruway::start_in(Path::new("."), &args).end(), 500);
+}
+
+#[test]
+fn what_is_sent_over_http2_is_what_was_asked_for() {
+    let site = Site::start("http2 = true");
+    let digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    let load = ["-n", "60", "-c", "2", "--http2", "--streams", "4", "--output", "json"];
+    let echo = site.url("/echo");
+    let good = ["http", &echo, "--content", "hello", "--length", "5", "--sha256", digest, "--status", "200"];
+    assert_answered(&site.bench(&[&good[..], &load].concat()), 60);
+    let wrong = site.bench(&[&["http", &echo, "--content", "hello", "--length", "6"], &load[..]].concat());
+    assert_eq!((wrong.code, &json(&wrong)["errors"][0]["kind"]), (Some(1), &"wrong_length".into()));
+
+    // More than the server takes at a time, and other content each time.
+    let long = format!("{}{{n}}", "x".repeat(200_000));
+    fs::write(site.directory.path().join("long"), long).unwrap();
+    assert_answered(&site.bench(&[&["http", &echo, "--content", "@long"], &load[..]].concat()), 60);
+
+    let lines = format!(
+        "{{\"url\": \"{}\"}}\n{{\"url\": \"{}\", \"status\": 404, \"weight\": 3}}\n",
+        site.url("/plaintext?{n}"),
+        site.url("/none")
+    );
+    fs::write(site.directory.path().join("requests.jsonl"), lines).unwrap();
+    let report = assert_answered(&site.bench(&[&["http", "@requests.jsonl"], &load[..]].concat()), 60);
+    assert!(report["statuses"][1]["count"].as_u64().is_some_and(|missing| missing > 20), "{report}");
+
+    let headers = site.bench(&[&["http", &site.url("/headers"), "-H", "X-Number: {n}"], &load[..]].concat());
+    assert_answered(&headers, 60);
+}
+
+#[test]
+fn open_loops_ramps_and_comparisons_speak_http2() {
+    let site = Site::start("http2 = true");
+    let url = site.url("/ok");
+    let http2 = ["--http2", "--streams", "4", "-c", "2", "--output", "json"];
+    let open = ["http", &url, "--rate", "200", "-d", "500ms"];
+    let report = json(&site.bench(&[&open[..], &http2].concat()));
+    assert_eq!(report["offered_rate"], 200.0);
+    let requests = &report["requests"];
+    assert_eq!(requests["answered"].as_u64().unwrap() + requests["failed"].as_u64().unwrap(), 100);
+    let ramp = ["ramp", &url, "-d", "50ms", "--rate", "100", "--p99", "1ns"];
+    assert_eq!(json(&site.bench(&[&ramp[..], &http2].concat()))["highest_rate"], Value::Null);
+    let other = site.url("/plaintext");
+    let compare = ["compare", &url, &other, "-n", "100", "--rounds", "2"];
+    let ended = site.bench(&[&compare[..], &http2].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+#[test]
+fn what_cannot_be_spoken_is_refused() {
+    let site = Site::start("http2 = false");
+    let url = site.url("/ok");
+    // The certificate is for `localhost`.
+    let address = url.replace("localhost", "127.0.0.1");
+    for (args, message, hint) in [
+        (vec!["http", &url, "--http2"], "HTTP/2", "leave `--http2` out"),
+        (vec!["http", &address], "certificate", "`--ca FILE`"),
+        (vec!["http", &url, "--http2", "--pipeline", "2"], "cannot be used with", "--help"),
+        (vec!["http", &url, "--http2", "--no-keep-alive"], "cannot be used with", "--help"),
+        (vec!["http", &url, "--streams", "2"], "--http2", "--help"),
+        (vec!["http", &url, "--http2", "--streams", "0"], "0 is not in 1..", "--help"),
+        (vec!["http", &url, "--http2", "-H", "Host: a b"], "cannot be said in HTTP/2", ""),
+    ] {
+        let ended = site.bench(&args);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.starts_with("error: ") && ended.stderr.contains(message), "{}", ended.stderr);
+        assert!(ended.stderr.contains(hint), "{args:?}: {}", ended.stderr);
+    }
+    // Without TLS nobody is asked before.
+    let mut plain = Thruway::demo(&[]);
+    let ended = site.bench(&["http", &plain.address(), "--http2", "-n", "10", "--output", "json"]);
+    assert_eq!((ended.code, &json(&ended)["errors"][0]["kind"]), (Some(1), &"not_http2".into()));
+}
