@@ -233,16 +233,18 @@ impl<'a> Rounds<'a> {
         is_enough || self.load.stop.is_set() || self.record.is_given_up
     }
 
-    /// How long it took until the last was told of one more publication.
+    /// How long it took until the last was told of one more publication. Nobody is waited for who will not be told.
     async fn publication(&self, started: Duration) -> Result<Duration, Failure> {
         self.hearing.begin(started, started >= self.measured_from);
-        let told = async { tokio::join!(self.publish(), self.hearing.all_told()) };
-        match timeout(self.load.manner.timeout, told).await {
-            Ok((Ok(true), last)) => Ok(last.saturating_sub(started)),
-            Ok((Ok(false), _)) => Err(Failure::of(FailureKind::ToolError)),
-            Ok((Err(error), _)) => Err(failure(&error)),
-            Err(_) => Err(Failure::of(FailureKind::TimedOut)),
-        }
+        let published = async {
+            let is_well = Box::pin(self.publish()).await.map_err(|error| failure(&error))?;
+            if is_well { Ok(()) } else { Err(Failure::of(FailureKind::ToolError)) }
+        };
+        let told = async { Ok(self.hearing.all_told().await) };
+        let both = async { tokio::try_join!(published, told) };
+        let both = timeout(self.load.manner.timeout, both).await;
+        let ((), last) = both.unwrap_or_else(|_| Err(Failure::of(FailureKind::TimedOut)))?;
+        Ok(last.saturating_sub(started))
     }
 
     fn count(&mut self, started: Duration, outcome: Result<Duration, Failure>) {

@@ -19,3 +19,4 @@ mod reports;
 // messages of MCP
 mod mcp_http;
 mod mcp_stdio;
+mod fan_out;

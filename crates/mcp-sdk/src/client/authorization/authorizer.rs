@@ -29,6 +29,8 @@ use super::{Grant, OAuth};
 /// The authorization of a client at one URL.
 pub(crate) struct Authorizer {
     server_url: Box<str>,
+    /// Under what its token is kept.
+    store_key: String,
     /// `None` if tokens cannot be sent there.
     server: Option<HttpUrl>,
     oauth: OAuth,
@@ -82,7 +84,8 @@ pub(crate) enum Demand {
 impl Authorizer {
     pub(crate) fn new(oauth: OAuth, server_url: &str) -> Self {
         let server = HttpUrl::parse(server_url).filter(HttpUrl::is_private);
-        let stored = server.as_ref().and_then(|_| oauth.store.load(server_url));
+        let store_key = oauth.grant.store_key(server_url);
+        let stored = server.as_ref().and_then(|_| oauth.store.load(&store_key));
         // What another client was given is not for this one, and what another issuer gave is not renewed there with its secret.
         let is_ours = |token: &StoredToken| {
             oauth.client.as_ref().is_none_or(|client| {
@@ -96,6 +99,7 @@ impl Authorizer {
         let is_local = server.as_ref().is_some_and(HttpUrl::is_loopback);
         Self {
             server_url: server_url.into(),
+            store_key,
             server,
             fetch: Fetch::new(oauth.http.clone(), is_local),
             oauth,
@@ -184,28 +188,52 @@ impl Authorizer {
             Parties::discover(&self.fetch, server, challenge, &self.oauth, known, last_issuer).await?;
         let can_refresh = !used.is_over && last_issuer == Some(parties.metadata.issuer.as_str());
         if let (Demand::Token(_), Some(last), true) = (demand, last, can_refresh) {
-            let renewed = self.refresh(&last.stored, &parties.metadata, last.key.clone()).await;
+            let renewed = self.refresh(known, &last.stored, &parties.metadata, last.key.clone()).await;
             // Nobody logs in because there is no way to renew it just now.
             if renewed.as_ref().err().is_none_or(OAuthError::is_passing) {
                 return renewed;
             }
         }
         let scopes = self.scopes(challenge, &parties, last);
-        let (identity, client) = known.client(&self.fetch, &parties, &self.oauth, &scopes).await?;
-        let applicant = Applicant {
-            fetch: &self.fetch,
-            oauth: &self.oauth,
-            parties: &parties,
-            identity: &identity,
-            client: &client,
-            scopes: &scopes,
-            logins: &self.logins,
-        };
-        let outcome = applicant.apply().await;
-        if outcome.as_ref().is_err_and(is_client_unknown) {
-            known.forget(&parties.metadata.issuer);
+        let (response, client) = self.apply(known, &parties, &scopes).await?;
+        Ok(Token::of(response, parties, client, scopes))
+    }
+
+    /// Gets a token, as a client that registers itself again if it was forgotten since it did so before.
+    async fn apply(
+        &self,
+        known: &mut Known,
+        parties: &Parties,
+        scopes: &Scopes,
+    ) -> Result<(TokenResponse, StoredClient), OAuthError> {
+        let issuer = &parties.metadata.issuer;
+        loop {
+            let before = known.registered(issuer);
+            let (identity, client) = known.client(&self.fetch, parties, &self.oauth, scopes).await?;
+            let applicant = Applicant {
+                fetch: &self.fetch,
+                oauth: &self.oauth,
+                parties,
+                identity: &identity,
+                client: &client,
+                scopes,
+                logins: &self.logins,
+            };
+            match applicant.apply().await {
+                Ok(response) => return Ok((response, client)),
+                Err(error) => {
+                    let is_unknown = is_client_unknown(&error);
+                    // Whom it does not know an authorization server may tell so, and send nobody back.
+                    if is_unknown || error == OAuthError::LoginTimedOut {
+                        known.forget(issuer);
+                    }
+                    // One that has just been registered would be refused again.
+                    if !is_unknown || before.as_deref() != Some(&*client.id) {
+                        return Err(error);
+                    }
+                }
+            }
         }
-        Ok(Token::of(outcome?, parties, client, scopes))
     }
 
     /// What is asked for: what the server wants now or in general, what it wanted before, and what the user wants.
@@ -225,7 +253,7 @@ impl Authorizer {
 
     /// Renews a token that ends soon. If that cannot be done, the server is asked without one, and says what it wants.
     pub(crate) async fn renew(&self, standing: &Arc<Standing>) -> Arc<Standing> {
-        let _turn = self.turn.lock().await;
+        let mut known = self.turn.lock().await;
         let current = self.standing.load_full();
         let Some(token) = current.token.clone().filter(|_| Arc::ptr_eq(&current, standing)) else {
             return current;
@@ -238,7 +266,7 @@ impl Authorizer {
             // Only who said nothing about itself when the token was got may say nothing now.
             let is_old = HttpUrl::parse(issuer).is_some_and(|url| url.origin() == issuer);
             let metadata = ServerMetadata::discover(&self.fetch, issuer, is_old).await?;
-            self.refresh(&token.stored, &metadata, token.key.clone()).await
+            self.refresh(&mut known, &token.stored, &metadata, token.key.clone()).await
         };
         match renewed.await {
             Ok(token) => self.keep(token),
@@ -255,6 +283,7 @@ impl Authorizer {
     /// Gives the refresh token for another token (RFC 6749 §6), to nobody but the issuer of both.
     async fn refresh(
         &self,
+        known: &mut Known,
         stored: &StoredToken,
         metadata: &ServerMetadata,
         key: Option<Arc<DpopKey>>,
@@ -266,8 +295,12 @@ impl Authorizer {
             ("resource", stored.resource.clone()),
         ];
         let identity = identity_of(stored, &self.oauth, metadata);
-        let response = request_token(&self.fetch, metadata, &identity, key.as_deref(), form).await?;
-        let response = response.validate(key.is_some())?;
+        let response = request_token(&self.fetch, metadata, &identity, key.as_deref(), form).await;
+        if response.as_ref().is_err_and(is_client_unknown) {
+            // Nobody logs in to a client that is known to be unknown.
+            known.forget(&metadata.issuer);
+        }
+        let response = response?.validate(key.is_some())?;
         if key.is_some() != response.is_dpop() {
             return Err(OAuthError::TokenUnbound);
         }
@@ -275,7 +308,7 @@ impl Authorizer {
     }
 
     fn keep(&self, token: Token) {
-        self.oauth.store.save(&self.server_url, &token.stored);
+        self.oauth.store.save(&self.store_key, &token.stored);
         self.standing.store(Arc::new(Standing {
             token: Some(Arc::new(token)),
             is_over: false,

@@ -89,6 +89,19 @@ enum Grant {
     Enterprise(IdentityProvider),
 }
 
+impl Grant {
+    /// Under what a token for the server at this URL is kept: what one grant gives is not to be had by another. No server has a
+    /// fragment in its URL.
+    fn store_key(&self, server_url: &str) -> String {
+        match self {
+            Self::Login(_) => server_url.to_owned(),
+            Self::ClientCredentials => format!("{server_url}#client_credentials"),
+            Self::Assertion(_) => format!("{server_url}#workload"),
+            Self::Enterprise(_) => format!("{server_url}#enterprise"),
+        }
+    }
+}
+
 /// Makes an assertion for an issuer.
 type Source = Arc<dyn Fn(String) -> Asserting + Send + Sync>;
 type Asserting = Pin<Box<dyn Future<Output = io::Result<String>> + Send>>;

@@ -39,10 +39,17 @@ impl Known {
         if let Some(token) = token {
             match &oauth.client {
                 Some(_) => known.issuer = Some(token.issuer.clone()),
+                // Who describes itself is not registered.
+                None if oauth.metadata_document.as_deref() == Some(&*token.client.id) => {}
                 None => _ = known.clients.insert(token.issuer.clone(), token.client.clone()),
             }
         }
         known
+    }
+
+    /// The id that the issuer has registered.
+    pub(super) fn registered(&self, issuer: &str) -> Option<String> {
+        self.clients.get(issuer).map(|client| client.id.clone())
     }
 
     /// The issuer does not know the client any more.

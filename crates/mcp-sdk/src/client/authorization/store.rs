@@ -12,11 +12,11 @@ use super::identity::Method;
 ///
 /// Both methods are called while a request waits, and should be quick.
 pub trait TokenStore: Send + Sync + 'static {
-    /// What was kept for the server at this URL.
-    fn load(&self, server: &str) -> Option<StoredToken>;
+    /// What was kept under this key: the URL of the server, with the grant as its fragment if that is no login.
+    fn load(&self, key: &str) -> Option<StoredToken>;
 
-    /// Keeps a token for the server at this URL, instead of the one before.
-    fn save(&self, server: &str, token: &StoredToken);
+    /// Keeps a token under this key, instead of the one before.
+    fn save(&self, key: &str, token: &StoredToken);
 }
 
 /// A token as it is kept: whose it is, for which server, and how it is renewed.
@@ -76,12 +76,12 @@ impl MemoryTokenStore {
 }
 
 impl TokenStore for MemoryTokenStore {
-    fn load(&self, server: &str) -> Option<StoredToken> {
-        self.tokens().get(server).cloned()
+    fn load(&self, key: &str) -> Option<StoredToken> {
+        self.tokens().get(key).cloned()
     }
 
-    fn save(&self, server: &str, token: &StoredToken) {
-        self.tokens().insert(server.to_owned(), token.clone());
+    fn save(&self, key: &str, token: &StoredToken) {
+        self.tokens().insert(key.to_owned(), token.clone());
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use thruway_mcp_sdk::oauth::{OAuthError, RegisteredClient, StoredToken, TokenStore};
+use thruway_mcp_sdk::oauth::{OAuth, OAuthError, RegisteredClient, StoredToken, TokenStore};
 
 use super::world::{
     METADATA, RESOURCE_METADATA, World, call, document, login, refusal, refused, status, taken, token,
@@ -126,6 +126,58 @@ async fn a_client_that_was_forgotten_registers_again() {
     assert!(matches!(refused(&client).await, OAuthError::Refused { .. }));
     call(&client).await.unwrap();
     assert_eq!(world.issuer.seen_at("/register").len(), 2);
+}
+
+/// Lets the issuer know no client but the one that it registers from now on.
+fn forget_all(world: &World) {
+    world.issuer.on("/register", |_| refusal("201 Created", &json!({"client_id": "anew"})));
+    world.issuer.on("/token", |seen| match seen.parameter("client_id").as_deref() {
+        Some("anew") => document(&token("token-anew")),
+        _ => refusal("401 Unauthorized", &json!({"error": "invalid_client"})),
+    });
+}
+
+/// Each call failed, or led a person to a page that says that there is no such client.
+#[tokio::test]
+async fn a_client_that_was_forgotten_since_registers_again_and_the_call_goes_on() {
+    let world = World::new().await;
+    refreshing(&world, 3600);
+    let client = world.client(login());
+    call(&client).await.unwrap();
+    forget_all(&world);
+    world.server.on("/mcp", |seen| match seen.token() {
+        Some("token-anew") => taken(seen),
+        _ => unauthorized("Bearer error=\"invalid_token\""),
+    });
+    call(&client).await.unwrap();
+    let logins = world.issuer.seen_at("/authorize");
+    let ids: Vec<_> = logins.iter().map(|seen| seen.parameter("client_id").unwrap()).collect();
+    assert_eq!(ids, ["registered", "anew"], "nobody logs in to what is known to be forgotten");
+    // Without a refresh token, only a login shows it; and nobody registers for ever.
+    let (world, written) = (World::new().await, Written::default());
+    call(&world.client(login().store(written.clone()))).await.unwrap();
+    written.expire();
+    forget_all(&world);
+    call(&world.client(login().store(written.clone()))).await.unwrap();
+    assert_eq!((world.logins(), world.issuer.seen_at("/register").len()), (3, 2));
+    written.expire();
+    world.issuer.on("/token", |_| refusal("401 Unauthorized", &json!({"error": "invalid_client"})));
+    assert!(matches!(refused(&world.client(login().store(written))).await, OAuthError::Refused { .. }));
+    assert_eq!((world.logins(), world.issuer.seen_at("/register").len()), (5, 3));
+}
+
+/// One displaced the other: a client that acts for itself was logged in to, or who had logged in was asked again.
+#[tokio::test]
+async fn what_one_grant_gives_is_kept_beside_what_another_gives() {
+    let (world, written) = (World::new().await, Written::default());
+    let client = || RegisteredClient::with_secret("by hand", "confidential");
+    for _ in 0..2 {
+        call(&world.client(login().client(client()).store(written.clone()))).await.unwrap();
+        call(&world.client(OAuth::client_credentials(client()).store(written.clone()))).await.unwrap();
+    }
+    let grants: Vec<_> =
+        world.issuer.seen_at("/token").iter().map(|seen| seen.parameter("grant_type").unwrap()).collect();
+    assert_eq!(grants, ["authorization_code", "client_credentials"]);
 }
 
 #[tokio::test]
