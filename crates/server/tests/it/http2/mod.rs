@@ -3,6 +3,7 @@
 mod frames;
 pub(crate) mod library;
 
+mod order;
 mod refusals;
 mod messages;
 mod tunnels;
