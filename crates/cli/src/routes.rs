@@ -8,11 +8,11 @@ use thruway_gateway::{
     Connect, FirstLookup, Forward, ForwardConfig, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig,
     RefusalCount, RouteMatch, RouteMeter, Routes, Split, Unreachable, Upstream, UpstreamConfig,
 };
-use thruway_server::layers::Layer;
+use thruway_server::layers::{ByListener, Layer, ListenerCompression};
 use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 
 use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
-use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, Route};
+use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
 use crate::{demo, mcp};
 
 /// What handlers are made of that has a life of its own: connections, sessions, counts. As long as nothing of it changes
@@ -149,9 +149,9 @@ impl Parts {
     ) -> Result<Arc<dyn Handler>, String> {
         if !route.policies.is_empty() {
             let handler = self.answering_handler(config, route, None, is_recorded, before)?;
-            return Ok(measured(self.guarded(route, compressed(handler, route), before), meter));
+            return Ok(measured(self.guarded(route, compressed(handler, config, route), before), meter));
         }
-        Ok(compressed(self.answering_handler(config, route, meter, is_recorded, before)?, route))
+        Ok(compressed(self.answering_handler(config, route, meter, is_recorded, before)?, config, route))
     }
 
     /// `handler` behind the policies of `route`, the first of which comes first.
@@ -192,7 +192,7 @@ impl Parts {
                 }
             });
         }
-        Ok(measured(self.own_handler(route, is_recorded, before)?, meter))
+        Ok(measured(self.own_handler(config, route, is_recorded, before)?, meter))
     }
 
     /// What sends requests to the upstream of this name. That there is one was checked with the config.
@@ -219,6 +219,7 @@ impl Parts {
     /// What answers `route` if that is not forwarded.
     fn own_handler(
         &mut self,
+        config: &Config,
         route: &Route,
         is_recorded: bool,
         before: &Self,
@@ -231,7 +232,7 @@ impl Parts {
                 let opened = files.open().map_err(|error| {
                     format!("the directory `{}` cannot be served: {error}", files.root().display())
                 })?;
-                Arc::new(opened.encoded_above(route.compression.is_some()))
+                Arc::new(opened.encoded_above(may_be_compressed(config, route)))
             }
             Action::Forward(_) => unreachable!("this is forwarded"),
             Action::Mcp => self.mcp(&hosts(&route.matching), before),
@@ -257,9 +258,24 @@ fn forward_config(config: &Config, name: &str, action: &ForwardAction) -> Forwar
     ForwardConfig { rewrite: action.rewrite.clone(), timeouts: action.timeouts, ..of_upstream }
 }
 
-/// `handler`, its responses compressed if `route` says so.
-fn compressed(handler: Arc<dyn Handler>, route: &Route) -> Arc<dyn Handler> {
+/// Whether some listener says how the responses of `route` are compressed.
+fn depends_on_listener(config: &Config, route: &Route) -> bool {
+    let is_said = |listener: &ListenerConfig| listener.compression != ListenerCompression::AsElsewhere;
+    !route.is_compression_own && config.listeners.iter().any(is_said)
+}
+
+/// Whether the responses of `route` are compressed somewhere.
+fn may_be_compressed(config: &Config, route: &Route) -> bool {
+    let is_on = |listener: &ListenerConfig| matches!(listener.compression, ListenerCompression::As(_));
+    route.compression.is_some() || (!route.is_compression_own && config.listeners.iter().any(is_on))
+}
+
+/// `handler`, its responses compressed if `route` says so, or otherwise the listener of a request or the whole server.
+fn compressed(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
     match &route.compression {
+        elsewhere if depends_on_listener(config, route) => {
+            ByListener::or_else(elsewhere.clone()).wrap(handler)
+        }
         Some(compression) => compression.clone().wrap(handler),
         None => handler,
     }

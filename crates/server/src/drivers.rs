@@ -107,7 +107,7 @@ fn stream_records(serving: &Serving) -> Option<StreamRecords> {
 /// Drives one connection as a task of its own.
 #[inline]
 fn serve(accepted: Accepted, listener: &Listener, drivers: &Drivers) {
-    let info = info_of(&accepted, &listener.address);
+    let info = info_of(&accepted, listener);
     let http = drivers.http_of(listener);
     match (&listener.proxy_protocol, &listener.streams) {
         (None, None) if listener.tls.is_none() && listener.speaks == Speaks::Http1 => {
@@ -223,13 +223,20 @@ async fn shake_hands(
 const ALPN_HTTP2: &[u8] = b"h2";
 
 /// What is known of a connection before anything has come.
-fn info_of(accepted: &Accepted, address: &ListenAddr) -> ConnectionInfo {
-    let destination = match address {
+fn info_of(accepted: &Accepted, listener: &Listener) -> ConnectionInfo {
+    let destination = match &listener.address {
         ListenAddr::Tcp(address) if !address.ip().is_unspecified() => Some(*address),
         ListenAddr::Tcp(_) => accepted.stream.local_address(),
         ListenAddr::Unix(_) => None,
     };
-    ConnectionInfo { client: accepted.client, listener: accepted.listener, destination, tls: None }
+    let compression = listener.compression.clone();
+    ConnectionInfo {
+        client: accepted.client,
+        listener: accepted.listener,
+        destination,
+        tls: None,
+        compression,
+    }
 }
 
 impl ConnectionInfo {

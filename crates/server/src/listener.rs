@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thruway_net::tls::TlsAcceptor;
 use thruway_net::{ClientAddr, ListenAddr, Networks};
 
+use crate::layers::ListenerCompression;
 use crate::{FieldValue, ServeStream};
 
 /// Where to listen, and what is done with connections there: HTTP unless something else is said.
@@ -17,6 +18,7 @@ pub struct Listener {
     pub(crate) streams: Option<Arc<dyn ServeStream>>,
     pub(crate) speaks: Speaks,
     pub(crate) redirect_to_https: Option<u16>,
+    pub(crate) compression: ListenerCompression,
 }
 
 /// Which versions of HTTP a listener speaks, where nothing else is negotiated.
@@ -34,8 +36,6 @@ pub(crate) enum Speaks {
 pub(crate) struct ListenerTls {
     pub(crate) acceptor: Arc<TlsAcceptor>,
     pub(crate) strict_transport_security: Option<Arc<str>>,
-}
-
     pub(crate) elsewhere: Option<Arc<Elsewhere>>,
 }
 
@@ -44,6 +44,8 @@ pub(crate) struct ListenerTls {
 pub(crate) struct Elsewhere {
     own: Arc<TlsAcceptor>,
     others: Vec<Arc<TlsAcceptor>>,
+}
+
 /// Connections begin with a header of the PROXY protocol, version 1 or 2, which tells who the client is. It must come
 /// within [`header_section`](crate::Timeouts::header_section); connections without are closed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -63,6 +65,7 @@ impl Listener {
             streams: None,
             speaks: Speaks::Http1,
             redirect_to_https: None,
+            compression: ListenerCompression::AsElsewhere,
         }
     }
 
@@ -89,9 +92,6 @@ impl Listener {
         self
     }
 
-    /// Lets clients that know it beforehand speak HTTP/2 (RFC 9113 §3.3): the first octets tell.
-    #[must_use]
-    pub fn http2(self) -> Self {
     /// Has requests answered 421 (RFC 9110 §15.5.20) that are for hosts of which one of `others` has a certificate, and this listener none, or
     /// only one with a wildcard where the other's has the name. To be told the acceptors of listeners that ask their clients for other certificates: whoever names a host there, on a connection that
     /// was made to this listener, has not shown what it would have to show.
@@ -104,6 +104,9 @@ impl Listener {
         self
     }
 
+    /// Lets clients that know it beforehand speak HTTP/2 (RFC 9113 §3.3): the first octets tell.
+    #[must_use]
+    pub fn http2(self) -> Self {
         Self { speaks: Speaks::Both, ..self }
     }
 
@@ -117,6 +120,12 @@ impl Listener {
     #[must_use]
     pub fn redirect_to_https(self, port: u16) -> Self {
         Self { redirect_to_https: Some(port), ..self }
+    }
+
+    /// Has [layers that ask for it](crate::layers::ByListener) compress the responses to requests that come by this listener like this.
+    #[must_use]
+    pub fn compression(self, compression: ListenerCompression) -> Self {
+        Self { compression, ..self }
     }
 
     /// Gives connections to `streams` instead of reading requests from them.
@@ -135,15 +144,6 @@ impl Listener {
     }
 }
 
-impl ProxyProtocol {
-    pub(crate) fn believes(&self, client: ClientAddr) -> bool {
-        self.from.is_empty() || client == ClientAddr::Unix || self.from.contains(client)
-    }
-}
-
-impl From<ListenAddr> for Listener {
-    fn from(address: ListenAddr) -> Self {
-        Self::new(address)
 impl Elsewhere {
     /// Whether `host` is one of them.
     pub(crate) fn has(&self, host: &str) -> bool {
@@ -153,6 +153,15 @@ impl Elsewhere {
     }
 }
 
+impl ProxyProtocol {
+    pub(crate) fn believes(&self, client: ClientAddr) -> bool {
+        self.from.is_empty() || client == ClientAddr::Unix || self.from.contains(client)
+    }
+}
+
+impl From<ListenAddr> for Listener {
+    fn from(address: ListenAddr) -> Self {
+        Self::new(address)
     }
 }
 

@@ -154,6 +154,7 @@ impl Scene {
             listener: 0,
             destination: None,
             tls: None,
+            compression: <_>::default(),
         };
         let line = Line::default();
         line.0.read_bytes_max.set(usize::MAX);

@@ -112,5 +112,6 @@ fn client_info() -> ConnectionInfo {
         listener: 0,
         destination: None,
         tls: None,
+        compression: <_>::default(),
     }
 }

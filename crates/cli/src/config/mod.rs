@@ -21,7 +21,7 @@ use std::sync::Arc;
 use thruway_gateway::{
     ConnectConfig, ForwardConfig, PathMatch, PolicyConfig, Redirect, RouteMatch, TcpConfig, UpstreamConfig,
 };
-use thruway_server::layers::Compression;
+use thruway_server::layers::{Compression, ListenerCompression};
 use thruway_server::{
     AccessLogFormat, AccessLogTarget, FieldLinesBuf, FieldValue, Files, InvalidListenAddr, ListenAddr,
     Listener, ProxyProtocol, StatusCode, TlsAcceptor,
@@ -68,6 +68,8 @@ pub(crate) struct ListenerConfig {
     pub(crate) tls: Option<ListenerTlsConfig>,
     /// The port with TLS to which requests are redirected.
     pub(crate) redirect_to_https: Option<u16>,
+    /// How responses are compressed on routes that do not say it themselves.
+    pub(crate) compression: ListenerCompression,
 }
 
 /// How TLS is spoken at a listener.
@@ -105,6 +107,8 @@ pub(crate) struct Route {
     pub(crate) policies: Vec<String>,
     /// How its responses are compressed; `None` if they are not.
     pub(crate) compression: Option<Compression>,
+    /// Whether that holds whatever listeners say.
+    pub(crate) is_compression_own: bool,
     pub(crate) action: Action,
     pub(crate) span: Span,
 }
@@ -191,6 +195,7 @@ impl Config {
                 matching: RouteMatch::at(PathMatch::Prefix("/".to_owned())),
                 policies: Vec::new(),
                 compression: None,
+                is_compression_own: false,
                 action: Action::Demo,
                 span: 0..0,
             }],
@@ -262,6 +267,7 @@ impl ListenerConfig {
             tcp: None,
             tls: None,
             redirect_to_https: None,
+            compression: ListenerCompression::AsElsewhere,
         }
     }
 
@@ -271,7 +277,7 @@ impl ListenerConfig {
 
     /// What the server is told of it, which is one of `all`.
     pub(crate) fn to_listener(&self, all: &[Self]) -> Listener {
-        let listener = Listener::new(self.address.clone());
+        let listener = Listener::new(self.address.clone()).compression(self.compression.clone());
         let mut listener = match self.http2 {
             Http2::No => listener,
             Http2::Too => listener.http2(),
@@ -293,12 +299,6 @@ impl ListenerConfig {
     }
 }
 
-impl FilesConfig {
-    /// The handler that serves the directory.
-    pub(crate) fn open(&self) -> std::io::Result<Files> {
-        let mut files =
-            Files::new(&self.root)?.precompressed(self.precompressed).hidden_files(self.hidden_files);
-        if let Some(index) = &self.index {
 impl ListenerTlsConfig {
     /// What speaks TLS at those of `all` listeners that ask their clients for other certificates.
     fn others(&self, all: &[ListenerConfig]) -> Vec<Arc<TlsAcceptor>> {
@@ -309,6 +309,12 @@ impl ListenerTlsConfig {
     }
 }
 
+impl FilesConfig {
+    /// The handler that serves the directory.
+    pub(crate) fn open(&self) -> std::io::Result<Files> {
+        let mut files =
+            Files::new(&self.root)?.precompressed(self.precompressed).hidden_files(self.hidden_files);
+        if let Some(index) = &self.index {
             files = files.index(index);
         }
         if let Some(value) = &self.cache_control {

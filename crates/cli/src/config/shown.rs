@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use thruway_server::layers::ListenerCompression;
 use thruway_server::{AccessLogFormat, AccessLogTarget, ClientAuthentication, ProxyFields, ProxyProtocol};
 
 use super::{AccessLogConfig, Action, Config, Http2, ListenerConfig, Route};
@@ -68,6 +69,11 @@ impl fmt::Display for ListenerConfig {
             Http2::Too => ", HTTP/2 too",
             Http2::Only => ", HTTP/2 only",
         })?;
+        match &self.compression {
+            ListenerCompression::AsElsewhere => {}
+            ListenerCompression::Off => f.write_str(", nothing compressed")?,
+            ListenerCompression::As(compression) => write!(f, ", compressed by {compression}")?,
+        }
         match &self.proxy_protocol {
             None => Ok(()),
             Some(ProxyProtocol { from }) if from.is_empty() => f.write_str(", behind PROXY headers"),

@@ -10,6 +10,8 @@ const EXAMPLE: &str = include_str!("../../examples/compression.toml");
 /// A server for the example with a demo behind it.
 struct Served {
     address: String,
+    /// That of a listener where only what a route says is compressed.
+    plain: String,
     _gateway: Thruway,
     _backend: Thruway,
     _directory: tempfile::TempDir,
@@ -24,16 +26,44 @@ impl Served {
         fs::write(public.join("packed.js"), "let a = 1;\n".repeat(200)).unwrap();
         fs::write(public.join("packed.js.br"), "packed before").unwrap();
         let mut backend = Thruway::demo(&[]);
-        let config =
-            EXAMPLE.replace("127.0.0.1:8080", "127.0.0.1:0").replace("127.0.0.1:9001", &backend.authority());
+        let config = EXAMPLE
+            .replace("127.0.0.1:8080", "127.0.0.1:0")
+            .replace("127.0.0.1:8081", "127.0.0.1:0")
+            .replace("127.0.0.1:9001", &backend.authority());
         let mut gateway = Thruway::serve(directory.path(), &config);
-        Self { address: gateway.address(), _gateway: gateway, _backend: backend, _directory: directory }
+        let (address, plain) = (gateway.address(), gateway.address());
+        Self { address, plain, _gateway: gateway, _backend: backend, _directory: directory }
     }
 
     fn get(&self, target: &str, accept: &str) -> Response {
-        let fields = format!("Accept-Encoding: {accept}\r\n");
-        Client::connect(&self.address).request(&format!("GET {target}"), &fields)
+        get(&self.address, target, accept)
     }
+}
+
+fn get(address: &str, target: &str, accept: &str) -> Response {
+    Client::connect(address).request(&format!("GET {target}"), &format!("Accept-Encoding: {accept}\r\n"))
+}
+
+#[test]
+fn a_listener_may_have_its_responses_compressed_or_not() {
+    let served = Served::start();
+    for (target, coding) in [("/", None), ("/static/app.js", None), ("/static/packed.js", Some("br"))] {
+        let response = get(&served.plain, target, "br");
+        let said = coding.map(|coding| format!("\r\ncontent-encoding: {coding}\r\n"));
+        assert_eq!(response.head.contains("content-encoding"), said.is_some(), "{target}: {}", response.head);
+        assert!(said.is_none_or(|said| response.head.contains(&said)), "{target}: {}", response.head);
+    }
+    // What the route says comes first: that events are compressed.
+    let events = get(&served.plain, "/events?count=1&every=1", "gzip");
+    assert!(events.head.contains("\r\ncontent-encoding: gzip\r\n"), "{}", events.head);
+
+    let directory = tempfile::tempdir().unwrap();
+    let config = "[[listeners]]\naddress = \"127.0.0.1:0\"\ncompression = { codings = [\"gzip\"] }\n\
+        [[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\ndemo = true\n";
+    let mut thruway = Thruway::serve(directory.path(), config);
+    let (packed, plain) = (thruway.address(), thruway.address());
+    assert!(get(&packed, "/", "br, gzip").head.contains("\r\ncontent-encoding: gzip\r\n"));
+    assert!(!get(&plain, "/", "br, gzip").head.contains("content-encoding"));
 }
 
 #[test]

@@ -289,6 +289,7 @@ mod tests {
             listener: 0,
             destination: None,
             tls: None,
+            compression: <_>::default(),
         };
         let head = RequestHead {
             method: Method::Get,
@@ -308,8 +309,8 @@ mod tests {
             forwarded: None,
             refused: None,
             is_complete: true,
-        };
             is_cut_off: false,
+        };
         let mut line = Vec::new();
         format.write(&mut line, &record, &mut Timestamps::default());
         String::from_utf8(line).unwrap()

@@ -123,7 +123,13 @@ fn request(handler: &Arc<dyn Handler>, method: &str, target: &str, lines: &[(&st
     let found = connection.handle_input(octets.as_bytes(), &mut index);
     assert_eq!(found, Ok((Some(ServerEvent::Request), octets.len())), "{octets}");
     let (head, facts) = (index.request_head(octets.as_bytes()), *index.request_facts());
-    let info = ConnectionInfo { client: ClientAddr::Unix, listener: 0, destination: None, tls: None };
+    let info = ConnectionInfo {
+        client: ClientAddr::Unix,
+        listener: 0,
+        destination: None,
+        tls: None,
+        compression: <_>::default(),
+    };
     let mut request = Request::new(&head, &facts, &[], &info);
     let Answer::Now(mut response) = handler.handle(&mut request) else { panic!("files answer at once") };
     let content = read(response.take_content());

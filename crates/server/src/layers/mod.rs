@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::{Answer, Handler, IntoHandler, Request};
 
-pub use compression::{Compression, InvalidMediaType};
+pub use compression::{ByListener, Compression, InvalidMediaType, ListenerCompression};
 pub use cors::Cors;
 pub use request_id::RequestId;
 pub use timeout::Timeout;

@@ -20,6 +20,7 @@ use thruway_message::{
 use thruway_net::ClientAddr;
 use thruway_net::tls::{PeerCertificate, TlsInfo};
 
+use crate::layers::ListenerCompression;
 use crate::listener::Elsewhere;
 use crate::trusted::Origin;
 use crate::{Answer, Handler, ProxyFields, Response, TrustedProxies};
@@ -71,6 +72,8 @@ pub struct ConnectionInfo {
     pub destination: Option<SocketAddr>,
     /// There if TLS is spoken.
     pub tls: Option<Arc<ConnectionTls>>,
+    /// How responses are compressed here, where nothing else is said of that.
+    pub compression: ListenerCompression,
 }
 
 /// What is known of a connection in TLS.
@@ -80,12 +83,12 @@ pub struct ConnectionTls {
     pub info: TlsInfo,
     /// What answers say in `Strict-Transport-Security`.
     pub(crate) strict_transport_security: Option<Arc<str>>,
+    /// What is not to be asked for on it.
+    pub(crate) elsewhere: Option<Arc<Elsewhere>>,
 }
 
 impl ConnectionInfo {
     /// Has clients of TLS told to come by it only (RFC 6797 §6.1), where that is wanted and `response` says nothing of it.
-    /// What is not to be asked for on it.
-    pub(crate) elsewhere: Option<Arc<Elsewhere>>,
     #[inline]
     pub(crate) fn add_strict_transport_security(&self, response: &mut Response) {
         let told = self.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
@@ -97,10 +100,6 @@ impl ConnectionInfo {
         }
     }
 
-    /// The scheme that is spoken on it.
-    pub const fn scheme(&self) -> &'static str {
-        if self.tls.is_some() { "https" } else { "http" }
-    }
     /// Whether a request is for a host that is served elsewhere, for clients that show other certificates.
     #[inline]
     pub(crate) fn is_misdirected(&self, head: &RequestHead<'_>) -> bool {
@@ -112,6 +111,10 @@ impl ConnectionInfo {
         })
     }
 
+    /// The scheme that is spoken on it.
+    pub const fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
 
     /// What is known of TLS, if that is spoken.
     pub fn tls(&self) -> Option<&TlsInfo> {

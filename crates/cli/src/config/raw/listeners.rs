@@ -10,7 +10,7 @@ use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::super::spanned::Spanned;
-use super::{FromText, Period, RawListenerTls, TextOrTable};
+use super::{FromText, Period, RawCompression, RawListenerTls, TextOrTable};
 
 /// Where to listen.
 #[derive(Deserialize, JsonSchema)]
@@ -31,6 +31,8 @@ pub(in super::super) struct RawListener {
     pub(in super::super) tls: Option<Spanned<RawListenerTls>>,
     /// The port of a listener with TLS to which all requests are redirected, at the host that they name. Default none.
     pub(in super::super) redirect_to_https: Option<Spanned<u16>>,
+    /// How responses are compressed here on routes that do not say it themselves: `true`, `false`, or a table. Default as the whole server says it.
+    pub(in super::super) compression: Option<Spanned<RawCompression>>,
 }
 
 /// Whether HTTP/2 is spoken.

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use thruway_gateway::{HashBy, TcpConfig, UpstreamConfig};
 use thruway_net::tls::TlsServerName;
+use thruway_server::layers::ListenerCompression;
 use thruway_server::{InvalidListenAddr, ListenAddr, ProxyProtocol};
 
 use super::super::raw::{Period, RawHttp2, RawListener, RawProxies, RawProxyProtocol, RawTcp, TextOrTable};
@@ -33,7 +34,9 @@ impl Resolver<'_> {
             );
         }
         let mut listeners = Vec::new();
-        for RawListener { address: text, proxy_protocol, http2, tcp, tls, redirect_to_https } in raw {
+        for RawListener { address: text, proxy_protocol, http2, tcp, tls, redirect_to_https, compression } in
+            raw
+        {
             let is_without_http2 = http2.as_ref().is_some_and(|http2| *http2.get_ref() == RawHttp2::No);
             let http2 = http2.filter(|_| !is_without_http2);
             if let (Some(http2), Some(_)) = (&http2, &tcp) {
@@ -54,6 +57,14 @@ impl Resolver<'_> {
                 let hint = "redirect from a listener of its own, which has neither `tls` nor `tcp`";
                 self.refuse_with(port, "only requests without TLS are redirected to https", hint);
             }
+            if let Some(compression) = compression.as_ref().filter(|_| tcp.is_some()) {
+                let message = "a listener with `tcp` has no responses";
+                self.refuse_with(compression, message, "leave `compression` out");
+            }
+            let compression = match compression {
+                Some(own) => self.compression(own.into_inner()).into(),
+                None => ListenerCompression::AsElsewhere,
+            };
             let tcp = tcp.map(|tcp| self.tcp(tcp, upstreams));
             let tls = tls.and_then(|tls| self.listener_tls(tls, http2));
             let redirect_to_https = redirect_to_https.map(Spanned::into_inner);
@@ -69,6 +80,7 @@ impl Resolver<'_> {
                         tcp,
                         tls,
                         redirect_to_https,
+                        compression,
                     });
                 }
                 Err(error) => self.refuse_with(&text, error, InvalidListenAddr::HINT),

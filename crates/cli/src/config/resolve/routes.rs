@@ -56,6 +56,7 @@ impl Resolver<'_> {
         let conditions = self.conditions(&mut raw);
         self.check_told_fields(&raw, policies);
         let policies = self.route_policies(std::mem::take(&mut raw.policies), policies);
+        let is_compression_own = raw.compression.is_some();
         let compression = match raw.compression.take() {
             None => compression.cloned(),
             Some(own) => self.compression(own),
@@ -65,6 +66,7 @@ impl Resolver<'_> {
             matching: RouteMatch { host, path: path?, conditions },
             policies,
             compression,
+            is_compression_own,
             action: action?,
             span,
         })

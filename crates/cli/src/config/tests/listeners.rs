@@ -43,6 +43,21 @@ fn http2_is_spoken_where_that_is_said() {
 }
 
 #[test]
+fn responses_are_compressed_as_the_listener_says() {
+    for (keys, said) in [
+        ("compression = false", "127.0.0.1:1, nothing compressed"),
+        (
+            "compression = { codings = [\"gzip\"] }",
+            "127.0.0.1:1, compressed by gzip at level 5, from 512 octets on",
+        ),
+    ] {
+        assert_eq!(listener(keys).as_deref(), Ok(said));
+    }
+    let failure = listener("tcp = \"db\"\ncompression = true").unwrap_err();
+    assert!(failure.contains("a listener with `tcp` has no responses"), "{failure}");
+}
+
+#[test]
 fn streams_are_forwarded_to_an_upstream() {
     for (keys, said) in [
         ("tcp = \"db\"", "127.0.0.1:1, TCP forwarded to db"),

@@ -81,7 +81,13 @@ mod tests {
     fn line(format: AccessLogFormat) -> String {
         let client = ClientAddr::Tcp("192.0.2.1:5000".parse().unwrap());
         let record = StreamRecord {
-            connection: &ConnectionInfo { client, listener: 0, destination: None, tls: None },
+            connection: &ConnectionInfo {
+                client,
+                listener: 0,
+                destination: None,
+                tls: None,
+                compression: <_>::default(),
+            },
             time: SystemTime::UNIX_EPOCH,
             upstream: "db",
             server: Some("192.0.2.2:5432"),

@@ -11,6 +11,9 @@ mod pool;
 mod source;
 mod content;
 
+// where it is asked for
+mod by_listener;
+
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -28,6 +31,7 @@ use media_type::MediaType;
 use pool::PooledEncoder;
 use source::Plain;
 
+pub use by_listener::{ByListener, ListenerCompression};
 pub use media_type::InvalidMediaType;
 
 /// Compresses the content of responses for clients that accept that.
@@ -172,30 +176,33 @@ struct WithCompression {
 
 impl Handler for WithCompression {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        let wishes = Wishes::of(request, &self.compression);
+        Compression::handle(&self.compression, &*self.inner, request)
+    }
+}
+
+/// Has the request answered as if it did not ask for a part, which any server may do (RFC 9110 §14.2).
+fn handle_whole(inner: &dyn Handler, request: &mut Request<'_>) -> Answer {
+    let mut spans = Vec::new();
+    let field_lines = request.field_lines().without("range", &mut spans);
+    let head = RequestHead { field_lines, ..*request.head() };
+    request.hand_to_with(&head, inner)
+}
+
+impl Compression {
+    /// Has `inner` answer a request.
+    fn handle<'a>(this: &Arc<Self>, inner: &'a dyn Handler, request: &mut Request<'a>) -> Answer {
+        let wishes = Wishes::of(request, this);
         let answer =
-            if wishes.may_join_codings { self.handle_whole(request) } else { self.inner.handle(request) };
+            if wishes.may_join_codings { handle_whole(inner, request) } else { inner.handle(request) };
         match answer {
-            Answer::Now(response) => Answer::Now(self.compression.apply(response, wishes)),
+            Answer::Now(response) => Answer::Now(this.apply(response, wishes)),
             Answer::Later(later) => {
-                let compression = self.compression.clone();
+                let compression = this.clone();
                 Answer::later(async move { compression.apply(later.await, wishes) })
             }
         }
     }
-}
 
-impl WithCompression {
-    /// Has the request answered as if it did not ask for a part, which any server may do (RFC 9110 §14.2).
-    fn handle_whole(&self, request: &mut Request<'_>) -> Answer {
-        let mut spans = Vec::new();
-        let field_lines = request.field_lines().without("range", &mut spans);
-        let head = RequestHead { field_lines, ..*request.head() };
-        request.hand_to_with(&head, &*self.inner)
-    }
-}
-
-impl Compression {
     /// The response as this client gets it.
     fn apply(&self, mut response: Response, wishes: Wishes) -> Response {
         match self.decide(wishes, &response) {
