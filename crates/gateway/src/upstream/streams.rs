@@ -204,7 +204,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let upstream = Arc::new(Upstream::new(UpstreamConfig::new("a", [address.into()])));
         let connected = async {
-            let lease = upstream.lease(&RequestKey::default(), &[], &Clock::system()).await.unwrap();
+            let lease = upstream.lease(&RequestKey::default(), &[], &Clock::system(), None).await.unwrap();
             let shared = share(&lease, &Http2Config::default(), None).await.unwrap();
             assert!(!shared.is_reused);
             let again = share(&lease, &Http2Config::default(), None).await.unwrap();
