@@ -1,12 +1,15 @@
 //! How the server ends, and what it says of its workers then.
 
+use std::fs;
+
 use crate::client::Client;
 use crate::process::{Ended, Signal, Thruway};
 
 /// A server with one worker that drains for at most `drain`, its address, and a client whose request it is answering.
 fn busy(directory: &tempfile::TempDir, drain: &str) -> (Thruway, String, Client) {
     let config = format!(
-        "workers = 1\ntimeouts.drain = \"{drain}\"\nlisteners = [{{ address = \"127.0.0.1:0\" }}]\n\
+        "workers = 1\ntimeouts.drain = \"{drain}\"\naccess_log = {{ format = \"json\", path = \"access.log\" }}\n\
+         listeners = [{{ address = \"127.0.0.1:0\" }}]\n\
          routes = [{{ path = \"/\", demo = true }}]\n"
     );
     let mut thruway = Thruway::serve(directory.path(), &config);
@@ -52,6 +55,11 @@ fn what_does_not_end_is_cut_off_at_the_deadline() {
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("cut_off=1"), "{}", ended.stderr);
     assert!(client.is_closed());
+    let log = fs::read_to_string(directory.path().join("access.log")).unwrap();
+    for said in ["\"target\":\"/headers\"", "\"status\":503", "\"complete\":false", "\"ended_by\":\"drain\""]
+    {
+        assert!(log.contains(said), "{said}: {log}");
+    }
 }
 
 #[test]

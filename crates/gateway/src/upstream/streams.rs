@@ -190,12 +190,16 @@ impl Drop for Guard<'_> {
 mod tests {
     use std::net::TcpListener;
     use std::sync::Arc;
+    use std::time::Duration;
 
     use thruway_net::Clock;
     use tokio::task::{LocalSet, yield_now};
+    use tokio::time::timeout;
 
     use super::super::{RequestKey, Upstream, UpstreamConfig};
     use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
 
     /// Once such connections were kept until one of HTTP/1.1 was released.
     #[tokio::test]
@@ -215,6 +219,6 @@ mod tests {
                 yield_now().await;
             }
         };
-        LocalSet::new().run_until(connected).await;
+        timeout(PATIENCE, LocalSet::new().run_until(connected)).await.expect("it should be forgotten by now");
     }
 }
