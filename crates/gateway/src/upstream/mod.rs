@@ -20,6 +20,7 @@ pub(crate) mod random;
 
 // how servers are doing
 mod server;
+mod condition;
 mod standing;
 mod latency;
 mod ejection;
@@ -32,6 +33,7 @@ mod budget;
 mod status;
 mod counts;
 mod upkeep;
+mod succession;
 mod names;
 
 // connections to them
@@ -43,7 +45,7 @@ mod exchange;
 mod scene;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -84,11 +86,19 @@ pub struct Upstream {
     servers: ArcSwap<Servers>,
     /// Whose turn it is.
     turn: AtomicUsize,
+    ongoing: Arc<Ongoing>,
+    /// Whether another has taken its place: it answers what it has begun, and is looked after no more.
+    is_replaced: AtomicBool,
+    /// Its name, for records of requests.
+    pub(crate) label: Arc<str>,
+}
+
+/// What goes on when the config of an upstream changes.
+#[derive(Debug, Default)]
+struct Ongoing {
     queue: Queue,
     retries: budget::Balance,
     counts: counts::UpstreamCounts,
-    /// Its name, for records of requests.
-    pub(crate) label: Arc<str>,
 }
 
 /// Why nobody gets a request.
@@ -103,21 +113,23 @@ enum Unavailable {
 impl Upstream {
     /// The upstream that `config` describes. Nothing is connected yet.
     pub fn new(config: UpstreamConfig) -> Self {
-        static LAST_ID: AtomicU64 = AtomicU64::new(0);
         let servers =
             config.servers.iter().enumerate().filter_map(|(origin, server)| match &server.address {
                 ServerAddr::Address(address) => Some(Arc::new(Server::new(&config, origin, address.clone()))),
                 ServerAddr::Name { .. } => None,
             });
-        let servers = ArcSwap::from_pointee(Servers::new(servers));
-        let turn = AtomicUsize::new(0);
+        let servers = servers.collect();
+        Self::with(config, servers, Arc::default())
+    }
+
+    fn with(config: UpstreamConfig, servers: Vec<Arc<Server>>, ongoing: Arc<Ongoing>) -> Self {
+        static LAST_ID: AtomicU64 = AtomicU64::new(0);
         Self {
             id: LAST_ID.fetch_add(1, Ordering::Relaxed),
-            servers,
-            turn,
-            queue: Queue::default(),
-            retries: budget::Balance::new(),
-            counts: counts::UpstreamCounts::default(),
+            servers: ArcSwap::from_pointee(Servers::new(servers)),
+            turn: AtomicUsize::new(0),
+            ongoing,
+            is_replaced: AtomicBool::new(false),
             label: config.name.as_str().into(),
             config,
         }
@@ -153,7 +165,7 @@ impl Upstream {
 
     /// How many requests wait for a server that has room.
     pub fn waiting(&self) -> usize {
-        self.queue.len()
+        self.ongoing.queue.len()
     }
 
     fn try_lease(
@@ -188,13 +200,13 @@ impl Upstream {
 
     /// Notes that there is one more request.
     pub(crate) fn count_request(&self, clock: &Clock) {
-        self.retries.deposit(self.config.retry_budget, milliseconds(clock.now()));
+        self.ongoing.retries.deposit(self.config.retry_budget, milliseconds(clock.now()));
     }
 
     /// Whether a request that `tried` so many servers may try one more. If so, that is noted.
     pub(crate) fn allows_retry(&self, tried: usize, clock: &Clock) -> bool {
         tried < self.config.retries_max as usize
-            && self.retries.withdraw(self.config.retry_budget, milliseconds(clock.now()))
+            && self.ongoing.retries.withdraw(self.config.retry_budget, milliseconds(clock.now()))
     }
 
     /// Puts `server` out if it may be spared.
@@ -204,7 +216,9 @@ impl Upstream {
         if admission != Admission::Trial && !config.allows_one_more(out, total) {
             return;
         }
-        if let Some(milliseconds) = server.ejection.eject(config, admission, server.back_since(), now) {
+        if let Some(milliseconds) =
+            server.condition.ejection.eject(config, admission, server.back_since(), now)
+        {
             let (upstream, address) = (self.name(), &server.address);
             tracing::warn!(upstream, server = %address, milliseconds, "a server fails and is left alone");
         }

@@ -87,7 +87,7 @@ impl Upstream {
         until: Option<Duration>,
     ) -> Result<Lease, Failure> {
         // Nobody passes those who wait.
-        let attempt = match self.queue.len() {
+        let attempt = match self.ongoing.queue.len() {
             0 => self.try_lease(key, tried, clock),
             _ => Err(Unavailable::Busy),
         };
@@ -108,13 +108,13 @@ impl Upstream {
         until: Option<Duration>,
     ) -> Result<Lease, Failure> {
         let QueueConfig { length_max, timeout: patience } = self.config.queue;
-        let place = self.queue.enter(length_max).ok_or(Failure::QueueFull)?;
+        let place = self.ongoing.queue.enter(length_max).ok_or(Failure::QueueFull)?;
         let of_queue = clock.now_exact() + patience;
         let (end, too_late) = match until {
             Some(until) if until < of_queue => (until, Failure::TimedOut),
             _ => (of_queue, Failure::QueueTimedOut),
         };
-        let mut room = pin!(self.queue.room.notified());
+        let mut room = pin!(self.ongoing.queue.room.notified());
         room.as_mut().enable();
         // Room that was made before this place was taken was announced to nobody.
         let mut is_my_turn = place.is_first;
@@ -131,7 +131,7 @@ impl Upstream {
                 return Err(too_late);
             }
             if timeout(left.min(LOOK_AGAIN), room.as_mut()).await.is_ok() {
-                room.set(self.queue.room.notified());
+                room.set(self.ongoing.queue.room.notified());
                 room.as_mut().enable();
             }
             is_my_turn = true;
