@@ -52,7 +52,8 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
         return Err(failure);
     }
     let routes = Routes::new(routes).map_err(|unreachable| unreachable_routes(config, &unreachable))?;
-    Ok((routes.counted_by(parts.unrouted.clone()), parts))
+    let policies = config.routes.iter().map(|route| route.policies.clone()).collect();
+    Ok((routes.guarding(config.readings, policies).counted_by(parts.unrouted.clone()), parts))
 }
 
 impl Parts {

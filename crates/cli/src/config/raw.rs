@@ -71,6 +71,13 @@ pub(super) struct Raw {
     /// What is served; at least one.
     #[serde(default)]
     pub(super) routes: Vec<Spanned<RawRoute>>,
+    /// What becomes of requests with `%2F` or `%5C` in their path, which some servers take for slashes: `guard`, `reject` or `keep`. Default
+    /// `guard`: they are answered 400 if they would then be for a route with a policy that does not stand before theirs.
+    #[serde(default)]
+    pub(super) encoded_slashes: RawOtherReading,
+    /// The same for `;` and what stands behind it in a segment, which some servers pass over.
+    #[serde(default)]
+    pub(super) path_parameters: RawOtherReading,
     /// Servers that requests are forwarded to, by name.
     #[serde(default)]
     pub(super) upstreams: BTreeMap<String, Spanned<RawUpstream>>,
@@ -87,6 +94,16 @@ pub(super) struct Raw {
     pub(super) limits: RawLimits,
     #[serde(default)]
     pub(super) timeouts: RawTimeouts,
+}
+
+/// What becomes of a path that servers may read otherwise.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawOtherReading {
+    #[default]
+    Guard,
+    Keep,
+    Reject,
 }
 
 /// Where those who operate the server ask and tell it things.
