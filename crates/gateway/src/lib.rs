@@ -56,5 +56,5 @@ pub use thruway_net::ProxyVersion;
 pub use upstream::{
     Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
     InvalidStatusRange, QueueConfig, ResolverConfig, RetryBudget, ServerAddr, ServerConfig, ServerState,
-    ServerStatus, Standing, StatusRange, Sticky, Upstream, UpstreamConfig, UpstreamTls,
+    ServerStatus, Standing, StatusRange, Sticky, Upstream, UpstreamConfig, UpstreamTls, WaitingCounts,
 };

@@ -155,6 +155,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.server.end();
+        self.upstream.end();
         self.upstream.ongoing.queue.room_was_made();
     }
 }

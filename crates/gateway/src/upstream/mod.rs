@@ -27,6 +27,7 @@ mod ejection;
 mod checks;
 mod lease;
 mod queue;
+mod waiting;
 mod budget;
 
 // beside the requests
@@ -37,6 +38,7 @@ mod succession;
 mod names;
 
 // connections to them
+mod idle;
 mod connections;
 mod streams;
 mod exchange;
@@ -71,6 +73,7 @@ pub use status::{ServerState, ServerStatus};
 pub use statuses::{InvalidStatusRange, StatusRange};
 pub use sticky::Sticky;
 pub(crate) use streams::share;
+pub use waiting::WaitingCounts;
 
 use ejection::Admission;
 use ejection::milliseconds;
@@ -99,6 +102,9 @@ struct Ongoing {
     queue: Queue,
     retries: budget::Balance,
     counts: counts::UpstreamCounts,
+    /// Requests that all servers together are answering, if there is a limit to that.
+    in_flight: AtomicUsize,
+    idle: idle::IdleCounts,
 }
 
 /// Why nobody gets a request.
@@ -168,6 +174,38 @@ impl Upstream {
         self.ongoing.queue.len()
     }
 
+    /// How many requests have waited so far, and for how long.
+    pub fn waiting_counts(&self) -> WaitingCounts {
+        self.ongoing.queue.counts()
+    }
+
+    /// How many connections to its servers wait to be used again. Those of HTTP/2, which requests share, are not among them.
+    pub fn idle_connections(&self) -> usize {
+        self.ongoing.idle.sum()
+    }
+
+    /// Counts one more request that its servers are answering, until it [ends](Self::end), if there is a limit. Whether there is room for it.
+    #[inline]
+    fn begin(&self) -> bool {
+        if self.config.requests_max == 0 {
+            return true;
+        }
+        // What is counted is in one order with what waits in the queue.
+        let has_room = self.ongoing.in_flight.fetch_add(1, Ordering::SeqCst) < self.config.requests_max;
+        if !has_room {
+            self.end();
+        }
+        has_room
+    }
+
+    /// One request less.
+    #[inline]
+    fn end(&self) {
+        if self.config.requests_max > 0 {
+            self.ongoing.in_flight.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
     fn try_lease(
         self: &Arc<Self>,
         key: &RequestKey,
@@ -175,14 +213,19 @@ impl Upstream {
         clock: &Clock,
     ) -> Result<Lease, Unavailable> {
         let servers = self.servers.load();
-        let now = milliseconds(clock.now());
-        match servers.select(&self.config.balance, &self.turn, key, tried, now) {
-            Selected::Server(server, admission) => {
-                Ok(Lease::new(self.clone(), server.clone(), admission, key, clock))
-            }
-            Selected::Busy => Err(Unavailable::Busy),
-            Selected::Nobody => Err(Unavailable::Nobody),
+        if !self.begin() {
+            return Err(if servers.list.is_empty() { Unavailable::Nobody } else { Unavailable::Busy });
         }
+        let now = milliseconds(clock.now());
+        let unavailable = match servers.select(&self.config.balance, &self.turn, key, tried, now) {
+            Selected::Server(server, admission) => {
+                return Ok(Lease::new(self.clone(), server.clone(), admission, key, clock));
+            }
+            Selected::Busy => Unavailable::Busy,
+            Selected::Nobody => Unavailable::Nobody,
+        };
+        self.end();
+        Err(unavailable)
     }
 
     /// The same server once more, if it may get the request.
@@ -192,8 +235,14 @@ impl Upstream {
         server: Arc<Server>,
         clock: &Clock,
     ) -> Option<Lease> {
+        if !self.begin() {
+            return None;
+        }
         match server.begin(milliseconds(clock.now())) {
-            Admission::Refused => None,
+            Admission::Refused => {
+                self.end();
+                None
+            }
             admission => Some(Lease::new(self.clone(), server, admission, key, clock)),
         }
     }

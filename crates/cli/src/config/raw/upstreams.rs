@@ -24,6 +24,8 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) sticky: Option<RawSticky>,
     /// How many requests each server may be answering at a time; 0 for any number, which is the default.
     pub(in super::super) server_requests_max: Option<usize>,
+    /// How many requests all servers together may be answering at a time; 0 for any number, which is the default.
+    pub(in super::super) requests_max: Option<usize>,
     /// What requests do for which no server has room.
     #[serde(default)]
     pub(in super::super) queue: RawQueue,
