@@ -228,8 +228,22 @@ impl fmt::Display for Period {
 pub(super) fn parse(source: &Source) -> Result<Raw, Failure> {
     let refuse = |error| refusal(source, &error);
     let mut table = DeTable::parse(&source.text).map_err(refuse)?;
-    environment::fill_in(table.get_mut(), source)?;
-    Raw::deserialize(TomlDeserializer::from(table)).map_err(refuse)
+    let filled = environment::fill_in(table.get_mut(), source)?;
+    let mut table = table;
+    loop {
+        let error = match Raw::deserialize(TomlDeserializer::from(table.clone())) {
+            Ok(raw) => return Ok(raw),
+            Err(error) => error,
+        };
+        // What comes from the environment is a text until something else is asked for. Each is looked at once.
+        let place = error.span().unwrap_or_default();
+        if filled.retype(table.get_mut(), &place) {
+            continue;
+        }
+        let is_of_other_type = filled.is_at(&place) && error.message().starts_with("invalid type");
+        let failure = refuse(error);
+        return Err(if is_of_other_type { failure.with_hint(FILLED_HINT) } else { failure });
+    }
 }
 
 fn refusal(source: &Source, error: &toml::de::Error) -> Failure {
@@ -327,6 +341,10 @@ impl<'m> Unknown<'m> {
         }
     }
 }
+
+/// Where a value of another type was filled in.
+const FILLED_HINT: &str =
+    "this is what the environment says: numbers stand there without a unit, and `true` or `false`";
 
 /// One letter more, less or exchanged in a short name.
 const LIKENESS_MIN: f64 = 0.8;
