@@ -52,8 +52,14 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
         return Err(failure);
     }
     let routes = Routes::new(routes).map_err(|unreachable| unreachable_routes(config, &unreachable))?;
-    let policies = config.routes.iter().map(|route| route.policies.clone()).collect();
-    Ok((routes.guarding(config.readings, policies).counted_by(parts.unrouted.clone()), parts))
+    let guards = config.routes.iter().map(guards_of).collect();
+    Ok((routes.guarding(config.readings, guards).counted_by(parts.unrouted.clone()), parts))
+}
+
+/// What stands before `route`: its policies, and an answer that is given in the place of one from elsewhere, as where a path is closed.
+fn guards_of(route: &Route) -> Vec<String> {
+    let answers = matches!(route.action, Action::Answer(_));
+    route.policies.iter().cloned().chain(answers.then(|| route.matching.to_string())).collect()
 }
 
 impl Parts {
@@ -89,7 +95,9 @@ impl Parts {
     /// mistake left that could keep the config from being used.
     pub(crate) fn start(&mut self) {
         let start = |(upstream, before): (Arc<Upstream>, Option<Arc<Upstream>>)| {
-            before.iter().for_each(|before| upstream.replace(before));
+            if let Some(before) = &before {
+                upstream.replace(before);
+            }
             upstream.start()
         };
         let lookups: Vec<_> = self.fresh.drain(..).map(start).collect();

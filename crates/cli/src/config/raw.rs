@@ -21,9 +21,10 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Failure;
+use super::environment::{self, Filled};
 use super::failure::Source;
 use super::spanned::Spanned;
-use super::{Failure, environment};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
@@ -226,22 +227,28 @@ impl fmt::Display for Period {
 
 /// Reads the text of a config, and fills in what comes from the environment.
 pub(super) fn parse(source: &Source) -> Result<Raw, Failure> {
-    let refuse = |error| refusal(source, &error);
-    let mut table = DeTable::parse(&source.text).map_err(refuse)?;
+    let mut table = DeTable::parse(&source.text).map_err(|error| refusal(source, &error))?;
     let filled = environment::fill_in(table.get_mut(), source)?;
-    let mut table = table;
+    read(table, &filled, source)
+}
+
+/// Reads a table in which texts were filled in: they stay texts until something else is asked for.
+fn read<'f>(
+    mut table: toml::Spanned<DeTable<'f>>,
+    filled: &'f Filled,
+    source: &Source,
+) -> Result<Raw, Failure> {
     loop {
         let error = match Raw::deserialize(TomlDeserializer::from(table.clone())) {
             Ok(raw) => return Ok(raw),
             Err(error) => error,
         };
-        // What comes from the environment is a text until something else is asked for. Each is looked at once.
         let place = error.span().unwrap_or_default();
         if filled.retype(table.get_mut(), &place) {
             continue;
         }
         let is_of_other_type = filled.is_at(&place) && error.message().starts_with("invalid type");
-        let failure = refuse(error);
+        let failure = refusal(source, &error);
         return Err(if is_of_other_type { failure.with_hint(FILLED_HINT) } else { failure });
     }
 }

@@ -19,10 +19,11 @@ fn example(backend: &str) -> String {
 fn a_path_that_only_some_servers_read_as_guarded_goes_past_no_policy() {
     let directory = tempfile::tempdir().unwrap();
     let mut backend = Thruway::demo(&[]);
-    let config = example(&backend.authority());
+    let closed = "[[routes]]\npath = \"/closed\"\nanswer.status = 403\n";
+    let config = format!("{}\n{closed}", example(&backend.authority()));
     let mut gateway = Thruway::serve(directory.path(), &config);
     let address = gateway.address();
-    for path in ["/admin%2Fusers", "/admin;x/users", "/admin%5Cusers"] {
+    for path in ["/admin%2Fusers", "/admin;x/users", "/admin%5Cusers", "/closed%2Fa"] {
         assert_eq!(get(&address, path).status(), "400", "{path}");
     }
     assert_eq!(get(&address, "/admin").status(), "401");

@@ -67,8 +67,8 @@ struct Entry {
     /// How many octets of the path are not the handler's concern.
     mount_prefix: usize,
     handler: Arc<dyn Handler>,
-    /// The names of the policies before it.
-    policies: Vec<String>,
+    /// The names of what stands before it.
+    guards: Vec<String>,
 }
 
 /// The paths of all hosts.
@@ -143,12 +143,12 @@ impl Routes {
         Self { refusals, ..self }
     }
 
-    /// Deals as `readings` says with paths that servers may read otherwise. `policies` are the names of those before each route, as these
-    /// were given.
+    /// Deals as `readings` says with paths that servers may read otherwise. `guards` are the names of what stands before each route, such as
+    /// its policies, in the order in which these were given.
     #[must_use]
-    pub fn guarding(mut self, readings: PathReadings, policies: Vec<Vec<String>>) -> Self {
+    pub fn guarding(mut self, readings: PathReadings, guards: Vec<Vec<String>>) -> Self {
         self.readings = readings;
-        self.entries.iter_mut().zip(policies).for_each(|(entry, policies)| entry.policies = policies);
+        self.entries.iter_mut().zip(guards).for_each(|(entry, guards)| entry.guards = guards);
         self
     }
 
@@ -184,12 +184,12 @@ impl Routes {
         if let Some(rejected) = self.readings.rejected(path) {
             return Some(rejected);
         }
-        let asked = &self.entries[place].policies;
+        let asked = &self.entries[place].guards;
         let is_guarded = |reading: &Vec<u8>| match NormalPath::of(reading) {
             Err(_) => true,
             Ok(path) => {
-                let other = self.find_at(head, &path).map(|other| &self.entries[other].policies);
-                other.is_some_and(|policies| policies.iter().any(|policy| !asked.contains(policy)))
+                let other = self.find_at(head, &path).map(|other| &self.entries[other].guards);
+                other.is_some_and(|guards| guards.iter().any(|guard| !asked.contains(guard)))
             }
         };
         self.readings.others(path).iter().any(is_guarded).then_some(UnclearPath::OtherRoute)
@@ -257,7 +257,7 @@ impl Entry {
             PathMatch::Prefix(path) => prefix_of(path).len(),
             PathMatch::Exact(_) | PathMatch::Pattern(_) => 0,
         };
-        Self { conditions: route.conditions, mount_prefix, handler, policies: Vec::new() }
+        Self { conditions: route.conditions, mount_prefix, handler, guards: Vec::new() }
     }
 }
 

@@ -91,7 +91,9 @@ fn all_servers_together_get_no_more_than_they_may() {
     until(|| gateway.upstream.waiting() == 1);
     assert_eq!(gateway.get().status, 503, "the queue is full");
     assert_eq!(requests(), 1);
-    backends.iter().for_each(|backend| backend.now(Behaviour::named("one")));
+    for backend in &backends {
+        backend.now(Behaviour::named("one"));
+    }
     assert_eq!((first.end().status, second.end().status), (200, 200));
     let (busy, idle) = (gateway.upstream.waiting_counts(), gateway.upstream.idle_connections());
     assert_eq!(busy.buckets.iter().sum::<u64>(), 1);

@@ -175,9 +175,9 @@ pub(in super::super) struct RawQueue {
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawPool {
     /// How many to one server; 0 for none.
-    pub(in super::super) idle_per_server_max: Option<Spanned<usize>>,
+    pub(in super::super) per_server_max: Option<Spanned<usize>>,
     /// How many in all.
-    pub(in super::super) idle_max: Option<Spanned<usize>>,
+    pub(in super::super) connections_max: Option<Spanned<usize>>,
     /// For how long; then they are closed.
     pub(in super::super) idle_timeout: Option<Spanned<Period>>,
 }

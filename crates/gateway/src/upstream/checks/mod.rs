@@ -94,7 +94,7 @@ async fn run(upstream: Weak<Upstream>, server: Weak<Server>) {
             Some(is_up) => upstream.set_up(&server, is_up, outcome.err()),
             // The first answer, which is as expected.
             None if server.condition.checked() == Checked::NotYet => {
-                server.condition.set_checked(Checked::Up)
+                server.condition.set_checked(Checked::Up);
             }
             None => {}
         }
