@@ -57,7 +57,7 @@ fn unusable(reason: &str) -> Failure {
 
 fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> String {
     let candidates = routes.candidates(head);
-    let taker = candidates.iter().position(|candidate| candidate.unfulfilled.is_none());
+    let taker = routes.find(head).and_then(|taker| candidates.iter().position(|other| other.route == taker));
     let mut text = format!("{} {}: ", head.method, head.target);
     // Writing to a string cannot fail.
     let _ = match taker {
@@ -65,6 +65,9 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
         None => writeln!(text, "answered {}", routes.refuse(head).status()),
     };
     push_path(&mut text, head.target.path());
+    if let Some(unclear) = routes.unclear(head) {
+        let _ = writeln!(text, "\n{unclear}");
+    }
     if let Some(place) = taker {
         push_policies(&mut text, config, candidates[place].route);
     }
@@ -75,6 +78,7 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
         let fate = match (candidate.unfulfilled, taker) {
             (Some(reason), _) => format!("passed over, because {reason}"),
             (None, Some(taker)) if taker == place => "takes the request".to_owned(),
+            (None, None) => "would take it, if its path were clear".to_owned(),
             (None, _) => "would take it, but comes later".to_owned(),
         };
         push_candidate(&mut text, config, candidate, &fate);
@@ -84,11 +88,11 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
 
 /// How `path` is compared with those of routes, if that is not as it is sent.
 fn push_path(text: &mut String, path: &str) {
-    let _ = match normalized_path(path) {
-        Ok(normal) if normal == path => Ok(()),
-        Ok(normal) => writeln!(text, "\nits path is compared as `{normal}`, and forwarded as it is sent"),
-        Err(unclear) => writeln!(text, "\n{unclear}"),
-    };
+    if let Ok(normal) = normalized_path(path)
+        && normal != path
+    {
+        let _ = writeln!(text, "\nits path is compared as `{normal}`, and forwarded as it is sent");
+    }
 }
 
 /// What a request must pass first. Who passes depends on who asks, which is not known here.

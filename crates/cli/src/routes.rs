@@ -32,8 +32,8 @@ pub(crate) struct Parts {
     meters: BTreeMap<String, Arc<RouteMeter>>,
     /// What sends copies of requests elsewhere, by the routes they are of.
     mirrors: BTreeMap<String, Arc<Mirror>>,
-    /// Upstreams that were not there before, and are still to be started.
-    fresh: Vec<Arc<Upstream>>,
+    /// Upstreams that were not there before, and are still to be started; and those in whose places they are.
+    fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)>,
 }
 
 /// The routes of `config`, and what they are made of; as far as it is the same, of what those `before` were made of.
@@ -52,7 +52,14 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
         return Err(failure);
     }
     let routes = Routes::new(routes).map_err(|unreachable| unreachable_routes(config, &unreachable))?;
-    Ok((routes.counted_by(parts.unrouted.clone()), parts))
+    let guards = config.routes.iter().map(guards_of).collect();
+    Ok((routes.guarding(config.readings, guards).counted_by(parts.unrouted.clone()), parts))
+}
+
+/// What stands before `route`: its policies, and an answer that is given in the place of one from elsewhere, as where a path is closed.
+fn guards_of(route: &Route) -> Vec<String> {
+    let answers = matches!(route.action, Action::Answer(_));
+    route.policies.iter().cloned().chain(answers.then(|| route.matching.to_string())).collect()
 }
 
 impl Parts {
@@ -61,7 +68,7 @@ impl Parts {
         let mut parts = Self { unrouted: before.unrouted.clone(), ..Self::default() };
         for (name, config) in &config.upstreams {
             let kept = before.upstreams.get(name).filter(|(other, _)| config == other);
-            let upstream = kept.map_or_else(|| parts.fresh(config), |(_, kept)| kept.clone());
+            let upstream = kept.map_or_else(|| parts.fresh(name, config, before), |(_, kept)| kept.clone());
             parts.upstreams.insert(name.clone(), (config.clone(), upstream));
         }
         for (name, config) in &config.policies {
@@ -73,16 +80,27 @@ impl Parts {
         parts
     }
 
-    fn fresh(&mut self, config: &UpstreamConfig) -> Arc<Upstream> {
-        let upstream = Arc::new(Upstream::new(config.clone()));
-        self.fresh.push(upstream.clone());
+    /// An upstream that was not there `before`, or not like this.
+    fn fresh(&mut self, name: &str, config: &UpstreamConfig, before: &Self) -> Arc<Upstream> {
+        let before = before.upstream(name);
+        let upstream = Arc::new(match before {
+            Some(before) => Upstream::after(config.clone(), before),
+            None => Upstream::new(config.clone()),
+        });
+        self.fresh.push((upstream.clone(), before.cloned()));
         upstream
     }
 
     /// Starts what is new, and waits until names have been looked up for the first time. To be called when there is no
     /// mistake left that could keep the config from being used.
     pub(crate) fn start(&mut self) {
-        let lookups: Vec<_> = self.fresh.drain(..).map(|upstream| upstream.start()).collect();
+        let start = |(upstream, before): (Arc<Upstream>, Option<Arc<Upstream>>)| {
+            if let Some(before) = &before {
+                upstream.replace(before);
+            }
+            upstream.start()
+        };
+        let lookups: Vec<_> = self.fresh.drain(..).map(start).collect();
         lookups.into_iter().for_each(FirstLookup::wait);
     }
 

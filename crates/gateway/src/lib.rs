@@ -46,8 +46,9 @@ pub use policy::{
 };
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{
-    Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes, PathMatch,
-    PathPattern, RouteMatch, Routes, UnclearPath, Unfulfilled, Unreachable, normalized_path,
+    Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes, OtherReading,
+    PathMatch, PathPattern, PathReadings, RouteMatch, Routes, UnclearPath, Unfulfilled, Unreachable,
+    normalized_path,
 };
 pub use split::Split;
 pub use tcp::{ServerNames, StreamCounts, StreamEnd, TcpConfig, TcpForward};
@@ -55,5 +56,5 @@ pub use thruway_net::ProxyVersion;
 pub use upstream::{
     Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
     InvalidStatusRange, QueueConfig, ResolverConfig, RetryBudget, ServerAddr, ServerConfig, ServerState,
-    ServerStatus, Standing, StatusRange, Sticky, Upstream, UpstreamConfig, UpstreamTls,
+    ServerStatus, Standing, StatusRange, Sticky, Upstream, UpstreamConfig, UpstreamTls, WaitingCounts,
 };

@@ -1,6 +1,8 @@
 //! `/metrics`: what has been counted.
 
-use thruway_gateway::{MirrorCounts, RouteMeter, ServerState, ServerStatus};
+use std::time::Duration;
+
+use thruway_gateway::{MirrorCounts, RouteMeter, ServerState, ServerStatus, WaitingCounts};
 use thruway_net::Clock;
 use thruway_server::{Request, Response};
 
@@ -59,15 +61,26 @@ fn write_routes(exposition: &mut Exposition, running: &Running) {
         "From the head of the request to the head of the response.",
     );
     for (route, counts) in measured() {
-        let mut sum = 0;
-        let bounds = RouteMeter::BOUNDS.iter().map(|bound| bound.as_secs_f64().to_string());
-        for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(counts.buckets) {
-            sum += count;
-            times.part("_bucket", &[("route", route), ("le", &bound)], sum);
-        }
-        times.part("_sum", &[("route", route)], counts.time.as_secs_f64());
-        times.part("_count", &[("route", route)], sum);
+        write_histogram(&mut times, ("route", route), &RouteMeter::BOUNDS, &counts.buckets, counts.time);
     }
+}
+
+/// The samples of one histogram, of whose buckets the last has no bound.
+fn write_histogram(
+    family: &mut Family<'_>,
+    label: (&str, &str),
+    bounds: &[Duration],
+    buckets: &[u64],
+    total: Duration,
+) {
+    let mut sum = 0;
+    let bounds = bounds.iter().map(|bound| bound.as_secs_f64().to_string());
+    for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(buckets) {
+        sum += count;
+        family.part("_bucket", &[label, ("le", &bound)], sum);
+    }
+    family.part("_sum", &[label], total.as_secs_f64());
+    family.part("_count", &[label], sum);
 }
 
 fn write_unrouted(exposition: &mut Exposition, running: &Running) {
@@ -135,6 +148,12 @@ fn write_upstreams(exposition: &mut Exposition, running: &Running) {
     for upstream in &running.upstreams {
         waiting.sample(&[("upstream", upstream.name())], upstream.waiting());
     }
+    write_waiting_times(exposition, running);
+    let help = "Connections that wait to be used again.";
+    let mut idle = exposition.family("thruway_upstream_idle_connections", Kind::Gauge, help);
+    for upstream in &running.upstreams {
+        idle.sample(&[("upstream", upstream.name())], upstream.idle_connections());
+    }
     let mut retries =
         exposition.family("thruway_upstream_retries_total", Kind::Counter, "Requests that were sent again.");
     for upstream in &running.upstreams {
@@ -149,6 +168,18 @@ fn write_upstreams(exposition: &mut Exposition, running: &Running) {
         for (reason, count) in upstream.failures() {
             failures.sample(&[("upstream", upstream.name()), ("reason", reason)], count);
         }
+    }
+}
+
+fn write_waiting_times(exposition: &mut Exposition, running: &Running) {
+    let mut times = exposition.family(
+        "thruway_upstream_waiting_seconds",
+        Kind::Histogram,
+        "How long requests have waited that had to wait for a server with room.",
+    );
+    for upstream in &running.upstreams {
+        let WaitingCounts { buckets, time } = upstream.waiting_counts();
+        write_histogram(&mut times, ("upstream", upstream.name()), &WaitingCounts::BOUNDS, &buckets, time);
     }
 }
 

@@ -1,8 +1,9 @@
-//! Values from the environment: `${NAME}` in texts.
+//! Values from the environment: `${NAME}` in texts, which stand for numbers and truth values where those belong.
 
 use std::borrow::Cow;
 use std::env::VarError;
 use std::fmt;
+use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -25,36 +26,82 @@ enum Unfilled {
     Undefined(String),
 }
 
+/// Texts that were filled in, with the places where they stand.
+#[derive(Default)]
+pub(super) struct Filled(Vec<(Range<usize>, String)>);
+
 /// Fills in all texts of `table`.
 ///
 /// # Errors
 /// All that cannot be filled in.
-pub(super) fn fill_in(table: &mut DeTable<'_>, source: &Source) -> Result<(), Failure> {
-    let mut failures = Failures::new();
-    table.iter_mut().for_each(|(_, value)| fill_in_value(value, source, &mut failures));
+pub(super) fn fill_in(table: &mut DeTable<'_>, source: &Source) -> Result<Filled, Failure> {
+    let (mut filled, mut failures) = (Filled::default(), Failures::new());
+    table.iter_mut().for_each(|(_, value)| fill_in_value(value, source, &mut filled, &mut failures));
     // Tables are sorted by their keys, files are not.
     failures.sort_by_key(|(start, _)| *start);
-    Failure::all(failures.into_iter().map(|(_, failure)| failure).collect()).map_or(Ok(()), Err)
+    Failure::all(failures.into_iter().map(|(_, failure)| failure).collect()).map_or(Ok(filled), Err)
+}
+
+impl Filled {
+    /// Whether a text was filled in at `place`.
+    pub(super) fn is_at(&self, place: &Range<usize>) -> bool {
+        self.text_at(place).is_some()
+    }
+
+    /// Has the number or truth value that was filled in at `place` of `table` stand there, instead of a text. Whether there was one that
+    /// was a text so far.
+    pub(super) fn retype<'f>(&'f self, table: &mut DeTable<'f>, place: &Range<usize>) -> bool {
+        let parsed = self.text_at(place).and_then(|text| DeValue::parse(text.trim()).ok());
+        let Some(value) = parsed.map(Spanned::into_inner) else { return false };
+        let is_meant = value.is_integer() || value.is_float() || value.is_bool();
+        is_meant && table.iter_mut().any(|(_, at)| replace_text(at, place, &value))
+    }
+
+    fn text_at(&self, place: &Range<usize>) -> Option<&str> {
+        self.0.iter().find(|(at, _)| at == place).map(|(_, text)| text.as_str())
+    }
+}
+
+/// Has `value` stand in the place of the text at `place`, if that is in `at`.
+fn replace_text<'f>(at: &mut Spanned<DeValue<'f>>, place: &Range<usize>, value: &DeValue<'f>) -> bool {
+    let is_there = at.span() == *place;
+    match at.get_mut() {
+        text @ DeValue::String(_) if is_there => {
+            *text = value.clone();
+            true
+        }
+        DeValue::Array(values) => values.iter_mut().any(|at| replace_text(at, place, value)),
+        DeValue::Table(table) => table.iter_mut().any(|(_, at)| replace_text(at, place, value)),
+        _ => false,
+    }
 }
 
 /// With the places where they stand.
 type Failures = Vec<(usize, Failure)>;
 
-fn fill_in_value(value: &mut Spanned<DeValue<'_>>, source: &Source, failures: &mut Failures) {
+fn fill_in_value(
+    value: &mut Spanned<DeValue<'_>>,
+    source: &Source,
+    filled: &mut Filled,
+    failures: &mut Failures,
+) {
     let span = value.span();
     match value.get_mut() {
         DeValue::String(text) if text.contains('$') => match filled_in(text, |name| std::env::var(name)) {
-            Ok(filled) => *text = Cow::Owned(filled),
+            Ok(value) => {
+                filled.0.push((span, value.clone()));
+                *text = Cow::Owned(value);
+            }
             Err(error) => {
                 let failure = source.failure(span.clone(), &error).with_hint(error.hint());
                 failures.push((span.start, failure));
             }
         },
         DeValue::Array(values) => {
-            values.iter_mut().for_each(|value| fill_in_value(value, source, failures));
+            values.iter_mut().for_each(|value| fill_in_value(value, source, filled, failures));
         }
         DeValue::Table(table) => {
-            table.iter_mut().for_each(|(_, value)| fill_in_value(value, source, failures));
+            table.iter_mut().for_each(|(_, value)| fill_in_value(value, source, filled, failures));
         }
         _ => {}
     }

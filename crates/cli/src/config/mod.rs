@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thruway_gateway::{
-    ConnectConfig, ForwardConfig, PathMatch, PolicyConfig, Redirect, RouteMatch, TcpConfig, UpstreamConfig,
+    ConnectConfig, ForwardConfig, PathMatch, PathReadings, PolicyConfig, Redirect, RouteMatch, TcpConfig,
+    UpstreamConfig,
 };
 use thruway_server::layers::{Compression, ListenerCompression};
 use thruway_server::{
@@ -40,6 +41,8 @@ pub(crate) struct Config {
     pub(crate) upstreams: Upstreams,
     /// What requests to each upstream say of their way, by its name.
     pub(crate) forwards: BTreeMap<String, ForwardConfig>,
+    /// What becomes of paths that servers may read otherwise.
+    pub(crate) readings: PathReadings,
     pub(crate) policies: Policies,
     pub(crate) admin: Option<AdminConfig>,
     pub(crate) access_log: Option<AccessLogConfig>,
@@ -201,6 +204,7 @@ impl Config {
             }],
             upstreams: Upstreams::new(),
             forwards: BTreeMap::new(),
+            readings: PathReadings::default(),
             policies: Policies::new(),
             admin: None,
             access_log: None,

@@ -21,9 +21,10 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Failure;
+use super::environment::{self, Filled};
 use super::failure::Source;
 use super::spanned::Spanned;
-use super::{Failure, environment};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
@@ -71,6 +72,13 @@ pub(super) struct Raw {
     /// What is served; at least one.
     #[serde(default)]
     pub(super) routes: Vec<Spanned<RawRoute>>,
+    /// What becomes of requests with `%2F` or `%5C` in their path, which some servers take for slashes: `guard`, `reject` or `keep`. Default
+    /// `guard`: they are answered 400 if they would then be for a route with a policy that does not stand before theirs.
+    #[serde(default)]
+    pub(super) encoded_slashes: RawOtherReading,
+    /// The same for `;` and what stands behind it in a segment, which some servers pass over.
+    #[serde(default)]
+    pub(super) path_parameters: RawOtherReading,
     /// Servers that requests are forwarded to, by name.
     #[serde(default)]
     pub(super) upstreams: BTreeMap<String, Spanned<RawUpstream>>,
@@ -87,6 +95,16 @@ pub(super) struct Raw {
     pub(super) limits: RawLimits,
     #[serde(default)]
     pub(super) timeouts: RawTimeouts,
+}
+
+/// What becomes of a path that servers may read otherwise.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawOtherReading {
+    #[default]
+    Guard,
+    Keep,
+    Reject,
 }
 
 /// Where those who operate the server ask and tell it things.
@@ -209,10 +227,30 @@ impl fmt::Display for Period {
 
 /// Reads the text of a config, and fills in what comes from the environment.
 pub(super) fn parse(source: &Source) -> Result<Raw, Failure> {
-    let refuse = |error| refusal(source, &error);
-    let mut table = DeTable::parse(&source.text).map_err(refuse)?;
-    environment::fill_in(table.get_mut(), source)?;
-    Raw::deserialize(TomlDeserializer::from(table)).map_err(refuse)
+    let mut table = DeTable::parse(&source.text).map_err(|error| refusal(source, &error))?;
+    let filled = environment::fill_in(table.get_mut(), source)?;
+    read(table, &filled, source)
+}
+
+/// Reads a table in which texts were filled in: they stay texts until something else is asked for.
+fn read<'f>(
+    mut table: toml::Spanned<DeTable<'f>>,
+    filled: &'f Filled,
+    source: &Source,
+) -> Result<Raw, Failure> {
+    loop {
+        let error = match Raw::deserialize(TomlDeserializer::from(table.clone())) {
+            Ok(raw) => return Ok(raw),
+            Err(error) => error,
+        };
+        let place = error.span().unwrap_or_default();
+        if filled.retype(table.get_mut(), &place) {
+            continue;
+        }
+        let is_of_other_type = filled.is_at(&place) && error.message().starts_with("invalid type");
+        let failure = refusal(source, &error);
+        return Err(if is_of_other_type { failure.with_hint(FILLED_HINT) } else { failure });
+    }
 }
 
 fn refusal(source: &Source, error: &toml::de::Error) -> Failure {
@@ -310,6 +348,10 @@ impl<'m> Unknown<'m> {
         }
     }
 }
+
+/// Where a value of another type was filled in.
+const FILLED_HINT: &str =
+    "this is what the environment says: numbers stand there without a unit, and `true` or `false`";
 
 /// One letter more, less or exchanged in a short name.
 const LIKENESS_MIN: f64 = 0.8;

@@ -20,13 +20,14 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use thruway_gateway::{OtherReading, PathReadings};
 use thruway_server::{
     AccessLogFormat, AccessLogTarget, Http2Limits, InvalidListenAddr, Limits, ListenAddr, Timeouts,
     TrustedProxies,
 };
 
 use super::failure::Source;
-use super::raw::{Period, Raw, RawAccessLog, RawAdmin, RawFormat, RawLimits, RawTimeouts};
+use super::raw::{Period, Raw, RawAccessLog, RawAdmin, RawFormat, RawLimits, RawOtherReading, RawTimeouts};
 use super::spanned::Spanned;
 use super::{AccessLogConfig, AdminConfig, Config, Failure, ListenerConfig, Span, is_listed};
 use routes::Known;
@@ -64,6 +65,10 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
             routes,
             upstreams,
             forwards,
+            readings: PathReadings {
+                encoded_slashes: other_reading(raw.encoded_slashes),
+                parameters: other_reading(raw.path_parameters),
+            },
             policies: policies.into_iter().filter_map(|(name, policy)| Some((name, policy?))).collect(),
             admin,
             access_log,
@@ -73,6 +78,14 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
             server,
             source: Some(source),
         }),
+    }
+}
+
+const fn other_reading(raw: RawOtherReading) -> OtherReading {
+    match raw {
+        RawOtherReading::Guard => OtherReading::Guard,
+        RawOtherReading::Keep => OtherReading::Keep,
+        RawOtherReading::Reject => OtherReading::Reject,
     }
 }
 

@@ -156,9 +156,11 @@ fn the_schema_fits_what_is_said_of_tls() {
 fn the_schema_refuses_what_configs_refuse() {
     let route = |rest: &str| format!("[[routes]]\npath = \"/\"\n{rest}");
     assert_eq!(violations(&route("demo = true")), [""; 0]);
+    assert_eq!(violations("workers = \"${WORKERS}\"\nbatch_sends = \"${BATCH:-true}\""), [""; 0]);
     for text in [
         "wrokers = 2".to_owned(),
         "workers = \"two\"".to_owned(),
+        "batch_sends = \"yes\"".to_owned(),
         "timeouts.idle = 5".to_owned(),
         "access_log.format = \"xml\"".to_owned(),
         "[[listeners]]".to_owned(),

@@ -3,7 +3,8 @@
 mod writer;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::io::{IsTerminal, Write, stderr};
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _, stderr};
 use std::panic::{self, PanicHookInfo};
 use std::sync::OnceLock;
 use std::thread;
@@ -58,7 +59,8 @@ fn print_panic(panic: &PanicHookInfo<'_>) {
     let mut text = format!("thread '{}' {panic}\n", thread.name().unwrap_or("?"));
     let backtrace = Backtrace::capture();
     if backtrace.status() == BacktraceStatus::Captured {
-        text.push_str(&format!("{backtrace}\n"));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{backtrace}");
     }
     let _ = writer.write_all(text.as_bytes());
     writer.finish();

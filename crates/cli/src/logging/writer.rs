@@ -169,10 +169,12 @@ mod tests {
         let ((allow, allowed), (written, found)) = (channel::<()>(), channel());
         let writer = LogWriter::start(Reader { written, allowed }).unwrap();
         drop(allow);
-        (0..1_000).for_each(|n| log(&writer, format!("{n}\n").as_bytes()));
+        let lines: Vec<_> = (0..1_000).map(|n| n.to_string() + "\n").collect();
+        for line in &lines {
+            log(&writer, line.as_bytes());
+        }
         writer.finish();
         let octets: Vec<u8> = found.try_iter().flatten().collect();
-        let expected: String = (0..1_000).map(|n| format!("{n}\n")).collect();
-        assert_eq!(String::from_utf8(octets).unwrap(), expected);
+        assert_eq!(String::from_utf8(octets).unwrap(), lines.concat());
     }
 }

@@ -260,16 +260,23 @@ fn metrics_count_what_happened() {
         ),
         (format!("thruway_server_state{{upstream=\"backend\",server=\"{one}\",state=\"up\"}}"), 1.0),
         ("thruway_client_connections_total".to_owned(), 1.0),
+        ("thruway_upstream_idle_connections{upstream=\"backend\"}".to_owned(), 1.0),
+        ("thruway_upstream_waiting_seconds_bucket{upstream=\"backend\",le=\"+Inf\"}".to_owned(), 0.0),
+        ("thruway_upstream_waiting_seconds_count{upstream=\"backend\"}".to_owned(), 0.0),
     ] {
         assert!((sample(metrics, &name) - value).abs() < f64::EPSILON, "{name} is not {value} in {metrics}");
     }
     assert!(sample(metrics, "thruway_route_response_seconds_sum{route=\"/ and below\"}") > 0.0);
-    // Counters of routes go on over a reload.
+    // Counters go on over a reload, also of an upstream of which something has changed.
+    let text = format!("{text}[upstreams.backend.ejection]\nfailures = 9\n");
+    fs::write(directory.path().join("thruway.toml"), text).unwrap();
     assert_eq!(gateway.post("/reload").status(), "200");
     let again = get_admin(&gateway.admin, "/metrics");
     assert!(sample(again.text(), "thruway_route_requests_total{route=\"/gone\",class=\"4xx\"}") > 0.0);
     let refusals = "thruway_policy_refusals_total{route=\"/closed and below\",policy=\"none\"}";
     assert!(sample(again.text(), refusals) > 0.0);
+    let opened = format!("thruway_server_connections_opened_total{{upstream=\"backend\",server=\"{one}\"}}");
+    assert!(sample(again.text(), &opened) > 0.0);
     assert!(sample(again.text(), "thruway_unrouted_requests_total") > 0.0);
     drop(servers);
 }

@@ -49,6 +49,7 @@ listens on unix:thruway.sock
 / and below (CONNECT): tunnels to example.org, *.example.org, port 443
 /api and below: forwarded to backend
 /app and below: forwarded to backend, path /v2{rest}, request removes X-Debug, sets X-Client, adds X-Tag, response removes X-Powered-By, sets Cache-Control, adds Vary, 100% mirrored to shadow
+/reports and below: forwarded to backend
 /shop and below: forwarded: 95 of 100 to backend, 5 of 100 to canary, by cookie:user
 www.example.com/users/{id} (GET, DELETE, with header Authorization, with header X-Canary=yes, with query preview, with query version=2): forwarded to backend
 upstream backend: 127.0.0.1:9001, 127.0.0.1:9002

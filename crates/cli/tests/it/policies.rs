@@ -14,6 +14,24 @@ fn example(backend: &str) -> String {
     EXAMPLE.replace("127.0.0.1:8080", "127.0.0.1:0").replace("127.0.0.1:9001", backend)
 }
 
+/// The upstream would have been asked for `/admin/users`, and nobody for a password.
+#[test]
+fn a_path_that_only_some_servers_read_as_guarded_goes_past_no_policy() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut backend = Thruway::demo(&[]);
+    let closed = "[[routes]]\npath = \"/closed\"\nanswer.status = 403\n";
+    let config = format!("{}\n{closed}", example(&backend.authority()));
+    let mut gateway = Thruway::serve(directory.path(), &config);
+    let address = gateway.address();
+    for path in ["/admin%2Fusers", "/admin;x/users", "/admin%5Cusers", "/closed%2Fa"] {
+        assert_eq!(get(&address, path).status(), "400", "{path}");
+    }
+    assert_eq!(get(&address, "/admin").status(), "401");
+    gateway.reload(directory.path(), &format!("encoded_slashes = \"keep\"\n{config}"), RELOADED);
+    assert_ne!(get(&address, "/admin%2Fusers").status(), "400");
+    assert_eq!(get(&address, "/admin;x/users").status(), "400");
+}
+
 #[test]
 fn the_example_lets_those_pass_who_may() {
     let directory = tempfile::tempdir().unwrap();

@@ -166,12 +166,12 @@ impl Forwarding {
         let begun = poll_fn(|cx| relay.poll_response(cx, &mut self.body)).await;
         let mut begun = begun.map_err(|failure| failed(&relay.lease, relay.blamed(failure)))?;
         course.responded();
-        // Before the gateway adds fields of its own.
-        rewrite(&self.request, &mut begun.response);
         let is_complete = begun.is_complete();
         if !is_complete && is_event_stream(&begun.response) {
             relay.expect_events(self.timeouts.of_event_stream(&relay.lease.upstream.config));
         }
+        // Before the gateway adds fields of its own.
+        rewrite(&self.request, &mut begun.response);
         relay.lease.responded(&mut begun.response, is_complete, &self.key, clock);
         let mut body = self.body.take();
         body.iter_mut().for_each(RequestBody::forget);

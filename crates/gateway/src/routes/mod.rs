@@ -13,10 +13,12 @@
 //! and no time is spent on routes of other paths.
 //!
 //! Paths are [normalized](normalized_path) before they are compared, which allocates only where there is something to
-//! change, and requests whose paths lead nobody knows where are answered 400. Handlers see paths as they were sent.
+//! change, and requests whose paths lead nobody knows where are answered 400. So are those that a server behind may read as paths of
+//! another route, past its policies: see [`PathReadings`]. Handlers see paths as they were sent.
 
 mod matching;
 mod normal;
+mod readings;
 mod conditions;
 mod pattern;
 mod table;
@@ -38,11 +40,13 @@ pub use live::LiveRoutes;
 pub use matching::{HostMatch, InvalidHost, PathMatch, RouteMatch};
 pub use normal::{UnclearPath, normalized_path};
 pub use pattern::{InvalidPattern, PathPattern};
+pub use readings::{OtherReading, PathReadings};
 
 use crate::RefusalCount;
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};
 pub(crate) use normal::NormalPath;
 use pattern::PatternTree;
+use readings::may_be_read_otherwise;
 use table::Table;
 
 /// Routes and their handlers. What no route is for is answered 404; 405 with `Allow` if only the method does not fit.
@@ -53,6 +57,7 @@ pub struct Routes {
     sites: Sites,
     /// The handler of the only route, if that is for everything.
     only: Option<Arc<dyn Handler>>,
+    readings: PathReadings,
     /// How many requests no route took.
     refusals: Arc<RefusalCount>,
 }
@@ -62,6 +67,8 @@ struct Entry {
     /// How many octets of the path are not the handler's concern.
     mount_prefix: usize,
     handler: Arc<dyn Handler>,
+    /// The names of what stands before it.
+    guards: Vec<String>,
 }
 
 /// The paths of all hosts.
@@ -126,7 +133,8 @@ impl Routes {
             _ => None,
         };
         let entries = given.into_iter().map(|(route, handler)| Entry::new(route, handler)).collect();
-        Ok(Self { entries, sites, only, refusals: Arc::default() })
+        let readings = PathReadings::default();
+        Ok(Self { entries, sites, only, readings, refusals: Arc::default() })
     }
 
     /// Has `refusals` count the requests that no route takes.
@@ -135,9 +143,56 @@ impl Routes {
         Self { refusals, ..self }
     }
 
+    /// Deals as `readings` says with paths that servers may read otherwise. `guards` are the names of what stands before each route, such as
+    /// its policies, in the order in which these were given.
+    #[must_use]
+    pub fn guarding(mut self, readings: PathReadings, guards: Vec<Vec<String>>) -> Self {
+        self.readings = readings;
+        self.entries.iter_mut().zip(guards).for_each(|(entry, guards)| entry.guards = guards);
+        self
+    }
+
     /// The route for a request with this head, counted from 0, as it was given.
     pub fn find(&self, head: &RequestHead<'_>) -> Option<usize> {
-        self.find_at(head, &path_of(head).ok()?)
+        let path = path_of(head).ok()?;
+        let place = self.find_at(head, &path)?;
+        self.other_reading(head, &path, place).is_none().then_some(place)
+    }
+
+    /// Why nobody can say where a request with this head leads.
+    pub fn unclear(&self, head: &RequestHead<'_>) -> Option<UnclearPath> {
+        let path = match path_of(head) {
+            Ok(path) => path,
+            Err(unclear) => return Some(unclear),
+        };
+        self.other_reading(head, &path, self.find_at(head, &path)?)
+    }
+
+    /// What speaks against it that a request is for the route at `place`.
+    #[inline]
+    fn other_reading(
+        &self,
+        head: &RequestHead<'_>,
+        path: &NormalPath<'_>,
+        place: usize,
+    ) -> Option<UnclearPath> {
+        if may_be_read_otherwise(path) { self.doubt(head, path.octets(), place) } else { None }
+    }
+
+    #[cold]
+    fn doubt(&self, head: &RequestHead<'_>, path: &[u8], place: usize) -> Option<UnclearPath> {
+        if let Some(rejected) = self.readings.rejected(path) {
+            return Some(rejected);
+        }
+        let asked = &self.entries[place].guards;
+        let is_guarded = |reading: &Vec<u8>| match NormalPath::of(reading) {
+            Err(_) => true,
+            Ok(path) => {
+                let other = self.find_at(head, &path).map(|other| &self.entries[other].guards);
+                other.is_some_and(|guards| guards.iter().any(|guard| !asked.contains(guard)))
+            }
+        };
+        self.readings.others(path).iter().any(is_guarded).then_some(UnclearPath::OtherRoute)
     }
 
     #[inline]
@@ -168,7 +223,7 @@ impl Routes {
             let response = Response::new(StatusCode::METHOD_NOT_ALLOWED);
             return response.with_field("Allow", ALLOW_ANYWHERE);
         }
-        if let Err(unclear) = path_of(head) {
+        if let Some(unclear) = self.unclear(head) {
             return Response::text(format_args!("{unclear}\n")).with_status(StatusCode::BAD_REQUEST);
         }
         let candidates = self.candidates(head).into_iter();
@@ -202,7 +257,7 @@ impl Entry {
             PathMatch::Prefix(path) => prefix_of(path).len(),
             PathMatch::Exact(_) | PathMatch::Pattern(_) => 0,
         };
-        Self { conditions: route.conditions, mount_prefix, handler }
+        Self { conditions: route.conditions, mount_prefix, handler, guards: Vec::new() }
     }
 }
 
@@ -227,9 +282,15 @@ impl Handler for Routes {
         }
         let Ok(path) = path_of(request.head()) else { return self.refused(request.head()) };
         if let Some(handler) = &self.only {
-            return handler.handle(request);
+            return match self.other_reading(request.head(), &path, 0) {
+                None => handler.handle(request),
+                Some(_) => self.refused(request.head()),
+            };
         }
         match self.find_at(request.head(), &path) {
+            Some(place) if self.other_reading(request.head(), &path, place).is_some() => {
+                self.refused(request.head())
+            }
             Some(place) => {
                 let entry = &self.entries[place];
                 request.mount_below(path.sent_length(entry.mount_prefix));

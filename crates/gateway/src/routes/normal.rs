@@ -31,6 +31,12 @@ pub enum UnclearPath {
     /// A segment is `.` or `..` to those only who take an encoded slash or a backslash for a slash, or pass over what
     /// stands behind a semicolon.
     HiddenDots,
+    /// There is an encoded slash in it, and those are [rejected](crate::OtherReading::Reject).
+    EncodedSlash,
+    /// Read as some servers do, it would be for a route with a policy that does not stand before the one it is for.
+    OtherRoute,
+    /// There are parameters in it, and those are [rejected](crate::OtherReading::Reject).
+    Parameters,
     /// No two hexadecimal digits follow a percent sign.
     PercentEncoding,
 }
@@ -195,6 +201,9 @@ impl fmt::Display for UnclearPath {
             Self::AboveRoot => "the path climbs above the root",
             Self::DotsAfterEmpty => "the path has `..` behind an empty segment",
             Self::HiddenDots => "the path has `.` or `..` in it that not every server sees",
+            Self::EncodedSlash => "the path has an encoded slash in it",
+            Self::OtherRoute => "some servers read the path as one that is not open to this request",
+            Self::Parameters => "the path has a semicolon in it",
             Self::PercentEncoding => "the path has `%` in it without two hexadecimal digits",
         })
     }

@@ -7,6 +7,7 @@ use thruway_testkit::scene::Scene;
 use super::*;
 
 mod reading;
+mod readings;
 mod spelling;
 
 /// A route at `HOST/PATH`, either of which may be missing; the path is exact with a final `$`, a pattern with braces.

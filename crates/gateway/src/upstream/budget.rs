@@ -29,11 +29,13 @@ pub(super) struct Balance {
     seconds: [AtomicU64; SECONDS as usize],
 }
 
-impl Balance {
-    pub(super) fn new() -> Self {
+impl Default for Balance {
+    fn default() -> Self {
         Self { seconds: array::from_fn(|_| AtomicU64::new(0)) }
     }
+}
 
+impl Balance {
     /// Notes a request.
     pub(super) fn deposit(&self, budget: RetryBudget, now: u64) {
         if budget.percent > 0 {
@@ -108,7 +110,7 @@ mod tests {
 
     #[test]
     fn retries_are_a_share_of_the_requests_of_the_last_seconds() {
-        let (balance, budget) = (Balance::new(), RetryBudget { percent: 20, per_second_min: 0 });
+        let (balance, budget) = (Balance::default(), RetryBudget { percent: 20, per_second_min: 0 });
         assert_eq!(allowed(&balance, budget, 5_000, 10), 0);
         (0..100).for_each(|n| balance.deposit(budget, 5_000 + n * 50));
         assert_eq!(allowed(&balance, budget, 10_000, 100), 20);
@@ -120,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_few_are_allowed_however_few_requests_there_are() {
-        let (balance, budget) = (Balance::new(), RetryBudget { percent: 0, per_second_min: 2 });
+        let (balance, budget) = (Balance::default(), RetryBudget { percent: 0, per_second_min: 2 });
         assert_eq!(allowed(&balance, budget, 1_000, 100), 20);
         assert_eq!(allowed(&balance, budget, 10_999, 100), 0);
         assert_eq!(allowed(&balance, budget, 11_000, 100), 20);
@@ -130,7 +132,7 @@ mod tests {
 
     #[test]
     fn retries_of_failures_without_end_stay_a_share() {
-        let (balance, budget) = (Balance::new(), RetryBudget::default());
+        let (balance, budget) = (Balance::default(), RetryBudget::default());
         let retries: usize = (0..60_000_u64)
             .map(|n| {
                 balance.deposit(budget, n);

@@ -57,6 +57,9 @@ pub struct UpstreamConfig {
     /// How many connections wait to be used again, for each worker. Default 1024 to one server and 4096 in all: with fewer
     /// than there are requests at a time, every other request pays for a new connection.
     pub pool: PoolConfig,
+    /// How many requests all servers together may be answering; those beyond wait as those do for which no server has room. Default 0 for any
+    /// number.
+    pub requests_max: usize,
     /// What requests do for which no server has room.
     pub queue: QueueConfig,
     /// How many more servers are tried when a request fails and may be sent again. Default 2.
@@ -139,6 +142,7 @@ impl UpstreamConfig {
             exchange: Config::default(),
             event_stream_idle: Duration::from_hours(1),
             pool: PoolConfig { idle_per_address_max: 1024, idle_max: 4096, ..PoolConfig::default() },
+            requests_max: 0,
             queue: QueueConfig::default(),
             retries_max: 2,
             retry_budget: RetryBudget::default(),

@@ -15,6 +15,7 @@ use thruway_client::{
 use thruway_net::tls::TlsFailure;
 use thruway_net::{ProxyHeader, ProxyVersion, Stream};
 
+use super::idle::IdleCount;
 use super::{Lease, Server, ServerAddr, Upstream, UpstreamTls};
 
 /// The pool of one upstream, by the numbers of its servers.
@@ -25,6 +26,7 @@ struct UpstreamPool {
     pool: Pool<usize, UpstreamStream, BuildHasherDefault<ByNumber>>,
     /// Those whose servers were told about clients.
     proxied: Pool<(usize, ProxyHeader)>,
+    count: IdleCount,
 }
 
 /// Finds servers by their numbers, which nobody else chooses.
@@ -56,10 +58,12 @@ thread_local! {
 pub(crate) fn acquire(lease: &Lease, now: Duration) -> Option<Connection> {
     POOLS.with_borrow_mut(|pools| {
         let pool = pools.iter_mut().find(|pool| pool.upstream == lease.upstream.id)?;
-        match &lease.proxied {
+        let connection = match &lease.proxied {
             None => pool.pool.acquire(&lease.server.number, now),
             Some(header) => pool.proxied.acquire(&(lease.server.number, **header), now),
-        }
+        };
+        pool.note_idle();
+        connection
     })
 }
 
@@ -76,6 +80,7 @@ pub(crate) fn release(lease: &Lease, connection: Connection, now: Duration) {
             None => pools[index].pool.release(&server.number, connection, now),
             Some(header) => pools[index].proxied.release(&(server.number, **header), connection, now),
         }
+        pools[index].note_idle();
         if pools[index].is_to_be_swept(now) {
             sweep(pools, now);
         }
@@ -135,6 +140,7 @@ fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
         pool.swept = now;
         pool.pool.sweep(now);
         pool.proxied.sweep(now);
+        pool.note_idle();
         !(pool.pool.is_empty() && pool.proxied.is_empty())
     });
 }
@@ -163,7 +169,12 @@ impl UpstreamPool {
             swept: now,
             pool: Pool::with_hasher(config, BuildHasherDefault::new()),
             proxied: Pool::new(proxied),
+            count: upstream.ongoing.idle.add(),
         }
+    }
+
+    fn note_idle(&self) {
+        self.count.set(self.pool.len() + self.proxied.len());
     }
 
     fn is_to_be_swept(&self, now: Duration) -> bool {

@@ -58,34 +58,34 @@ impl Server {
     /// Notes that a request goes over a connection that was used before, or over a new one.
     #[inline]
     pub(crate) fn count_connection(&self, is_reused: bool) {
-        let counter = if is_reused { &self.counts.reused } else { &self.counts.opened };
+        let counter = if is_reused { &self.condition.counts.reused } else { &self.condition.counts.opened };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes that a request has failed here.
     pub(crate) fn count_failure(&self, failure: Failure) {
-        self.counts.failures.add(failure);
+        self.condition.counts.failures.add(failure);
     }
 }
 
 impl Upstream {
     /// Notes that a request is sent again.
     pub(crate) fn count_retry(&self) {
-        self.counts.retries.fetch_add(1, Ordering::Relaxed);
+        self.ongoing.counts.retries.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes that no server was found for a request.
     pub(crate) fn count_failure(&self, failure: Failure) {
-        self.counts.failures.add(failure);
+        self.ongoing.counts.failures.add(failure);
     }
 
     /// How many requests were sent again, to another server or on another connection.
     pub fn retries(&self) -> u64 {
-        self.counts.retries.load(Ordering::Relaxed)
+        self.ongoing.counts.retries.load(Ordering::Relaxed)
     }
 
     /// How many requests got no server, by their reasons' names in `Proxy-Status`; those that have occurred.
     pub fn failures(&self) -> Vec<(&'static str, u64)> {
-        self.counts.failures.load()
+        self.ongoing.counts.failures.load()
     }
 }

@@ -82,7 +82,7 @@ impl Lease {
         }
         self.note_failure(clock);
         if matches!(self.upstream.config.balance, Balance::PeakEwma) {
-            self.server.latency.record_failure(Duration::ZERO, milliseconds(clock.now_exact()));
+            self.server.condition.latency.record_failure(Duration::ZERO, milliseconds(clock.now_exact()));
         }
     }
 
@@ -91,7 +91,7 @@ impl Lease {
         self.note_success(clock);
         if matches!(self.upstream.config.balance, Balance::PeakEwma) {
             let now = clock.now_exact();
-            self.server.latency.record(now.saturating_sub(self.since), milliseconds(now));
+            self.server.condition.latency.record(now.saturating_sub(self.since), milliseconds(now));
         }
     }
 
@@ -104,7 +104,7 @@ impl Lease {
         self.note_failure(clock);
         if matches!(self.upstream.config.balance, Balance::PeakEwma) {
             let now = clock.now_exact();
-            self.server.latency.record_failure(now.saturating_sub(self.since), milliseconds(now));
+            self.server.condition.latency.record_failure(now.saturating_sub(self.since), milliseconds(now));
         }
     }
 
@@ -117,18 +117,18 @@ impl Lease {
     }
 
     fn note_success(&self, clock: &Clock) {
-        self.server.ejection.succeeded();
+        self.server.condition.ejection.succeeded();
         self.note_answer(clock);
     }
 
     fn note_answer(&self, clock: &Clock) {
-        if self.server.ejection.answered(milliseconds(self.since)) {
+        if self.server.condition.ejection.answered(milliseconds(self.since)) {
             self.upstream.come_back(&self.server, milliseconds(clock.now()));
         }
     }
 
     fn note_failure(&self, clock: &Clock) {
-        if self.server.ejection.failed(&self.upstream.config.ejection, self.admission) {
+        if self.server.condition.ejection.failed(&self.upstream.config.ejection, self.admission) {
             self.upstream.eject(&self.server, self.admission, milliseconds(clock.now()));
         }
     }
@@ -137,9 +137,9 @@ impl Lease {
         let exact = clock.now_exact();
         let (elapsed, now) = (exact.saturating_sub(self.since), milliseconds(exact));
         if is_gateway_failure(response.status()) {
-            self.server.latency.record_failure(elapsed, now);
+            self.server.condition.latency.record_failure(elapsed, now);
         } else {
-            self.server.latency.record(elapsed, now);
+            self.server.condition.latency.record(elapsed, now);
         }
         if response.status() == StatusCode::SERVICE_UNAVAILABLE
             && let Some(wait) = retry_after(response, clock)
@@ -163,7 +163,8 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.server.end();
-        self.upstream.queue.room_was_made();
+        self.upstream.end();
+        self.upstream.ongoing.queue.room_was_made();
     }
 }
 

@@ -20,21 +20,25 @@ pub(crate) mod random;
 
 // how servers are doing
 mod server;
+mod condition;
 mod standing;
 mod latency;
 mod ejection;
 mod checks;
 mod lease;
 mod queue;
+mod waiting;
 mod budget;
 
 // beside the requests
 mod status;
 mod counts;
 mod upkeep;
+mod succession;
 mod names;
 
 // connections to them
+mod idle;
 mod connections;
 mod streams;
 mod exchange;
@@ -43,7 +47,7 @@ mod exchange;
 mod scene;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -69,6 +73,7 @@ pub use status::{ServerState, ServerStatus};
 pub use statuses::{InvalidStatusRange, StatusRange};
 pub use sticky::Sticky;
 pub(crate) use streams::{NotOpened, share};
+pub use waiting::WaitingCounts;
 
 use ejection::Admission;
 use ejection::milliseconds;
@@ -84,11 +89,22 @@ pub struct Upstream {
     servers: ArcSwap<Servers>,
     /// Whose turn it is.
     turn: AtomicUsize,
+    ongoing: Arc<Ongoing>,
+    /// Whether another has taken its place: it answers what it has begun, and is looked after no more.
+    is_replaced: AtomicBool,
+    /// Its name, for records of requests.
+    pub(crate) label: Arc<str>,
+}
+
+/// What goes on when the config of an upstream changes.
+#[derive(Debug, Default)]
+struct Ongoing {
     queue: Queue,
     retries: budget::Balance,
     counts: counts::UpstreamCounts,
-    /// Its name, for records of requests.
-    pub(crate) label: Arc<str>,
+    /// Requests that all servers together are answering, if there is a limit to that.
+    in_flight: AtomicUsize,
+    idle: idle::IdleCounts,
 }
 
 /// Why nobody gets a request.
@@ -103,21 +119,23 @@ enum Unavailable {
 impl Upstream {
     /// The upstream that `config` describes. Nothing is connected yet.
     pub fn new(config: UpstreamConfig) -> Self {
-        static LAST_ID: AtomicU64 = AtomicU64::new(0);
         let servers =
             config.servers.iter().enumerate().filter_map(|(origin, server)| match &server.address {
                 ServerAddr::Address(address) => Some(Arc::new(Server::new(&config, origin, address.clone()))),
                 ServerAddr::Name { .. } => None,
             });
-        let servers = ArcSwap::from_pointee(Servers::new(servers));
-        let turn = AtomicUsize::new(0);
+        let servers = servers.collect();
+        Self::with(config, servers, Arc::default())
+    }
+
+    fn with(config: UpstreamConfig, servers: Vec<Arc<Server>>, ongoing: Arc<Ongoing>) -> Self {
+        static LAST_ID: AtomicU64 = AtomicU64::new(0);
         Self {
             id: LAST_ID.fetch_add(1, Ordering::Relaxed),
-            servers,
-            turn,
-            queue: Queue::default(),
-            retries: budget::Balance::new(),
-            counts: counts::UpstreamCounts::default(),
+            servers: ArcSwap::from_pointee(Servers::new(servers)),
+            turn: AtomicUsize::new(0),
+            ongoing,
+            is_replaced: AtomicBool::new(false),
             label: config.name.as_str().into(),
             config,
         }
@@ -153,7 +171,39 @@ impl Upstream {
 
     /// How many requests wait for a server that has room.
     pub fn waiting(&self) -> usize {
-        self.queue.len()
+        self.ongoing.queue.len()
+    }
+
+    /// How many requests have waited so far, and for how long.
+    pub fn waiting_counts(&self) -> WaitingCounts {
+        self.ongoing.queue.counts()
+    }
+
+    /// How many connections to its servers wait to be used again. Those of HTTP/2, which requests share, are not among them.
+    pub fn idle_connections(&self) -> usize {
+        self.ongoing.idle.sum()
+    }
+
+    /// Counts one more request that its servers are answering, until it [ends](Self::end), if there is a limit. Whether there is room for it.
+    #[inline]
+    fn begin(&self) -> bool {
+        if self.config.requests_max == 0 {
+            return true;
+        }
+        // What is counted is in one order with what waits in the queue.
+        let has_room = self.ongoing.in_flight.fetch_add(1, Ordering::SeqCst) < self.config.requests_max;
+        if !has_room {
+            self.end();
+        }
+        has_room
+    }
+
+    /// One request less.
+    #[inline]
+    fn end(&self) {
+        if self.config.requests_max > 0 {
+            self.ongoing.in_flight.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 
     fn try_lease(
@@ -163,14 +213,19 @@ impl Upstream {
         clock: &Clock,
     ) -> Result<Lease, Unavailable> {
         let servers = self.servers.load();
-        let now = milliseconds(clock.now());
-        match servers.select(&self.config.balance, &self.turn, key, tried, now) {
-            Selected::Server(server, admission) => {
-                Ok(Lease::new(self.clone(), server.clone(), admission, key, clock))
-            }
-            Selected::Busy => Err(Unavailable::Busy),
-            Selected::Nobody => Err(Unavailable::Nobody),
+        if !self.begin() {
+            return Err(if servers.list.is_empty() { Unavailable::Nobody } else { Unavailable::Busy });
         }
+        let now = milliseconds(clock.now());
+        let unavailable = match servers.select(&self.config.balance, &self.turn, key, tried, now) {
+            Selected::Server(server, admission) => {
+                return Ok(Lease::new(self.clone(), server.clone(), admission, key, clock));
+            }
+            Selected::Busy => Unavailable::Busy,
+            Selected::Nobody => Unavailable::Nobody,
+        };
+        self.end();
+        Err(unavailable)
     }
 
     /// The same server once more, if it may get the request.
@@ -180,21 +235,27 @@ impl Upstream {
         server: Arc<Server>,
         clock: &Clock,
     ) -> Option<Lease> {
+        if !self.begin() {
+            return None;
+        }
         match server.begin(milliseconds(clock.now())) {
-            Admission::Refused => None,
+            Admission::Refused => {
+                self.end();
+                None
+            }
             admission => Some(Lease::new(self.clone(), server, admission, key, clock)),
         }
     }
 
     /// Notes that there is one more request.
     pub(crate) fn count_request(&self, clock: &Clock) {
-        self.retries.deposit(self.config.retry_budget, milliseconds(clock.now()));
+        self.ongoing.retries.deposit(self.config.retry_budget, milliseconds(clock.now()));
     }
 
     /// Whether a request that `tried` so many servers may try one more. If so, that is noted.
     pub(crate) fn allows_retry(&self, tried: usize, clock: &Clock) -> bool {
         tried < self.config.retries_max as usize
-            && self.retries.withdraw(self.config.retry_budget, milliseconds(clock.now()))
+            && self.ongoing.retries.withdraw(self.config.retry_budget, milliseconds(clock.now()))
     }
 
     /// Puts `server` out if it may be spared.
@@ -204,7 +265,9 @@ impl Upstream {
         if admission != Admission::Trial && !config.allows_one_more(out, total) {
             return;
         }
-        if let Some(milliseconds) = server.ejection.eject(config, admission, server.back_since(), now) {
+        if let Some(milliseconds) =
+            server.condition.ejection.eject(config, admission, server.back_since(), now)
+        {
             let (upstream, address) = (self.name(), &server.address);
             tracing::warn!(upstream, server = %address, milliseconds, "a server fails and is left alone");
         }

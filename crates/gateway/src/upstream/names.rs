@@ -3,12 +3,14 @@
 //! The system does not say for how long an answer holds, so the interval is configured; servers of names do, and are asked again when
 //! it does no longer. A lookup that fails changes nothing, and what stays in an answer keeps its state.
 
+use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use thruway_client::{Resolve, UpstreamAddr};
+use thruway_client::{Resolve, Resolved, UpstreamAddr};
 use thruway_net::Clock;
+use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::ejection::milliseconds;
@@ -46,10 +48,14 @@ pub(super) fn start(upstream: &Arc<Upstream>, resolver: Arc<dyn Resolve>) -> Fir
     if names.is_empty() {
         return FirstLookup(None);
     }
+    let servers = upstream.servers.load();
+    let is_known = |name: &Name| servers.list.iter().any(|server| server.origin == name.origin);
+    let are_known = names.iter().all(is_known);
     let (done, is_done) = channel();
     let upstream = Arc::downgrade(upstream);
     upkeep::spawn(|| run(upstream, names, resolver, done));
-    FirstLookup(Some(is_done))
+    // Who has addresses from before need not be waited for.
+    FirstLookup((!are_known).then_some(is_done))
 }
 
 fn names_of(upstream: &Upstream) -> Vec<Name> {
@@ -67,11 +73,14 @@ async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn R
     let mut done = Some(done);
     loop {
         let mut pause = HOLDS_MAX;
-        for name in &mut names {
-            let outcome = timeout(LOOKUP_MAX, resolver.resolve_for(&name.host, name.port)).await;
-            let answer = outcome.unwrap_or_else(|elapsed| Err(elapsed.into()));
+        // All at the same time: one that nobody answers for must not keep others waiting.
+        let lookups: Vec<_> = names.iter().map(|name| spawn_local(look_up(name, &resolver))).collect();
+        for (name, lookup) in names.iter_mut().zip(lookups) {
+            let answer = lookup.await.unwrap_or_else(|error| Err(io::Error::other(error)));
             // Nothing is kept alive only to be looked up.
-            let Some(upstream) = upstream.upgrade() else { return };
+            let Some(upstream) = upstream.upgrade().filter(|upstream| !upstream.is_replaced()) else {
+                return;
+            };
             let holds = answer.as_ref().ok().and_then(|answer| answer.holds);
             let has_addresses = upstream.take_addresses(name, answer.map(|answer| answer.addresses));
             pause = pause.min(pause_after(has_addresses, holds, upstream.config.resolve_interval));
@@ -79,6 +88,15 @@ async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn R
         // Whoever waits hears that it is gone.
         drop(done.take());
         tokio::time::sleep(checks::with_jitter(pause)).await;
+    }
+}
+
+/// Asks for the addresses of `name`.
+fn look_up(name: &Name, resolver: &Arc<dyn Resolve>) -> impl Future<Output = io::Result<Resolved>> + 'static {
+    let (resolver, host, port) = (resolver.clone(), name.host.clone(), name.port);
+    async move {
+        let outcome = timeout(LOOKUP_MAX, resolver.resolve_for(&host, port)).await;
+        outcome.unwrap_or_else(|elapsed| Err(elapsed.into()))
     }
 }
 
@@ -93,11 +111,7 @@ fn pause_after(has_addresses: bool, holds: Option<Duration>, interval: Duration)
 
 impl Upstream {
     /// Has `addresses` in the place of those that `name` had before, unless there are none. Whether there are.
-    fn take_addresses(
-        self: &Arc<Self>,
-        name: &mut Name,
-        addresses: std::io::Result<Vec<UpstreamAddr>>,
-    ) -> bool {
+    fn take_addresses(self: &Arc<Self>, name: &mut Name, addresses: io::Result<Vec<UpstreamAddr>>) -> bool {
         let (upstream, host) = (self.name(), &name.host);
         let addresses = match addresses {
             Ok(addresses) if !addresses.is_empty() => addresses,
@@ -119,12 +133,12 @@ impl Upstream {
             tracing::info!(upstream, host, "a name can be resolved again");
         }
         name.has_failed = false;
-        self.replace(name.origin, &addresses);
+        self.replace_servers(name.origin, &addresses);
         true
     }
 
     /// Has servers at `addresses` in the place of those that come from the configured server `origin`.
-    fn replace(self: &Arc<Self>, origin: usize, addresses: &[UpstreamAddr]) {
+    fn replace_servers(self: &Arc<Self>, origin: usize, addresses: &[UpstreamAddr]) {
         let before = self.servers.load_full();
         let make = |address: &UpstreamAddr| Arc::new(Server::new(&self.config, origin, address.clone()));
         let Some((list, new)) = replaced(&before.list, origin, addresses, make) else { return };

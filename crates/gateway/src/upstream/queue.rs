@@ -9,6 +9,7 @@ use thruway_net::Clock;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::waiting::{WaitingCounts, WaitingTimes};
 use super::{Lease, RequestKey, Unavailable, Upstream};
 use crate::Failure;
 
@@ -32,6 +33,7 @@ impl Default for QueueConfig {
 pub(super) struct Queue {
     waiting: AtomicUsize,
     room: Notify,
+    times: WaitingTimes,
 }
 
 /// One who waits, until this is dropped.
@@ -46,6 +48,11 @@ impl Queue {
     pub(super) fn len(&self) -> usize {
         // In one order with what servers count: who frees a place sees who waits, or who waits sees the place.
         self.waiting.load(Ordering::SeqCst)
+    }
+
+    /// How many have waited so far, and for how long.
+    pub(super) fn counts(&self) -> WaitingCounts {
+        self.times.counts()
     }
 
     /// A server has room for one more request.
@@ -87,7 +94,7 @@ impl Upstream {
         until: Option<Duration>,
     ) -> Result<Lease, Failure> {
         // Nobody passes those who wait.
-        let attempt = match self.queue.len() {
+        let attempt = match self.ongoing.queue.len() {
             0 => self.try_lease(key, tried, clock),
             _ => Err(Unavailable::Busy),
         };
@@ -108,34 +115,37 @@ impl Upstream {
         until: Option<Duration>,
     ) -> Result<Lease, Failure> {
         let QueueConfig { length_max, timeout: patience } = self.config.queue;
-        let place = self.queue.enter(length_max).ok_or(Failure::QueueFull)?;
-        let of_queue = clock.now_exact() + patience;
+        let place = self.ongoing.queue.enter(length_max).ok_or(Failure::QueueFull)?;
+        let since = clock.now_exact();
+        let of_queue = since + patience;
         let (end, too_late) = match until {
             Some(until) if until < of_queue => (until, Failure::TimedOut),
             _ => (of_queue, Failure::QueueTimedOut),
         };
-        let mut room = pin!(self.queue.room.notified());
+        let mut room = pin!(self.ongoing.queue.room.notified());
         room.as_mut().enable();
         // Room that was made before this place was taken was announced to nobody.
         let mut is_my_turn = place.is_first;
-        loop {
+        let outcome = loop {
             if is_my_turn {
                 match self.try_lease(key, tried, clock) {
-                    Ok(lease) => return Ok(lease),
-                    Err(Unavailable::Nobody) => return Err(Failure::NoServer),
+                    Ok(lease) => break Ok(lease),
+                    Err(Unavailable::Nobody) => break Err(Failure::NoServer),
                     Err(Unavailable::Busy) => {}
                 }
             }
             let left = end.saturating_sub(clock.now_exact());
             if left.is_zero() {
-                return Err(too_late);
+                break Err(too_late);
             }
             if timeout(left.min(LOOK_AGAIN), room.as_mut()).await.is_ok() {
-                room.set(self.queue.room.notified());
+                room.set(self.ongoing.queue.room.notified());
                 room.as_mut().enable();
             }
             is_my_turn = true;
-        }
+        };
+        self.ongoing.queue.times.record(clock.now_exact().saturating_sub(since));
+        outcome
     }
 }
 

@@ -88,6 +88,7 @@ impl Scene {
     /// A request to the server at `place`.
     pub(super) fn lease_of(&self, place: usize) -> Lease {
         let server = self.server(place);
+        assert!(self.upstream.begin());
         let admission = server.begin(self.now());
         assert_ne!(admission, Admission::Refused);
         Lease::new(self.upstream.clone(), server, admission, &RequestKey::default(), &self.clock)

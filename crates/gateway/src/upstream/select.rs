@@ -98,7 +98,7 @@ impl Servers {
     /// has begun.
     fn sticky(&self, token: u64, tried: &[usize], now: u64) -> Option<&Arc<Server>> {
         let server = self.list.iter().find(|server| server.token == token)?;
-        let may_be = server.standing.get() != Standing::Disabled
+        let may_be = server.condition.standing.get() != Standing::Disabled
             && server.is_available(now)
             && server.has_room()
             && !tried.contains(&server.number);

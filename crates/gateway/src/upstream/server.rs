@@ -1,19 +1,17 @@
 //! One server of an upstream, and how it is doing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
 
-use super::counts::ServerCounts;
-use super::ejection::{Admission, Ejection, milliseconds};
+use super::condition::{Checked, Condition};
+use super::ejection::{Admission, milliseconds};
 use super::key::hash;
-use super::latency::Latency;
-use super::standing::StandingCell;
 use super::{EjectionConfig, ServerConfig, Standing, UpstreamConfig};
 
-/// A server, as all workers see it. Times are milliseconds of the clock, which all of them read alike.
+/// A server of an upstream, as the config of that has it, and how it is doing.
 #[derive(Debug)]
 pub(crate) struct Server {
     /// Tells it from all others of the process, also from those that were there before.
@@ -30,26 +28,26 @@ pub(crate) struct Server {
     /// What a sticky cookie calls it, and how the cookie is set.
     pub(super) token: u64,
     pub(super) set_cookie: Option<String>,
-    in_flight: AtomicUsize,
-    pub(super) counts: ServerCounts,
     /// `usize::MAX` for any number.
     requests_max: usize,
-    pub(super) latency: Latency,
-    pub(super) ejection: Ejection,
-    pub(super) standing: StandingCell,
     ejection_config: EjectionConfig,
-    /// Whether checks have found it down.
-    is_down: AtomicBool,
-    /// When it may get requests again, as it has said itself.
-    asks_to_wait_until: AtomicU64,
     slow_start: u64,
-    /// When it has come back; 0 if it never was away.
-    back_since: AtomicU64,
+    pub(super) condition: Arc<Condition>,
 }
 
 impl Server {
-    /// A server at `address`, which the configured server `origin` has.
+    /// A server at `address`, which the configured server `origin` has. Nothing is known of it yet.
     pub(super) fn new(upstream: &UpstreamConfig, origin: usize, address: UpstreamAddr) -> Self {
+        Self::known(upstream, origin, address, Arc::default())
+    }
+
+    /// The same, of which it is known how it is doing.
+    pub(super) fn known(
+        upstream: &UpstreamConfig,
+        origin: usize,
+        address: UpstreamAddr,
+        condition: Arc<Condition>,
+    ) -> Self {
         static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(0);
         let config = &upstream.servers[origin];
         let sticky = upstream.sticky.as_ref();
@@ -63,38 +61,31 @@ impl Server {
             seed: hash(address.to_string().as_bytes()),
             token,
             set_cookie: sticky.map(|sticky| sticky.set_cookie(token)),
-            in_flight: AtomicUsize::new(0),
-            counts: ServerCounts::default(),
             requests_max: if config.requests_max == 0 { usize::MAX } else { config.requests_max },
-            latency: Latency::default(),
-            ejection: Ejection::default(),
-            standing: StandingCell::default(),
             ejection_config: upstream.ejection.clone(),
-            is_down: AtomicBool::new(false),
-            asks_to_wait_until: AtomicU64::new(0),
             slow_start: milliseconds(upstream.slow_start),
-            back_since: AtomicU64::new(0),
+            condition,
             address,
         }
     }
 
     /// How many requests it is answering.
     pub(super) fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::Relaxed)
+        self.condition.in_flight.load(Ordering::Relaxed)
     }
 
     /// Whether it may be answering one more request.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
-        self.in_flight.load(Ordering::SeqCst) < self.requests_max
+        self.condition.in_flight.load(Ordering::SeqCst) < self.requests_max
     }
 
     /// Counts one more request that it is answering, until it [ends](Self::end); unless that is refused.
     pub(super) fn begin(&self, now: u64) -> Admission {
         // What is counted is in one order with what waits in the queue.
-        let before = self.in_flight.fetch_add(1, Ordering::SeqCst);
+        let before = self.condition.in_flight.fetch_add(1, Ordering::SeqCst);
         let admission = if before < self.requests_max {
-            self.ejection.admit(&self.ejection_config, now)
+            self.condition.ejection.admit(&self.ejection_config, now)
         } else {
             Admission::Refused
         };
@@ -106,50 +97,50 @@ impl Server {
 
     /// One request less.
     pub(super) fn end(&self) {
-        self.in_flight.fetch_sub(1, Ordering::SeqCst);
+        self.condition.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Whether it may get requests.
     #[inline]
     pub(super) fn is_available(&self, now: u64) -> bool {
-        self.ejection.is_over(now)
+        self.condition.ejection.is_over(now)
             && !self.is_down()
-            && self.asks_to_wait_until.load(Ordering::Relaxed) <= now
+            && self.condition.asks_to_wait_until.load(Ordering::Relaxed) <= now
     }
 
     /// Whether checks have found it down.
     pub(super) fn is_down(&self) -> bool {
-        self.is_down.load(Ordering::Relaxed)
+        self.condition.checked() == Checked::Down
     }
 
     /// Notes what checks have found. A server that they find up is ejected no longer.
     pub(super) fn set_down(&self, is_down: bool) {
-        self.is_down.store(is_down, Ordering::Relaxed);
+        self.condition.set_checked(if is_down { Checked::Down } else { Checked::Up });
         if !is_down {
-            self.ejection.end();
+            self.condition.ejection.end();
         }
     }
 
     /// It wants nothing for `time`, it says.
     pub(super) fn asks_to_wait(&self, time: Duration, now: u64) {
         let until = now + milliseconds(time.min(WAIT_MAX));
-        self.asks_to_wait_until.store(until, Ordering::Relaxed);
+        self.condition.asks_to_wait_until.store(until, Ordering::Relaxed);
     }
 
     /// It has come back, and starts slowly if that is wanted.
     pub(super) fn come_back(&self, now: u64) {
-        self.back_since.store(now.max(1), Ordering::Relaxed);
+        self.condition.back_since.store(now.max(1), Ordering::Relaxed);
     }
 
     /// When it has come back; 0 if it never was away.
     pub(super) fn back_since(&self) -> u64 {
-        self.back_since.load(Ordering::Relaxed)
+        self.condition.back_since.load(Ordering::Relaxed)
     }
 
     /// Whether anybody but those that a sticky cookie brings may be sent there, if it is well.
     #[inline]
     pub(super) fn takes_new_clients(&self) -> bool {
-        self.weight > 0 && self.standing.get() == Standing::Enabled
+        self.weight > 0 && self.condition.standing.get() == Standing::Enabled
     }
 
     /// How many of a hundred requests that it would get it should get.
@@ -176,7 +167,7 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 #[cfg(test)]
 impl Server {
     pub(super) fn begin_for_test(&self) {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.condition.in_flight.fetch_add(1, Ordering::Relaxed);
     }
 }
 

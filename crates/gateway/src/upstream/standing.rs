@@ -59,7 +59,7 @@ mod tests {
             balances().into_iter().zip([Standing::Disabled, Standing::Draining].repeat(3))
         {
             let scene = Scene::new(balance, &[1, 1, 1]);
-            scene.server(1).standing.set(standing);
+            scene.server(1).condition.standing.set(standing);
             assert!((0..60).all(|key| scene.place_of_key(key) != 1), "{standing:?}");
         }
     }
@@ -67,10 +67,10 @@ mod tests {
     #[test]
     fn when_all_are_disabled_nobody_is_asked_all_the_same() {
         let scene = Scene::new(Balance::RoundRobin, &[1, 1]);
-        (0..2).for_each(|place| scene.server(place).standing.set(Standing::Disabled));
+        (0..2).for_each(|place| scene.server(place).condition.standing.set(Standing::Disabled));
         assert!(scene.lease_for(&RequestKey::default(), &[]).is_none());
         assert!(!scene.upstream.has_server());
-        scene.server(0).standing.set(Standing::Enabled);
+        scene.server(0).condition.standing.set(Standing::Enabled);
         assert_eq!(scene.counts_of_short(4), [4, 0]);
         assert!(scene.upstream.has_server());
     }
@@ -84,9 +84,9 @@ mod tests {
         let scene = Scene::with(config);
         let key = RequestKey { sticky: Some(scene.server(0).token), ..RequestKey::default() };
         let place = |scene: &Scene| scene.place_of(&scene.lease_for(&key, &[]).unwrap());
-        scene.server(0).standing.set(Standing::Draining);
+        scene.server(0).condition.standing.set(Standing::Draining);
         assert_eq!([place(&scene), place(&scene)], [0, 0]);
-        scene.server(0).standing.set(Standing::Disabled);
+        scene.server(0).condition.standing.set(Standing::Disabled);
         assert_eq!([place(&scene), place(&scene)], [1, 1]);
     }
 }

@@ -85,7 +85,7 @@ impl Upstream {
         let servers = self.servers.load();
         let mut is_there = false;
         for server in servers.list.iter().filter(|server| server.address == *address) {
-            server.standing.set(standing);
+            server.condition.standing.set(standing);
             is_there = true;
         }
         is_there
@@ -93,9 +93,9 @@ impl Upstream {
 
     /// Has servers stand as those of the same address in `other` do.
     pub fn keep_standings_of(&self, other: &Self) {
-        let standing = |server: &&Arc<Server>| server.standing.get() != Standing::Enabled;
+        let standing = |server: &&Arc<Server>| server.condition.standing.get() != Standing::Enabled;
         for server in other.servers.load().list.iter().filter(standing) {
-            self.set_standing(&server.address, server.standing.get());
+            self.set_standing(&server.address, server.condition.standing.get());
         }
     }
 }
@@ -108,18 +108,18 @@ impl Server {
             is_backup: self.is_backup,
             state: self.state(now),
             in_flight: self.in_flight(),
-            connections_opened: self.counts.opened(),
-            connections_reused: self.counts.reused(),
-            failures: self.counts.failures(),
+            connections_opened: self.condition.counts.opened(),
+            connections_reused: self.condition.counts.reused(),
+            failures: self.condition.counts.failures(),
         }
     }
 
     fn state(&self, now: u64) -> ServerState {
-        match self.standing.get() {
+        match self.condition.standing.get() {
             Standing::Disabled => ServerState::Disabled,
             Standing::Draining => ServerState::Draining,
             Standing::Enabled if self.is_down() => ServerState::CheckFailing,
-            Standing::Enabled if !self.ejection.is_over(now) => ServerState::Ejected,
+            Standing::Enabled if !self.condition.ejection.is_over(now) => ServerState::Ejected,
             Standing::Enabled if self.is_available(now) => ServerState::Up,
             Standing::Enabled => ServerState::AsksToWait,
         }

@@ -79,6 +79,31 @@ fn no_server_gets_more_than_it_may_and_nobody_is_forgotten() {
 }
 
 #[test]
+fn all_servers_together_get_no_more_than_they_may() {
+    let backends = ["one", "two"].map(|_| Backend::start(Behaviour::Holds));
+    let mut config = UpstreamConfig { requests_max: 1, ..config(&backends) };
+    config.servers.iter_mut().for_each(|server| server.requests_max = 0);
+    let gateway = Gateway::start(config);
+    let requests = || backends.iter().map(Backend::requests).sum::<usize>();
+    let first = gateway.begin("GET", "");
+    until(|| requests() == 1);
+    let second = gateway.begin("GET", "");
+    until(|| gateway.upstream.waiting() == 1);
+    assert_eq!(gateway.get().status, 503, "the queue is full");
+    assert_eq!(requests(), 1);
+    for backend in &backends {
+        backend.now(Behaviour::named("one"));
+    }
+    assert_eq!((first.end().status, second.end().status), (200, 200));
+    let (busy, idle) = (gateway.upstream.waiting_counts(), gateway.upstream.idle_connections());
+    assert_eq!(busy.buckets.iter().sum::<u64>(), 1);
+    assert!(busy.time > Duration::ZERO);
+    assert!(idle > 0, "connections wait");
+    // Nothing is left of it.
+    (0..4).for_each(|_| assert_eq!(gateway.get().status, 200));
+}
+
+#[test]
 fn a_queue_without_length_lets_nobody_wait() {
     let backend = Backend::start(Behaviour::Holds);
     let queue = QueueConfig { length_max: 0, ..QueueConfig::default() };

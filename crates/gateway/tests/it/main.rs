@@ -10,6 +10,7 @@ mod checks;
 
 // who is next
 mod names;
+mod succession;
 mod sticky;
 
 // what is spoken with them

@@ -24,6 +24,8 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) sticky: Option<RawSticky>,
     /// How many requests each server may be answering at a time; 0 for any number, which is the default.
     pub(in super::super) server_requests_max: Option<usize>,
+    /// How many requests all servers together may be answering at a time; 0 for any number, which is the default.
+    pub(in super::super) requests_max: Option<usize>,
     /// What requests do for which no server has room.
     #[serde(default)]
     pub(in super::super) queue: RawQueue,
@@ -175,9 +177,9 @@ pub(in super::super) struct RawQueue {
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawPool {
     /// How many to one server; 0 for none.
-    pub(in super::super) idle_per_server_max: Option<Spanned<usize>>,
+    pub(in super::super) per_server_max: Option<Spanned<usize>>,
     /// How many in all.
-    pub(in super::super) idle_max: Option<Spanned<usize>>,
+    pub(in super::super) connections_max: Option<Spanned<usize>>,
     /// For how long; then they are closed.
     pub(in super::super) idle_timeout: Option<Spanned<Period>>,
 }

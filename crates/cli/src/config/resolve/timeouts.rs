@@ -35,8 +35,8 @@ impl Resolver<'_> {
 
     pub(super) fn pool(&mut self, raw: RawPool, default: PoolConfig) -> PoolConfig {
         PoolConfig {
-            idle_per_address_max: self.or(raw.idle_per_server_max, default.idle_per_address_max, POOLED),
-            idle_max: self.or(raw.idle_max, default.idle_max, POOLED),
+            idle_per_address_max: self.or(raw.per_server_max, default.idle_per_address_max, POOLED),
+            idle_max: self.or(raw.connections_max, default.idle_max, POOLED),
             idle: self.or(raw.idle_timeout, Period(default.idle), ANY_PERIOD).0,
         }
     }

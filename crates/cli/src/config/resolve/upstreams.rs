@@ -58,6 +58,7 @@ impl Resolver<'_> {
             tls: raw.tls.and_then(|tls| self.upstream_tls(tls, http2.is_some())),
             connect_timeout: self.or(raw.connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
             tunnel_idle: self.or(raw.tunnel_idle_timeout, Period(default.tunnel_idle), SOME_PERIOD).0,
+            requests_max: raw.requests_max.unwrap_or(default.requests_max),
             queue: self.queue(raw.queue),
             retries_max: self.or(raw.retries_max, default.retries_max, 0..=100),
             retry_budget: self.retry_budget(raw.retry_budget),

@@ -24,7 +24,7 @@ const fn seconds(seconds: u64) -> Duration {
 fn an_upstream_says_how_long_it_is_waited_for_and_what_is_kept() {
     let keys = "head_timeout = \"1s\"\ncontent_idle_timeout = \"2s\"\nevent_stream_idle_timeout = \"3s\"\n\
                 write_stall_timeout = \"4s\"\ntotal_timeout = \"5s\"\nresponse_header_section_bytes = 6000\n\
-                response_field_lines = 7\npool = { idle_per_server_max = 0, idle_max = 9, idle_timeout = \"10s\" }";
+                response_field_lines = 7\npool = { per_server_max = 0, connections_max = 9, idle_timeout = \"10s\" }";
     let config = config("upstream = \"a\"", keys).unwrap().upstreams.remove("a").unwrap();
     let UpstreamConfig { exchange, event_stream_idle, pool, .. } = config;
     let ExchangeConfig { limits, timeouts } = exchange;

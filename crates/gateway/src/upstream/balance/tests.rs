@@ -98,8 +98,8 @@ fn of_two_the_one_with_fewer_requests_is_taken() {
 fn of_two_the_faster_is_taken_until_it_has_much_to_do() {
     let scene = Scene::new(Balance::PeakEwma, &[1, 1]);
     let now = scene.now();
-    scene.server(0).latency.record(Duration::from_millis(40), now);
-    scene.server(1).latency.record(Duration::from_millis(10), now);
+    scene.server(0).condition.latency.record(Duration::from_millis(40), now);
+    scene.server(1).condition.latency.record(Duration::from_millis(10), now);
     assert_eq!(scene.counts_of_short(20), [0, 20]);
     // Four times as fast: it gets about four times as many at a time.
     assert_eq!(scene.counts(50), [10, 40]);
@@ -108,7 +108,7 @@ fn of_two_the_faster_is_taken_until_it_has_much_to_do() {
 #[test]
 fn a_server_of_which_nothing_is_known_gets_one_request_until_it_has_answered() {
     let scene = Scene::new(Balance::PeakEwma, &[1, 1]);
-    scene.server(0).latency.record(Duration::from_millis(10), scene.now());
+    scene.server(0).condition.latency.record(Duration::from_millis(10), scene.now());
     assert_eq!(scene.counts(20), [19, 1]);
 }
 

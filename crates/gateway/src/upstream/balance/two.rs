@@ -39,7 +39,7 @@ pub(super) fn by_time(a: &Server, b: &Server, now: u64) -> Ordering {
 
 fn cost(server: &Server, now: u64) -> u64 {
     let in_flight = server.in_flight() as u64;
-    let microseconds = match server.latency.microseconds(now) {
+    let microseconds = match server.condition.latency.microseconds(now) {
         // Nothing is known: one request finds out, others do not go where perhaps nothing is answered.
         0 if in_flight > 0 => UNKNOWN_MICROSECONDS,
         known => known,

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use thruway_net::Clock;
 
+use super::condition::Checked;
 use super::ejection::milliseconds;
 use super::server::Server;
 use super::statuses::StatusRange;
@@ -80,13 +81,22 @@ pub(super) fn start(upstream: &Arc<Upstream>, server: &Arc<Server>) {
 }
 
 async fn run(upstream: Weak<Upstream>, server: Weak<Server>) {
-    let mut tally = Tally::default();
+    let mut tally =
+        server.upgrade().map(|server| Tally::after(server.condition.checked())).unwrap_or_default();
     while let Some(what) = what_to_check(&upstream, &server) {
         let outcome = probe(&what).await;
         // Nothing is kept alive only to be checked.
         let (Some(upstream), Some(server)) = (upstream.upgrade(), server.upgrade()) else { return };
-        if let Some(is_up) = tally.record(outcome.is_ok(), &what.check) {
-            upstream.set_up(&server, is_up, outcome.err());
+        if upstream.is_replaced() {
+            return;
+        }
+        match tally.record(outcome.is_ok(), &what.check) {
+            Some(is_up) => upstream.set_up(&server, is_up, outcome.err()),
+            // The first answer, which is as expected.
+            None if server.condition.checked() == Checked::NotYet => {
+                server.condition.set_checked(Checked::Up);
+            }
+            None => {}
         }
         drop((upstream, server));
         tokio::time::sleep(with_jitter(what.check.interval)).await;

@@ -1,5 +1,6 @@
 //! What many answers say together: one bad one is no server down.
 
+use super::super::condition::Checked;
 use super::CheckConfig;
 
 /// The answers of one server.
@@ -17,6 +18,12 @@ impl Default for Tally {
 }
 
 impl Tally {
+    /// What there is to say of a server that was `checked` before.
+    pub(super) fn after(checked: Checked) -> Self {
+        let contrary = (checked != Checked::NotYet).then_some(0);
+        Self { is_up: checked != Checked::Down, contrary }
+    }
+
     /// Takes one more answer. Whether the server is up now, if that is news.
     pub(super) fn record(&mut self, is_good: bool, config: &CheckConfig) -> Option<bool> {
         if is_good == self.is_up {
@@ -54,6 +61,17 @@ mod tests {
             Some(false) => 'D',
         };
         answers.chars().map(&mut news).collect()
+    }
+
+    #[test]
+    fn what_was_known_before_takes_several_answers_to_change() {
+        let config = CheckConfig { rise: 2, fall: 2, ..CheckConfig::new(CheckKind::Tcp) };
+        for (checked, is_good) in [(Checked::Up, false), (Checked::Down, true)] {
+            let mut tally = Tally::after(checked);
+            assert_eq!(tally.record(is_good, &config), None);
+            assert_eq!(tally.record(is_good, &config), Some(is_good));
+        }
+        assert_eq!(Tally::after(Checked::NotYet).record(false, &config), Some(false));
     }
 
     #[test]

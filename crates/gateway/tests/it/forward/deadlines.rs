@@ -194,7 +194,7 @@ fn content_that_flows_without_end_ends_with_the_time_of_its_request() {
     accepted.head();
     accepted.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     let endless = thread::spawn(move || {
-        let chunk = [b"10000\r\n".as_slice(), &[b'a'; 0x10000], b"\r\n"].concat();
+        let chunk = [b"10000\r\n".as_slice(), &b"a".repeat(0x10000), b"\r\n"].concat();
         let end = Clock::system().now_exact() + PATIENCE;
         while Clock::system().now_exact() < end {
             if accepted.0.write_all(&chunk).is_err() {

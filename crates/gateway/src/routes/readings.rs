@@ -1,0 +1,123 @@
+//! Paths that not every server reads alike: those with encoded slashes, and those with parameters behind a semicolon.
+
+use super::{NormalPath, UnclearPath};
+
+/// What becomes of requests whose paths servers may read otherwise than routes do.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PathReadings {
+    /// Of `%2F` and `%5C`, which some servers take for slashes.
+    pub encoded_slashes: OtherReading,
+    /// Of `;` and what stands behind it in a segment, which some servers pass over.
+    pub parameters: OtherReading,
+}
+
+/// What becomes of a request whose path a server may read otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum OtherReading {
+    /// It is refused if it would, read so, be for a route with a [guard](crate::Routes::guarding), such as a policy, that does not stand
+    /// before the route that it is for.
+    #[default]
+    Guard,
+    /// It is for the route that it is for: no server reads it otherwise.
+    Keep,
+    /// It is refused.
+    Reject,
+}
+
+impl PathReadings {
+    /// What of `path` is refused wherever it leads.
+    pub(super) fn rejected(self, path: &[u8]) -> Option<UnclearPath> {
+        let rejects = |reading| reading == OtherReading::Reject;
+        if rejects(self.encoded_slashes) && has_encoded_slash(path) {
+            return Some(UnclearPath::EncodedSlash);
+        }
+        (rejects(self.parameters) && path.contains(&b';')).then_some(UnclearPath::Parameters)
+    }
+
+    /// All other ways in which servers may read `path`, as far as they matter.
+    pub(super) fn others(self, path: &[u8]) -> Vec<Vec<u8>> {
+        let slashes: &[&[&[u8]]] = match self.encoded_slashes {
+            OtherReading::Guard => &[&[b"%2F"], &[b"%5C"], &[b"%2F", b"%5C"]],
+            OtherReading::Keep | OtherReading::Reject => &[],
+        };
+        let decoded = slashes.iter().map(|slashes| with_slashes(path, slashes));
+        let mut readings: Vec<Vec<u8>> = decoded.collect();
+        if self.parameters == OtherReading::Guard && path.contains(&b';') {
+            let bare = without_parameters(path);
+            let of_decoded: Vec<_> = readings.iter().map(|path| without_parameters(path)).collect();
+            readings.extend(slashes.iter().map(|slashes| with_slashes(&bare, slashes)));
+            readings.extend(of_decoded);
+            readings.push(bare);
+        }
+        readings.retain(|reading| reading != path);
+        readings
+    }
+}
+
+/// Whether some server may read a path otherwise: a cheap look at one that mostly is not.
+#[inline]
+pub(super) fn may_be_read_otherwise(path: &NormalPath<'_>) -> bool {
+    path.octets().iter().any(|octet| matches!(octet, b'%' | b';'))
+}
+
+fn has_encoded_slash(path: &[u8]) -> bool {
+    path.windows(3).any(|part| part == b"%2F" || part == b"%5C")
+}
+
+/// `path`, with what is one of `slashes` taken for a slash. In a normal path, digits are capitals.
+fn with_slashes(path: &[u8], slashes: &[&[u8]]) -> Vec<u8> {
+    let (mut read, mut rest) = (Vec::with_capacity(path.len()), path);
+    while let Some((first, behind)) = rest.split_first() {
+        if slashes.iter().any(|slash| rest.starts_with(slash)) {
+            read.push(b'/');
+            rest = &rest[3..];
+        } else {
+            read.push(*first);
+            rest = behind;
+        }
+    }
+    read
+}
+
+/// `path`, without what stands behind a semicolon in each of its segments.
+fn without_parameters(path: &[u8]) -> Vec<u8> {
+    let segments = path.split(|octet| *octet == b'/');
+    let bare = segments.map(|segment| segment.split(|octet| *octet == b';').next().unwrap_or_default());
+    bare.collect::<Vec<_>>().join(&b'/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slashes_are_decoded_and_parameters_are_left_out_in_any_order() {
+        for (path, others) in [
+            ("/a%20b", &[][..]),
+            ("/a%2Fb", &["/a/b"]),
+            ("/a%2Fb%5Cc", &["/a/b%5Cc", "/a%2Fb/c", "/a/b/c"]),
+            ("/a;x/b;", &["/a/b"]),
+            ("/a;x%2Fb", &["/a;x/b", "/a/b", "/a"]),
+            ("/a%252Fb", &[]),
+        ] {
+            let readings = PathReadings::default().others(path.as_bytes());
+            let mut readings: Vec<_> =
+                readings.into_iter().map(|path| String::from_utf8(path).unwrap()).collect();
+            readings.sort();
+            readings.dedup();
+            let mut expected = others.to_vec();
+            expected.sort_unstable();
+            assert_eq!(readings, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_no_server_reads_otherwise_is_not() {
+        let (guard, keep) = (OtherReading::Guard, OtherReading::Keep);
+        let others = |encoded_slashes, parameters| {
+            PathReadings { encoded_slashes, parameters }.others(b"/a;x%2Fb").len()
+        };
+        assert_eq!(others(keep, keep), 0);
+        assert!(others(guard, keep) > 0 && others(keep, guard) > 0);
+    }
+}

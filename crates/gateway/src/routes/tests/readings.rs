@@ -1,0 +1,71 @@
+//! Paths that servers behind a gateway may read otherwise.
+
+use super::*;
+
+/// Everything, and below `/admin` and at `/a/{x}/d` only with a policy; below `/open`, without any.
+fn guarded(readings: PathReadings) -> Routes {
+    let policies: [&[&str]; 5] = [&[], &["users"], &["users"], &[], &["users", "steady"]];
+    let policies = policies.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+    let routes = routes(&[at("/"), at("/admin"), at("/a/{x}/d"), at("/open"), at("/admin/both")]);
+    routes.guarding(readings, policies.to_vec())
+}
+
+fn status_of(scene: &Scene, path: &str) -> String {
+    let response = ask(scene, &format!("GET {path}"));
+    response.split(' ').nth(1).unwrap().to_owned()
+}
+
+/// Once they went past the policy: what an upstream answers as `/admin/users` was below `/` here.
+#[test]
+fn no_other_reading_of_a_path_goes_past_a_policy() {
+    let scene = Scene::new(guarded(PathReadings::default()));
+    for path in [
+        "/admin%2Fusers",
+        "/admin%2fusers",
+        "/admin%5Cusers",
+        "/admin\\users",
+        "/admin;x/users",
+        "/admin%3Bx",
+        "/x/..%2Fadmin",
+        "/%2Fadmin",
+        "/;x/admin",
+        "/admin;x%2Fusers",
+        "/a/b%5Cc%2Fd",
+        "/admin%2Fboth",
+        "/admin;/both",
+    ] {
+        assert_eq!(status_of(&scene, path), "400", "{path}");
+    }
+    for path in
+        ["/x%2Fy", "/x;y=z", "/open%2Fa", "/open;a/b", "/admin/a%2Fb", "/admin/a;b", "/admins%2F", "/a%252F"]
+    {
+        assert_eq!(status_of(&scene, path), "200", "{path}");
+    }
+}
+
+#[test]
+fn they_may_all_be_refused_or_all_be_let_through() {
+    let (keep, reject) = (OtherReading::Keep, OtherReading::Reject);
+    let with =
+        |encoded_slashes, parameters| Scene::new(guarded(PathReadings { encoded_slashes, parameters }));
+    for (scene, slash, parameter) in [
+        (with(keep, keep), "200", "200"),
+        (with(reject, keep), "400", "200"),
+        (with(keep, reject), "200", "400"),
+        (with(reject, reject), "400", "400"),
+    ] {
+        for (path, status) in
+            [("/admin%2Fa", slash), ("/x%5Ca", slash), ("/admin;a", parameter), ("/x;a", parameter)]
+        {
+            assert_eq!(status_of(&scene, path), status, "{path}");
+        }
+        assert_eq!(status_of(&scene, "/admin/a%20b"), "200");
+    }
+    // Also where there is one route only.
+    let readings = PathReadings { encoded_slashes: reject, parameters: keep };
+    let scene = Scene::new(routes(&[at("/")]).guarding(readings, vec![Vec::new()]));
+    assert_eq!(
+        (status_of(&scene, "/a%2Fb"), status_of(&scene, "/a;b")),
+        ("400".to_owned(), "200".to_owned())
+    );
+}

@@ -1,0 +1,53 @@
+//! What is known of a server, and goes on being known when the config of its upstream changes.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+use super::counts::ServerCounts;
+use super::ejection::Ejection;
+use super::latency::Latency;
+use super::standing::StandingCell;
+
+/// How a server is doing, as all workers see it; it is the same from one config to the next, so that what has begun before a reload is
+/// counted to its end. Times are milliseconds of the clock, which all of them read alike.
+#[derive(Debug, Default)]
+pub(super) struct Condition {
+    pub(super) in_flight: AtomicUsize,
+    pub(super) counts: ServerCounts,
+    pub(super) latency: Latency,
+    pub(super) ejection: Ejection,
+    pub(super) standing: StandingCell,
+    checked: AtomicU8,
+    /// When it may get requests again, as it has said itself.
+    pub(super) asks_to_wait_until: AtomicU64,
+    /// When it has come back; 0 if it never was away.
+    pub(super) back_since: AtomicU64,
+}
+
+/// What checks have found.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(u8)]
+pub(super) enum Checked {
+    /// Nothing yet: it is taken for up.
+    #[default]
+    NotYet,
+    Up,
+    Down,
+}
+
+impl Condition {
+    #[inline]
+    pub(super) fn checked(&self) -> Checked {
+        match self.checked.load(Ordering::Relaxed) {
+            UP => Checked::Up,
+            DOWN => Checked::Down,
+            _ => Checked::NotYet,
+        }
+    }
+
+    pub(super) fn set_checked(&self, checked: Checked) {
+        self.checked.store(checked as u8, Ordering::Relaxed);
+    }
+}
+
+const UP: u8 = Checked::Up as u8;
+const DOWN: u8 = Checked::Down as u8;

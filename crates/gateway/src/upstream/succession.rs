@@ -1,0 +1,60 @@
+//! An upstream in the place of another, whose config was changed while it ran.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::condition::Checked;
+use super::server::Server;
+use super::{ServerAddr, Upstream, UpstreamConfig, upkeep};
+
+impl Upstream {
+    /// The upstream that `config` describes, in the place of `before`: servers that stay are known as they were, requests that they are
+    /// answering included, and names have the addresses that they had until they are looked up. Requests that have begun go on in
+    /// `before`, until all of them have ended. Nothing changes there until this is [started](Self::start), and [`replace`](Self::replace)
+    /// was called.
+    pub fn after(config: UpstreamConfig, before: &Self) -> Self {
+        let servers_before = before.servers.load();
+        let mut servers = Vec::new();
+        for (origin, server) in config.servers.iter().enumerate() {
+            match &server.address {
+                ServerAddr::Address(address) => {
+                    let known = servers_before.list.iter().find(|server| server.address == *address);
+                    let condition = known.map(|server| server.condition.clone()).unwrap_or_default();
+                    servers.push(Arc::new(Server::known(&config, origin, address.clone(), condition)));
+                }
+                name @ ServerAddr::Name { .. } => {
+                    let known =
+                        servers_before.list.iter().filter(|server| before.address_of(server) == Some(name));
+                    servers.extend(known.map(|server| {
+                        let (address, condition) = (server.address.clone(), server.condition.clone());
+                        Arc::new(Server::known(&config, origin, address, condition))
+                    }));
+                }
+            }
+        }
+        drop(servers_before);
+        Self::with(config, servers, before.ongoing.clone())
+    }
+
+    /// Is in the place of `before` from here on, which is no longer looked after.
+    pub fn replace(&self, before: &Self) {
+        before.is_replaced.store(true, Ordering::Relaxed);
+        if self.config.check.is_none() && before.config.check.is_some() {
+            // Nobody would ever find out that it is up again. Where checks are made, behind the last of them.
+            let servers = self.servers.load_full();
+            upkeep::spawn(|| async move {
+                servers.list.iter().for_each(|server| server.condition.set_checked(Checked::NotYet));
+            });
+        }
+    }
+
+    /// Whether another is in its place.
+    pub(super) fn is_replaced(&self) -> bool {
+        self.is_replaced.load(Ordering::Relaxed)
+    }
+
+    /// What the config calls `server`.
+    fn address_of(&self, server: &Server) -> Option<&ServerAddr> {
+        self.config.servers.get(server.origin).map(|config| &config.address)
+    }
+}

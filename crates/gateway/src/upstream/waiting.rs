@@ -1,0 +1,73 @@
+//! How long requests have waited for a server with room.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Counts those that have waited, and for how long: only who waits writes it.
+#[derive(Debug, Default)]
+pub(super) struct WaitingTimes {
+    buckets: [AtomicU64; BUCKETS],
+    microseconds: AtomicU64,
+}
+
+/// How many requests have waited for a server with room, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct WaitingCounts {
+    /// Those that have waited no longer than each of [`WaitingCounts::BOUNDS`], and longer than the one before; then all others.
+    pub buckets: [u64; BUCKETS],
+    /// For how long all together.
+    pub time: Duration,
+}
+
+impl WaitingCounts {
+    /// The bounds of the buckets.
+    pub const BOUNDS: [Duration; BUCKETS - 1] = [
+        Duration::from_millis(1),
+        Duration::from_millis(5),
+        Duration::from_millis(10),
+        Duration::from_millis(25),
+        Duration::from_millis(50),
+        Duration::from_millis(100),
+        Duration::from_millis(250),
+        Duration::from_millis(500),
+        Duration::from_secs(1),
+        Duration::from_millis(2_500),
+        Duration::from_secs(5),
+        Duration::from_secs(10),
+        Duration::from_secs(30),
+    ];
+}
+
+impl WaitingTimes {
+    /// Counts one that has waited for `time`, whatever for.
+    pub(super) fn record(&self, time: Duration) {
+        let bucket = WaitingCounts::BOUNDS.partition_point(|bound| *bound < time);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.microseconds.fetch_add(microseconds, Ordering::Relaxed);
+    }
+
+    /// What was counted so far.
+    pub(super) fn counts(&self) -> WaitingCounts {
+        WaitingCounts {
+            buckets: self.buckets.each_ref().map(|count| count.load(Ordering::Relaxed)),
+            time: Duration::from_micros(self.microseconds.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+const BUCKETS: usize = 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_counted_in_the_first_bucket_that_it_fits() {
+        let times = WaitingTimes::default();
+        [0, 1, 2, 30_000, 30_001].into_iter().map(Duration::from_millis).for_each(|time| times.record(time));
+        let WaitingCounts { buckets, time } = times.counts();
+        assert_eq!((buckets[0], buckets[1], buckets[12], buckets[13]), (2, 1, 1, 1));
+        assert_eq!((buckets.iter().sum::<u64>(), time), (5, Duration::from_millis(60_004)));
+    }
+}

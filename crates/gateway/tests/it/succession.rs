@@ -1,0 +1,140 @@
+//! Upstreams whose config changes while they run: what is known of servers that stay is not forgotten.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use thruway_client::{Resolve, Resolving, SystemResolver, UpstreamAddr};
+use thruway_gateway::{
+    Balance, CheckConfig, CheckKind, EjectionConfig, ServerAddr, ServerConfig, ServerState, Standing,
+    Upstream, UpstreamConfig,
+};
+
+use crate::backend::{Backend, Behaviour};
+use crate::gateway::{Gateway, until};
+
+fn config<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
+    UpstreamConfig::new("a", backends.into_iter().map(Backend::upstream_address))
+}
+
+/// Another config of the same servers.
+fn changed(config: &UpstreamConfig) -> UpstreamConfig {
+    UpstreamConfig { balance: Balance::LeastConnections, ..config.clone() }
+}
+
+fn states(upstream: &Upstream) -> Vec<ServerState> {
+    upstream.server_statuses().iter().map(|server| server.state).collect()
+}
+
+/// The upstream that `config` describes takes the place of `before`.
+fn succeed(config: UpstreamConfig, before: &Upstream) -> Arc<Upstream> {
+    let after = Arc::new(Upstream::after(config, before));
+    after.replace(before);
+    after.start_with(Arc::new(SystemResolver)).wait();
+    after
+}
+
+/// Once all servers were up until the first answer: each reload sent requests to those that were down.
+#[test]
+fn a_server_that_checks_have_found_down_stays_down() {
+    let (one, absent) = (Backend::named("one"), Backend::absent(Behaviour::named("absent")));
+    let interval = Duration::from_millis(10);
+    let check = Some(CheckConfig { interval, ..CheckConfig::new(CheckKind::Tcp) });
+    let config = UpstreamConfig { check, ..config([&one, &absent]) };
+    let gateway = Gateway::start(config.clone());
+    until(|| states(&gateway.upstream) == [ServerState::Up, ServerState::CheckFailing]);
+    // Nothing has been asked for it yet.
+    let after = Upstream::after(changed(&config), &gateway.upstream);
+    assert_eq!(states(&after), [ServerState::Up, ServerState::CheckFailing]);
+    let after = succeed(UpstreamConfig { check: None, ..config }, &after);
+    until(|| states(&after) == [ServerState::Up, ServerState::Up]);
+}
+
+#[test]
+fn a_server_that_was_ejected_or_disabled_stays_so() {
+    let (one, absent) = (Backend::named("one"), Backend::absent(Behaviour::named("absent")));
+    let ejection = EjectionConfig { failures: 1, ..EjectionConfig::default() };
+    let config = UpstreamConfig { ejection, ..config([&one, &absent]) };
+    let gateway = Gateway::start(config.clone());
+    until(|| gateway.get().status == 200 && states(&gateway.upstream)[1] == ServerState::Ejected);
+    gateway.upstream.set_standing(&one.upstream_address(), Standing::Draining);
+    let after = succeed(changed(&config), &gateway.upstream);
+    assert_eq!(states(&after), [ServerState::Draining, ServerState::Ejected]);
+    assert_eq!(after.server_statuses()[1].failures, [("connection_refused", 1)]);
+    let servers = config.servers.into_iter().rev().collect();
+    let after = succeed(UpstreamConfig { servers, ..UpstreamConfig::new("a", []) }, &after);
+    assert_eq!(states(&after), [ServerState::Ejected, ServerState::Draining], "in whatever order they stand");
+}
+
+#[test]
+fn requests_that_have_begun_are_counted_to_their_end() {
+    let backend = Backend::start(Behaviour::Holds);
+    let config = config([&backend]);
+    let gateway = Gateway::start(config.clone());
+    let asked = gateway.begin("GET", "");
+    until(|| backend.requests() == 1);
+    let after = succeed(changed(&config), &gateway.upstream);
+    assert_eq!(after.server_statuses()[0].in_flight, 1);
+    assert_eq!(after.server_statuses()[0].connections_opened, 1);
+    backend.now(Behaviour::named("one"));
+    assert_eq!(asked.end().status, 200);
+    until(|| after.server_statuses()[0].in_flight == 0);
+}
+
+/// What answers for names, or does not.
+#[derive(Debug)]
+enum Names {
+    Are(UpstreamAddr),
+    Fail,
+    /// It answers when it has been asked for both at the same time.
+    Together(AtomicUsize, [UpstreamAddr; 2]),
+}
+
+impl Resolve for Names {
+    fn resolve<'a>(&'a self, host: &'a str, _: u16) -> Resolving<'a> {
+        Box::pin(async move {
+            match self {
+                Self::Are(address) => Ok(vec![address.clone()]),
+                Self::Fail => Err(io::ErrorKind::NotFound.into()),
+                Self::Together(asked, addresses) => {
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    while asked.load(Ordering::SeqCst) < addresses.len() {
+                        tokio::task::yield_now().await;
+                    }
+                    Ok(vec![addresses[usize::from(host == "two.example")].clone()])
+                }
+            }
+        })
+    }
+}
+
+fn named(names: &[&str]) -> UpstreamConfig {
+    let server = |name: &&str| ServerConfig::new(name.parse::<ServerAddr>().unwrap());
+    UpstreamConfig { servers: names.iter().map(server).collect(), ..UpstreamConfig::new("a", []) }
+}
+
+/// Once an upstream had no server if its name could not be resolved just when something else was changed.
+#[test]
+fn a_name_that_cannot_be_resolved_any_more_keeps_its_addresses() {
+    let backend = Backend::named("one");
+    let config = named(&["one.example:80"]);
+    let before = Arc::new(Upstream::new(config.clone()));
+    before.start_with(Arc::new(Names::Are(backend.upstream_address()))).wait();
+    assert_eq!(states(&before), [ServerState::Up]);
+    let after = Arc::new(Upstream::after(changed(&config), &before));
+    after.replace(&before);
+    after.start_with(Arc::new(Names::Fail)).wait();
+    assert_eq!(after.server_statuses()[0].address, backend.upstream_address());
+    // Another name is not known.
+    let other = Upstream::after(named(&["other.example:80"]), &after);
+    assert_eq!(states(&other), []);
+}
+
+#[test]
+fn names_are_looked_up_at_the_same_time() {
+    let addresses = ["127.0.0.1:1", "127.0.0.1:2"].map(|address| address.parse().unwrap());
+    let upstream = Arc::new(Upstream::new(named(&["one.example:80", "two.example:80"])));
+    upstream.start_with(Arc::new(Names::Together(AtomicUsize::new(0), addresses))).wait();
+    assert_eq!(states(&upstream), [ServerState::Up; 2]);
+}
