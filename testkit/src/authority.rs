@@ -2,15 +2,18 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, date_time_ymd,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SignatureAlgorithm, date_time_ymd,
 };
 use tempfile::TempDir;
 use thruway_net::tls::CertificateFiles;
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
 
 /// An authority, and the directory in which its certificates are. It goes with this.
 pub struct Authority {
@@ -62,6 +65,38 @@ impl Authority {
         })
     }
 
+    /// A certificate for `names` and somebody's public key on P-256, as it stands in a signing request: with that of the authority behind
+    /// it, in PEM.
+    ///
+    /// # Panics
+    /// A name is none.
+    pub fn issue_for_key(
+        &self,
+        key: Vec<u8>,
+        names: &[&str],
+        not_before: SystemTime,
+        not_after: SystemTime,
+    ) -> String {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("the names are good");
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.use_authority_key_identifier_extension = true;
+        (params.not_before, params.not_after) = (not_before.into(), not_after.into());
+        let certificate = params.signed_by(&PublicKey(key), &self.issuer).expect("a certificate can be made");
+        let root = fs::read_to_string(self.root()).expect("it was written");
+        pem("CERTIFICATE", certificate.der()) + &root
+    }
+
+    /// The public key in a certificate that was issued here, as [`issue_for_key`](Self::issue_for_key) takes it.
+    ///
+    /// # Panics
+    /// It is no certificate.
+    pub fn public_key_of(&self, files: &CertificateFiles) -> Vec<u8> {
+        let contents = files.contents().expect("it was issued here");
+        let certificate = Certificate::from_der(&contents.chain[0]).expect("it is a certificate");
+        certificate.tbs_certificate.subject_public_key_info.subject_public_key.raw_bytes().to_vec()
+    }
+
     fn issue_with(
         &self,
         file: &str,
@@ -79,6 +114,19 @@ impl Authority {
         fs::write(&files.chain, pem("CERTIFICATE", certificate.der())).expect("there is room for files");
         fs::write(&files.key, pem("PRIVATE KEY", &key.serialize_der())).expect("there is room for files");
         files
+    }
+}
+
+/// The public key of somebody, on P-256.
+struct PublicKey(Vec<u8>);
+
+impl PublicKeyData for PublicKey {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ECDSA_P256_SHA256
     }
 }
 

@@ -1,7 +1,8 @@
 //! What the tests of several crates share: transcripts of the parsers, reproducible randomness, scripted peers.
 //!
-//! For development only. Nothing here sleeps, and only [`upstream`] opens ports, which the system chooses.
+//! For development only. Nothing here sleeps, and only [`upstream`] and [`acme`] open ports, which the system chooses.
 
+pub mod acme;
 mod authority;
 mod pipe;
 mod random;

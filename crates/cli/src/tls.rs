@@ -4,16 +4,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use thruway_certificates::acme::{Acme, CertificateStatus, Challenges};
 use thruway_net::Clock;
-use thruway_net::tls::{CertificateError, TlsAcceptor, TlsConnector};
+use thruway_net::tls::{CertificateError, ServedCertificate, TlsAcceptor, TlsConnector};
 use thruway_server::ListenAddr;
 
+use crate::acme::challenges;
 use crate::config::{Config, Failure};
 use crate::routes::Parts;
 
-/// What is looked at. Clones are the same.
-#[derive(Clone, Default)]
-pub(crate) struct Secured(Arc<Mutex<Present>>);
+/// What is looked at, and what is ordered. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Secured {
+    present: Arc<Mutex<Present>>,
+    acme: Acme,
+}
+
+/// A certificate that clients of a listener are shown.
+pub(crate) struct Shown {
+    pub(crate) listener: ListenAddr,
+    pub(crate) certificate: ServedCertificate,
+}
+
+impl Default for Secured {
+    fn default() -> Self {
+        Self { present: Arc::default(), acme: Acme::new(Challenges::clone(&challenges())) }
+    }
+}
 
 /// What speaks TLS at present.
 #[derive(Default)]
@@ -55,6 +72,26 @@ impl Secured {
         for invalid in present.acceptors.iter().flat_map(|(_, acceptor)| invalid(acceptor)) {
             tracing::warn!("{invalid}: most clients will refuse it");
         }
+        drop(present);
+        self.acme.follow(config.acme.clone());
+    }
+
+    /// The certificates that clients are shown.
+    pub(crate) fn shown(&self) -> Vec<Shown> {
+        let present = self.lock();
+        let of_listener = |(address, acceptor): &(ListenAddr, Arc<TlsAcceptor>)| {
+            let listener = address.clone();
+            acceptor
+                .served()
+                .into_iter()
+                .map(move |certificate| Shown { listener: listener.clone(), certificate })
+        };
+        present.acceptors.iter().flat_map(of_listener).collect()
+    }
+
+    /// What became of those that are ordered.
+    pub(crate) fn ordered(&self) -> Vec<CertificateStatus> {
+        self.acme.statuses()
     }
 
     /// Looks for changes every few seconds, until the process ends.
@@ -68,7 +105,7 @@ impl Secured {
     }
 
     fn lock(&self) -> MutexGuard<'_, Present> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -104,8 +141,11 @@ pub(crate) fn check(config: &Config) -> Result<(), Failure> {
     Failure::all(failures.collect()).map_or(Ok(()), Err)
 }
 
+/// Those that are ordered will be others soon.
 fn invalid(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
-    acceptor.invalid_at(Clock::system().time_of_day())
+    let mut invalid = acceptor.invalid_at(Clock::system().time_of_day());
+    invalid.retain(|error| !acceptor.config().awaited.contains(&error.path));
+    invalid
 }
 
 /// How soon a change is seen.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thruway_net::tls::TlsAcceptor;
 use thruway_net::{ClientAddr, ListenAddr, Networks};
 
-use crate::{FieldValue, ServeStream};
+use crate::{AnswerFirst, FieldValue, ServeStream};
 
 /// Where to listen, and what is done with connections there: HTTP unless something else is said.
 #[derive(Clone)]
@@ -17,6 +17,7 @@ pub struct Listener {
     pub(crate) streams: Option<Arc<dyn ServeStream>>,
     pub(crate) speaks: Speaks,
     pub(crate) redirect_to_https: Option<u16>,
+    pub(crate) first: Option<Arc<dyn AnswerFirst>>,
 }
 
 /// Which versions of HTTP a listener speaks, where nothing else is negotiated.
@@ -55,6 +56,7 @@ impl Listener {
             streams: None,
             speaks: Speaks::Http1,
             redirect_to_https: None,
+            first: None,
         }
     }
 
@@ -97,6 +99,12 @@ impl Listener {
     #[must_use]
     pub fn redirect_to_https(self, port: u16) -> Self {
         Self { redirect_to_https: Some(port), ..self }
+    }
+
+    /// Has `first` answer what it will, before redirects and the handler of the server.
+    #[must_use]
+    pub fn answer_first(self, first: Arc<dyn AnswerFirst>) -> Self {
+        Self { first: Some(first), ..self }
     }
 
     /// Gives connections to `streams` instead of reading requests from them.

@@ -1,5 +1,7 @@
 //! `/metrics`: what has been counted.
 
+use std::time::SystemTime;
+
 use thruway_gateway::{MirrorCounts, RouteMeter, ServerState, ServerStatus};
 use thruway_net::Clock;
 use thruway_server::{Request, Response};
@@ -7,6 +9,7 @@ use thruway_server::{Request, Response};
 use super::Admin;
 use super::exposition::{Exposition, Family, Kind};
 use crate::present::Running;
+use crate::tls::{Secured, Shown};
 
 pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     let running = admin.present.load();
@@ -19,6 +22,7 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     write_streams(&mut exposition, admin, &running);
     write_upstreams(&mut exposition, &running);
     write_servers(&mut exposition, &running);
+    write_certificates(&mut exposition, &admin.secured);
     Response::text(exposition.into_text()).with_field("Content-Type", Exposition::CONTENT_TYPE)
 }
 
@@ -212,6 +216,31 @@ fn write_servers(exposition: &mut Exposition, running: &Running) {
             family.sample(&[upstream, address, ("state", state.as_str())], is_it);
         }
     });
+}
+
+fn write_certificates(exposition: &mut Exposition, secured: &Secured) {
+    let help = "Until when a certificate that clients are shown is valid, in seconds since 1970.";
+    let mut ends = exposition.family("thruway_certificate_not_after_seconds", Kind::Gauge, help);
+    for Shown { listener, certificate } in secured.shown() {
+        let (listener, file) = (listener.to_string(), certificate.path.to_string_lossy());
+        let labels = [("listener", &*listener), ("file", &*file)];
+        ends.sample(&labels, since_epoch(certificate.contents.validity.not_after));
+    }
+    let orders = secured.ordered();
+    let help = "Orders of a certificate that have failed in a row.";
+    let mut failures = exposition.family("thruway_acme_failures", Kind::Gauge, help);
+    for order in &orders {
+        failures.sample(&[("name", order.names.first())], order.failures);
+    }
+    let help = "When a certificate is ordered next, in seconds since 1970.";
+    let mut next = exposition.family("thruway_acme_next_order_seconds", Kind::Gauge, help);
+    for order in &orders {
+        next.sample(&[("name", order.names.first())], since_epoch(order.next_at));
+    }
+}
+
+fn since_epoch(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// A server, with what it is told apart by.

@@ -18,6 +18,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use thruway_certificates::acme::Wanted;
 use thruway_gateway::{
     ConnectConfig, ForwardConfig, PathMatch, PolicyConfig, Redirect, RouteMatch, TcpConfig, UpstreamConfig,
 };
@@ -27,6 +28,7 @@ use thruway_server::{
     Listener, ProxyProtocol, StatusCode, TlsAcceptor,
 };
 
+use crate::acme::challenges;
 use crate::args::ServeArgs;
 pub(crate) use failure::Failure;
 use failure::Source;
@@ -41,6 +43,8 @@ pub(crate) struct Config {
     /// What requests to each upstream say of their way, by its name.
     pub(crate) forwards: BTreeMap<String, ForwardConfig>,
     pub(crate) policies: Policies,
+    /// The certificates that are ordered, if there is somebody to order them from.
+    pub(crate) acme: Option<Wanted>,
     pub(crate) admin: Option<AdminConfig>,
     pub(crate) access_log: Option<AccessLogConfig>,
     /// `None` for one for each core.
@@ -68,6 +72,8 @@ pub(crate) struct ListenerConfig {
     pub(crate) tls: Option<ListenerTlsConfig>,
     /// The port with TLS to which requests are redirected.
     pub(crate) redirect_to_https: Option<u16>,
+    /// Whether ACME servers find here what they look for at paths.
+    pub(crate) answers_challenges: bool,
 }
 
 /// How TLS is spoken at a listener.
@@ -197,6 +203,7 @@ impl Config {
             upstreams: Upstreams::new(),
             forwards: BTreeMap::new(),
             policies: Policies::new(),
+            acme: None,
             admin: None,
             access_log: None,
             workers: None,
@@ -262,6 +269,7 @@ impl ListenerConfig {
             tcp: None,
             tls: None,
             redirect_to_https: None,
+            answers_challenges: false,
         }
     }
 
@@ -282,6 +290,9 @@ impl ListenerConfig {
         }
         if let Some(port) = self.redirect_to_https {
             listener = listener.redirect_to_https(port);
+        }
+        if self.answers_challenges {
+            listener = listener.answer_first(challenges());
         }
         let Some(tls) = &self.tls else { return listener };
         listener = listener.tls(tls.acceptor.clone());

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use thruway_certificates::acme::Wanted;
 use thruway_server::{AccessLogFormat, AccessLogTarget, ClientAuthentication, ProxyFields, ProxyProtocol};
 
 use super::{AccessLogConfig, Action, Config, Http2, ListenerConfig, Route};
@@ -30,6 +31,14 @@ impl fmt::Display for Config {
         }
         for (name, policy) in &self.policies {
             writeln!(f, "policy {name}: {policy}")?;
+        }
+        if let Some(Wanted { config, certificates }) = &self.acme {
+            let (directory, challenge) = (&config.directory, config.challenge);
+            for names in certificates {
+                let names: Vec<_> = names.iter().collect();
+                let names = names.join(", ");
+                writeln!(f, "orders a certificate for {names} from {directory}, by {challenge}")?;
+            }
         }
         if let Some(admin) = &self.admin {
             writeln!(f, "admin listener on {}", admin.address)?;

@@ -22,8 +22,12 @@ const EXAMPLE: &str = include_str!("../../examples/tls.toml");
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 fn connect(authority: &Authority, address: &str, name: &str, client: Option<&CertificateFiles>) -> Stream {
+    connect_trusting(&authority.root(), address, name, client)
+}
+
+fn connect_trusting(root: &Path, address: &str, name: &str, client: Option<&CertificateFiles>) -> Stream {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(authority.root()).unwrap()).unwrap();
+    roots.add(CertificateDer::from_pem_file(root).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
@@ -48,6 +52,16 @@ fn get(stream: &mut Stream) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
+}
+
+/// The same of a server that has a certificate for `name` which `root` has issued.
+pub(crate) fn get_from(root: &Path, address: &str, name: &str) -> String {
+    get(&mut connect_trusting(root, address, name, None))
+}
+
+/// Why there is no connection.
+pub(crate) fn refused_by(root: &Path, address: &str, name: &str) -> String {
+    connect_trusting(root, address, name, None).write_all(b"GET").unwrap_err().to_string()
 }
 
 /// The certificate that is shown to a client that asks for `name`.

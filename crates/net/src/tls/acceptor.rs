@@ -16,8 +16,9 @@ use rustls::{Error, ServerConfig, SupportedProtocolVersion, version};
 
 use super::TlsVersion;
 use super::certificates::{
-    CertificateError, CertificateFiles, CertificateProblem, Validity, problem, read_roots,
+    CertificateContents, CertificateError, CertificateFiles, CertificateProblem, Loaded, problem, read_roots,
 };
+use super::challenges::{ALPN_ACME, TlsAlpnChallenges};
 use super::names::CertificatesByName;
 use super::session::Session;
 use super::stamps::Stamps;
@@ -28,6 +29,11 @@ use super::verifier::provider;
 pub struct TlsAcceptorConfig {
     /// The certificates, at least one. A client gets that which has the name it asks for, or a wildcard for it, or else the first.
     pub certificates: Vec<CertificateFiles>,
+    /// The chains among them that need not be there yet, as they are still to be issued. As long as there is no certificate at all,
+    /// handshakes are refused with an alert (`access_denied`). Default none.
+    pub awaited: Vec<PathBuf>,
+    /// What ACME servers are shown that validate names. Default nothing.
+    pub challenges: Option<TlsAlpnChallenges>,
     /// The lowest version. Default 1.2.
     pub min_version: TlsVersion,
     /// The protocols that are spoken, those that are preferred first (ALPN). Default `http/1.1`. A client that offers others only is refused;
@@ -66,7 +72,16 @@ struct Live {
     sessions: Sessions,
     /// What the files looked like before they were read.
     stamps: Stamps,
-    validities: Vec<(PathBuf, Validity)>,
+    certificates: Vec<(PathBuf, Loaded)>,
+}
+
+/// A certificate that clients are shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServedCertificate {
+    /// The file with its chain.
+    pub path: PathBuf,
+    /// What it says.
+    pub contents: CertificateContents,
 }
 
 /// What is needed to resume sessions.
@@ -81,12 +96,20 @@ impl TlsAcceptorConfig {
     pub fn new(certificates: Vec<CertificateFiles>) -> Self {
         Self {
             certificates,
+            awaited: Vec::new(),
+            challenges: None,
             min_version: TlsVersion::Tls12,
             alpn: vec![b"http/1.1".to_vec()],
             tickets: true,
             sessions_max: 10_000,
             client_authentication: ClientAuthentication::Off,
         }
+    }
+
+    /// The protocols that are spoken: clients that offer another one besides that of ACME get the other.
+    fn alpn_protocols(&self) -> Vec<Vec<u8>> {
+        let of_acme = self.challenges.as_ref().map(|_| ALPN_ACME.to_vec());
+        self.alpn.iter().cloned().chain(of_acme).collect()
     }
 
     fn paths(&self) -> impl Iterator<Item = &Path> {
@@ -145,8 +168,19 @@ impl TlsAcceptor {
     /// The certificates that are not valid at `now`.
     pub fn invalid_at(&self, now: SystemTime) -> Vec<CertificateError> {
         let live = self.live.load();
-        let invalid = |(path, validity): &(PathBuf, Validity)| Some(problem(path, validity.problem_at(now)?));
-        live.validities.iter().filter_map(invalid).collect()
+        let invalid =
+            |(path, loaded): &(PathBuf, Loaded)| Some(problem(path, loaded.validity.problem_at(now)?));
+        live.certificates.iter().filter_map(invalid).collect()
+    }
+
+    /// The certificates that clients are shown, as they were read last.
+    pub fn served(&self) -> Vec<ServedCertificate> {
+        let live = self.live.load();
+        let served = |(path, loaded): &(PathBuf, Loaded)| ServedCertificate {
+            path: path.clone(),
+            contents: loaded.contents(),
+        };
+        live.certificates.iter().map(served).collect()
     }
 
     /// How it was made.
@@ -167,11 +201,12 @@ impl Live {
         let stamps = Stamps::of(config.paths());
         let provider = provider();
         let mut certificates = Vec::new();
-        let mut validities = Vec::new();
         for files in &config.certificates {
-            let loaded = files.load(&provider)?;
-            validities.push((files.chain.clone(), loaded.validity));
-            certificates.push((loaded.names, loaded.certified));
+            let loaded = match files.load(&provider) {
+                Err(error) if config.awaited.contains(&files.chain) => kept_of(before, &files.chain, &error),
+                loaded => Some(loaded?),
+            };
+            certificates.extend(loaded.map(|loaded| (files.chain.clone(), loaded)));
         }
         let verifier = config.client_authentication.verifier()?;
         let builder = ServerConfig::builder_with_provider(provider)
@@ -181,19 +216,21 @@ impl Live {
             Some(verifier) => builder.with_client_cert_verifier(verifier),
             None => builder.with_no_client_auth(),
         };
-        let mut server = builder.with_cert_resolver(Arc::new(CertificatesByName::new(certificates)));
+        let by_name = certificates.iter().map(|(_, loaded)| (loaded.names.clone(), loaded.certified.clone()));
+        let by_name = CertificatesByName::new(by_name, config.challenges.clone());
+        let mut server = builder.with_cert_resolver(Arc::new(by_name));
         // Whom the roots of before have let in, those of now may not: sessions would let them in without asking.
         let kept = before.filter(|_| config.client_authentication == ClientAuthentication::Off);
         let sessions = match kept {
             Some(before) => before.sessions.clone(),
             None => Sessions::new(config).map_err(|error| refused(config, &error))?,
         };
-        server.alpn_protocols.clone_from(&config.alpn);
+        server.alpn_protocols = config.alpn_protocols();
         server.session_storage = sessions.cache.clone();
         if let Some(tickets) = &sessions.tickets {
             server.ticketer = tickets.clone();
         }
-        Ok(Self { server: Arc::new(server), sessions, stamps, validities })
+        Ok(Self { server: Arc::new(server), sessions, stamps, certificates })
     }
 }
 
@@ -206,6 +243,15 @@ impl Sessions {
         };
         Ok(Self { tickets, cache })
     }
+}
+
+/// What there was `before` of a certificate that is issued by itself, and cannot be read now: it will be issued again.
+fn kept_of(before: Option<&Live>, chain: &Path, error: &CertificateError) -> Option<Loaded> {
+    if error.path.exists() {
+        tracing::error!("a certificate that is issued by itself cannot be used: {error}");
+    }
+    let mut certificates = before?.certificates.iter();
+    certificates.find(|(path, _)| path == chain).map(|(_, loaded)| loaded.clone())
 }
 
 /// That nothing of the files is wrong, but what is to be made of them cannot be.

@@ -13,6 +13,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys, RootCertStore};
 
 use super::identity::Contents;
+use super::verifier::provider;
 
 /// Where a certificate is, and its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,7 +70,19 @@ pub enum CertificateProblem {
     Unreadable(String),
 }
 
+/// What a certificate says, whose key is with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CertificateContents {
+    /// The names that it is for, of hosts and others, as text.
+    pub names: Vec<String>,
+    /// When it is valid.
+    pub validity: Validity,
+    /// The certificate, and behind it those between it and a root, in DER.
+    pub chain: Vec<Vec<u8>>,
+}
+
 /// A certificate that can be used.
+#[derive(Clone)]
 pub(super) struct Loaded {
     pub(super) certified: Arc<CertifiedKey>,
     pub(super) names: Vec<String>,
@@ -79,6 +92,14 @@ pub(super) struct Loaded {
 impl CertificateFiles {
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         [Some(&self.chain), Some(&self.key), self.ocsp.as_ref()].into_iter().flatten().map(|path| &**path)
+    }
+
+    /// What they say, if they can be used.
+    ///
+    /// # Errors
+    /// One of them cannot be read or used.
+    pub fn contents(&self) -> Result<CertificateContents, CertificateError> {
+        self.load(&provider()).map(|loaded| loaded.contents())
     }
 
     /// Reads the files.
@@ -100,6 +121,13 @@ impl CertificateFiles {
         }
         let (names, validity) = (contents.names, contents.validity);
         Ok(Loaded { certified: Arc::new(certified), names, validity })
+    }
+}
+
+impl Loaded {
+    pub(super) fn contents(&self) -> CertificateContents {
+        let chain = self.certified.cert.iter().map(|certificate| certificate.to_vec()).collect();
+        CertificateContents { names: self.names.clone(), validity: self.validity, chain }
     }
 }
 

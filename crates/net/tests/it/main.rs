@@ -5,4 +5,5 @@ mod streams;
 mod handshakes;
 mod breaches;
 mod files;
+mod issued;
 mod hello;
