@@ -16,8 +16,11 @@ mod servers;
 // before upstreams that others wrote
 mod gateway;
 
+// with an ACME server that others wrote
+mod acme;
+
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -31,6 +34,7 @@ use check::{Check, Outcome, Row, Scene};
 
 /// Options of `cargo xtask interop`.
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Options {
     /// More requests, more connections, for longer.
     #[arg(long)]
@@ -41,6 +45,12 @@ pub(crate) struct Options {
     /// Instead: `thruway serve` as a gateway, between clients and upstreams that others wrote.
     #[arg(long, conflicts_with = "mcp")]
     gateway: bool,
+    /// Instead: certificates from Pebble, which Go builds.
+    #[arg(long, conflicts_with_all = ["mcp", "gateway"])]
+    acme: bool,
+    /// A program `thruway`, instead of building it.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
 }
 
 /// Builds the server, runs every check that there is a client for, and prints a table.
@@ -48,12 +58,17 @@ pub(crate) struct Options {
 /// # Errors
 /// A check failed, or a server did not start or did not end as it should.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let program = build(&Stop::new(BUILD_LIMIT)?)?;
+    let program = match &options.program {
+        Some(program) => program.canonicalize()?,
+        None => build(&Stop::new(BUILD_LIMIT)?)?,
+    };
     let directory = tempfile::Builder::new().prefix("thruway-interop-").tempdir()?;
     fs::write(directory.path().join("content"), content())?;
     fs::write(directory.path().join("config.toml"), CONFIG)?;
-    let stop = Stop::new(if options.full || options.mcp { FULL_LIMIT } else { QUICK_LIMIT })?;
-    let rows = if options.gateway {
+    let stop = Stop::new(if options.full || options.mcp || options.acme { FULL_LIMIT } else { QUICK_LIMIT })?;
+    let rows = if options.acme {
+        acme::run(&acme::Setting { program: &program, directory: directory.path(), stop: &stop })?
+    } else if options.gateway {
         let (directory, is_full) = (directory.path(), options.full);
         gateway::run(&gateway::Setting { program: &program, directory, is_full, stop: &stop })?
     } else {
@@ -110,7 +125,7 @@ fn run_one(check: &Check, scene: &Scene<'_>) -> Row {
 ///
 /// # Errors
 /// It cannot be built.
-pub(crate) fn build(stop: &Stop) -> anyhow::Result<std::path::PathBuf> {
+pub(crate) fn build(stop: &Stop) -> anyhow::Result<PathBuf> {
     let root = repository();
     let target = root.join("target");
     let mut command = Command::new("cargo");
