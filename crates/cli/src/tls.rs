@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use thruway_certificates::acme::{Acme, CertificateStatus, Challenges};
+use thruway_certificates::ocsp::{StapleStatus, Stapler};
 use thruway_net::Clock;
 use thruway_net::tls::{CertificateError, ServedCertificate, TlsAcceptor, TlsConnector};
 use thruway_server::ListenAddr;
@@ -18,6 +19,7 @@ use crate::routes::Parts;
 pub(crate) struct Secured {
     present: Arc<Mutex<Present>>,
     acme: Acme,
+    stapler: Stapler,
 }
 
 /// A certificate that clients of a listener are shown.
@@ -28,7 +30,8 @@ pub(crate) struct Shown {
 
 impl Default for Secured {
     fn default() -> Self {
-        Self { present: Arc::default(), acme: Acme::new(Challenges::clone(&challenges())) }
+        let acme = Acme::new(Challenges::clone(&challenges()));
+        Self { present: Arc::default(), acme, stapler: Stapler::default() }
     }
 }
 
@@ -74,6 +77,9 @@ impl Secured {
         }
         drop(present);
         self.acme.follow(config.acme.clone());
+        let stapled = config.listeners.iter().filter_map(|listener| listener.tls.as_ref());
+        let stapled = stapled.filter(|tls| tls.ocsp_stapling).map(|tls| tls.acceptor.clone());
+        self.stapler.follow(stapled.collect());
     }
 
     /// The certificates that clients are shown.
@@ -102,6 +108,11 @@ impl Secured {
                 self.lock().refresh();
             }
         });
+    }
+
+    /// What issuers say of the revocation of certificates, where that is fetched.
+    pub(crate) fn stapled(&self) -> Vec<StapleStatus> {
+        self.stapler.statuses()
     }
 
     fn lock(&self) -> MutexGuard<'_, Present> {

@@ -70,6 +70,8 @@ impl Desk {
         if !self.config.terms_of_service_agreed {
             return Err(AcmeError::TermsNotAgreed);
         }
+        // Who is trusted may have changed. What cannot be used leaves those of before.
+        let _ = self.config.connector.refresh();
         let account = self.account().await?;
         let pem = order(&account, &self.config, &self.challenges, names, replaced).await?;
         let mut opened = self.opened.lock().await;

@@ -4,3 +4,4 @@ mod scene;
 mod issuing;
 mod keeping;
 mod failing;
+mod stapling;

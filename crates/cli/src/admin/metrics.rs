@@ -23,6 +23,7 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     write_upstreams(&mut exposition, &running);
     write_servers(&mut exposition, &running);
     write_certificates(&mut exposition, &admin.secured);
+    write_staples(&mut exposition, &admin.secured);
     Response::text(exposition.into_text()).with_field("Content-Type", Exposition::CONTENT_TYPE)
 }
 
@@ -236,6 +237,22 @@ fn write_certificates(exposition: &mut Exposition, secured: &Secured) {
     let mut next = exposition.family("thruway_acme_next_order_seconds", Kind::Gauge, help);
     for order in &orders {
         next.sample(&[("name", order.names.first())], since_epoch(order.next_at));
+    }
+}
+
+fn write_staples(exposition: &mut Exposition, secured: &Secured) {
+    let staples = secured.stapled();
+    let help = "Until when it holds what clients are given of the revocation of a certificate, in seconds since 1970.";
+    let mut ends = exposition.family("thruway_ocsp_next_update_seconds", Kind::Gauge, help);
+    for staple in &staples {
+        if let Some(next_update) = staple.next_update {
+            ends.sample(&[("file", &staple.path.to_string_lossy())], since_epoch(next_update));
+        }
+    }
+    let help = "How often nothing was said in a row.";
+    let mut failures = exposition.family("thruway_ocsp_failures", Kind::Gauge, help);
+    for staple in &staples {
+        failures.sample(&[("file", &staple.path.to_string_lossy())], staple.failures);
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 use thruway_certificates::acme::CertificateStatus;
+use thruway_certificates::ocsp::StapleStatus;
 use thruway_gateway::{ServerStatus, Upstream};
 use thruway_net::Clock;
 use thruway_server::{Request, Response};
@@ -31,6 +32,9 @@ struct Status<'a> {
     /// Left out where none is ordered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     orders: Vec<OrderJson>,
+    /// Left out where nothing is said of revocation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    staples: Vec<StapleJson>,
 }
 
 #[derive(Serialize)]
@@ -90,6 +94,19 @@ struct OrderJson {
     last_error: Option<String>,
 }
 
+/// What is said of the revocation of a certificate.
+#[derive(Serialize)]
+struct StapleJson {
+    file: PathBuf,
+    /// Left out where clients are given nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_update: Option<String>,
+    failures: u32,
+    /// Left out where all is well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+}
+
 pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     let running = admin.present.load();
     let loads = admin.server.loads();
@@ -105,6 +122,7 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
         upstreams: running.upstreams.iter().map(|upstream| UpstreamStatus::of(upstream)).collect(),
         certificates: admin.secured.shown().into_iter().map(ShownJson::from).collect(),
         orders: admin.secured.ordered().into_iter().map(OrderJson::from).collect(),
+        staples: admin.secured.stapled().into_iter().map(StapleJson::from).collect(),
     })
 }
 
@@ -127,6 +145,17 @@ impl From<CertificateStatus> for OrderJson {
             next_at: date(status.next_at),
             failures: status.failures,
             last_error: status.last_error,
+        }
+    }
+}
+
+impl From<StapleStatus> for StapleJson {
+    fn from(status: StapleStatus) -> Self {
+        Self {
+            file: status.path,
+            next_update: status.next_update.map(date),
+            failures: status.failures,
+            last_error: status.last_error.map(|error| error.to_string()),
         }
     }
 }

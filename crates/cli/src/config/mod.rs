@@ -81,6 +81,8 @@ pub(crate) struct ListenerConfig {
 pub(crate) struct ListenerTlsConfig {
     pub(crate) acceptor: Arc<TlsAcceptor>,
     pub(crate) strict_transport_security: Option<String>,
+    /// Whether it is fetched what issuers say of revocation.
+    pub(crate) ocsp_stapling: bool,
     pub(crate) span: Span,
 }
 

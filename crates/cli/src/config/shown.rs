@@ -63,6 +63,9 @@ impl fmt::Display for ListenerConfig {
         if let Some(tls) = &self.tls {
             let config = tls.acceptor.config();
             write!(f, ", TLS with {} certificates", config.certificates.len())?;
+            if tls.ocsp_stapling {
+                f.write_str(", OCSP is fetched")?;
+            }
             match config.client_authentication {
                 ClientAuthentication::Off => {}
                 ClientAuthentication::Optional(_) => f.write_str(", clients may show theirs")?,

@@ -1,8 +1,9 @@
 //! What a listener needs for TLS.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
@@ -64,9 +65,14 @@ pub enum ClientAuthentication {
 pub struct TlsAcceptor {
     config: TlsAcceptorConfig,
     live: ArcSwap<Live>,
+    /// What issuers say of revocation, by certificates. Held while something else is made of the files.
+    staples: Mutex<Staples>,
 }
 
+type Staples = HashMap<Vec<u8>, Vec<u8>>;
+
 /// What was made of the files.
+#[derive(Clone)]
 struct Live {
     server: Arc<ServerConfig>,
     sessions: Sessions,
@@ -148,8 +154,8 @@ impl TlsAcceptor {
     /// # Errors
     /// One of them cannot be read or used.
     pub fn load(config: TlsAcceptorConfig) -> Result<Self, CertificateError> {
-        let live = Live::load(&config, None)?;
-        Ok(Self { config, live: ArcSwap::from_pointee(live) })
+        let live = Live::load(&config, None, &Staples::new())?;
+        Ok(Self { config, live: ArcSwap::from_pointee(live), staples: Mutex::default() })
     }
 
     /// Reads the files again if they have changed since. Whether they have: then handshakes from here on are done with what they say now.
@@ -157,12 +163,48 @@ impl TlsAcceptor {
     /// # Errors
     /// One of them cannot be read or used any more; nothing has changed then.
     pub fn refresh(&self) -> Result<bool, CertificateError> {
+        let staples = self.staples();
         let before = self.live.load_full();
         if before.stamps.again() == before.stamps {
             return Ok(false);
         }
-        self.live.store(Arc::new(Live::load(&self.config, Some(&before))?));
+        self.live.store(Arc::new(Live::load(&self.config, Some(&before), &staples)?));
         Ok(true)
+    }
+
+    /// Gives clients `response` with `certificate`, in DER: what its issuer says of its revocation (an OCSP response in DER), unless a file
+    /// says that. `None` to give them nothing any more.
+    pub fn staple(&self, certificate: &[u8], response: Option<&[u8]>) {
+        let mut staples = self.staples();
+        if staples.get(certificate).map(Vec::as_slice) == response {
+            return;
+        }
+        match response {
+            Some(response) => staples.insert(certificate.to_vec(), response.to_vec()),
+            None => staples.remove(certificate),
+        };
+        let live = self.live.load();
+        // Those of certificates that were replaced.
+        staples
+            .retain(|certificate, _| live.certificates.iter().any(|(_, loaded)| loaded.is_of(certificate)));
+        let mut server = ServerConfig::clone(&live.server);
+        server.cert_resolver = Arc::new(by_name(&self.config, &live.certificates, &staples));
+        self.live.store(Arc::new(Live { server: Arc::new(server), ..Live::clone(&live) }));
+    }
+
+    /// What clients are given with the certificate in this file, if it is not from a file too.
+    pub fn stapled(&self, chain: &Path) -> Option<Vec<u8>> {
+        let staples = self.staples();
+        let live = self.live.load();
+        let (_, loaded) = live.certificates.iter().find(|(path, _)| path == chain)?;
+        staples
+            .iter()
+            .find(|(certificate, _)| loaded.is_of(certificate))
+            .map(|(_, response)| response.clone())
+    }
+
+    fn staples(&self) -> MutexGuard<'_, Staples> {
+        self.staples.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The certificates that are not valid at `now`.
@@ -197,7 +239,11 @@ impl TlsAcceptor {
 
 impl Live {
     /// Reads the files. Sessions are kept if there is something to keep them from.
-    fn load(config: &TlsAcceptorConfig, before: Option<&Self>) -> Result<Self, CertificateError> {
+    fn load(
+        config: &TlsAcceptorConfig,
+        before: Option<&Self>,
+        staples: &Staples,
+    ) -> Result<Self, CertificateError> {
         let stamps = Stamps::of(config.paths());
         let provider = provider();
         let mut certificates = Vec::new();
@@ -216,9 +262,7 @@ impl Live {
             Some(verifier) => builder.with_client_cert_verifier(verifier),
             None => builder.with_no_client_auth(),
         };
-        let by_name = certificates.iter().map(|(_, loaded)| (loaded.names.clone(), loaded.certified.clone()));
-        let by_name = CertificatesByName::new(by_name, config.challenges.clone());
-        let mut server = builder.with_cert_resolver(Arc::new(by_name));
+        let mut server = builder.with_cert_resolver(Arc::new(by_name(config, &certificates, staples)));
         // Whom the roots of before have let in, those of now may not: sessions would let them in without asking.
         let kept = before.filter(|_| config.client_authentication == ClientAuthentication::Off);
         let sessions = match kept {
@@ -243,6 +287,16 @@ impl Sessions {
         };
         Ok(Self { tickets, cache })
     }
+}
+
+/// Which of `certificates` a client gets, with what is said of it.
+fn by_name(
+    config: &TlsAcceptorConfig,
+    certificates: &[(PathBuf, Loaded)],
+    staples: &Staples,
+) -> CertificatesByName {
+    let named = certificates.iter().map(|(_, loaded)| (loaded.names.clone(), loaded.stapled_with(staples)));
+    CertificatesByName::new(named, config.challenges.clone())
 }
 
 /// What there was `before` of a certificate that is issued by itself, and cannot be read now: it will be issued again.

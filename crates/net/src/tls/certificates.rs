@@ -1,5 +1,6 @@
 //! Certificates and keys from files.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -125,6 +126,23 @@ impl CertificateFiles {
 }
 
 impl Loaded {
+    /// Whether it is this one.
+    pub(super) fn is_of(&self, certificate: &[u8]) -> bool {
+        self.certified.cert.first().is_some_and(|own| own.as_ref() == certificate)
+    }
+
+    /// The same with what is said of it in `staples`, unless a file says that.
+    pub(super) fn stapled_with(&self, staples: &HashMap<Vec<u8>, Vec<u8>>) -> Arc<CertifiedKey> {
+        let own = self.certified.cert.first().filter(|_| self.certified.ocsp.is_none());
+        match own.and_then(|own| staples.get(own.as_ref())) {
+            Some(response) => {
+                let ocsp = Some(response.clone());
+                Arc::new(CertifiedKey { ocsp, ..CertifiedKey::clone(&self.certified) })
+            }
+            None => self.certified.clone(),
+        }
+    }
+
     pub(super) fn contents(&self) -> CertificateContents {
         let chain = self.certified.cert.iter().map(|certificate| certificate.to_vec()).collect();
         CertificateContents { names: self.names.clone(), validity: self.validity, chain }

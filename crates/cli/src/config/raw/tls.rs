@@ -20,6 +20,10 @@ pub(in super::super) struct RawListenerTls {
     /// `1.2` or `1.3`: the lowest version that is spoken. Default `1.2`.
     #[serde(default)]
     pub(in super::super) min_version: RawTlsVersion,
+    /// Whether clients are given what the issuers of certificates say of their revocation (OCSP), fetched from whom the certificates name, if they
+    /// do. Default false.
+    #[serde(default)]
+    pub(in super::super) ocsp_stapling: bool,
     /// Whether clients are given tickets to resume sessions with, under keys that change. Default true.
     pub(in super::super) tickets: Option<bool>,
     /// Sessions that are kept for clients without tickets; 0 for none. Default 10000.

@@ -68,7 +68,8 @@ impl Resolver<'_> {
         let acceptor = TlsAcceptor::load(config);
         let acceptor = acceptor.map_err(|error| self.refuse_certificate(&certificates_span, &error)).ok()?;
         let strict_transport_security = strict.map(Spanned::into_inner);
-        Some(ListenerTlsConfig { acceptor: Arc::new(acceptor), strict_transport_security, span })
+        let (acceptor, ocsp_stapling) = (Arc::new(acceptor), raw.ocsp_stapling);
+        Some(ListenerTlsConfig { acceptor, strict_transport_security, ocsp_stapling, span })
     }
 
     pub(super) fn upstream_tls(
