@@ -36,6 +36,7 @@ const EXEMPT: &[(&str, &str, &str)] = &[
     ("crates/net/src/tls/session.rs", "payload", "what rustls calls the content of a record"),
     ("crates/certificates/src/ocsp/subject.rs", "req", "a field of `x509-ocsp`, as RFC 6960 §4.1.1 calls it"),
     ("testkit/src/acme/answers.rs", "req", "a type of `x509-cert`"),
+    ("testkit/src/ocsp.rs", "req", "a field of `x509-ocsp`"),
     ("crates/cli/src/demo.rs", "keep_alive", "as in `Response::events`"),
     ("xtask/src/bench/", "keep_alive", "the workload that `ab` calls so"),
     ("crates/mcp-sdk/src/client/", "get", "`get_prompt`: the method is called `prompts/get`"),
