@@ -1,8 +1,10 @@
 //! What the tests of several crates share: transcripts of the parsers, reproducible randomness, scripted peers.
 //!
-//! For development only. Nothing here sleeps, and only [`upstream`] opens ports, which the system chooses.
+//! For development only. Nothing here sleeps, and only [`upstream`], [`acme`] and [`ocsp`] open ports, which the system chooses.
 
+pub mod acme;
 mod authority;
+pub mod ocsp;
 mod pipe;
 mod random;
 pub mod corpus;

@@ -9,6 +9,7 @@ mod logging;
 // what it is made of
 mod demo;
 mod routes;
+mod acme;
 mod access_log;
 
 // what is done

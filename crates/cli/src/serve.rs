@@ -55,10 +55,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         parts,
         streams: streams.clone(),
         present: present.clone(),
-        secured,
+        secured: secured.clone(),
     });
-    let admin =
-        admin.map(|admin| Admin::new(&server, present, reloader.clone()).start(&admin)).transpose()?;
+    let admin = admin
+        .map(|admin| Admin::new(&server, present, reloader.clone(), secured).start(&admin))
+        .transpose()?;
     if let Some(signal) = reload {
         reloader.reload_at(signal);
     } else {

@@ -4,16 +4,36 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use thruway_certificates::acme::{Acme, CertificateStatus, Challenges};
+use thruway_certificates::ocsp::{StapleStatus, Stapler};
 use thruway_net::Clock;
-use thruway_net::tls::{CertificateError, TlsAcceptor, TlsConnector};
+use thruway_net::tls::{CertificateError, ServedCertificate, TlsAcceptor, TlsConnector};
 use thruway_server::ListenAddr;
 
+use crate::acme::challenges;
 use crate::config::{Config, Failure};
 use crate::routes::Parts;
 
-/// What is looked at. Clones are the same.
-#[derive(Clone, Default)]
-pub(crate) struct Secured(Arc<Mutex<Present>>);
+/// What is looked at, and what is ordered. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Secured {
+    present: Arc<Mutex<Present>>,
+    acme: Acme,
+    stapler: Stapler,
+}
+
+/// A certificate that clients of a listener are shown.
+pub(crate) struct Shown {
+    pub(crate) listener: ListenAddr,
+    pub(crate) certificate: ServedCertificate,
+}
+
+impl Default for Secured {
+    fn default() -> Self {
+        let acme = Acme::new(Challenges::clone(&challenges()));
+        Self { present: Arc::default(), acme, stapler: Stapler::default() }
+    }
+}
 
 /// What speaks TLS at present.
 #[derive(Default)]
@@ -55,6 +75,29 @@ impl Secured {
         for invalid in present.acceptors.iter().flat_map(|(_, acceptor)| invalid(acceptor)) {
             tracing::warn!("{invalid}: most clients will refuse it");
         }
+        drop(present);
+        self.acme.follow(config.acme.clone());
+        let stapled = config.listeners.iter().filter_map(|listener| listener.tls.as_ref());
+        let stapled = stapled.filter(|tls| tls.ocsp_stapling).map(|tls| tls.acceptor.clone());
+        self.stapler.follow(stapled.collect());
+    }
+
+    /// The certificates that clients are shown.
+    pub(crate) fn shown(&self) -> Vec<Shown> {
+        let present = self.lock();
+        let of_listener = |(address, acceptor): &(ListenAddr, Arc<TlsAcceptor>)| {
+            let listener = address.clone();
+            acceptor
+                .served()
+                .into_iter()
+                .map(move |certificate| Shown { listener: listener.clone(), certificate })
+        };
+        present.acceptors.iter().flat_map(of_listener).collect()
+    }
+
+    /// What became of those that are ordered.
+    pub(crate) fn ordered(&self) -> Vec<CertificateStatus> {
+        self.acme.statuses()
     }
 
     /// Looks for changes every few seconds, until the process ends.
@@ -67,8 +110,13 @@ impl Secured {
         });
     }
 
+    /// What issuers say of the revocation of certificates, where that is fetched.
+    pub(crate) fn stapled(&self) -> Vec<StapleStatus> {
+        self.stapler.statuses()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Present> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -104,8 +152,11 @@ pub(crate) fn check(config: &Config) -> Result<(), Failure> {
     Failure::all(failures.collect()).map_or(Ok(()), Err)
 }
 
+/// Those that are ordered will be others soon.
 fn invalid(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
-    acceptor.invalid_at(Clock::system().time_of_day())
+    let mut invalid = acceptor.invalid_at(Clock::system().time_of_day());
+    invalid.retain(|error| !acceptor.config().awaited.contains(&error.path));
+    invalid
 }
 
 /// How soon a change is seen.

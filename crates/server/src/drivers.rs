@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use thruway_net::tls::{HandshakeError, accept_tls};
+use thruway_net::tls::{ALPN_ACME, HandshakeError, accept_tls, end_tls};
 use thruway_net::{
     Accepted, ClientAddr, ConnectionGuard, ListenAddr, PooledBuffer, ProxyHeader, ReceiveError, Stream,
     Worker, receive_proxy_header, spawn,
@@ -13,8 +13,8 @@ use thruway_net::{
 
 use crate::listener::{ListenerTls, Speaks};
 use crate::live::Serving;
-use crate::redirects::to_https;
 use crate::streams::StreamRecords;
+use crate::treatment::Treatment;
 use crate::{
     ClientStream, ConnectionDriver, ConnectionInfo, ConnectionTls, Handler, Listener, ProxyProtocol, Spoken,
 };
@@ -25,8 +25,8 @@ pub(crate) struct Drivers {
     worker: Rc<Worker>,
     serving: Arc<Serving>,
     http: ConnectionDriver,
-    /// What redirects to https, by the port there.
-    redirects: Vec<(u16, ConnectionDriver)>,
+    /// What drives the requests of listeners that do something with them before.
+    treated: Vec<(Treatment, ConnectionDriver)>,
     stream_records: Option<StreamRecords>,
 }
 
@@ -35,7 +35,7 @@ impl Drivers {
         let record = serving.recorder.as_ref().map(|recorder| recorder.start());
         let http = ConnectionDriver::new(handler.clone(), serving.config.clone(), worker.clone(), record);
         let stream_records = stream_records(&serving);
-        Self { handler, worker, serving, http, redirects: Vec::new(), stream_records }
+        Self { handler, worker, serving, http, treated: Vec::new(), stream_records }
     }
 
     /// Drives a connection as a task of its own, as `live` says now.
@@ -48,29 +48,28 @@ impl Drivers {
         // What comes from a listener that was removed long ago has nobody to serve it.
         let slot = now.listeners.get(accepted.listener).map(|slot| slot.load());
         if let Some(listener) = slot.as_deref().and_then(Option::as_deref) {
-            if let Some(port) = listener.redirect_to_https {
-                self.make_redirect(port);
+            if let Some(treatment) = Treatment::of(listener) {
+                self.make_treated(treatment, listener);
             }
             serve(accepted, listener, self);
         }
     }
 
-    /// Has something there that redirects to `port`.
-    fn make_redirect(&mut self, port: u16) {
-        if self.redirects.iter().all(|(of, _)| *of != port) {
-            self.redirects.push((port, self.http.with_handler(to_https(port))));
+    /// Has something there that does with requests what `listener` wants.
+    fn make_treated(&mut self, treatment: Treatment, listener: &Listener) {
+        if self.treated.iter().all(|(of, _)| !of.is_of(listener)) {
+            let http = self.http.with_handler(treatment.before(self.handler.clone()));
+            self.treated.push((treatment, http));
         }
     }
 
     /// What drives the requests of `listener`.
     #[inline]
     fn http_of(&self, listener: &Listener) -> &ConnectionDriver {
-        match listener.redirect_to_https {
-            Some(port) if listener.tls.is_none() => {
-                self.redirects.iter().find(|(of, _)| *of == port).map_or(&self.http, |(_, http)| http)
-            }
-            _ => &self.http,
+        if listener.redirect_to_https.is_none() && listener.first.is_none() {
+            return &self.http;
         }
+        self.treated.iter().find(|(of, _)| of.is_of(listener)).map_or(&self.http, |(_, http)| http)
     }
 
     /// Serves as `now` says. Buffers are as large as limits demand, so the connections before keep theirs.
@@ -87,7 +86,7 @@ impl Drivers {
         }
         if !Arc::ptr_eq(&before.config, &now.config) {
             self.http = self.http.with_config(now.config.clone());
-            self.redirects.clear();
+            self.treated.clear();
         }
         if self.stream_records.is_none() {
             self.stream_records = stream_records(&now);
@@ -199,6 +198,9 @@ async fn shake_hands(
     let within = http.header_patience(&guard);
     match accept_tls(stream, early, &tls.acceptor, &guard, within).await {
         Ok(mut stream) => {
+            if stream.alpn() == Some(ALPN_ACME) {
+                return end_tls(stream, &guard, within).await;
+            }
             let is_http2 = speaks == Speaks::Http2 || stream.alpn() == Some(ALPN_HTTP2);
             let ListenerTls { strict_transport_security, elsewhere, .. } = tls;
             let info_of_tls = stream.take_info();

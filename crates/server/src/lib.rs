@@ -37,6 +37,7 @@ mod access_log;
 mod listener;
 mod streams;
 mod redirects;
+mod treatment;
 mod live;
 mod drivers;
 mod server;
@@ -64,6 +65,7 @@ pub use server::{RunningServer, Server, ServerError};
 pub use spoken::Spoken;
 pub use streams::{ClientStream, ServeStream, StreamRecord, TakeStreamRecord};
 pub use tower::Tower;
+pub use treatment::AnswerFirst;
 pub use trusted::{ProxyFields, TrustedProxies};
 
 pub use cookie::Cookie;

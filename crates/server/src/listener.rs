@@ -7,7 +7,7 @@ use thruway_net::tls::TlsAcceptor;
 use thruway_net::{ClientAddr, ListenAddr, Networks};
 
 use crate::layers::ListenerCompression;
-use crate::{FieldValue, ServeStream};
+use crate::{AnswerFirst, FieldValue, ServeStream};
 
 /// Where to listen, and what is done with connections there: HTTP unless something else is said.
 #[derive(Clone)]
@@ -19,6 +19,7 @@ pub struct Listener {
     pub(crate) speaks: Speaks,
     pub(crate) redirect_to_https: Option<u16>,
     pub(crate) compression: ListenerCompression,
+    pub(crate) first: Option<Arc<dyn AnswerFirst>>,
 }
 
 /// Which versions of HTTP a listener speaks, where nothing else is negotiated.
@@ -66,6 +67,7 @@ impl Listener {
             speaks: Speaks::Http1,
             redirect_to_https: None,
             compression: ListenerCompression::AsElsewhere,
+            first: None,
         }
     }
 
@@ -126,6 +128,12 @@ impl Listener {
     #[must_use]
     pub fn compression(self, compression: ListenerCompression) -> Self {
         Self { compression, ..self }
+    }
+
+    /// Has `first` answer what it will, before redirects and the handler of the server.
+    #[must_use]
+    pub fn answer_first(self, first: Arc<dyn AnswerFirst>) -> Self {
+        Self { first: Some(first), ..self }
     }
 
     /// Gives connections to `streams` instead of reading requests from them.

@@ -16,8 +16,11 @@ mod servers;
 // before upstreams that others wrote
 mod gateway;
 
+// with an ACME server that others wrote
+mod acme;
+
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::ensure;
@@ -30,6 +33,7 @@ use check::{Check, Outcome, Row, Scene};
 
 /// Options of `cargo xtask interop`.
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Options {
     /// More requests, more connections, for longer.
     #[arg(long)]
@@ -40,6 +44,12 @@ pub(crate) struct Options {
     /// Instead: `thruway serve` as a gateway, between clients and upstreams that others wrote.
     #[arg(long, conflicts_with = "mcp")]
     gateway: bool,
+    /// Instead: certificates from Pebble, which Go builds.
+    #[arg(long, conflicts_with_all = ["mcp", "gateway"])]
+    acme: bool,
+    /// A program `thruway`, instead of building it.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
     /// How `thruway` is built for it.
     #[arg(long, value_enum, default_value_t = Profile::Dev)]
     profile: Profile,
@@ -50,12 +60,17 @@ pub(crate) struct Options {
 /// # Errors
 /// A check failed, or a server did not start or did not end as it should.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let program = program::build(options.profile, &Stop::new(program::BUILD_LIMIT)?)?;
+    let program = match &options.program {
+        Some(program) => program.canonicalize()?,
+        None => program::build(options.profile, &Stop::new(program::BUILD_LIMIT)?)?,
+    };
     let directory = tempfile::Builder::new().prefix("thruway-interop-").tempdir()?;
     fs::write(directory.path().join("content"), content())?;
     fs::write(directory.path().join("config.toml"), CONFIG)?;
-    let stop = Stop::new(if options.full || options.mcp { FULL_LIMIT } else { QUICK_LIMIT })?;
-    let rows = if options.gateway {
+    let stop = Stop::new(if options.full || options.mcp || options.acme { FULL_LIMIT } else { QUICK_LIMIT })?;
+    let rows = if options.acme {
+        acme::run(&acme::Setting { program: &program, directory: directory.path(), stop: &stop })?
+    } else if options.gateway {
         let (directory, is_full) = (directory.path(), options.full);
         gateway::run(&gateway::Setting { program: &program, directory, is_full, stop: &stop })?
     } else {

@@ -62,6 +62,11 @@ const TABLE: &[Row] = &[
         Others::Any,
     ),
     row(
+        "thruway-certificates",
+        &["thruway-message", "thruway-server", "thruway-client", "thruway-net"],
+        Others::Any,
+    ),
+    row(
         "thruway-bench",
         // Servers are for its tests.
         &[

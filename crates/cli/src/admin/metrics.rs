@@ -1,6 +1,6 @@
 //! `/metrics`: what has been counted.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use thruway_gateway::{MirrorCounts, RouteMeter, ServerState, ServerStatus, WaitingCounts};
 use thruway_net::Clock;
@@ -9,6 +9,7 @@ use thruway_server::{Request, Response};
 use super::Admin;
 use super::exposition::{Exposition, Family, Kind};
 use crate::present::Running;
+use crate::tls::{Secured, Shown};
 
 pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     let running = admin.present.load();
@@ -21,6 +22,8 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     write_streams(&mut exposition, admin, &running);
     write_upstreams(&mut exposition, &running);
     write_servers(&mut exposition, &running);
+    write_certificates(&mut exposition, &admin.secured);
+    write_staples(&mut exposition, &admin.secured);
     Response::text(exposition.into_text()).with_field("Content-Type", Exposition::CONTENT_TYPE)
 }
 
@@ -243,6 +246,47 @@ fn write_servers(exposition: &mut Exposition, running: &Running) {
             family.sample(&[upstream, address, ("state", state.as_str())], is_it);
         }
     });
+}
+
+fn write_certificates(exposition: &mut Exposition, secured: &Secured) {
+    let help = "Until when a certificate that clients are shown is valid, in seconds since 1970.";
+    let mut ends = exposition.family("thruway_certificate_not_after_seconds", Kind::Gauge, help);
+    for Shown { listener, certificate } in secured.shown() {
+        let (listener, file) = (listener.to_string(), certificate.path.to_string_lossy());
+        let labels = [("listener", &*listener), ("file", &*file)];
+        ends.sample(&labels, since_epoch(certificate.contents.validity.not_after));
+    }
+    let orders = secured.ordered();
+    let help = "Orders of a certificate that have failed in a row.";
+    let mut failures = exposition.family("thruway_acme_failures", Kind::Gauge, help);
+    for order in &orders {
+        failures.sample(&[("name", order.names.first())], order.failures);
+    }
+    let help = "When a certificate is ordered next, in seconds since 1970.";
+    let mut next = exposition.family("thruway_acme_next_order_seconds", Kind::Gauge, help);
+    for order in &orders {
+        next.sample(&[("name", order.names.first())], since_epoch(order.next_at));
+    }
+}
+
+fn write_staples(exposition: &mut Exposition, secured: &Secured) {
+    let staples = secured.stapled();
+    let help = "Until when it holds what clients are given of the revocation of a certificate, in seconds since 1970.";
+    let mut ends = exposition.family("thruway_ocsp_next_update_seconds", Kind::Gauge, help);
+    for staple in &staples {
+        if let Some(next_update) = staple.next_update {
+            ends.sample(&[("file", &staple.path.to_string_lossy())], since_epoch(next_update));
+        }
+    }
+    let help = "How often nothing was said in a row.";
+    let mut failures = exposition.family("thruway_ocsp_failures", Kind::Gauge, help);
+    for staple in &staples {
+        failures.sample(&[("file", &staple.path.to_string_lossy())], staple.failures);
+    }
+}
+
+fn since_epoch(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// A server, with what it is told apart by.

@@ -20,6 +20,7 @@ use crate::config::AdminConfig;
 use crate::present::{Present, Running};
 use crate::reload::SharedReloader;
 use crate::streams::Listening;
+use crate::tls::Secured;
 use guard::Guarded;
 
 /// What the admin listener tells about, and acts on.
@@ -29,16 +30,23 @@ pub(crate) struct Admin {
     server: DrainHandle,
     present: Present,
     reloader: SharedReloader,
+    secured: Secured,
 }
 
 impl Admin {
-    pub(crate) fn new(server: &RunningServer, present: Present, reloader: SharedReloader) -> Self {
+    pub(crate) fn new(
+        server: &RunningServer,
+        present: Present,
+        reloader: SharedReloader,
+        secured: Secured,
+    ) -> Self {
         Self {
             started: Clock::system().now_exact(),
             live: server.live(),
             server: server.drain_handle(),
             present,
             reloader,
+            secured,
         }
     }
 

@@ -1,6 +1,11 @@
 //! `/status`: what runs and how it is, as JSON.
 
+use std::path::PathBuf;
+use std::time::SystemTime;
+
 use serde::Serialize;
+use thruway_certificates::acme::CertificateStatus;
+use thruway_certificates::ocsp::StapleStatus;
 use thruway_gateway::{ServerStatus, Upstream};
 use thruway_net::Clock;
 use thruway_server::{Request, Response};
@@ -8,6 +13,7 @@ use thruway_server::{Request, Response};
 use super::Admin;
 use crate::present::RunningRoute;
 use crate::streams::Listening;
+use crate::tls::Shown;
 
 #[derive(Serialize)]
 struct Status<'a> {
@@ -20,6 +26,15 @@ struct Status<'a> {
     routes: Vec<RouteStatus<'a>>,
     streams: Vec<StreamsStatus<'a>>,
     upstreams: Vec<UpstreamStatus<'a>>,
+    /// Left out where TLS is not spoken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    certificates: Vec<ShownJson>,
+    /// Left out where none is ordered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    orders: Vec<OrderJson>,
+    /// Left out where nothing is said of revocation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    staples: Vec<StapleJson>,
 }
 
 #[derive(Serialize)]
@@ -56,6 +71,42 @@ struct ServerJson {
     in_flight: usize,
 }
 
+/// A certificate that clients are shown.
+#[derive(Serialize)]
+struct ShownJson {
+    listener: String,
+    file: PathBuf,
+    names: Vec<String>,
+    not_after: String,
+}
+
+/// A certificate that is ordered.
+#[derive(Serialize)]
+struct OrderJson {
+    names: Vec<String>,
+    /// Left out as long as there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_after: Option<String>,
+    next_at: String,
+    failures: u32,
+    /// Left out where all is well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+}
+
+/// What is said of the revocation of a certificate.
+#[derive(Serialize)]
+struct StapleJson {
+    file: PathBuf,
+    /// Left out where clients are given nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_update: Option<String>,
+    failures: u32,
+    /// Left out where all is well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+}
+
 pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
     let running = admin.present.load();
     let loads = admin.server.loads();
@@ -69,7 +120,49 @@ pub(super) fn answer(admin: &Admin, _: &Request<'_>) -> Response {
         routes: running.routes.iter().map(RouteStatus::of).collect(),
         streams: admin.tcp_listeners(&running).map(StreamsStatus::of).collect(),
         upstreams: running.upstreams.iter().map(|upstream| UpstreamStatus::of(upstream)).collect(),
+        certificates: admin.secured.shown().into_iter().map(ShownJson::from).collect(),
+        orders: admin.secured.ordered().into_iter().map(OrderJson::from).collect(),
+        staples: admin.secured.stapled().into_iter().map(StapleJson::from).collect(),
     })
+}
+
+impl From<Shown> for ShownJson {
+    fn from(Shown { listener, certificate }: Shown) -> Self {
+        Self {
+            listener: listener.to_string(),
+            file: certificate.path,
+            names: certificate.contents.names,
+            not_after: date(certificate.contents.validity.not_after),
+        }
+    }
+}
+
+impl From<CertificateStatus> for OrderJson {
+    fn from(status: CertificateStatus) -> Self {
+        Self {
+            names: status.names.iter().map(str::to_owned).collect(),
+            not_after: status.not_after.map(date),
+            next_at: date(status.next_at),
+            failures: status.failures,
+            last_error: status.last_error,
+        }
+    }
+}
+
+impl From<StapleStatus> for StapleJson {
+    fn from(status: StapleStatus) -> Self {
+        Self {
+            file: status.path,
+            next_update: status.next_update.map(date),
+            failures: status.failures,
+            last_error: status.last_error.map(|error| error.to_string()),
+        }
+    }
+}
+
+/// As RFC 3339 has it.
+fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 impl<'a> RouteStatus<'a> {

@@ -18,6 +18,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use thruway_certificates::acme::Wanted;
 use thruway_gateway::{
     ConnectConfig, ForwardConfig, PathMatch, PathReadings, PolicyConfig, Redirect, RouteMatch, TcpConfig,
     UpstreamConfig,
@@ -28,6 +29,7 @@ use thruway_server::{
     Listener, ProxyProtocol, StatusCode, TlsAcceptor,
 };
 
+use crate::acme::challenges;
 use crate::args::ServeArgs;
 pub(crate) use failure::Failure;
 use failure::Source;
@@ -44,6 +46,8 @@ pub(crate) struct Config {
     /// What becomes of paths that servers may read otherwise.
     pub(crate) readings: PathReadings,
     pub(crate) policies: Policies,
+    /// The certificates that are ordered, if there is somebody to order them from.
+    pub(crate) acme: Option<Wanted>,
     pub(crate) admin: Option<AdminConfig>,
     pub(crate) access_log: Option<AccessLogConfig>,
     /// `None` for one for each core.
@@ -73,6 +77,8 @@ pub(crate) struct ListenerConfig {
     pub(crate) redirect_to_https: Option<u16>,
     /// How responses are compressed on routes that do not say it themselves.
     pub(crate) compression: ListenerCompression,
+    /// Whether ACME servers find here what they look for at paths.
+    pub(crate) answers_challenges: bool,
 }
 
 /// How TLS is spoken at a listener.
@@ -80,6 +86,8 @@ pub(crate) struct ListenerConfig {
 pub(crate) struct ListenerTlsConfig {
     pub(crate) acceptor: Arc<TlsAcceptor>,
     pub(crate) strict_transport_security: Option<String>,
+    /// Whether it is fetched what issuers say of revocation.
+    pub(crate) ocsp_stapling: bool,
     pub(crate) span: Span,
 }
 
@@ -206,6 +214,7 @@ impl Config {
             forwards: BTreeMap::new(),
             readings: PathReadings::default(),
             policies: Policies::new(),
+            acme: None,
             admin: None,
             access_log: None,
             workers: None,
@@ -272,6 +281,7 @@ impl ListenerConfig {
             tls: None,
             redirect_to_https: None,
             compression: ListenerCompression::AsElsewhere,
+            answers_challenges: false,
         }
     }
 
@@ -292,6 +302,9 @@ impl ListenerConfig {
         }
         if let Some(port) = self.redirect_to_https {
             listener = listener.redirect_to_https(port);
+        }
+        if self.answers_challenges {
+            listener = listener.answer_first(challenges());
         }
         let Some(tls) = &self.tls else { return listener };
         listener = listener.tls(tls.acceptor.clone()).hosts_elsewhere(tls.others(all));

@@ -3,6 +3,7 @@
 //! `examples/serve.toml` shows every key with its default.
 
 mod text_or_table;
+mod acme;
 mod compression;
 mod listeners;
 mod proxies;
@@ -29,6 +30,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
+pub(super) use acme::{RawAcme, RawChallenge, RawExternalAccount};
 pub(super) use compression::{RawCoding, RawCompressed, RawCompression};
 pub(super) use connect::RawConnect;
 pub(super) use listeners::{RawHttp2, RawListener, RawProxies, RawProxyProtocol, RawTcp};
@@ -42,7 +44,8 @@ pub(super) use routes::{RawAnswer, RawExpected, RawField, RawFiles, RawRedirect,
 pub(super) use shares::{RawMirror, RawSplit};
 pub(super) use text_or_table::{FromText, TextOrTable};
 pub(super) use tls::{
-    RawCertificate, RawClientCertificates, RawListenerTls, RawTlsVersion, RawUpstreamTls, RawUpstreamTlsOrNot,
+    RawCertificate, RawClientCertificates, RawListenerCertificate, RawListenerTls, RawTlsVersion,
+    RawUpstreamTls, RawUpstreamTlsOrNot,
 };
 pub(super) use upstreams::{
     RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawPool, RawProxyVersion, RawQueue,
@@ -63,6 +66,8 @@ pub(super) struct Raw {
     /// Where to listen; at least one.
     #[serde(default)]
     pub(super) listeners: Vec<RawListener>,
+    /// From whom certificates are ordered that listeners want to be ordered. Default nobody.
+    pub(super) acme: Option<Spanned<RawAcme>>,
     /// Networks of proxies in front that are believed about who asks: `10.0.0.0/8`, an address, or `unix`. Default none.
     #[serde(default)]
     pub(super) trusted_proxies: Vec<Spanned<String>>,

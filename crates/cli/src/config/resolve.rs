@@ -1,5 +1,6 @@
 //! From what the file says to what is to be done.
 
+mod acme;
 mod compression;
 mod listeners;
 mod networks;
@@ -20,6 +21,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use thruway_certificates::acme::Wanted;
 use thruway_gateway::{OtherReading, PathReadings};
 use thruway_server::{
     AccessLogFormat, AccessLogTarget, Http2Limits, InvalidListenAddr, Limits, ListenAddr, Timeouts,
@@ -38,13 +40,16 @@ use usage::AboutRequests;
 /// # Errors
 /// All that is wrong, not only what comes first.
 pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
-    let mut resolver = Resolver { source: &source, failures: Vec::new() };
+    let mut resolver = Resolver { source: &source, failures: Vec::new(), acme: None };
     let workers = resolver.count(raw.workers, 1..=1024);
     let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
     let forwards = resolver.forwards(&raw.upstreams);
     let about_requests = AboutRequests::of(&raw.upstreams);
     let upstreams = resolver.upstreams(raw.upstreams);
+    let acme_span = raw.acme.as_ref().map(|acme| acme.span());
+    resolver.acme = raw.acme.and_then(|acme| resolver.acme(acme));
     let listeners = resolver.listeners(raw.listeners, &upstreams);
+    resolver.check_challenge(acme_span.as_ref(), &listeners);
     let admin = raw.admin.and_then(|admin| resolver.admin(&admin, &listeners));
     let policies = resolver.policies(raw.policies);
     // Streams have no routes.
@@ -58,6 +63,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     if resolver.failures.is_empty() {
         resolver.check_usage(about_requests, &listeners, &routes);
     }
+    let acme = resolver.acme.take();
     match Failure::all(resolver.failures) {
         Some(failure) => Err(failure),
         None => Ok(Config {
@@ -70,6 +76,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
                 parameters: other_reading(raw.path_parameters),
             },
             policies: policies.into_iter().filter_map(|(name, policy)| Some((name, policy?))).collect(),
+            acme,
             admin,
             access_log,
             workers,
@@ -93,6 +100,8 @@ const fn other_reading(raw: RawOtherReading) -> OtherReading {
 struct Resolver<'s> {
     source: &'s Source,
     failures: Vec<Failure>,
+    /// From whom certificates are ordered, and those that are met on the way.
+    acme: Option<Wanted>,
 }
 
 impl Resolver<'_> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use thruway_certificates::acme::Wanted;
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{AccessLogFormat, AccessLogTarget, ClientAuthentication, ProxyFields, ProxyProtocol};
 
@@ -32,6 +33,14 @@ impl fmt::Display for Config {
         for (name, policy) in &self.policies {
             writeln!(f, "policy {name}: {policy}")?;
         }
+        if let Some(Wanted { config, certificates }) = &self.acme {
+            let (directory, challenge) = (&config.directory, config.challenge);
+            for names in certificates {
+                let names: Vec<_> = names.iter().collect();
+                let names = names.join(", ");
+                writeln!(f, "orders a certificate for {names} from {directory}, by {challenge}")?;
+            }
+        }
         if let Some(admin) = &self.admin {
             writeln!(f, "admin listener on {}", admin.address)?;
         }
@@ -55,6 +64,9 @@ impl fmt::Display for ListenerConfig {
         if let Some(tls) = &self.tls {
             let config = tls.acceptor.config();
             write!(f, ", TLS with {} certificates", config.certificates.len())?;
+            if tls.ocsp_stapling {
+                f.write_str(", OCSP is fetched")?;
+            }
             match config.client_authentication {
                 ClientAuthentication::Off => {}
                 ClientAuthentication::Optional(_) => f.write_str(", clients may show theirs")?,

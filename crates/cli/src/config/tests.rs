@@ -22,6 +22,7 @@ const COMPRESSION: &str = include_str!("../../examples/compression.toml");
 const TCP: &str = include_str!("../../examples/tcp.toml");
 const TUNNELS: &str = include_str!("../../examples/tunnels.toml");
 const TLS: &str = include_str!("../../examples/tls.toml");
+const ACME: &str = include_str!("../../examples/acme.toml");
 const POLICIES: &str = include_str!("../../examples/policies.toml");
 
 fn resolved(text: &str) -> Result<Config, Failure> {
@@ -69,6 +70,9 @@ fn the_example_names_every_key() {
         "[[listeners]]\naddress = \"127.0.0.1:1\"\ntcp.",
         "[[listeners]]\naddress = \"127.0.0.1:1\"\ntls.",
         "[[listeners]]\naddress = \"127.0.0.1:1\"\ntls.certificates = []\ntls.client_certificates.",
+        "[[listeners]]\naddress = \"127.0.0.1:1\"\n[[listeners.tls.certificates]]\n",
+        "[acme]\n",
+        "[acme.external_account]\n",
         "[upstreams.a]\nservers = []\ntls.",
         "[upstreams.a]\nservers = []\ntls.certificate.",
         "[[routes]]\n",
@@ -129,7 +133,7 @@ fn violations(text: &str) -> Vec<String> {
 
 #[test]
 fn the_schema_fits_the_examples() {
-    for example in [EXAMPLE, GATEWAY, REWRITING, CANARY, COMPRESSION, TCP, POLICIES, TUNNELS] {
+    for example in [EXAMPLE, GATEWAY, REWRITING, CANARY, COMPRESSION, TCP, POLICIES, TUNNELS, ACME] {
         assert_eq!(violations(example), [""; 0]);
         assert!(resolved(example).is_ok());
     }
@@ -142,6 +146,8 @@ fn the_schema_fits_what_is_said_of_tls() {
     let commented: Vec<_> =
         EXAMPLE.lines().filter_map(|line| line.strip_prefix("# tls = ")).map(str::to_owned).collect();
     let [of_listener, of_upstream] = &commented[..] else { panic!("{commented:?}") };
+    let of_acme: Vec<_> = EXAMPLE.lines().filter_map(|line| line.strip_prefix("# acme = ")).collect();
+    assert_eq!(violations(&format!("acme = {}", of_acme[0])), [""; 0]);
     let listener = format!("[[listeners]]\naddress = \"127.0.0.1:1\"\ntls = {of_listener}\n");
     let upstream = format!("[upstreams.a]\nservers = [\"a:1\"]\ntls = {of_upstream}\n");
     for text in [&listener, &upstream] {

@@ -25,6 +25,7 @@ mod compression;
 mod tcp;
 mod tunnels;
 mod tls;
+mod acme;
 mod admin;
 
 // what is measured

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -12,7 +13,9 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
 use thruway_net::tls::CertificateFiles;
 use thruway_testkit::Authority;
+use thruway_testkit::ocsp::OcspResponder;
 
+use crate::admin::get_admin;
 use crate::client::Client;
 use crate::process::{PATIENCE, RELOADED, Thruway};
 
@@ -22,8 +25,12 @@ const EXAMPLE: &str = include_str!("../../examples/tls.toml");
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 fn connect(authority: &Authority, address: &str, name: &str, client: Option<&CertificateFiles>) -> Stream {
+    connect_trusting(&authority.root(), address, name, client)
+}
+
+fn connect_trusting(root: &Path, address: &str, name: &str, client: Option<&CertificateFiles>) -> Stream {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(authority.root()).unwrap()).unwrap();
+    roots.add(CertificateDer::from_pem_file(root).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
@@ -48,6 +55,16 @@ fn get(stream: &mut Stream) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
+}
+
+/// The same of a server that has a certificate for `name` which `root` has issued.
+pub(crate) fn get_from(root: &Path, address: &str, name: &str) -> String {
+    get(&mut connect_trusting(root, address, name, None))
+}
+
+/// Why there is no connection.
+pub(crate) fn refused_by(root: &Path, address: &str, name: &str) -> String {
+    connect_trusting(root, address, name, None).write_all(b"GET").unwrap_err().to_string()
 }
 
 /// The certificate that is shown to a client that asks for `name`.
@@ -114,6 +131,31 @@ fn the_example_speaks_tls_on_both_sides() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains("\"client_subject\":\"CN=alice\""), "{}", ended.stdout);
     assert!(ended.stdout.contains("\"server_name\":\"other.apps.example\""), "{}", ended.stdout);
+}
+
+#[test]
+fn what_the_issuer_says_of_revocation_is_fetched_and_told() {
+    let responder = OcspResponder::start(Authority::new());
+    let directory = tempfile::tempdir().unwrap();
+    let files = responder.authority().issue_with_responder("www", &["www.example"], &responder.url());
+    put(directory.path(), "www", &files);
+    let with_stapling = "tls.ocsp_stapling = true\n[admin]\naddress = \"127.0.0.1:0\"\n[[routes]]";
+    let mut thruway = Thruway::serve(directory.path(), &DEMO.replacen("[[routes]]", with_stapling, 1));
+    let _address = thruway.address();
+    let admin = thruway.admin_address();
+    thruway.until_it_logs("clients are given what the issuer of a certificate says of it");
+    // That is told in the next moment.
+    let status = loop {
+        let status = get_admin(&admin, "/status").text().to_owned();
+        if status.contains("\"next_update\":") {
+            break status;
+        }
+        thread::yield_now();
+    };
+    assert!(status.contains("\"staples\":[{\"file\":\"www.pem\",\"next_update\":\""), "{status}");
+    let metrics = get_admin(&admin, "/metrics").text().to_owned();
+    assert!(metrics.contains("\nthruway_ocsp_failures{file=\"www.pem\"} 0\n"), "{metrics}");
+    assert_eq!(responder.requests(), 1);
 }
 
 #[test]

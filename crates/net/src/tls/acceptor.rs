@@ -1,8 +1,9 @@
 //! What a listener needs for TLS.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
@@ -16,8 +17,9 @@ use rustls::{Error, ServerConfig, SupportedProtocolVersion, version};
 
 use super::TlsVersion;
 use super::certificates::{
-    CertificateError, CertificateFiles, CertificateProblem, Validity, problem, read_roots,
+    CertificateContents, CertificateError, CertificateFiles, CertificateProblem, Loaded, problem, read_roots,
 };
+use super::challenges::{ALPN_ACME, TlsAlpnChallenges};
 use super::names::{CertificatesByName, NameMatch};
 use super::session::Session;
 use super::stamps::Stamps;
@@ -28,6 +30,11 @@ use super::verifier::provider;
 pub struct TlsAcceptorConfig {
     /// The certificates, at least one. A client gets that which has the name it asks for, or a wildcard for it, or else the first.
     pub certificates: Vec<CertificateFiles>,
+    /// The chains among them that need not be there yet, as they are still to be issued. As long as there is no certificate at all,
+    /// handshakes are refused with an alert (`access_denied`). Default none.
+    pub awaited: Vec<PathBuf>,
+    /// What ACME servers are shown that validate names. Default nothing.
+    pub challenges: Option<TlsAlpnChallenges>,
     /// The lowest version. Default 1.2.
     pub min_version: TlsVersion,
     /// The protocols that are spoken, those that are preferred first (ALPN). Default `http/1.1`. A client that offers others only is refused;
@@ -58,16 +65,30 @@ pub enum ClientAuthentication {
 pub struct TlsAcceptor {
     config: TlsAcceptorConfig,
     live: ArcSwap<Live>,
+    /// What issuers say of revocation, by certificates. Held while something else is made of the files.
+    staples: Mutex<Staples>,
 }
 
+type Staples = HashMap<Vec<u8>, Vec<u8>>;
+
 /// What was made of the files.
+#[derive(Clone)]
 struct Live {
     server: Arc<ServerConfig>,
     names: Arc<CertificatesByName>,
     sessions: Sessions,
     /// What the files looked like before they were read.
     stamps: Stamps,
-    validities: Vec<(PathBuf, Validity)>,
+    certificates: Vec<(PathBuf, Loaded)>,
+}
+
+/// A certificate that clients are shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServedCertificate {
+    /// The file with its chain.
+    pub path: PathBuf,
+    /// What it says.
+    pub contents: CertificateContents,
 }
 
 /// What is needed to resume sessions.
@@ -82,12 +103,20 @@ impl TlsAcceptorConfig {
     pub fn new(certificates: Vec<CertificateFiles>) -> Self {
         Self {
             certificates,
+            awaited: Vec::new(),
+            challenges: None,
             min_version: TlsVersion::Tls12,
             alpn: vec![b"http/1.1".to_vec()],
             tickets: true,
             sessions_max: 10_000,
             client_authentication: ClientAuthentication::Off,
         }
+    }
+
+    /// The protocols that are spoken: clients that offer another one besides that of ACME get the other.
+    fn alpn_protocols(&self) -> Vec<Vec<u8>> {
+        let of_acme = self.challenges.as_ref().map(|_| ALPN_ACME.to_vec());
+        self.alpn.iter().cloned().chain(of_acme).collect()
     }
 
     fn paths(&self) -> impl Iterator<Item = &Path> {
@@ -126,8 +155,8 @@ impl TlsAcceptor {
     /// # Errors
     /// One of them cannot be read or used.
     pub fn load(config: TlsAcceptorConfig) -> Result<Self, CertificateError> {
-        let live = Live::load(&config, None)?;
-        Ok(Self { config, live: ArcSwap::from_pointee(live) })
+        let live = Live::load(&config, None, &Staples::new())?;
+        Ok(Self { config, live: ArcSwap::from_pointee(live), staples: Mutex::default() })
     }
 
     /// Reads the files again if they have changed since. Whether they have: then handshakes from here on are done with what they say now.
@@ -135,19 +164,67 @@ impl TlsAcceptor {
     /// # Errors
     /// One of them cannot be read or used any more; nothing has changed then.
     pub fn refresh(&self) -> Result<bool, CertificateError> {
+        let staples = self.staples();
         let before = self.live.load_full();
         if before.stamps.again() == before.stamps {
             return Ok(false);
         }
-        self.live.store(Arc::new(Live::load(&self.config, Some(&before))?));
+        self.live.store(Arc::new(Live::load(&self.config, Some(&before), &staples)?));
         Ok(true)
+    }
+
+    /// Gives clients `response` with `certificate`, in DER: what its issuer says of its revocation (an OCSP response in DER), unless a file
+    /// says that. `None` to give them nothing any more.
+    pub fn staple(&self, certificate: &[u8], response: Option<&[u8]>) {
+        let mut staples = self.staples();
+        if staples.get(certificate).map(Vec::as_slice) == response {
+            return;
+        }
+        match response {
+            Some(response) => staples.insert(certificate.to_vec(), response.to_vec()),
+            None => staples.remove(certificate),
+        };
+        let live = self.live.load();
+        // Those of certificates that were replaced.
+        staples
+            .retain(|certificate, _| live.certificates.iter().any(|(_, loaded)| loaded.is_of(certificate)));
+        let mut server = ServerConfig::clone(&live.server);
+        let names = Arc::new(by_name(&self.config, &live.certificates, &staples));
+        server.cert_resolver = names.clone();
+        self.live.store(Arc::new(Live { server: Arc::new(server), names, ..Live::clone(&live) }));
+    }
+
+    /// What clients are given with the certificate in this file, if it is not from a file too.
+    pub fn stapled(&self, chain: &Path) -> Option<Vec<u8>> {
+        let staples = self.staples();
+        let live = self.live.load();
+        let (_, loaded) = live.certificates.iter().find(|(path, _)| path == chain)?;
+        staples
+            .iter()
+            .find(|(certificate, _)| loaded.is_of(certificate))
+            .map(|(_, response)| response.clone())
+    }
+
+    fn staples(&self) -> MutexGuard<'_, Staples> {
+        self.staples.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The certificates that are not valid at `now`.
     pub fn invalid_at(&self, now: SystemTime) -> Vec<CertificateError> {
         let live = self.live.load();
-        let invalid = |(path, validity): &(PathBuf, Validity)| Some(problem(path, validity.problem_at(now)?));
-        live.validities.iter().filter_map(invalid).collect()
+        let invalid =
+            |(path, loaded): &(PathBuf, Loaded)| Some(problem(path, loaded.validity.problem_at(now)?));
+        live.certificates.iter().filter_map(invalid).collect()
+    }
+
+    /// The certificates that clients are shown, as they were read last.
+    pub fn served(&self) -> Vec<ServedCertificate> {
+        let live = self.live.load();
+        let served = |(path, loaded): &(PathBuf, Loaded)| ServedCertificate {
+            path: path.clone(),
+            contents: loaded.contents(),
+        };
+        live.certificates.iter().map(served).collect()
     }
 
     /// Whether there is a certificate for the host of this name, which is in lower case.
@@ -169,15 +246,20 @@ impl TlsAcceptor {
 
 impl Live {
     /// Reads the files. Sessions are kept if there is something to keep them from.
-    fn load(config: &TlsAcceptorConfig, before: Option<&Self>) -> Result<Self, CertificateError> {
+    fn load(
+        config: &TlsAcceptorConfig,
+        before: Option<&Self>,
+        staples: &Staples,
+    ) -> Result<Self, CertificateError> {
         let stamps = Stamps::of(config.paths());
         let provider = provider();
         let mut certificates = Vec::new();
-        let mut validities = Vec::new();
         for files in &config.certificates {
-            let loaded = files.load(&provider)?;
-            validities.push((files.chain.clone(), loaded.validity));
-            certificates.push((loaded.names, loaded.certified));
+            let loaded = match files.load(&provider) {
+                Err(error) if config.awaited.contains(&files.chain) => kept_of(before, &files.chain, &error),
+                loaded => Some(loaded?),
+            };
+            certificates.extend(loaded.map(|loaded| (files.chain.clone(), loaded)));
         }
         let verifier = config.client_authentication.verifier()?;
         let builder = ServerConfig::builder_with_provider(provider)
@@ -187,7 +269,7 @@ impl Live {
             Some(verifier) => builder.with_client_cert_verifier(verifier),
             None => builder.with_no_client_auth(),
         };
-        let names = Arc::new(CertificatesByName::new(certificates));
+        let names = Arc::new(by_name(config, &certificates, staples));
         let mut server = builder.with_cert_resolver(names.clone());
         // Whom the roots of before have let in, those of now may not: sessions would let them in without asking.
         let kept = before.filter(|_| config.client_authentication == ClientAuthentication::Off);
@@ -195,12 +277,12 @@ impl Live {
             Some(before) => before.sessions.clone(),
             None => Sessions::new(config).map_err(|error| refused(config, &error))?,
         };
-        server.alpn_protocols.clone_from(&config.alpn);
+        server.alpn_protocols = config.alpn_protocols();
         server.session_storage = sessions.cache.clone();
         if let Some(tickets) = &sessions.tickets {
             server.ticketer = tickets.clone();
         }
-        Ok(Self { server: Arc::new(server), names, sessions, stamps, validities })
+        Ok(Self { server: Arc::new(server), names, sessions, stamps, certificates })
     }
 }
 
@@ -213,6 +295,25 @@ impl Sessions {
         };
         Ok(Self { tickets, cache })
     }
+}
+
+/// Which of `certificates` a client gets, with what is said of it.
+fn by_name(
+    config: &TlsAcceptorConfig,
+    certificates: &[(PathBuf, Loaded)],
+    staples: &Staples,
+) -> CertificatesByName {
+    let named = certificates.iter().map(|(_, loaded)| (loaded.names.clone(), loaded.stapled_with(staples)));
+    CertificatesByName::new(named, config.challenges.clone())
+}
+
+/// What there was `before` of a certificate that is issued by itself, and cannot be read now: it will be issued again.
+fn kept_of(before: Option<&Live>, chain: &Path, error: &CertificateError) -> Option<Loaded> {
+    if error.path.exists() {
+        tracing::error!("a certificate that is issued by itself cannot be used: {error}");
+    }
+    let mut certificates = before?.certificates.iter();
+    certificates.find(|(path, _)| path == chain).map(|(_, loaded)| loaded.clone())
 }
 
 /// That nothing of the files is wrong, but what is to be made of them cannot be.

@@ -1,5 +1,6 @@
 //! Certificates and keys from files.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys, RootCertStore};
 
 use super::identity::Contents;
+use super::verifier::provider;
 
 /// Where a certificate is, and its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,7 +71,19 @@ pub enum CertificateProblem {
     Unreadable(String),
 }
 
+/// What a certificate says, whose key is with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CertificateContents {
+    /// The names that it is for, of hosts and others, as text.
+    pub names: Vec<String>,
+    /// When it is valid.
+    pub validity: Validity,
+    /// The certificate, and behind it those between it and a root, in DER.
+    pub chain: Vec<Vec<u8>>,
+}
+
 /// A certificate that can be used.
+#[derive(Clone)]
 pub(super) struct Loaded {
     pub(super) certified: Arc<CertifiedKey>,
     pub(super) names: Vec<String>,
@@ -79,6 +93,14 @@ pub(super) struct Loaded {
 impl CertificateFiles {
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         [Some(&self.chain), Some(&self.key), self.ocsp.as_ref()].into_iter().flatten().map(|path| &**path)
+    }
+
+    /// What they say, if they can be used.
+    ///
+    /// # Errors
+    /// One of them cannot be read or used.
+    pub fn contents(&self) -> Result<CertificateContents, CertificateError> {
+        self.load(&provider()).map(|loaded| loaded.contents())
     }
 
     /// Reads the files.
@@ -100,6 +122,30 @@ impl CertificateFiles {
         }
         let (names, validity) = (contents.names, contents.validity);
         Ok(Loaded { certified: Arc::new(certified), names, validity })
+    }
+}
+
+impl Loaded {
+    /// Whether it is this one.
+    pub(super) fn is_of(&self, certificate: &[u8]) -> bool {
+        self.certified.cert.first().is_some_and(|own| own.as_ref() == certificate)
+    }
+
+    /// The same with what is said of it in `staples`, unless a file says that.
+    pub(super) fn stapled_with(&self, staples: &HashMap<Vec<u8>, Vec<u8>>) -> Arc<CertifiedKey> {
+        let own = self.certified.cert.first().filter(|_| self.certified.ocsp.is_none());
+        match own.and_then(|own| staples.get(own.as_ref())) {
+            Some(response) => {
+                let ocsp = Some(response.clone());
+                Arc::new(CertifiedKey { ocsp, ..CertifiedKey::clone(&self.certified) })
+            }
+            None => self.certified.clone(),
+        }
+    }
+
+    pub(super) fn contents(&self) -> CertificateContents {
+        let chain = self.certified.cert.iter().map(|certificate| certificate.to_vec()).collect();
+        CertificateContents { names: self.names.clone(), validity: self.validity, chain }
     }
 }
 

@@ -39,6 +39,15 @@ pub async fn accept_tls<T: Transport>(
     }
 }
 
+/// Ends a connection in which nothing is to be said: sends what is left of the handshake and that nothing follows, within `within`.
+///
+/// # Cancel safety
+/// If the future is dropped, the connection is closed.
+pub async fn end_tls<T: Transport>(mut stream: TlsStream<T>, guard: &ConnectionGuard, within: Duration) {
+    // Whether the client has taken it changes nothing any more.
+    let _ = until(guard, within, |cx| stream.poll_close(cx).map_err(HandshakeError::Io)).await;
+}
+
 /// Does the handshake with the server of `transport`, which must have a certificate for `server_name`. Whoever waits for it has the
 /// deadline.
 ///

@@ -12,6 +12,7 @@
 mod certificates;
 mod identity;
 mod names;
+mod challenges;
 mod stamps;
 
 // the two sides
@@ -30,12 +31,15 @@ mod failure;
 // without decrypting
 mod client_hello;
 
-pub use acceptor::{ClientAuthentication, TlsAcceptor, TlsAcceptorConfig};
-pub use certificates::{CertificateError, CertificateFiles, CertificateProblem, Validity};
+pub use acceptor::{ClientAuthentication, ServedCertificate, TlsAcceptor, TlsAcceptorConfig};
+pub use certificates::{
+    CertificateContents, CertificateError, CertificateFiles, CertificateProblem, Validity,
+};
+pub use challenges::{ALPN_ACME, TlsAlpnChallenges, UnusableChallenge};
 pub use client_hello::{ClientHello, read_client_hello};
 pub use connector::{InvalidServerName, Roots, TlsConnector, TlsConnectorConfig, TlsServerName};
 pub use failure::{HandshakeError, TlsFailure};
-pub use handshake::{accept_tls, connect_tls};
+pub use handshake::{accept_tls, connect_tls, end_tls};
 pub use identity::PeerCertificate;
 pub use info::{TlsInfo, TlsVersion};
 pub use names::NameMatch;

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
+use super::challenges::{TlsAlpnChallenges, is_validation};
+
 /// The certificates of a listener by their names.
 #[derive(Debug)]
 pub(super) struct CertificatesByName {
@@ -16,6 +18,8 @@ pub(super) struct CertificatesByName {
     wildcard: HashMap<Box<str>, Arc<CertifiedKey>>,
     /// For clients that name nothing, or nothing that is known.
     default: Option<Arc<CertifiedKey>>,
+    /// For ACME servers that validate names.
+    challenges: Option<TlsAlpnChallenges>,
 }
 
 /// How a certificate is for a name: the more, the closer.
@@ -29,8 +33,12 @@ pub enum NameMatch {
 
 impl CertificatesByName {
     /// Those of `certificates`, each with its names. For a name that several have, the first counts, and the first of all is the default.
-    pub(super) fn new(certificates: impl IntoIterator<Item = (Vec<String>, Arc<CertifiedKey>)>) -> Self {
-        let mut by_name = Self { exact: HashMap::new(), wildcard: HashMap::new(), default: None };
+    pub(super) fn new(
+        certificates: impl IntoIterator<Item = (Vec<String>, Arc<CertifiedKey>)>,
+        challenges: Option<TlsAlpnChallenges>,
+    ) -> Self {
+        let (exact, wildcard) = (HashMap::new(), HashMap::new());
+        let mut by_name = Self { exact, wildcard, default: None, challenges };
         for (names, certificate) in certificates {
             for name in names {
                 let name = name.to_ascii_lowercase();
@@ -67,7 +75,10 @@ impl CertificatesByName {
 impl ResolvesServerCert for CertificatesByName {
     fn resolve(&self, client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = client_hello.server_name().map(str::to_ascii_lowercase);
-        let certificate = self.find(name.as_deref()).cloned();
+        let certificate = match &self.challenges {
+            Some(challenges) if is_validation(&client_hello) => challenges.find(name.as_deref()?),
+            _ => self.find(name.as_deref()).cloned(),
+        };
         ASKED.set(name.map(Into::into));
         certificate
     }

@@ -128,6 +128,41 @@ fn what_an_issuer_says_of_revocation_is_passed_on() {
 }
 
 #[test]
+fn what_was_fetched_of_revocation_is_given_with_its_certificate_only() {
+    let authority = Authority::new();
+    let files = authority.issue("server", &["a.example"]);
+    let acceptor = Arc::new(load(files.clone()).unwrap());
+    let own = acceptor.served()[0].contents.chain[0].clone();
+    let seen = || {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let seen = Arc::new(SeesOcsp::default());
+        let builder = rustls::ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions().unwrap().dangerous();
+        let config = builder.with_custom_certificate_verifier(seen.clone()).with_no_client_auth();
+        accepted_by(&acceptor, &Arc::new(config), "a.example");
+        let seen = seen.0.lock().unwrap().clone();
+        seen
+    };
+    acceptor.staple(b"another certificate", Some(b"of another"));
+    assert_eq!(seen(), b"");
+    acceptor.staple(&own, Some(b"an answer"));
+    assert_eq!(
+        (seen(), acceptor.stapled(&files.chain)),
+        (b"an answer".to_vec(), Some(b"an answer".to_vec()))
+    );
+    // Files that are read again do not lose it, another certificate has none.
+    let key = fs::read(&files.key).unwrap();
+    fs::write(&files.key, [&key[..], b"\n"].concat()).unwrap();
+    assert_eq!(acceptor.refresh(), Ok(true));
+    assert_eq!(seen(), b"an answer");
+    authority.issue("server", &["a.example"]);
+    assert_eq!(acceptor.refresh(), Ok(true));
+    assert_eq!(seen(), b"");
+    acceptor.staple(&own, None);
+    assert_eq!((seen(), acceptor.stapled(&files.chain)), (Vec::new(), None));
+}
+
+#[test]
 fn roots_that_are_none_are_refused() {
     let authority = Authority::new();
     let files = authority.issue("server", &["a.example"]);

@@ -6,4 +6,5 @@ mod handshakes;
 mod breaches;
 mod sealed;
 mod files;
+mod issued;
 mod hello;

@@ -8,11 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use thruway_net::tls::{ALPN_ACME, TlsAlpnChallenges};
 use thruway_server::{
-    CertificateFiles, ClientAuthentication, Config, Content, FieldValue, Listener, ProxyProtocol, Request,
-    Response, Router, Timeouts, TlsAcceptor, TlsAcceptorConfig,
+    AnswerFirst, CertificateFiles, ClientAuthentication, Config, Content, FieldValue, Listener,
+    ProxyProtocol, Request, Response, Router, Timeouts, TlsAcceptor, TlsAcceptorConfig,
 };
 use thruway_testkit::Authority;
 
@@ -62,6 +63,11 @@ impl Secured {
     }
 
     fn connect_over(&self, stream: TcpStream, client: Option<&CertificateFiles>) -> Client {
+        let name = ServerName::try_from("a.example").unwrap();
+        StreamOwned::new(ClientConnection::new(self.config(client), name).unwrap(), stream)
+    }
+
+    fn config(&self, client: Option<&CertificateFiles>) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.authority.root()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -69,7 +75,7 @@ impl Secured {
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots);
-        let config = match client {
+        Arc::new(match client {
             None => builder.with_no_client_auth(),
             Some(files) => {
                 let chain =
@@ -77,9 +83,7 @@ impl Secured {
                 let key = PrivateKeyDer::from_pem_file(&files.key).unwrap();
                 builder.with_client_auth_cert(chain, key).unwrap()
             }
-        };
-        let name = ServerName::try_from("a.example").unwrap();
-        StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), stream)
+        })
     }
 }
 
@@ -297,6 +301,54 @@ fn requests_without_tls_are_redirected_where_that_is_wanted() {
     let site = Site::start_at(listener(8443), app(), Config::default());
     let got = location(&site, "GET http://b.example/x HTTP/1.1\r\nHost: b.example\r\n");
     assert_eq!(got, expected("308", "https://b.example:8443/x"));
+}
+
+/// Answers one path, whatever else there is.
+struct WellKnown;
+
+impl AnswerFirst for WellKnown {
+    fn answer(&self, request: &Request<'_>) -> Option<Response> {
+        (request.path() == "/.well-known/a").then(|| Response::text("found"))
+    }
+}
+
+#[test]
+fn some_requests_are_answered_before_redirects_and_routes() {
+    let address = || Listener::new("127.0.0.1:0".parse().unwrap()).answer_first(Arc::new(WellKnown));
+    let got = |site: &Site, path: &str| {
+        let mut stream = site.connect();
+        stream.write_all(&CLOSING.replace_path(path)).unwrap();
+        rest(&mut stream)
+    };
+    let site = Site::start_at(address().redirect_to_https(443), app(), Config::default());
+    assert!(got(&site, "/.well-known/a").ends_with("\r\n\r\nfound"));
+    assert!(got(&site, "/.well-known/b").contains("Location: https://a.example/.well-known/b\r\n"));
+    let site = Site::start_at(address(), app(), Config::default());
+    assert!(got(&site, "/.well-known/a").ends_with("\r\n\r\nfound"));
+    assert!(got(&site, "/").ends_with("http nobody "));
+    assert!(got(&site, "/.well-known/b").starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn nothing_is_said_to_who_validates_a_name() {
+    let authority = Authority::new();
+    let proof = authority.issue("proof", &["a.example"]);
+    let chain = CertificateDer::from_pem_file(&proof.chain).unwrap().to_vec();
+    let key = PrivatePkcs8KeyDer::from_pem_file(&proof.key).unwrap().secret_pkcs8_der().to_vec();
+    let challenges = TlsAlpnChallenges::default();
+    challenges.show("a.example", chain, key).unwrap();
+    let listener = listener(&authority, |config| config.challenges = Some(challenges));
+    let secured = Secured { site: Site::start_at(listener, app(), Config::default()), authority };
+    let mut config = ClientConfig::clone(&secured.config(None));
+    config.alpn_protocols = vec![ALPN_ACME.to_vec()];
+    let name = ServerName::try_from("a.example").unwrap();
+    let client = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut client = StreamOwned::new(client, secured.site.connect());
+    let mut answer = Vec::new();
+    // The end is told, so that this is no error.
+    client.read_to_end(&mut answer).unwrap();
+    assert!(answer.is_empty());
+    secured.site.until_open(0);
 }
 
 #[test]

@@ -16,10 +16,14 @@ use super::super::spanned::Spanned;
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawListenerTls {
     /// At least one. A client gets that which has the name it asks for, or a wildcard for it, or else the first.
-    pub(in super::super) certificates: Spanned<Vec<RawCertificate>>,
+    pub(in super::super) certificates: Spanned<Vec<Spanned<RawListenerCertificate>>>,
     /// `1.2` or `1.3`: the lowest version that is spoken. Default `1.2`.
     #[serde(default)]
     pub(in super::super) min_version: RawTlsVersion,
+    /// Whether clients are given what the issuers of certificates say of their revocation (OCSP), fetched from whom the certificates name, if they
+    /// do. Default false.
+    #[serde(default)]
+    pub(in super::super) ocsp_stapling: bool,
     /// Whether clients are given tickets to resume sessions with, under keys that change. Default true.
     pub(in super::super) tickets: Option<bool>,
     /// Sessions that are kept for clients without tickets; 0 for none. Default 10000.
@@ -28,6 +32,20 @@ pub(in super::super) struct RawListenerTls {
     pub(in super::super) client_certificates: Option<RawClientCertificates>,
     /// What answers say in `Strict-Transport-Security`, as `max-age=31536000`. Default nothing.
     pub(in super::super) strict_transport_security: Option<Spanned<String>>,
+}
+
+/// A certificate of a listener: `chain` and `key`, or `acme`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawListenerCertificate {
+    /// A file with the certificate, and behind it those between it and a root, in PEM. It is read again when it changes, as are the others.
+    pub(in super::super) chain: Option<PathBuf>,
+    /// A file with the private key, in PEM.
+    pub(in super::super) key: Option<PathBuf>,
+    /// A file with what the issuer says of its revocation (an OCSP response in DER), for clients. Default nothing.
+    pub(in super::super) ocsp: Option<PathBuf>,
+    /// Names of hosts: the certificate for them is ordered, as `[acme]` says, and renewed.
+    pub(in super::super) acme: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
 /// A certificate, and its key. All files are in PEM but that of OCSP, and are read again when they change.

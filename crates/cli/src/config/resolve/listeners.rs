@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use thruway_certificates::acme::ChallengeKind;
 use thruway_gateway::{HashBy, TcpConfig, UpstreamConfig};
 use thruway_net::tls::TlsServerName;
 use thruway_server::layers::ListenerCompression;
@@ -66,8 +67,10 @@ impl Resolver<'_> {
                 None => ListenerCompression::AsElsewhere,
             };
             let tcp = tcp.map(|tcp| self.tcp(tcp, upstreams));
+            let has_tls = tls.is_some();
             let tls = tls.and_then(|tls| self.listener_tls(tls, http2));
             let redirect_to_https = redirect_to_https.map(Spanned::into_inner);
+            let answers_challenges = tcp.is_none() && !has_tls && self.validates_by(ChallengeKind::Http01);
             match text.get_ref().parse().map(|address| self.listener(address)) {
                 Ok(address) if is_listed(listeners.iter().map(ListenerConfig::address), &address) => {
                     self.refuse_with(&text, format!("`{address}` is listened on already"), LISTED_HINT);
@@ -81,6 +84,7 @@ impl Resolver<'_> {
                         tls,
                         redirect_to_https,
                         compression,
+                        answers_challenges,
                     });
                 }
                 Err(error) => self.refuse_with(&text, error, InvalidListenAddr::HINT),

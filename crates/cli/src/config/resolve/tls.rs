@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use thruway_certificates::acme::ChallengeKind;
 use thruway_gateway::UpstreamTls;
 use thruway_net::tls::{
     CertificateError, CertificateFiles, ClientAuthentication, InvalidServerName, Roots, TlsAcceptor,
@@ -11,11 +12,13 @@ use thruway_net::tls::{
 use thruway_server::FieldValue;
 
 use super::super::raw::{
-    RawCertificate, RawClientCertificates, RawListenerTls, RawTlsVersion, RawUpstreamTls, RawUpstreamTlsOrNot,
+    RawCertificate, RawClientCertificates, RawListenerCertificate, RawListenerTls, RawTlsVersion,
+    RawUpstreamTls, RawUpstreamTlsOrNot,
 };
 use super::super::spanned::Spanned;
 use super::super::{Http2, ListenerTlsConfig, Span};
 use super::Resolver;
+use crate::acme::challenges;
 
 /// What is negotiated where HTTP/2 is spoken, or not (RFC 7301; RFC 9113 §3.1).
 fn alpn(http2: Http2) -> Vec<Vec<u8>> {
@@ -37,17 +40,24 @@ impl Resolver<'_> {
         let raw = raw.into_inner();
         self.refuse_empty(&raw.certificates, "TLS needs a certificate", CERTIFICATE_HINT);
         let certificates_span = raw.certificates.span();
+        let mut awaited = Vec::new();
+        let certificates = raw.certificates.into_inner().into_iter();
         let certificates: Vec<_> =
-            raw.certificates.into_inner().into_iter().map(|files| self.certificate(files)).collect();
+            certificates.filter_map(|raw| self.listener_certificate(raw, &mut awaited)).collect();
         if certificates.is_empty() {
             return None;
         }
         let defaults = TlsAcceptorConfig::new(certificates);
+        let client_authentication = self.client_authentication(raw.client_certificates);
+        self.check_validation(&client_authentication, !awaited.is_empty(), &span);
+        let challenges = self.validates_by(ChallengeKind::TlsAlpn01).then(|| challenges().tls_alpn());
         let config = TlsAcceptorConfig {
+            awaited,
+            challenges,
             min_version: version(raw.min_version),
             tickets: raw.tickets.unwrap_or(defaults.tickets),
             sessions_max: self.or(raw.sessions_max, defaults.sessions_max, 0..=10_000_000),
-            client_authentication: self.client_authentication(raw.client_certificates),
+            client_authentication,
             alpn: alpn(http2),
             ..defaults
         };
@@ -58,7 +68,8 @@ impl Resolver<'_> {
         let acceptor = TlsAcceptor::load(config);
         let acceptor = acceptor.map_err(|error| self.refuse_certificate(&certificates_span, &error)).ok()?;
         let strict_transport_security = strict.map(Spanned::into_inner);
-        Some(ListenerTlsConfig { acceptor: Arc::new(acceptor), strict_transport_security, span })
+        let (acceptor, ocsp_stapling) = (Arc::new(acceptor), raw.ocsp_stapling);
+        Some(ListenerTlsConfig { acceptor, strict_transport_security, ocsp_stapling, span })
     }
 
     pub(super) fn upstream_tls(
@@ -88,7 +99,7 @@ impl Resolver<'_> {
         name.map_err(|error| self.refuse_with(text, error, InvalidServerName::HINT)).ok()
     }
 
-    fn roots(&mut self, raw: Option<Spanned<Vec<PathBuf>>>) -> Roots {
+    pub(super) fn roots(&mut self, raw: Option<Spanned<Vec<PathBuf>>>) -> Roots {
         let Some(raw) = raw else { return Roots::System };
         self.refuse_empty(
             &raw,
@@ -113,6 +124,30 @@ impl Resolver<'_> {
         }
     }
 
+    /// Where a certificate of a listener is; among those `awaited`, if it is ordered.
+    fn listener_certificate(
+        &mut self,
+        raw: Spanned<RawListenerCertificate>,
+        awaited: &mut Vec<PathBuf>,
+    ) -> Option<CertificateFiles> {
+        let span = raw.span();
+        match raw.into_inner() {
+            RawListenerCertificate { chain: Some(chain), key: Some(key), ocsp, acme: None } => {
+                Some(self.certificate(RawCertificate { chain, key, ocsp }))
+            }
+            RawListenerCertificate { chain: None, key: None, ocsp: None, acme: Some(names) } => {
+                let files = self.ordered(&names)?;
+                awaited.push(files.chain.clone());
+                Some(files)
+            }
+            _ => {
+                let message = "a certificate has either `chain` and `key`, or `acme`";
+                self.failures.push(self.source.failure(span, message).with_hint(CERTIFICATE_HINT));
+                None
+            }
+        }
+    }
+
     fn certificate(&self, raw: RawCertificate) -> CertificateFiles {
         CertificateFiles {
             chain: self.beside_config(&raw.chain),
@@ -125,7 +160,7 @@ impl Resolver<'_> {
         paths.get_ref().iter().map(|path| self.beside_config(path)).collect()
     }
 
-    fn refuse_certificate(&mut self, span: &Span, error: &CertificateError) {
+    pub(super) fn refuse_certificate(&mut self, span: &Span, error: &CertificateError) {
         self.failures.push(self.source.failure(span.clone(), error).with_hint(error.hint()));
     }
 }
@@ -144,5 +179,5 @@ fn is_strict(text: &str) -> bool {
     is_age && FieldValue::new(text.as_bytes()).is_ok()
 }
 
-const CERTIFICATE_HINT: &str = "write `certificates = [{ chain = \"FILE\", key = \"FILE\" }]`";
+const CERTIFICATE_HINT: &str = "write `certificates = [{ chain = \"FILE\", key = \"FILE\" }]`, or `{ acme = [\"NAME\"] }` to have one ordered";
 const STRICT_HINT: &str = "write `max-age=31536000`, and behind it, if it is so, `; includeSubDomains`";

@@ -1,0 +1,112 @@
+//! What ACME servers find here when they validate names.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use thruway_net::tls::TlsAlpnChallenges;
+use thruway_server::{AnswerFirst, Request, Response, StatusCode};
+
+use super::material::validation_certificate;
+use super::{AcmeError, ChallengeKind};
+
+/// What listeners answer to ACME servers. Clones are the same, and outlive a reload.
+#[derive(Clone, Default, Debug)]
+pub struct Challenges {
+    /// Key authorizations by tokens.
+    http: Arc<RwLock<HashMap<String, String>>>,
+    tls_alpn: TlsAlpnChallenges,
+}
+
+/// What is answered as long as this is there.
+pub(super) struct Published {
+    challenges: Challenges,
+    kind: ChallengeKind,
+    /// The token, or the name.
+    key: String,
+}
+
+impl Challenges {
+    /// Those of listeners with TLS.
+    pub fn tls_alpn(&self) -> TlsAlpnChallenges {
+        self.tls_alpn.clone()
+    }
+
+    /// Answers the challenge `token` at a path (RFC 8555 §8.3).
+    pub(super) fn publish_path(&self, token: &str, key_authorization: &str) -> Result<Published, AcmeError> {
+        // Anything else would be at no path, or a text that somebody else has chosen.
+        let is_token = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
+        if token.is_empty() || token.len() > TOKEN_BYTES_MAX || !token.bytes().all(is_token) {
+            return Err(AcmeError::ChallengeUnusable);
+        }
+        let mut http = self.http.write().unwrap_or_else(PoisonError::into_inner);
+        http.insert(token.to_owned(), key_authorization.to_owned());
+        drop(http);
+        Ok(self.published(ChallengeKind::Http01, token))
+    }
+
+    /// Answers the challenge for `name` in handshakes (RFC 8737 §3).
+    pub(super) fn publish_handshake(&self, name: &str, digest: &[u8]) -> Result<Published, AcmeError> {
+        let (certificate, key) = validation_certificate(name, digest)?;
+        self.tls_alpn.show(name, certificate, key).map_err(|_| AcmeError::ChallengeUnusable)?;
+        Ok(self.published(ChallengeKind::TlsAlpn01, name))
+    }
+
+    fn published(&self, kind: ChallengeKind, key: &str) -> Published {
+        Published { challenges: self.clone(), kind, key: key.to_owned() }
+    }
+}
+
+impl AnswerFirst for Challenges {
+    /// Tokens that are not ours may be those of somebody else behind us.
+    fn answer(&self, request: &Request<'_>) -> Option<Response> {
+        let token = request.path().strip_prefix(WELL_KNOWN)?;
+        let http = self.http.read().unwrap_or_else(PoisonError::into_inner);
+        let key_authorization = http.get(token)?.clone();
+        let response = Response::new(StatusCode::OK).with_field("Content-Type", "application/octet-stream");
+        Some(response.with_content(key_authorization))
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        match self.kind {
+            ChallengeKind::Http01 => {
+                let mut http = self.challenges.http.write().unwrap_or_else(PoisonError::into_inner);
+                http.remove(&self.key);
+            }
+            ChallengeKind::TlsAlpn01 => self.challenges.tls_alpn.remove(&self.key),
+        }
+    }
+}
+
+const WELL_KNOWN: &str = "/.well-known/acme-challenge/";
+
+/// Those in use have 43.
+const TOKEN_BYTES_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tokens_are_published_and_only_as_long_as_they_are_wanted() {
+        let challenges = Challenges::default();
+        for token in ["", "a/b", "..", "a.b", "a b", "ä", &"a".repeat(257)] {
+            assert!(
+                matches!(challenges.publish_path(token, "x"), Err(AcmeError::ChallengeUnusable)),
+                "{token}"
+            );
+        }
+        let published = challenges.publish_path("a-_9Z", "x").unwrap();
+        assert_eq!(challenges.http.read().unwrap().len(), 1);
+        drop(published);
+        assert!(challenges.http.read().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_digest_of_another_length_is_refused() {
+        let challenges = Challenges::default();
+        assert!(challenges.publish_handshake("a.example", &[0; 31]).is_err());
+        assert!(challenges.publish_handshake("a.example", &[0; 32]).is_ok());
+    }
+}

@@ -1,0 +1,151 @@
+//! What orders with one server have in common: account, store, and one order at a time.
+
+use std::time::Duration;
+
+use instant_acme::{Account, AccountBuilder, ExternalAccountKey, NewAccount};
+use thruway_net::Clock;
+use thruway_net::tls::{CertificateContents, CertificateProblem};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::exchange::{Exchange, Patience};
+use super::order::order;
+use super::renewal::Suggested;
+use super::store::Store;
+use super::{AcmeConfig, AcmeError, Challenges, OrderedNames};
+
+/// Where the certificates of one config are ordered.
+pub(super) struct Desk {
+    pub(super) config: AcmeConfig,
+    challenges: Challenges,
+    patience: Patience,
+    opened: Mutex<Opened>,
+    /// Whose order it is.
+    turn: Mutex<()>,
+}
+
+/// What is there from the first order on.
+#[derive(Default)]
+struct Opened {
+    store: Option<Store>,
+    account: Option<Account>,
+}
+
+impl Desk {
+    pub(super) fn new(config: AcmeConfig, challenges: Challenges) -> Self {
+        let (patience, opened, turn) = (Patience::default(), Mutex::default(), Mutex::default());
+        Self { config, challenges, patience, opened, turn }
+    }
+
+    /// The certificate for `names` that there is.
+    pub(super) fn present(&self, names: &OrderedNames) -> Option<CertificateContents> {
+        self.config.files(names).contents().ok()
+    }
+
+    /// How long the server wants to be left alone, if it has said so in the last order.
+    pub(super) fn told_to_wait(&self) -> Option<Duration> {
+        self.patience.take()
+    }
+
+    /// Orders a certificate for `names`, and puts it in place of that which there is.
+    pub(super) async fn order(
+        &self,
+        names: &OrderedNames,
+        replaced: Option<&CertificateContents>,
+    ) -> Result<(), AcmeError> {
+        let _turn = self.turn.lock().await;
+        let ordering = self.order_now(names, replaced);
+        let ordered = timeout(self.config.pace.order, ordering).await.unwrap_or(Err(AcmeError::TimedOut));
+        if ordered.as_ref().is_err_and(AcmeError::is_account_unknown) {
+            self.opened.lock().await.forget_account();
+        }
+        ordered
+    }
+
+    async fn order_now(
+        &self,
+        names: &OrderedNames,
+        replaced: Option<&CertificateContents>,
+    ) -> Result<(), AcmeError> {
+        if !self.config.terms_of_service_agreed {
+            return Err(AcmeError::TermsNotAgreed);
+        }
+        // Who is trusted may have changed. What cannot be used leaves those of before.
+        let _ = self.config.connector.refresh();
+        let account = self.account().await?;
+        let pem = order(&account, &self.config, &self.challenges, names, replaced).await?;
+        let mut opened = self.opened.lock().await;
+        let store = opened.store(&self.config)?;
+        store.keep_certificate(&self.config.files(names), &pem, |issued| check(issued, names))
+    }
+
+    /// When the server wants a certificate to be renewed. Nobody is asked as long as there is no account.
+    pub(super) async fn suggested(&self, contents: &CertificateContents) -> Option<Suggested> {
+        let asking = async {
+            let kept = self.opened.lock().await.store(&self.config).ok()?.account().ok()?;
+            kept.as_ref()?;
+            Suggested::of(&self.account().await.ok()?, contents).await
+        };
+        timeout(self.config.pace.answer, asking).await.ok()?
+    }
+
+    /// The account that there is, or else a new one.
+    async fn account(&self) -> Result<Account, AcmeError> {
+        let mut opened = self.opened.lock().await;
+        if let Some(account) = &opened.account {
+            return Ok(account.clone());
+        }
+        let exchange = Exchange::new(&self.config, self.patience.clone());
+        let builder = Account::builder_with_http(Box::new(exchange));
+        let store = opened.store(&self.config)?;
+        let account = match store.account()? {
+            Some(kept) => builder.from_credentials(kept).await?,
+            None => self.make_account(builder, store).await?,
+        };
+        Ok(opened.account.insert(account).clone())
+    }
+
+    async fn make_account(&self, builder: AccountBuilder, store: &Store) -> Result<Account, AcmeError> {
+        let contacts: Vec<_> = self.config.contacts.iter().map(String::as_str).collect();
+        let wanted = NewAccount {
+            contact: &contacts,
+            terms_of_service_agreed: self.config.terms_of_service_agreed,
+            only_return_existing: false,
+        };
+        let external = self.config.external_account.as_ref();
+        let external = external.map(|own| ExternalAccountKey::new(own.key_id.clone(), &own.key));
+        let directory = self.config.directory.clone();
+        let (account, made) = builder.create(&wanted, directory, external.as_ref()).await?;
+        store.keep_account(&made)?;
+        tracing::info!(account = account.id(), "an ACME account was made");
+        Ok(account)
+    }
+}
+
+impl Opened {
+    fn store(&mut self, config: &AcmeConfig) -> Result<&Store, AcmeError> {
+        let store = match self.store.take() {
+            Some(store) => store,
+            None => Store::open(&config.directory_of_server())?,
+        };
+        Ok(self.store.insert(store))
+    }
+
+    fn forget_account(&mut self) {
+        self.account = None;
+        if let Some(store) = &self.store {
+            store.forget_account();
+        }
+    }
+}
+
+/// That what was issued is what was ordered.
+fn check(issued: &CertificateContents, names: &OrderedNames) -> Result<(), AcmeError> {
+    let problem = issued.validity.problem_at(Clock::system().time_of_day());
+    match problem {
+        // The server's clock may be ahead of ours.
+        None | Some(CertificateProblem::NotYetValid) => {}
+        Some(_) => return Err(AcmeError::CertificateTooOld),
+    }
+    if names.are_among(&issued.names) { Ok(()) } else { Err(AcmeError::CertificateForOtherNames) }
+}

@@ -1,0 +1,74 @@
+//! When a certificate is renewed, and when a failure is tried again. The time and chance come in as arguments.
+
+use std::time::{Duration, SystemTime};
+
+use thruway_net::tls::Validity;
+
+use super::Pace;
+
+/// When a certificate is renewed of which its issuer says nothing: when a third of its time is left, and up to a tenth of that
+/// earlier, so that not all are renewed at once. `chance` is from 0 to 1.
+pub(super) fn renewal_at(validity: &Validity, chance: f64) -> SystemTime {
+    let lifetime = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
+    let left = lifetime / 3;
+    let ahead = left + (left / 10).mul_f64(chance.clamp(0.0, 1.0));
+    validity.not_after.checked_sub(ahead).unwrap_or(validity.not_before)
+}
+
+/// A moment of the window in which its issuer wants it to be renewed (RFC 9773 §4.2).
+pub(super) fn moment_of(start: SystemTime, end: SystemTime, chance: f64) -> SystemTime {
+    let width = end.duration_since(start).unwrap_or_default();
+    start + width.mul_f64(chance.clamp(0.0, 1.0))
+}
+
+/// How long to wait after so many failures in a row, where the server has said to wait for `told`. Up to a quarter longer by chance.
+pub(super) fn retry_after(failures: u32, told: Option<Duration>, pace: &Pace, chance: f64) -> Duration {
+    let doublings = failures.saturating_sub(1).min(20);
+    let backoff = pace.retry_first.saturating_mul(1 << doublings).min(pace.retry_max);
+    let backoff = backoff + (backoff / 4).mul_f64(chance.clamp(0.0, 1.0));
+    backoff.max(told.unwrap_or_default().min(TOLD_MAX))
+}
+
+/// No server is waited for longer: it may have meant something else.
+pub(super) const TOLD_MAX: Duration = Duration::from_hours(24);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_hours(24);
+
+    #[test]
+    fn a_certificate_is_renewed_when_a_third_of_its_time_is_left() {
+        let not_before = SystemTime::UNIX_EPOCH + 1000 * DAY;
+        let validity = Validity { not_before, not_after: not_before + 90 * DAY };
+        assert_eq!(renewal_at(&validity, 0.0), not_before + 60 * DAY);
+        assert_eq!(renewal_at(&validity, 1.0), not_before + 57 * DAY);
+        let backwards = Validity { not_before, not_after: not_before - DAY };
+        assert_eq!(renewal_at(&backwards, 0.5), not_before - DAY);
+        let early = Validity { not_before: SystemTime::UNIX_EPOCH, not_after: SystemTime::UNIX_EPOCH };
+        assert_eq!(renewal_at(&early, 1.0), SystemTime::UNIX_EPOCH);
+    }
+
+    #[test]
+    fn a_window_is_met_somewhere() {
+        let start = SystemTime::UNIX_EPOCH + 1000 * DAY;
+        assert_eq!(moment_of(start, start + 2 * DAY, 0.5), start + DAY);
+        assert_eq!(moment_of(start, start - DAY, 0.5), start);
+    }
+
+    #[test]
+    fn the_more_failures_the_longer_is_waited() {
+        let pace = Pace::default();
+        let after = |failures, told| retry_after(failures, told, &pace, 0.0);
+        let minutes = [1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360];
+        for (failures, minutes) in (0..).zip(minutes) {
+            assert_eq!(after(failures, None), Duration::from_mins(minutes), "{failures}");
+        }
+        assert_eq!(after(u32::MAX, None), pace.retry_max);
+        assert_eq!(retry_after(1, None, &pace, 1.0), Duration::from_secs(75));
+        assert_eq!(after(1, Some(Duration::from_hours(1))), Duration::from_hours(1));
+        assert_eq!(after(5, Some(Duration::from_secs(1))), Duration::from_mins(16));
+        assert_eq!(after(1, Some(Duration::MAX)), DAY);
+    }
+}

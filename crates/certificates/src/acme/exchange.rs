@@ -1,0 +1,188 @@
+//! Requests to an ACME server by our own client: bounded in time and size, by `https` only.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::header::{RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderValue};
+use http_body::Body;
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use thruway_client::{Client, ClientConfig, ClientError, PoolConfig, Timeouts};
+use thruway_message::Method;
+use thruway_net::Clock;
+
+use super::AcmeConfig;
+use super::due::TOLD_MAX;
+
+/// Sends the requests of an account.
+#[derive(Clone)]
+pub(super) struct Exchange {
+    client: Client,
+    patience: Patience,
+}
+
+/// How long a server wants to be left alone. Clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct Patience(Arc<Mutex<Option<Duration>>>);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum ExchangeError {
+    Client(ClientError),
+    /// The server names a URL that is not protected.
+    NotHttps,
+}
+
+impl Exchange {
+    pub(super) fn new(config: &AcmeConfig, patience: Patience) -> Self {
+        let mut client = ClientConfig {
+            tls: Some(config.connector.clone()),
+            connect: config.pace.answer,
+            ..ClientConfig::default()
+        };
+        client.exchange.timeouts =
+            Timeouts { total: Some(config.pace.answer), head: config.pace.answer, ..Timeouts::default() };
+        // Servers close what waits longer, and a POST on such a connection would be lost.
+        client.pool = PoolConfig { idle: IDLE, ..PoolConfig::default() };
+        Self { client: Client::with_config(client), patience }
+    }
+
+    async fn send(
+        &self,
+        request: http::Request<BodyWrapper<Bytes>>,
+    ) -> Result<http::Response<Bytes>, ExchangeError> {
+        let (parts, mut body) = request.into_parts();
+        let url = parts.uri.to_string();
+        if !url.starts_with("https://") {
+            return Err(ExchangeError::NotHttps);
+        }
+        let content = content_of(&mut body).await;
+        let method = match parts.method {
+            http::Method::POST => Method::Post,
+            http::Method::HEAD => Method::Head,
+            _ => Method::Get,
+        };
+        let request = self.client.request(method, &url).content(content).field("User-Agent", OURSELVES);
+        let fields = parts.headers.iter().filter(|(name, _)| *name != USER_AGENT);
+        let request = fields.fold(request, |request, (name, value)| request.field(name.as_str(), value));
+        let response = request.send().await?;
+        let mut answer = http::Response::new(Bytes::new());
+        *answer.status_mut() = http::StatusCode::from_u16(response.status().as_u16()).unwrap_or_default();
+        copy_fields(&response, answer.headers_mut());
+        self.patience.heed(&mut answer);
+        *answer.body_mut() = response.collect(ANSWER_BYTES_MAX).await?;
+        Ok(answer)
+    }
+}
+
+impl HttpClient for Exchange {
+    fn request(
+        &self,
+        request: http::Request<BodyWrapper<Bytes>>,
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+        let ours = self.clone();
+        Box::pin(async move {
+            let answer = ours.send(request).await.map_err(|error| Error::Other(Box::new(error)))?;
+            let (parts, content) = answer.into_parts();
+            Ok(BytesResponse { parts, body: Box::new(content) })
+        })
+    }
+}
+
+/// It comes in one piece.
+async fn content_of(body: &mut BodyWrapper<Bytes>) -> Bytes {
+    let Some(Ok(piece)) = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await else {
+        return Bytes::new();
+    };
+    piece.into_data().unwrap_or_default()
+}
+
+/// Those that the protocol reads.
+fn copy_fields(response: &thruway_client::Response, fields: &mut HeaderMap) {
+    for name in ["location", "replay-nonce", "retry-after"] {
+        let value = response.field(name).and_then(|value| HeaderValue::from_bytes(value.as_bytes()).ok());
+        if let Some(value) = value {
+            fields.insert(name, value);
+        }
+    }
+}
+
+impl Patience {
+    /// Remembers how long to wait if the server refuses, and has what it says fit into clocks: no more than a day.
+    fn heed<B>(&self, answer: &mut http::Response<B>) {
+        let value = answer.headers_mut().remove(RETRY_AFTER);
+        let now = Clock::system().time_of_day();
+        let told = value.and_then(|value| waited_for(value.to_str().ok()?, now));
+        let Some(told) = told else { return };
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(told.as_secs()));
+        if matches!(answer.status().as_u16(), 429 | 503) {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+        }
+    }
+
+    /// What was said since this was asked last.
+    pub(super) fn take(&self) -> Option<Duration> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// What `Retry-After` says (RFC 9110 §10.2.3): seconds, or a date.
+fn waited_for(value: &str, now: SystemTime) -> Option<Duration> {
+    let told = match value.trim() {
+        text if !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit()) => {
+            text.parse().map_or(TOLD_MAX, Duration::from_secs)
+        }
+        text => httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default(),
+    };
+    Some(told.min(TOLD_MAX))
+}
+
+impl From<ClientError> for ExchangeError {
+    fn from(error: ClientError) -> Self {
+        Self::Client(error)
+    }
+}
+
+impl fmt::Display for ExchangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(error) => error.fmt(f),
+            Self::NotHttps => f.write_str("the server names a URL that does not begin with `https://`"),
+        }
+    }
+}
+
+impl std::error::Error for ExchangeError {}
+
+/// RFC 8555 §6.1.
+const OURSELVES: &str = concat!("thruway/", env!("CARGO_PKG_VERSION"));
+
+/// Chains of certificates are the largest, with some kilobytes.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+const IDLE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_waited_for_fits_into_clocks() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        let told = |value: &str| waited_for(value, now).map(|told| told.as_secs());
+        assert_eq!(told("120"), Some(120));
+        assert_eq!(told(" 0 "), Some(0));
+        assert_eq!(told("18446744073709551615"), Some(86_400));
+        assert_eq!(told("99999999999999999999999"), Some(86_400));
+        assert_eq!(told("Sun, 06 Nov 1994 08:50:37 GMT"), Some(60));
+        assert_eq!(told("Sun, 06 Nov 1994 08:49:00 GMT"), Some(0));
+        assert_eq!(told("Fri, 31 Dec 9999 23:59:59 GMT"), Some(86_400));
+        for value in ["", "-1", "1.5", "soon"] {
+            assert_eq!(told(value), None);
+        }
+    }
+}

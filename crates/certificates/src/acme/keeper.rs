@@ -1,0 +1,134 @@
+//! What looks after one certificate: waits until it is due, has it ordered, and waits longer after each failure.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use thruway_net::Clock;
+use thruway_net::tls::CertificateContents;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::desk::Desk;
+use super::due::retry_after;
+use super::renewal::Renewal;
+use super::status::Statuses;
+use super::{AcmeError, CertificateStatus, OrderedNames};
+
+/// Looks after one certificate.
+pub(super) struct Keeper {
+    desk: Arc<Desk>,
+    names: OrderedNames,
+    statuses: Statuses,
+    renewal: Option<Renewal>,
+    failures: Failures,
+    /// From 0 to 1, so that not all are renewed at once.
+    chance: f64,
+}
+
+/// What has failed since the last success.
+#[derive(Default)]
+struct Failures {
+    count: u32,
+    last: Option<String>,
+    next: Option<Instant>,
+}
+
+impl Keeper {
+    pub(super) fn new(desk: Arc<Desk>, names: OrderedNames, statuses: Statuses) -> Self {
+        let (renewal, failures) = (None, Failures::default());
+        Self { desk, names, statuses, renewal, failures, chance: fastrand::f64() }
+    }
+
+    /// Has no end.
+    pub(super) async fn run(mut self) {
+        loop {
+            // Another process may have renewed it, or somebody may have removed it.
+            let present = self.desk.present(&self.names);
+            let wait = self.wait(present.as_ref()).await;
+            self.tell(present.as_ref(), wait);
+            if wait.is_zero() {
+                self.order(present).await;
+            } else {
+                // The time of day may be set while this sleeps.
+                sleep(wait.min(LOOK_AGAIN)).await;
+            }
+        }
+    }
+
+    /// How long until the next order.
+    async fn wait(&mut self, present: Option<&CertificateContents>) -> Duration {
+        let left = self.failures.next.map(|next| next.saturating_duration_since(Instant::now()));
+        self.until_due(present).await.max(left.unwrap_or_default())
+    }
+
+    async fn until_due(&mut self, present: Option<&CertificateContents>) -> Duration {
+        let Some(present) = present.filter(|present| self.names.are_among(&present.names)) else {
+            return Duration::ZERO;
+        };
+        let at = self.renewal_of(present).await;
+        at.duration_since(now()).unwrap_or_default()
+    }
+
+    async fn renewal_of(&mut self, present: &CertificateContents) -> SystemTime {
+        let held = self.renewal.take().filter(|renewal| renewal.holds_for(present));
+        let renewal = match held {
+            Some(renewal) => renewal,
+            None => Renewal::of(present, self.desk.suggested(present).await.as_ref(), self.chance),
+        };
+        self.renewal.insert(renewal).at
+    }
+
+    async fn order(&mut self, present: Option<CertificateContents>) {
+        let ordered = self.ordered(present).await;
+        let issued = self.desk.present(&self.names);
+        let outcome = match ordered {
+            // Else there would be one order after the other.
+            Ok(()) if self.until_due(issued.as_ref()).await.is_zero() => Err(AcmeError::CertificateTooOld),
+            outcome => outcome,
+        };
+        match outcome {
+            Ok(()) => {
+                tracing::info!(name = self.names.first(), "a certificate was issued");
+                self.failures = Failures::default();
+            }
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    /// An order as a task of its own: if it panicked, nobody would look after the certificate any more.
+    async fn ordered(&self, present: Option<CertificateContents>) -> Result<(), AcmeError> {
+        let (desk, names) = (self.desk.clone(), self.names.clone());
+        let mut order = JoinSet::new();
+        order.spawn(async move { desk.order(&names, present.as_ref()).await });
+        match order.join_next().await {
+            Some(Ok(ordered)) => ordered,
+            _ => Err(AcmeError::Panicked),
+        }
+    }
+
+    fn failed(&mut self, error: &AcmeError) {
+        let count = self.failures.count.saturating_add(1);
+        let told = self.desk.told_to_wait();
+        let wait = retry_after(count, told, &self.desk.config.pace, fastrand::f64());
+        let name = self.names.first();
+        tracing::warn!(name, failures = count, again_in = ?wait, "no certificate was issued: {error}");
+        self.failures = Failures { count, last: Some(error.to_string()), next: Some(Instant::now() + wait) };
+    }
+
+    fn tell(&self, present: Option<&CertificateContents>, wait: Duration) {
+        self.statuses.tell(CertificateStatus {
+            names: self.names.clone(),
+            path: self.desk.config.files(&self.names).chain,
+            not_after: present.map(|present| present.validity.not_after),
+            next_at: now() + wait,
+            failures: self.failures.count,
+            last_error: self.failures.last.clone(),
+        });
+    }
+}
+
+fn now() -> SystemTime {
+    Clock::system().time_of_day()
+}
+
+const LOOK_AGAIN: Duration = Duration::from_hours(1);

@@ -1,0 +1,58 @@
+//! Keys, and what is made with them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
+
+use super::{AcmeError, OrderedNames};
+
+/// A new key, and a request to issue a certificate for it (RFC 2986).
+pub(super) struct SigningRequest {
+    key: KeyPair,
+    pub(super) der: Vec<u8>,
+}
+
+impl SigningRequest {
+    /// With a key on P-256, made for this certificate alone.
+    pub(super) fn new(names: &OrderedNames) -> Result<Self, AcmeError> {
+        let key = KeyPair::generate().map_err(|_| AcmeError::KeyNotMade)?;
+        let request = params(names.iter())?.serialize_request(&key).map_err(|_| AcmeError::KeyNotMade)?;
+        Ok(Self { der: request.der().to_vec(), key })
+    }
+
+    /// `chain`, which was issued for it, and the key behind it, in PEM.
+    pub(super) fn with_key(&self, chain: &str) -> String {
+        let key = STANDARD.encode(self.key.serialize_der());
+        let mut pem = String::from(chain.trim_end());
+        pem.push_str("\n-----BEGIN PRIVATE KEY-----\n");
+        // Lines as RFC 7468 §2 wants them.
+        for line in key.as_bytes().chunks(64) {
+            pem.push_str(&String::from_utf8_lossy(line));
+            pem.push('\n');
+        }
+        pem.push_str("-----END PRIVATE KEY-----\n");
+        pem
+    }
+}
+
+/// What shows an ACME server in a handshake that `name` leads here, and its key (RFC 8737 §3): both in DER.
+pub(super) fn validation_certificate(name: &str, digest: &[u8]) -> Result<(Vec<u8>, Vec<u8>), AcmeError> {
+    if digest.len() != DIGEST_BYTES {
+        return Err(AcmeError::ChallengeUnusable);
+    }
+    let mut params = params([name].into_iter())?;
+    params.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
+    let key = KeyPair::generate().map_err(|_| AcmeError::KeyNotMade)?;
+    let certificate = params.self_signed(&key).map_err(|_| AcmeError::KeyNotMade)?;
+    Ok((certificate.der().to_vec(), key.serialize_der()))
+}
+
+fn params<'n>(names: impl Iterator<Item = &'n str>) -> Result<CertificateParams, AcmeError> {
+    let mut params = CertificateParams::new(names.map(str::to_owned).collect::<Vec<_>>())
+        .map_err(|_| AcmeError::KeyNotMade)?;
+    params.distinguished_name = DistinguishedName::new();
+    Ok(params)
+}
+
+/// SHA-256.
+const DIGEST_BYTES: usize = 32;

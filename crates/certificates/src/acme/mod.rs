@@ -1,0 +1,38 @@
+//! Certificates from an ACME server (RFC 8555), by `instant-acme`.
+//!
+//! ```text
+//! Wanted ─▶ Acme ─▶ a keeper for each certificate ─▶ order ─▶ Store ─▶ a file that listeners watch
+//!                     until it is due  ▲               │
+//!                                      └── backoff ────┤
+//!                                                      └─▶ Challenges ─▶ what listeners answer
+//! ```
+//! What goes wrong leaves the certificate that there is, and is tried again later, and later.
+
+// what is wanted
+mod config;
+mod names;
+
+// when
+mod due;
+mod renewal;
+
+// how
+mod exchange;
+mod challenges;
+mod material;
+mod order;
+mod store;
+mod desk;
+
+// all of it
+mod keeper;
+mod status;
+mod run;
+mod error;
+
+pub use challenges::Challenges;
+pub use config::{AcmeConfig, ChallengeKind, ExternalAccount, Pace};
+pub use error::AcmeError;
+pub use names::{InvalidNames, OrderedNames};
+pub use run::{Acme, Wanted};
+pub use status::CertificateStatus;

@@ -1,0 +1,135 @@
+//! The names that a certificate is for.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use thruway_net::tls::TlsServerName;
+
+/// The names that a certificate is ordered for: of hosts, in lower case, at least one. The first tells certificates apart.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct OrderedNames(Vec<String>);
+
+/// Why no certificate can be ordered for names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum InvalidNames {
+    /// There is none.
+    Empty,
+    /// It is an address, which has no name.
+    IpAddress(String),
+    /// It is no name of a host.
+    NoHost(String),
+    /// There are more than a certificate may have.
+    TooMany,
+    /// It is there twice.
+    Twice(String),
+    /// It stands for others, which only the DNS could prove.
+    Wildcard(String),
+}
+
+impl OrderedNames {
+    /// These names.
+    ///
+    /// # Errors
+    /// No certificate can be ordered for one of them.
+    pub fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self, InvalidNames> {
+        let mut ordered = Vec::new();
+        for name in names {
+            let name = host(name)?;
+            if ordered.contains(&name) {
+                return Err(InvalidNames::Twice(name));
+            }
+            ordered.push(name);
+        }
+        match ordered.len() {
+            0 => Err(InvalidNames::Empty),
+            1..=NAMES_MAX => Ok(Self(ordered)),
+            _ => Err(InvalidNames::TooMany),
+        }
+    }
+
+    /// The first of them.
+    pub fn first(&self) -> &str {
+        &self.0[0]
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// Whether a certificate for `others` is for all of these.
+    pub(super) fn are_among(&self, others: &[String]) -> bool {
+        self.0.iter().all(|name| others.iter().any(|other| other.eq_ignore_ascii_case(name)))
+    }
+}
+
+fn host(name: &str) -> Result<String, InvalidNames> {
+    match () {
+        () if name.contains('*') => Err(InvalidNames::Wildcard(name.to_owned())),
+        () if name.parse::<IpAddr>().is_ok() || name.starts_with('[') => {
+            Err(InvalidNames::IpAddress(name.to_owned()))
+        }
+        () if TlsServerName::new(name).is_err() || name.ends_with('.') => {
+            Err(InvalidNames::NoHost(name.to_owned()))
+        }
+        () => Ok(name.to_ascii_lowercase()),
+    }
+}
+
+impl InvalidNames {
+    /// What to write instead.
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::Empty => "write the names of hosts: `acme = [\"www.example.com\"]`",
+            Self::IpAddress(_) | Self::NoHost(_) => "write the name of a host, as `www.example.com`",
+            Self::TooMany => "order several certificates, each with 100 names at most",
+            Self::Twice(_) => "leave it out",
+            Self::Wildcard(_) => {
+                "write each name: a wildcard is validated by the DNS only, which is not supported"
+            }
+        }
+    }
+}
+
+impl fmt::Display for InvalidNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a certificate is for at least one name"),
+            Self::IpAddress(name) => write!(f, "`{}` is an address", name.escape_debug()),
+            Self::NoHost(name) => write!(f, "`{}` is not the name of a host", name.escape_debug()),
+            Self::TooMany => f.write_str("no certificate has so many names"),
+            Self::Twice(name) => write!(f, "`{name}` is there twice"),
+            Self::Wildcard(name) => write!(f, "no certificate can be ordered for `{}`", name.escape_debug()),
+        }
+    }
+}
+
+impl std::error::Error for InvalidNames {}
+
+/// What Let's Encrypt puts into one.
+const NAMES_MAX: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_of_hosts() {
+        let names = OrderedNames::new(["WWW.Example", "example"]).unwrap();
+        assert_eq!((names.first(), names.iter().len()), ("www.example", 2));
+        assert!(names.are_among(&["example".to_owned(), "more".to_owned(), "Www.example".to_owned()]));
+        assert!(!names.are_among(&["www.example".to_owned()]));
+        let refused = |names: &[&str]| OrderedNames::new(names.iter().copied()).unwrap_err();
+        assert_eq!(refused(&[]), InvalidNames::Empty);
+        assert_eq!(refused(&["a.example", "A.example"]), InvalidNames::Twice("a.example".to_owned()));
+        assert_eq!(refused(&["*.example"]), InvalidNames::Wildcard("*.example".to_owned()));
+        for name in ["192.0.2.1", "::1", "[::1]"] {
+            assert_eq!(refused(&[name]), InvalidNames::IpAddress(name.to_owned()));
+        }
+        for name in ["", "..", "a..b", "a/b", "../a", "a b", "a.example.", "ä.example", "a\0"] {
+            assert_eq!(refused(&[name]), InvalidNames::NoHost(name.to_owned()));
+        }
+        let many: Vec<_> = (0..101).map(|n| format!("{n}.example")).collect();
+        assert_eq!(OrderedNames::new(many.iter().map(String::as_str)).unwrap_err(), InvalidNames::TooMany);
+    }
+}

@@ -1,0 +1,132 @@
+//! When the issuer of a certificate wants it to be renewed (RFC 9773), as far as it says so.
+
+use std::time::{Duration, SystemTime};
+
+use instant_acme::{Account, CertificateIdentifier};
+use rustls::pki_types::Der;
+use thruway_net::tls::CertificateContents;
+use tokio::time::Instant;
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+use x509_cert::ext::pkix::AuthorityKeyIdentifier;
+
+use super::due::{moment_of, renewal_at};
+
+/// When a certificate is renewed, and how long that holds.
+pub(super) struct Renewal {
+    pub(super) at: SystemTime,
+    certificate: Vec<u8>,
+    ask_again: Instant,
+}
+
+/// When its issuer wants a certificate to be renewed.
+pub(super) struct Suggested {
+    start: SystemTime,
+    end: SystemTime,
+    /// How long that holds.
+    ask_again: Duration,
+}
+
+impl Renewal {
+    /// That of a certificate. `chance` is from 0 to 1.
+    pub(super) fn of(contents: &CertificateContents, suggested: Option<&Suggested>, chance: f64) -> Self {
+        let validity = &contents.validity;
+        let lifetime = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
+        // However late its issuer wants it: a certificate that has expired is of no use.
+        let latest = validity.not_after.checked_sub(lifetime / 10).unwrap_or(validity.not_before);
+        let at = suggested.map_or_else(
+            || renewal_at(validity, chance),
+            |suggested| moment_of(suggested.start, suggested.end, chance).min(latest),
+        );
+        let ask_again = suggested.map_or(ASK_AGAIN, |suggested| suggested.ask_again.clamp(ASK_MIN, ASK_MAX));
+        Self { at, certificate: leaf_of(contents).to_vec(), ask_again: Instant::now() + ask_again }
+    }
+
+    /// Whether it is that of this certificate, and still holds.
+    pub(super) fn holds_for(&self, contents: &CertificateContents) -> bool {
+        self.certificate == leaf_of(contents) && Instant::now() < self.ask_again
+    }
+}
+
+impl Suggested {
+    /// What the server says of a certificate that it has issued.
+    pub(super) async fn of(account: &Account, contents: &CertificateContents) -> Option<Self> {
+        let (info, ask_again) = account.renewal_info(&identifier_of(leaf_of(contents))?).await.ok()?;
+        let window = info.suggested_window;
+        // The other way round it would be none.
+        (window.start < window.end).then(|| Self {
+            start: window.start.into(),
+            end: window.end.into(),
+            ask_again,
+        })
+    }
+}
+
+fn leaf_of(contents: &CertificateContents) -> &[u8] {
+    contents.chain.first().map_or(&[], Vec::as_slice)
+}
+
+/// What an ACME server calls a certificate (RFC 9773 §4.1).
+pub(super) fn identifier_of(certificate: &[u8]) -> Option<CertificateIdentifier<'static>> {
+    let certificate = Certificate::from_der(certificate).ok()?.tbs_certificate;
+    let (_, authority) = certificate.get::<AuthorityKeyIdentifier>().ok()??;
+    let key = authority.key_identifier?;
+    let serial = Der::from_slice(certificate.serial_number.as_bytes());
+    Some(CertificateIdentifier::new(Der::from_slice(key.as_bytes()), serial).into_owned())
+}
+
+const ASK_AGAIN: Duration = Duration::from_hours(6);
+const ASK_MIN: Duration = Duration::from_mins(10);
+const ASK_MAX: Duration = Duration::from_hours(24);
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, Issuer, KeyIdMethod, KeyPair, SerialNumber};
+    use thruway_net::tls::Validity;
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_hours(24);
+
+    fn contents() -> CertificateContents {
+        let not_before = SystemTime::UNIX_EPOCH + 1000 * DAY;
+        let validity = Validity { not_before, not_after: not_before + 90 * DAY };
+        CertificateContents { names: Vec::new(), validity, chain: vec![b"leaf".to_vec()] }
+    }
+
+    #[test]
+    fn whatever_the_issuer_says_a_certificate_does_not_expire() {
+        let contents = contents();
+        let start = contents.validity.not_before;
+        let at = |from: Duration, until: Duration| {
+            let suggested = Suggested { start: start + from, end: start + until, ask_again: DAY };
+            Renewal::of(&contents, Some(&suggested), 0.5).at.duration_since(start).unwrap()
+        };
+        assert_eq!(at(10 * DAY, 12 * DAY), 11 * DAY);
+        assert_eq!(at(100 * DAY, 200 * DAY), 81 * DAY);
+        let unsaid = Renewal::of(&contents, None, 0.0);
+        assert_eq!(unsaid.at, start + 60 * DAY);
+        assert!(unsaid.holds_for(&contents));
+        let other = CertificateContents { chain: vec![b"other".to_vec()], ..contents };
+        assert!(!unsaid.holds_for(&other));
+    }
+
+    #[test]
+    fn a_certificate_is_called_by_its_issuer_and_its_number() {
+        let key = KeyPair::generate().unwrap();
+        let mut authority = CertificateParams::default();
+        authority.key_identifier_method = KeyIdMethod::PreSpecified(vec![
+            0x69, 0x88, 0x5b, 0x6b, 0x87, 0x46, 0x40, 0x41, 0xe1, 0xb3, 0x7b, 0x84, 0x7b, 0xa0, 0xae, 0x2c,
+            0xde, 0x01, 0xc8, 0xd4,
+        ]);
+        let mut params = CertificateParams::default();
+        params.serial_number = Some(SerialNumber::from_slice(&[0x87, 0x65, 0x43, 0x21]));
+        params.use_authority_key_identifier_extension = true;
+        let issuer = Issuer::new(authority, &key);
+        let certificate = params.signed_by(&key, &issuer).unwrap();
+        // RFC 9773 §4.1 has this example.
+        let identifier = identifier_of(certificate.der()).unwrap().to_string();
+        assert_eq!(identifier, "aYhba4dGQEHhs3uEe6CuLN4ByNQ.AIdlQyE");
+        assert!(identifier_of(b"no certificate").is_none());
+    }
+}

@@ -1,0 +1,112 @@
+//! The thread on which certificates are ordered.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+use super::desk::Desk;
+use super::keeper::Keeper;
+use super::status::Statuses;
+use super::{AcmeConfig, CertificateStatus, Challenges, OrderedNames};
+
+/// Orders certificates and renews them ahead of their expiry, on a thread of its own. Clones are the same.
+#[derive(Clone)]
+pub struct Acme {
+    challenges: Challenges,
+    statuses: Statuses,
+    /// `None` as long as nothing was wanted.
+    thread: Arc<Mutex<Option<UnboundedSender<Option<Wanted>>>>>,
+}
+
+/// Which certificates are wanted, and from whom.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Where they are ordered.
+    pub config: AcmeConfig,
+    /// What they are for.
+    pub certificates: Vec<OrderedNames>,
+}
+
+/// What is looked after at present.
+#[derive(Default)]
+struct Present {
+    desk: Option<Arc<Desk>>,
+    keepers: BTreeMap<OrderedNames, JoinHandle<()>>,
+}
+
+impl Acme {
+    /// Names are validated by what listeners answer of `challenges`.
+    pub fn new(challenges: Challenges) -> Self {
+        Self { challenges, statuses: Statuses::default(), thread: Arc::default() }
+    }
+
+    /// Looks after these certificates from now on, and after no others. Orders that are under way go on if they are still wanted, from
+    /// the same server.
+    pub fn follow(&self, wanted: Option<Wanted>) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() && wanted.is_none() {
+            return;
+        }
+        let sender = thread.get_or_insert_with(|| self.start());
+        // It ends with this.
+        let _ = sender.send(wanted);
+    }
+
+    /// What became of them.
+    pub fn statuses(&self) -> Vec<CertificateStatus> {
+        self.statuses.all()
+    }
+
+    /// Waits until `is_so` of what became of them, but not longer than `within`. Whether it is.
+    pub fn wait_until(&self, within: Duration, is_so: impl Fn(&[CertificateStatus]) -> bool) -> bool {
+        self.statuses.wait_until(within, is_so)
+    }
+
+    fn start(&self) -> UnboundedSender<Option<Wanted>> {
+        let (sender, receiver) = unbounded_channel();
+        let (challenges, statuses) = (self.challenges.clone(), self.statuses.clone());
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            match runtime {
+                Ok(runtime) => runtime.block_on(run(receiver, &challenges, &statuses)),
+                Err(error) => tracing::error!(%error, "no reactor is to be had: no certificate is ordered"),
+            }
+        });
+        sender
+    }
+}
+
+async fn run(mut wanted: UnboundedReceiver<Option<Wanted>>, challenges: &Challenges, statuses: &Statuses) {
+    let mut present = Present::default();
+    while let Some(next) = wanted.recv().await {
+        present.follow(next, challenges, statuses).await;
+    }
+}
+
+impl Present {
+    async fn follow(&mut self, wanted: Option<Wanted>, challenges: &Challenges, statuses: &Statuses) {
+        let (config, certificates) = wanted.map(|wanted| (wanted.config, wanted.certificates)).unzip();
+        let certificates = certificates.unwrap_or_default();
+        let is_same = self.desk.as_ref().is_some_and(|desk| Some(&desk.config) == config.as_ref());
+        let is_wanted = |names: &OrderedNames| is_same && certificates.contains(names);
+        let over: Vec<_> = self.keepers.extract_if(.., |names, _| !is_wanted(names)).collect();
+        for (_, keeper) in over {
+            keeper.abort();
+            // Only when it has ended has it given everything back.
+            let _ = keeper.await;
+        }
+        statuses.keep_only(&certificates);
+        let desk = self.desk.take().filter(|_| is_same);
+        let fresh = || config.map(|config| Arc::new(Desk::new(config, challenges.clone())));
+        self.desk = desk.or_else(fresh);
+        let Some(desk) = &self.desk else { return };
+        for names in certificates {
+            let keeper = || tokio::spawn(Keeper::new(desk.clone(), names.clone(), statuses.clone()).run());
+            self.keepers.entry(names.clone()).or_insert_with(keeper);
+        }
+    }
+}

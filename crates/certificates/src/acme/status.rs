@@ -1,0 +1,59 @@
+//! What became of the certificates that are wanted.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use super::OrderedNames;
+
+/// What became of a certificate that is wanted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CertificateStatus {
+    /// What it is for.
+    pub names: OrderedNames,
+    /// Where it is, or will be.
+    pub path: PathBuf,
+    /// Until when that which there is is valid.
+    pub not_after: Option<SystemTime>,
+    /// When the next one is ordered.
+    pub next_at: SystemTime,
+    /// How many orders have failed in a row.
+    pub failures: u32,
+    /// Why the last one has failed, if it has.
+    pub last_error: Option<String>,
+}
+
+/// The same of all, by their names. Clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct Statuses(Arc<(Mutex<ByNames>, Condvar)>);
+
+type ByNames = BTreeMap<OrderedNames, CertificateStatus>;
+
+impl Statuses {
+    pub(super) fn tell(&self, status: CertificateStatus) {
+        self.lock().insert(status.names.clone(), status);
+        self.0.1.notify_all();
+    }
+
+    /// Forgets those that are not among `wanted`.
+    pub(super) fn keep_only(&self, wanted: &[OrderedNames]) {
+        self.lock().retain(|names, _| wanted.contains(names));
+        self.0.1.notify_all();
+    }
+
+    pub(super) fn all(&self) -> Vec<CertificateStatus> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// Waits until `is_so`, but not longer than `within`. Whether it is.
+    pub(super) fn wait_until(&self, within: Duration, is_so: impl Fn(&[CertificateStatus]) -> bool) -> bool {
+        let is_not = |statuses: &mut ByNames| !is_so(&statuses.values().cloned().collect::<Vec<_>>());
+        let waited = self.0.1.wait_timeout_while(self.lock(), within, is_not);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ByNames> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

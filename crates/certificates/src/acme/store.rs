@@ -1,0 +1,191 @@
+//! What is kept on disk: the account, and certificates with their keys.
+//!
+//! Each is one file, for nobody else to read, that is replaced as a whole: written beside, flushed, renamed. One process at a time
+//! writes.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use instant_acme::AccountCredentials;
+use thruway_net::tls::{CertificateContents, CertificateFiles};
+
+use super::AcmeError;
+
+/// The directory of one ACME server, which no other process writes into as long as this is there.
+pub(super) struct Store {
+    directory: PathBuf,
+    _lock: File,
+}
+
+impl Store {
+    /// Makes the directory if it is not there.
+    pub(super) fn open(directory: &Path) -> Result<Self, AcmeError> {
+        let failed = |error: io::Error| failure(directory, &error);
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        let lock = private().create(true).truncate(false).open(directory.join("lock")).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { directory: directory.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(AcmeError::StoreInUse(directory.to_owned())),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
+
+    /// The account that was kept.
+    pub(super) fn account(&self) -> Result<Option<AccountCredentials>, AcmeError> {
+        let path = self.account_path();
+        match fs::read(&path) {
+            Ok(json) => {
+                serde_json::from_slice(&json).map(Some).map_err(|_| AcmeError::AccountUnreadable(path))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failure(&path, &error)),
+        }
+    }
+
+    pub(super) fn keep_account(&self, account: &AccountCredentials) -> Result<(), AcmeError> {
+        let path = self.account_path();
+        let json = serde_json::to_vec(account).map_err(|_| AcmeError::AccountUnreadable(path.clone()))?;
+        replace(&path, &json).map_err(|error| failure(&path, &error))
+    }
+
+    /// Has no account any more. Its key is of no use without it.
+    pub(super) fn forget_account(&self) {
+        // What is not there need not go, and what stays is refused again.
+        let _ = fs::remove_file(self.account_path());
+    }
+
+    /// Puts a certificate and its key, in PEM, in place of what is in `files`, if `check` has nothing against it.
+    pub(super) fn keep_certificate(
+        &self,
+        files: &CertificateFiles,
+        pem: &str,
+        check: impl FnOnce(&CertificateContents) -> Result<(), AcmeError>,
+    ) -> Result<(), AcmeError> {
+        let path = self.directory.join(files.chain.file_name().unwrap_or_default());
+        let failed = |error: io::Error| failure(&path, &error);
+        let beside = write_beside(&path, pem.as_bytes()).map_err(failed)?;
+        let written = CertificateFiles { chain: beside.clone(), key: beside.clone(), ocsp: None };
+        let checked = written.contents().map_err(AcmeError::CertificateUnusable);
+        let kept = checked
+            .and_then(|contents| check(&contents))
+            .and_then(|()| put_in_place(&beside, &path).map_err(failed));
+        if kept.is_err() {
+            // A key that nobody uses is left nowhere.
+            let _ = fs::remove_file(&beside);
+        }
+        kept
+    }
+
+    fn account_path(&self) -> PathBuf {
+        self.directory.join("account.json")
+    }
+}
+
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    put_in_place(&write_beside(path, content)?, path)
+}
+
+/// Writes a file beside `path`, so that it is on the disk.
+fn write_beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
+    let beside = path.with_added_extension("new");
+    // What an earlier process has left may be for others to read.
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = private().create_new(true).open(&beside)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    Ok(beside)
+}
+
+/// Has the file `beside` take the place of `path`: either all of it or nothing, even if the machine stops.
+fn put_in_place(beside: &Path, path: &Path) -> io::Result<()> {
+    fs::rename(beside, path)?;
+    match path.parent() {
+        Some(directory) => File::open(directory)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// A file that nobody else may read.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
+
+fn failure(path: &Path, error: &io::Error) -> AcmeError {
+    AcmeError::Store(path.to_owned(), error.kind())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use thruway_testkit::Authority;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    fn pem_of(files: &CertificateFiles) -> String {
+        fs::read_to_string(&files.chain).unwrap() + &fs::read_to_string(&files.key).unwrap()
+    }
+
+    #[test]
+    fn one_process_at_a_time_has_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("a/b");
+        let store = Store::open(&place).unwrap();
+        assert!(matches!(Store::open(&place), Err(AcmeError::StoreInUse(path)) if path == place));
+        drop(store);
+        assert!(Store::open(&place).is_ok());
+        assert_eq!((mode(&place), mode(&place.join("lock"))), (0o700, 0o600));
+    }
+
+    #[test]
+    fn a_certificate_is_replaced_as_a_whole_or_not_at_all() {
+        let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
+        let store = Store::open(directory.path()).unwrap();
+        let path = directory.path().join("a.example.pem");
+        let files = CertificateFiles { chain: path.clone(), key: path.clone(), ocsp: None };
+        let first = pem_of(&authority.issue("first", &["a.example"]));
+        let leftover = directory.path().join("a.example.pem.new");
+        fs::write(&leftover, "half a certifi").unwrap();
+        fs::set_permissions(&leftover, fs::Permissions::from_mode(0o644)).unwrap();
+        store.keep_certificate(&files, &first, |_| Ok(())).unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap(), mode(&path)), (first.clone(), 0o600));
+        assert_eq!(files.contents().unwrap().names, ["a.example"]);
+
+        let second = authority.issue("second", &["a.example"]);
+        let key_of_another = fs::read_to_string(&second.chain).unwrap()
+            + &fs::read_to_string(authority.issue("third", &[]).key).unwrap();
+        for unusable in
+            ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", &key_of_another]
+        {
+            let refused = store.keep_certificate(&files, unusable, |_| Ok(()));
+            assert!(matches!(refused, Err(AcmeError::CertificateUnusable(_))), "{refused:?}");
+        }
+        let refused = store.keep_certificate(&files, &pem_of(&second), |_| Err(AcmeError::CertificateTooOld));
+        assert!(matches!(refused, Err(AcmeError::CertificateTooOld)));
+        assert_eq!(fs::read_to_string(&path).unwrap(), first);
+        assert!(!leftover.exists());
+    }
+
+    #[test]
+    fn an_account_that_is_none_is_not_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        assert!(store.account().unwrap().is_none());
+        let path = directory.path().join("account.json");
+        fs::write(&path, "{\"id\":").unwrap();
+        assert!(matches!(store.account(), Err(AcmeError::AccountUnreadable(_))));
+        store.forget_account();
+        assert!(store.account().unwrap().is_none());
+    }
+}

@@ -1,0 +1,85 @@
+//! Whether an answer is signed by who may: the issuer of the certificate, or whom it lets answer (RFC 6960 §4.2.2.2).
+
+use std::time::{Duration, SystemTime};
+
+use rustls::crypto::aws_lc_rs::default_provider;
+use x509_cert::Certificate;
+use x509_cert::der::asn1::{BitString, ObjectIdentifier};
+use x509_cert::der::{AnyRef, Decode, Encode, Reader, SliceReader};
+use x509_cert::ext::pkix::ExtendedKeyUsage;
+use x509_cert::spki::AlgorithmIdentifierOwned;
+use x509_ocsp::BasicOcspResponse;
+
+use super::OcspError;
+
+/// Whether `response`, whose octets are `der`, is signed for `issuer` at `now`.
+pub(super) fn verify(
+    response: &BasicOcspResponse,
+    der: &[u8],
+    issuer: &Certificate,
+    now: SystemTime,
+) -> Result<(), OcspError> {
+    let message = first_within(der).ok_or(OcspError::Malformed)?;
+    let is_signed_by =
+        |signer: &Certificate| is_signed(signer, &response.signature_algorithm, message, &response.signature);
+    let mut others = response.certs.iter().flatten();
+    if is_signed_by(issuer) || others.any(|other| may_answer(other, issuer, now) && is_signed_by(other)) {
+        Ok(())
+    } else {
+        Err(OcspError::SignatureInvalid)
+    }
+}
+
+/// Whether `issuer` lets the owner of `certificate` answer.
+fn may_answer(certificate: &Certificate, issuer: &Certificate, now: SystemTime) -> bool {
+    let contents = &certificate.tbs_certificate;
+    let usage = contents.get::<ExtendedKeyUsage>().ok().flatten();
+    let validity = contents.validity;
+    let at = |time: Duration| SystemTime::UNIX_EPOCH + time;
+    let is_valid = (at(validity.not_before.to_unix_duration())..=at(validity.not_after.to_unix_duration()))
+        .contains(&now);
+    let message = certificate.to_der().ok();
+    let message = message.as_deref().and_then(first_within);
+    usage.is_some_and(|(_, usage)| usage.0.contains(&OCSP_SIGNING))
+        && is_valid
+        && contents.issuer == issuer.tbs_certificate.subject
+        && message.is_some_and(|message| {
+            is_signed(issuer, &certificate.signature_algorithm, message, &certificate.signature)
+        })
+}
+
+/// Whether the key of `signer` has signed `message`.
+fn is_signed(
+    signer: &Certificate,
+    algorithm: &AlgorithmIdentifierOwned,
+    message: &[u8],
+    signature: &BitString,
+) -> bool {
+    let key = &signer.tbs_certificate.subject_public_key_info;
+    let (Some(of_signature), Some(of_key)) = (contents_of(algorithm), contents_of(&key.algorithm)) else {
+        return false;
+    };
+    let algorithms = default_provider().signature_verification_algorithms.all;
+    algorithms.iter().any(|known| {
+        *known.signature_alg_id() == *of_signature
+            && *known.public_key_alg_id() == *of_key
+            && known
+                .verify_signature(key.subject_public_key.raw_bytes(), message, signature.raw_bytes())
+                .is_ok()
+    })
+}
+
+/// What stands within the SEQUENCE: as rustls knows algorithms.
+fn contents_of(algorithm: &AlgorithmIdentifierOwned) -> Option<Vec<u8>> {
+    let der = algorithm.to_der().ok()?;
+    Some(AnyRef::from_der(&der).ok()?.value().to_vec())
+}
+
+/// The octets of the first value within a SEQUENCE, as they are: it is what is signed.
+fn first_within(der: &[u8]) -> Option<&[u8]> {
+    let value = AnyRef::from_der(der).ok()?.value();
+    SliceReader::new(value).ok()?.tlv_bytes().ok()
+}
+
+/// id-kp-OCSPSigning.
+const OCSP_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.9");

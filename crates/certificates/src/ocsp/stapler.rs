@@ -1,0 +1,257 @@
+//! The thread on which answers are fetched.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use thruway_client::Client;
+use thruway_net::Clock;
+use thruway_net::tls::TlsAcceptor;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::due::{refresh_after, retry_after};
+use super::fetch::{client, fetch};
+use super::{OcspError, Staple, Subject};
+
+/// Gives clients of acceptors what the issuers of their certificates say, on a thread of its own. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Stapler {
+    pace: StaplerPace,
+    told: Arc<(Mutex<Vec<StapleStatus>>, Condvar)>,
+    /// `None` as long as nothing was wanted.
+    thread: Arc<Mutex<Option<UnboundedSender<Said>>>>,
+}
+
+type Acceptors = Vec<Arc<TlsAcceptor>>;
+
+/// What the thread is told.
+enum Said {
+    Follow(Acceptors),
+    FetchNow,
+}
+
+/// How long is waited for what.
+#[derive(Clone, Copy)]
+struct StaplerPace {
+    /// For an answer.
+    answer: Duration,
+    /// After the first failure; twice as long after each further one.
+    retry: Duration,
+    /// Before it is looked whether certificates have changed.
+    look: Duration,
+}
+
+/// What is said of a certificate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StapleStatus {
+    /// The file with its chain.
+    pub path: PathBuf,
+    /// Until when the answer holds that clients are given; `None` if they are given none.
+    pub next_update: Option<SystemTime>,
+    /// How often nothing was said in a row.
+    pub failures: u32,
+    /// Why nothing was said the last time.
+    pub last_error: Option<OcspError>,
+}
+
+/// A certificate that is looked after.
+struct Looked {
+    path: PathBuf,
+    /// `None` if nobody can be asked about it.
+    subject: Option<Arc<Subject>>,
+    staple: Option<Staple>,
+    /// When something is fetched.
+    next: Instant,
+    failures: u32,
+    last_error: Option<OcspError>,
+}
+
+/// All of them, by what they are.
+struct Looking {
+    acceptors: Acceptors,
+    looked: HashMap<Vec<u8>, Looked>,
+    fetches: JoinSet<(Vec<u8>, Result<Staple, OcspError>)>,
+    client: Client,
+    pace: StaplerPace,
+}
+
+impl Stapler {
+    /// One that waits less than others do, for tests: `answer` for a responder, `retry` after a failure.
+    pub fn with_pace(answer: Duration, retry: Duration) -> Self {
+        let pace = StaplerPace { answer, retry, look: retry };
+        Self { pace, ..Self::default() }
+    }
+
+    /// Looks after the certificates of these acceptors from now on, and of no others.
+    pub fn follow(&self, acceptors: Vec<Arc<TlsAcceptor>>) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() && acceptors.is_empty() {
+            return;
+        }
+        let sender = thread.get_or_insert_with(|| self.start());
+        // It ends with this.
+        let _ = sender.send(Said::Follow(acceptors));
+    }
+
+    /// Has all answers fetched now, whenever they are due.
+    pub fn fetch_now(&self) {
+        if let Some(thread) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = thread.send(Said::FetchNow);
+        }
+    }
+
+    /// What is said of the certificates whose issuers can be asked.
+    pub fn statuses(&self) -> Vec<StapleStatus> {
+        self.told().clone()
+    }
+
+    /// Waits until `is_so` of what is said, but not longer than `within`. Whether it is.
+    pub fn wait_until(&self, within: Duration, is_so: impl Fn(&[StapleStatus]) -> bool) -> bool {
+        let waited = self.told.1.wait_timeout_while(self.told(), within, |statuses| !is_so(statuses));
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    fn told(&self) -> MutexGuard<'_, Vec<StapleStatus>> {
+        self.told.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self) -> UnboundedSender<Said> {
+        let (sender, receiver) = unbounded_channel();
+        // Not the sender: with the last of those the thread ends.
+        let (pace, told) = (self.pace, self.told.clone());
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            match runtime {
+                Ok(runtime) => runtime.block_on(run(receiver, pace, &told)),
+                Err(error) => tracing::error!(%error, "no reactor is to be had: nothing is stapled"),
+            }
+        });
+        sender
+    }
+}
+
+async fn run(
+    mut wanted: UnboundedReceiver<Said>,
+    pace: StaplerPace,
+    told: &(Mutex<Vec<StapleStatus>>, Condvar),
+) {
+    let (client, fetches) = (client(pace.answer), JoinSet::new());
+    let mut looking = Looking { acceptors: Vec::new(), looked: HashMap::new(), fetches, client, pace };
+    loop {
+        tokio::select! {
+            said = wanted.recv() => match said {
+                Some(Said::Follow(acceptors)) => looking.acceptors = acceptors,
+                Some(Said::FetchNow) => looking.looked.values_mut().for_each(|looked| looked.next = Instant::now()),
+                None => return,
+            },
+            Some(Ok((certificate, outcome))) = looking.fetches.join_next() => {
+                looking.take(&certificate, outcome);
+            }
+            () = sleep(pace.look) => {}
+        }
+        looking.look();
+        *told.0.lock().unwrap_or_else(PoisonError::into_inner) = looking.statuses();
+        told.1.notify_all();
+    }
+}
+
+impl Looking {
+    /// Finds certificates, has answers fetched that are due, and gives them to clients.
+    fn look(&mut self) {
+        let served: Vec<_> = self.acceptors.iter().flat_map(|acceptor| acceptor.served()).collect();
+        let is_served = |certificate: &Vec<u8>| {
+            served.iter().any(|served| served.contents.chain.first() == Some(certificate))
+        };
+        self.looked.retain(|certificate, _| is_served(certificate));
+        for served in &served {
+            let Some(certificate) = served.contents.chain.first() else { continue };
+            if !self.looked.contains_key(certificate) {
+                let looked = Looked::new(served.path.clone(), &served.contents.chain);
+                self.looked.insert(certificate.clone(), looked);
+            }
+        }
+        self.fetch_due();
+        let now = Clock::system().time_of_day();
+        for (certificate, looked) in &mut self.looked {
+            looked.staple.take_if(|staple| staple.next_update <= now);
+            for acceptor in &self.acceptors {
+                acceptor.staple(certificate, looked.staple.as_ref().map(|staple| &*staple.der));
+            }
+        }
+    }
+
+    fn fetch_due(&mut self) {
+        let now = Instant::now();
+        for (certificate, looked) in &mut self.looked {
+            let Some(subject) = looked.subject.clone() else { continue };
+            if looked.next > now {
+                continue;
+            }
+            // Should nothing ever come of it.
+            looked.next = now + 2 * self.pace.answer + self.pace.retry;
+            let (client, certificate) = (self.client.clone(), certificate.clone());
+            self.fetches.spawn(async move { (certificate, fetch(&client, &subject).await) });
+        }
+    }
+
+    /// Takes what was fetched.
+    fn take(&mut self, certificate: &[u8], outcome: Result<Staple, OcspError>) {
+        let Some(looked) = self.looked.get_mut(certificate) else { return };
+        let chance = fastrand::f64();
+        let wait = match outcome {
+            Ok(staple) => {
+                let file = looked.path.display();
+                tracing::info!(%file, "clients are given what the issuer of a certificate says of it");
+                let wait = refresh_after(&staple, Clock::system().time_of_day(), chance);
+                (looked.staple, looked.failures, looked.last_error) = (Some(staple), 0, None);
+                wait
+            }
+            Err(error) => {
+                looked.failures = looked.failures.saturating_add(1);
+                let file = looked.path.display();
+                tracing::warn!(%file, failures = looked.failures, "nothing is said of a certificate: {error}");
+                if error == OcspError::Revoked {
+                    // What was said before is not true any more.
+                    looked.staple = None;
+                }
+                looked.last_error = Some(error);
+                retry_after(looked.failures, self.pace.retry, chance)
+            }
+        };
+        looked.next = Instant::now() + wait;
+    }
+
+    fn statuses(&self) -> Vec<StapleStatus> {
+        let asked = self.looked.values().filter(|looked| looked.subject.is_some());
+        let status = |looked: &Looked| StapleStatus {
+            path: looked.path.clone(),
+            next_update: looked.staple.as_ref().map(|staple| staple.next_update),
+            failures: looked.failures,
+            last_error: looked.last_error.clone(),
+        };
+        asked.map(status).collect()
+    }
+}
+
+impl Looked {
+    fn new(path: PathBuf, chain: &[Vec<u8>]) -> Self {
+        Self {
+            path,
+            subject: Subject::of(chain).map(Arc::new),
+            staple: None,
+            next: Instant::now(),
+            failures: 0,
+            last_error: None,
+        }
+    }
+}
+
+impl Default for StaplerPace {
+    fn default() -> Self {
+        Self { answer: Duration::from_secs(10), retry: Duration::from_mins(1), look: Duration::from_secs(2) }
+    }
+}

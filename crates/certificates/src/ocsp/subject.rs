@@ -1,0 +1,67 @@
+//! What is asked about a certificate, and whom.
+
+use sha1::{Digest, Sha1};
+use x509_cert::Certificate;
+use x509_cert::der::asn1::{Null, ObjectIdentifier, OctetString};
+use x509_cert::der::{Decode, Encode};
+use x509_cert::ext::pkix::AuthorityInfoAccessSyntax;
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::spki::AlgorithmIdentifierOwned;
+use x509_ocsp::{CertId, OcspRequest, Request, TbsRequest};
+
+/// A certificate of which something is to be said.
+#[derive(Clone)]
+pub struct Subject {
+    /// The URL of who says it.
+    pub responder: String,
+    /// The question, encoded.
+    pub request: Vec<u8>,
+    pub(super) id: CertId,
+    pub(super) issuer: Certificate,
+}
+
+impl Subject {
+    /// That of a chain, whose first certificate it is and whose second has issued it. `None` if the chain is too short, or it names no
+    /// responder that can be asked by HTTP.
+    pub fn of(chain: &[Vec<u8>]) -> Option<Self> {
+        let [certificate, issuer, ..] = chain else { return None };
+        let certificate = Certificate::from_der(certificate).ok()?;
+        let issuer = Certificate::from_der(issuer).ok()?;
+        let responder = responder_of(&certificate)?;
+        let id = id_of(&certificate, &issuer)?;
+        let request = Request { req_cert: id.clone(), single_request_extensions: None };
+        let tbs_request = TbsRequest { request_list: vec![request], ..TbsRequest::default() };
+        let request = OcspRequest { tbs_request, optional_signature: None }.to_der().ok()?;
+        Some(Self { responder, request, id, issuer })
+    }
+}
+
+/// RFC 5280 §4.2.2.1.
+fn responder_of(certificate: &Certificate) -> Option<String> {
+    let (_, access) = certificate.tbs_certificate.get::<AuthorityInfoAccessSyntax>().ok()??;
+    let mut places = access.0.into_iter().filter(|description| description.access_method == OCSP);
+    places.find_map(|description| match description.access_location {
+        GeneralName::UniformResourceIdentifier(url) if url.as_str().starts_with("http://") => {
+            Some(url.to_string())
+        }
+        _ => None,
+    })
+}
+
+/// By SHA-1, as it is the only digest that all responders know (RFC 5019 §2.1.1): nothing depends on its strength.
+fn id_of(certificate: &Certificate, issuer: &Certificate) -> Option<CertId> {
+    let key = &issuer.tbs_certificate.subject_public_key_info.subject_public_key;
+    let name = certificate.tbs_certificate.issuer.to_der().ok()?;
+    let digest = |octets: &[u8]| OctetString::new(Sha1::digest(octets).to_vec());
+    Some(CertId {
+        hash_algorithm: AlgorithmIdentifierOwned { oid: SHA1, parameters: Some(Null.into()) },
+        issuer_name_hash: digest(&name).ok()?,
+        issuer_key_hash: digest(key.raw_bytes()).ok()?,
+        serial_number: certificate.tbs_certificate.serial_number.clone(),
+    })
+}
+
+const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
+
+/// id-ad-ocsp.
+const OCSP: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1");

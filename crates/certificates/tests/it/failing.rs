@@ -1,0 +1,98 @@
+//! Whatever the server does, the certificate that is there stays, and the server is not asked again and again.
+
+use std::fs;
+use std::time::Duration;
+
+use thruway_certificates::acme::{Acme, ChallengeKind};
+use thruway_net::Clock;
+use thruway_testkit::acme::{AcmeServer, Misbehaviour};
+
+use crate::scene::{PATIENCE, Scene, is_issued};
+
+/// What is said of the last failure once there were several.
+fn failed(acme: &Acme, failures: u32) -> String {
+    let has_failed = acme.wait_until(PATIENCE, |all| all.iter().any(|status| status.failures >= failures));
+    assert!(has_failed, "{:?}", acme.statuses());
+    acme.statuses()[0].last_error.clone().unwrap()
+}
+
+#[test]
+fn whatever_goes_wrong_the_certificate_of_before_stays_and_another_comes_later() {
+    let rows = [
+        (Misbehaviour::BadNonce, "urn:ietf:params:acme:error:badNonce"),
+        (Misbehaviour::Dawdles("0"), "took too long"),
+        (Misbehaviour::Dawdles("18446744073709551615"), "took too long"),
+        (Misbehaviour::Dawdles("Fri, 31 Dec 9999 23:59:59 GMT"), "took too long"),
+        (Misbehaviour::FindsNobody, "`a.example` leads here: nobody\\u{7} is there"),
+        (Misbehaviour::Giant, "the content is larger than allowed"),
+        (Misbehaviour::Hangs, "of no use"),
+        (Misbehaviour::IssuesExpired, "would have to be renewed at once"),
+        (Misbehaviour::IssuesForOtherKey, "belongs to another certificate"),
+        (Misbehaviour::IssuesForOtherName, "is for other names"),
+        (Misbehaviour::IssuesGarbage, "cannot be used"),
+        (Misbehaviour::MalformedJson, "JSON"),
+        (Misbehaviour::PlainUrls, "does not begin with `https://`"),
+        (Misbehaviour::UnknownName, "names that were not ordered"),
+    ];
+    for (misbehaviour, expected) in rows {
+        let scene = Scene::new(ChallengeKind::Http01);
+        let old = scene.put_old_certificate();
+        scene.server.misbehave(misbehaviour.clone());
+        let acme = scene.start();
+        let said = failed(&acme, 2);
+        assert!(said.contains(expected), "{misbehaviour:?}: {said}");
+        assert_eq!(fs::read_to_string(scene.files().chain).unwrap(), old, "{misbehaviour:?}");
+        assert!(scene.server.requests() < 300, "{misbehaviour:?}: {}", scene.server.requests());
+        scene.server.misbehave(Misbehaviour::None);
+        assert!(acme.wait_until(PATIENCE, is_issued), "{misbehaviour:?}: {:?}", acme.statuses());
+    }
+}
+
+#[test]
+fn a_server_that_wants_to_be_left_alone_is() {
+    for (told, least) in [("3600", 3590), ("99999999999999999999", 86_000)] {
+        let scene = Scene::new(ChallengeKind::TlsAlpn01);
+        scene.put_old_certificate();
+        scene.server.misbehave(Misbehaviour::RateLimited(told));
+        let acme = scene.start();
+        let said = failed(&acme, 1);
+        assert!(said.contains("too many\\nof them (urn:ietf:params:acme:error:rateLimited)"), "{said}");
+        let wait = acme.statuses()[0].next_at.duration_since(Clock::system().time_of_day()).unwrap();
+        assert!(wait > Duration::from_secs(least) && wait <= Duration::from_hours(24), "{wait:?}");
+    }
+}
+
+#[test]
+fn a_server_that_is_somebody_else_is_told_nothing() {
+    let scene = Scene::before(AcmeServer::with_a_wrong_certificate(), ChallengeKind::Http01);
+    let old = scene.put_old_certificate();
+    let acme = scene.start();
+    let said = failed(&acme, 2);
+    assert!(said.contains("the certificate is from nobody who is trusted"), "{said}");
+    assert_eq!((scene.server.requests(), fs::read_to_string(scene.files().chain).unwrap()), (0, old));
+}
+
+#[test]
+fn a_name_that_leads_elsewhere_gets_no_certificate() {
+    for challenge in [ChallengeKind::Http01, ChallengeKind::TlsAlpn01] {
+        let scene = Scene::new(challenge);
+        let other = Scene::new(challenge);
+        // The other site knows nothing of this order.
+        other.server.validate_at(0, 0);
+        scene.server.validate_at(other.port(0), other.port(1));
+        let acme = scene.start();
+        let said = failed(&acme, 1);
+        assert!(said.contains("has not found that `a.example` leads here"), "{said}");
+        assert!(!scene.files().chain.exists());
+    }
+}
+
+#[test]
+fn certificates_that_are_issued_too_old_are_used_and_not_ordered_without_end() {
+    let scene = Scene::new(ChallengeKind::Http01);
+    scene.server.issue_for(Duration::from_hours(30), Duration::from_hours(1));
+    let acme = scene.start();
+    let said = failed(&acme, 2);
+    assert!(said.contains("would have to be renewed at once"), "{said}");
+    assert!(scene.files().contents().is_ok());
+}

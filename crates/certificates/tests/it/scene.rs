@@ -1,0 +1,159 @@
+//! A site with both kinds of listeners, an ACME server, and what orders from it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use thruway_certificates::acme::{
+    Acme, AcmeConfig, CertificateStatus, ChallengeKind, Challenges, OrderedNames, Pace, Wanted,
+};
+use thruway_net::Clock;
+use thruway_net::tls::{
+    CertificateFiles, Roots, TlsAcceptor, TlsAcceptorConfig, TlsConnector, TlsConnectorConfig,
+};
+use thruway_server::{ListenAddr, Listener, RunningServer, Server};
+use thruway_testkit::Authority;
+use thruway_testkit::acme::AcmeServer;
+
+/// All that is there. The site ends with it.
+pub(crate) struct Scene {
+    pub(crate) server: AcmeServer,
+    _directory: TempDir,
+    pub(crate) config: AcmeConfig,
+    pub(crate) acceptor: Arc<TlsAcceptor>,
+    challenges: Arc<Challenges>,
+    site: Option<RunningServer>,
+}
+
+/// Longer than any machine needs for what a test waits for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) const DAY: Duration = Duration::from_hours(24);
+
+impl Scene {
+    pub(crate) fn new(challenge: ChallengeKind) -> Self {
+        Self::before(AcmeServer::start(), challenge)
+    }
+
+    /// With this ACME server, which is trusted if its own authority has issued its certificate.
+    pub(crate) fn before(server: AcmeServer, challenge: ChallengeKind) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let roots = Roots::Files(vec![server.root()]);
+        let connector =
+            TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() }).unwrap();
+        let config = AcmeConfig {
+            directory: server.directory(),
+            connector: Arc::new(connector),
+            terms_of_service_agreed: true,
+            contacts: vec!["mailto:admin@a.example".to_owned()],
+            external_account: None,
+            store: directory.path().join("store"),
+            challenge,
+            pace: PACE,
+        };
+        let challenges = Arc::new(Challenges::default());
+        let files = config.files(&names());
+        let awaited = vec![files.chain.clone()];
+        let tls = TlsAcceptorConfig {
+            awaited,
+            challenges: Some(challenges.tls_alpn()),
+            ..TlsAcceptorConfig::new(vec![files])
+        };
+        let acceptor = Arc::new(TlsAcceptor::load(tls).unwrap());
+        let address: ListenAddr = "127.0.0.1:0".parse().unwrap();
+        let plain = Listener::new(address.clone()).redirect_to_https(443).answer_first(challenges.clone());
+        let site = Server::new(|| "the site")
+            .workers(1)
+            .listen_on(plain)
+            .listen_on(Listener::new(address).tls(acceptor.clone()))
+            .start()
+            .unwrap();
+        server.validate_at(port(&site, 0), port(&site, 1));
+        Self { server, _directory: directory, config, acceptor, challenges, site: Some(site) }
+    }
+
+    /// The port of the listener at this place: without TLS, with it.
+    pub(crate) fn port(&self, place: usize) -> u16 {
+        port(self.site.as_ref().unwrap(), place)
+    }
+
+    /// What orders the certificate.
+    pub(crate) fn start(&self) -> Acme {
+        let acme = Acme::new(Challenges::clone(&self.challenges));
+        acme.follow(Some(self.wanted()));
+        acme
+    }
+
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted { config: self.config.clone(), certificates: vec![names()] }
+    }
+
+    pub(crate) fn files(&self) -> CertificateFiles {
+        self.config.files(&names())
+    }
+
+    pub(crate) fn account(&self) -> PathBuf {
+        self.config.directory_of_server().join("account.json")
+    }
+
+    /// Puts a certificate there that is to be renewed: of ten days, there is one left. What is in the file is returned.
+    pub(crate) fn put_old_certificate(&self) -> String {
+        let authority = Authority::new();
+        let key = authority.issue("old", &["a.example", "b.example"]);
+        // The chain of another validity, with the same key.
+        let now = Clock::system().time_of_day();
+        let names = ["a.example", "b.example"];
+        let chain = authority.issue_for_key(authority.public_key_of(&key), &names, now - 9 * DAY, now + DAY);
+        let pem = chain + &fs::read_to_string(&key.key).unwrap();
+        let path = self.files().chain;
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, &pem).unwrap();
+        assert_eq!(self.files().contents().unwrap().names, names);
+        pem
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if let Some(site) = self.site.take() {
+            site.drain();
+            site.join();
+        }
+    }
+}
+
+fn port(site: &RunningServer, place: usize) -> u16 {
+    match &site.addresses()[place] {
+        ListenAddr::Tcp(address) => address.port(),
+        ListenAddr::Unix(_) => 0,
+    }
+}
+
+/// Those of the certificate.
+pub(crate) fn names() -> OrderedNames {
+    OrderedNames::new(["a.example", "b.example"]).unwrap()
+}
+
+/// Whether there is a certificate, and nothing to complain about.
+pub(crate) fn is_issued(statuses: &[CertificateStatus]) -> bool {
+    !statuses.is_empty()
+        && statuses
+            .iter()
+            .all(|status| status.not_after.is_some() && status.last_error.is_none() && is_far(status))
+}
+
+/// Whether the next order is far away.
+fn is_far(status: &CertificateStatus) -> bool {
+    status.next_at > Clock::system().time_of_day() + DAY
+}
+
+/// Nobody has the patience of a server here.
+const PACE: Pace = Pace {
+    retry_first: Duration::from_millis(10),
+    retry_max: Duration::from_millis(40),
+    order: Duration::from_secs(2),
+    answer: Duration::from_secs(1),
+    poll: Duration::from_millis(5),
+};

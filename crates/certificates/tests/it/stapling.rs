@@ -1,0 +1,148 @@
+//! What the issuer says of revocation comes to clients.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_certificates::ocsp::{OcspError, StapleStatus, Stapler};
+use thruway_net::Clock;
+use thruway_net::tls::{CertificateFiles, TlsAcceptor, TlsAcceptorConfig};
+use thruway_testkit::Authority;
+use thruway_testkit::ocsp::{OcspResponder, Says};
+
+use crate::scene::{DAY, PATIENCE};
+
+/// A responder, and a certificate that names it.
+fn scene() -> (OcspResponder, CertificateFiles, Arc<TlsAcceptor>) {
+    let responder = OcspResponder::start(Authority::new());
+    let files = responder.authority().issue_with_responder("server", &["a.example"], &responder.url());
+    let acceptor = acceptor(&files);
+    (responder, files, acceptor)
+}
+
+fn acceptor(files: &CertificateFiles) -> Arc<TlsAcceptor> {
+    Arc::new(TlsAcceptor::load(TlsAcceptorConfig::new(vec![files.clone()])).unwrap())
+}
+
+/// One without patience.
+fn stapler(acceptor: &Arc<TlsAcceptor>) -> Stapler {
+    let stapler = Stapler::with_pace(Duration::from_millis(500), Duration::from_millis(10));
+    stapler.follow(vec![acceptor.clone()]);
+    stapler
+}
+
+fn is_stapled(statuses: &[StapleStatus]) -> bool {
+    statuses.iter().any(|status| status.next_update.is_some() && status.last_error.is_none())
+}
+
+/// Waits until nothing was said so often, and returns why.
+fn failed(stapler: &Stapler, failures: u32) -> OcspError {
+    let has_failed = |all: &[StapleStatus]| all.iter().any(|status| status.failures >= failures);
+    assert!(stapler.wait_until(PATIENCE, has_failed), "{:?}", stapler.statuses());
+    stapler.statuses()[0].last_error.clone().unwrap()
+}
+
+#[test]
+fn an_answer_is_fetched_and_given_to_clients() {
+    for says in [Says::Good(DAY), Says::GoodBySomebody(DAY)] {
+        let (responder, files, acceptor) = scene();
+        responder.say(says);
+        let stapler = stapler(&acceptor);
+        assert!(stapler.wait_until(PATIENCE, is_stapled), "{says:?}: {:?}", stapler.statuses());
+        assert!(acceptor.stapled(&files.chain).is_some());
+        let status = &stapler.statuses()[0];
+        let left = status.next_update.unwrap().duration_since(Clock::system().time_of_day()).unwrap();
+        assert!(left + Duration::from_mins(10) > DAY, "{left:?}");
+        assert_eq!((&status.path, responder.requests()), (&files.chain, 1));
+    }
+}
+
+#[test]
+fn what_cannot_be_believed_is_given_to_nobody() {
+    let rows = [
+        (Says::GoodByNobody, OcspError::SignatureInvalid),
+        (Says::GoodOfOther, OcspError::ForOther),
+        (Says::Revoked, OcspError::Revoked),
+        (Says::Stale, OcspError::NotCurrent),
+        (Says::Future, OcspError::NotCurrent),
+        (Says::Unknown, OcspError::Unknown),
+        (Says::TryLater, OcspError::Refused(3)),
+        (Says::Garbage, OcspError::Malformed),
+        (Says::Fails, OcspError::Status(500)),
+    ];
+    let (responder, files, acceptor) = scene();
+    for (says, expected) in rows {
+        responder.say(says);
+        let stapler = stapler(&acceptor);
+        assert_eq!(failed(&stapler, 2), expected, "{says:?}");
+        assert_eq!(acceptor.stapled(&files.chain), None, "{says:?}");
+    }
+    for says in [Says::Giant, Says::Hangs] {
+        responder.say(says);
+        let stapler = stapler(&acceptor);
+        let error = failed(&stapler, 1);
+        assert!(matches!(error, OcspError::Unreachable(_)), "{says:?}: {error}");
+        assert_eq!(acceptor.stapled(&files.chain), None, "{says:?}");
+    }
+    responder.say(Says::Good(DAY));
+    assert!(stapler(&acceptor).wait_until(PATIENCE, is_stapled));
+}
+
+#[test]
+fn an_answer_is_kept_through_failures_until_it_expires() {
+    let (responder, files, acceptor) = scene();
+    // Its time is nearly over, so that it is fetched again as soon as may be.
+    responder.say(Says::Good(Duration::from_secs(3)));
+    let stapler = stapler(&acceptor);
+    assert!(stapler.wait_until(PATIENCE, is_stapled), "{:?}", stapler.statuses());
+    let before = acceptor.stapled(&files.chain);
+    assert!(before.is_some());
+    responder.say(Says::Fails);
+    stapler.fetch_now();
+    assert_eq!(failed(&stapler, 1), OcspError::Status(500));
+    assert_eq!(acceptor.stapled(&files.chain), before);
+    let is_over = |all: &[StapleStatus]| all.iter().all(|status| status.next_update.is_none());
+    assert!(stapler.wait_until(PATIENCE, is_over), "{:?}", stapler.statuses());
+    assert_eq!(acceptor.stapled(&files.chain), None);
+}
+
+#[test]
+fn one_that_is_revoked_is_not_said_to_be_good_any_more() {
+    let (responder, files, acceptor) = scene();
+    let stapler = stapler(&acceptor);
+    assert!(stapler.wait_until(PATIENCE, is_stapled));
+    responder.say(Says::Revoked);
+    stapler.fetch_now();
+    assert_eq!(failed(&stapler, 1), OcspError::Revoked);
+    assert_eq!(acceptor.stapled(&files.chain), None);
+}
+
+#[test]
+fn another_certificate_gets_another_answer() {
+    let (responder, files, acceptor) = scene();
+    let stapler = stapler(&acceptor);
+    assert!(stapler.wait_until(PATIENCE, is_stapled));
+    let before = acceptor.stapled(&files.chain);
+    responder.authority().issue_with_responder("server", &["a.example"], &responder.url());
+    assert_eq!(acceptor.refresh(), Ok(true));
+    // That of before says nothing of this one.
+    assert_ne!(acceptor.stapled(&files.chain), before);
+    let is_another =
+        |_: &[StapleStatus]| acceptor.stapled(&files.chain).is_some_and(|staple| Some(staple) != before);
+    assert!(stapler.wait_until(PATIENCE, is_another), "{:?}", stapler.statuses());
+    // Another config with the same files gets it at once.
+    let reloaded = self::acceptor(&files);
+    stapler.follow(vec![reloaded.clone()]);
+    let has_it = |_: &[StapleStatus]| reloaded.stapled(&files.chain).is_some();
+    assert!(stapler.wait_until(PATIENCE, has_it));
+    assert_eq!(responder.requests(), 2);
+}
+
+#[test]
+fn nobody_is_asked_about_a_certificate_that_names_nobody() {
+    let (responder, _, named) = scene();
+    let unnamed = acceptor(&responder.authority().issue("unnamed", &["b.example"]));
+    let stapler = Stapler::with_pace(Duration::from_secs(1), Duration::from_millis(10));
+    stapler.follow(vec![unnamed.clone(), named]);
+    assert!(stapler.wait_until(PATIENCE, is_stapled));
+    assert_eq!((stapler.statuses().len(), responder.requests()), (1, 1));
+}

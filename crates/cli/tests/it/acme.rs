@@ -1,0 +1,211 @@
+//! Certificates that are ordered, by the real binary.
+
+use std::fs;
+use std::net::TcpStream;
+use std::path::Path;
+
+use thruway_testkit::acme::{AcmeServer, Misbehaviour};
+
+use crate::admin::get_admin;
+use crate::client::Client;
+use crate::process::{Ended, RELOADED, Thruway};
+
+/// A site with certificates that are ordered, as its example shows it.
+const EXAMPLE: &str = include_str!("../../examples/acme.toml");
+
+/// The example, before this server.
+fn example(server: &AcmeServer, directory: &Path) -> String {
+    fs::copy(server.root(), directory.join("root.pem")).unwrap();
+    EXAMPLE
+        .replace(
+            "directory = \"https://acme-staging-v02.api.letsencrypt.org/directory\"",
+            &format!("directory = \"{}\"\nroots = [\"root.pem\"]", server.directory()),
+        )
+        .replace("127.0.0.1:8443", "127.0.0.1:0")
+        .replace("127.0.0.1:8080", "127.0.0.1:0")
+        .replace("127.0.0.1:8081", "127.0.0.1:0")
+}
+
+/// One that is served.
+struct Site {
+    thruway: Thruway,
+    secured: String,
+    plain: String,
+    admin: String,
+}
+
+impl Site {
+    fn serve(directory: &Path, config: &str) -> Self {
+        let mut thruway = Thruway::serve(directory, config);
+        let (secured, plain) = (thruway.address(), thruway.address());
+        let admin = thruway.admin_address();
+        Self { thruway, secured, plain, admin }
+    }
+
+    /// Has the server validate names here.
+    fn validate_by(&self, server: &AcmeServer) {
+        let port = |url: &str| url.rsplit(':').next().unwrap().parse().unwrap();
+        server.validate_at(port(&self.plain), port(&self.secured));
+    }
+
+    fn asked(&self, path: &str) -> String {
+        get_admin(&self.admin, path).text().to_owned()
+    }
+
+    /// Waits until the listener shows a certificate.
+    fn until_it_is_served(&mut self) {
+        self.thruway.until_it_logs("certificates have changed and were read again");
+    }
+}
+
+#[test]
+fn the_example_gets_a_certificate_and_serves_it_without_a_restart() {
+    let (server, directory) = (AcmeServer::start(), tempfile::tempdir().unwrap());
+    let config = example(&server, directory.path());
+    let mut site = Site::serve(directory.path(), &config);
+    site.validate_by(&server);
+    site.until_it_is_served();
+    let root = directory.path().join("root.pem");
+    let over_tls = || crate::tls::get_from(&root, &site.secured, "www.example.com");
+    assert!(over_tls().ends_with("from https"));
+    let redirect = Client::connect(&site.plain).request("GET /a", "Connection: close\r\n");
+    assert!(redirect.head.contains("location: https://a:8443/a\r\n"), "{}", redirect.head);
+    let elsewhere = Client::connect(&site.plain)
+        .request("GET /.well-known/acme-challenge/unknown", "Connection: close\r\n");
+    assert!(elsewhere.head.starts_with("http/1.1 308 "), "{}", elsewhere.head);
+    let status = site.asked("/status");
+    assert!(status.contains("\"orders\":[{\"names\":[\"www.example.com\",\"example.com\"]"), "{status}");
+    assert!(status.contains("\"failures\":0"), "{status}");
+    let metrics = site.asked("/metrics");
+    assert!(metrics.contains("\nthruway_acme_failures{name=\"www.example.com\"} 0\n"), "{metrics}");
+    assert!(
+        metrics.contains("\nthruway_certificate_not_after_seconds{listener=\"127.0.0.1:0\",file="),
+        "{metrics}"
+    );
+    assert_eq!(site.thruway.terminate().code, Some(0));
+
+    // It is there from the start the next time.
+    let site = Site::serve(directory.path(), &config);
+    assert!(crate::tls::get_from(&root, &site.secured, "example.com").ends_with("from https"));
+    assert_eq!((server.issued(), server.accounts()), (1, 1));
+}
+
+#[test]
+fn a_reload_goes_on_with_an_order_and_orders_what_is_new() {
+    let (server, directory) = (AcmeServer::start(), tempfile::tempdir().unwrap());
+    let config = example(&server, directory.path()).replace("challenge = \"http-01\"", "");
+    let mut site = Site::serve(directory.path(), &config);
+    // The order waits until it is said where the name is to be validated.
+    let more = config.replace("[{ acme =", "[{ acme = [\"new.example.com\"] }, { acme =");
+    site.thruway.reload(directory.path(), &more, RELOADED);
+    site.validate_by(&server);
+    site.until_it_is_served();
+    let root = directory.path().join("root.pem");
+    assert!(crate::tls::get_from(&root, &site.secured, "www.example.com").ends_with("from https"));
+    while server.issued() < 2 {
+        site.until_it_is_served();
+    }
+    assert_eq!((server.issued(), server.accounts()), (2, 1));
+}
+
+#[test]
+fn without_a_certificate_there_is_an_alert_and_what_is_wrong_is_told() {
+    let (server, directory) = (AcmeServer::start(), tempfile::tempdir().unwrap());
+    server.misbehave(Misbehaviour::RateLimited("3600"));
+    let mut site = Site::serve(directory.path(), &example(&server, directory.path()));
+    let said = site.thruway.until_it_logs("no certificate was issued");
+    assert!(said.contains("too many"), "{said}");
+    let root = directory.path().join("root.pem");
+    let refused = crate::tls::refused_by(&root, &site.secured, "www.example.com");
+    assert!(refused.contains("AccessDenied"), "{refused}");
+    let status = site.asked("/status");
+    assert!(status.contains("\"failures\":1,\"last_error\":\"the ACME server refuses: too many"), "{status}");
+    assert!(site.asked("/metrics").contains("\nthruway_acme_failures{name=\"www.example.com\"} 1\n"));
+    assert!(TcpStream::connect(site.plain.strip_prefix("http://").unwrap()).is_ok());
+}
+
+/// What `thruway check` says of `config`.
+fn checked(directory: &Path, config: &str) -> Ended {
+    fs::write(directory.join("a.toml"), config).unwrap();
+    Thruway::start_in(directory, &["check", "a.toml"]).end()
+}
+
+#[test]
+fn check_says_what_is_wrong_with_orders_and_where() {
+    let directory = tempfile::tempdir().unwrap();
+    for (from, to, message, hint) in [
+        (
+            "agreed = true",
+            "agreed = false",
+            "the terms of service of the ACME server are not agreed to",
+            "read them",
+        ),
+        ("[acme]\n", "[acme]\nroots = [\"none.pem\"]\n", "none.pem` cannot be read", "see whether the path"),
+        (
+            "directory = \"https:",
+            "directory = \"http:",
+            "it is not the URL of a directory",
+            "write `https://`",
+        ),
+        ("\"mailto:admin", "\"admin", "it is no URL", "write `mailto:`"),
+        ("\"http-01\"", "\"dns-01\"", "unknown value `dns-01`", "possible here"),
+        (
+            "\"example.com\"] }",
+            "\"*.example.com\"] }",
+            "no certificate can be ordered for `*.ex",
+            "write each name",
+        ),
+        ("\"example.com\"] }", "\"192.0.2.1\"] }", "`192.0.2.1` is an address", "write the name of a host"),
+        ("\"example.com\"] }", "\"www.example.com\"] }", "`www.example.com` is there twice", "leave it out"),
+        ("\"www.example.com\", \"example.com\"", "", "at least one name", "write the names"),
+        (
+            "] }]",
+            "] }, { acme = [\"www.example.com\"] }]",
+            "another certificate that is ordered",
+            "begin with another",
+        ),
+        (
+            "acme = [\"www",
+            "chain = \"a\", acme = [\"www",
+            "either `chain` and `key`, or `acme`",
+            "to have one ordered",
+        ),
+        (
+            "redirect_to_https = 8443",
+            "tls.certificates = [{ acme = [\"a.example\"] }]",
+            "no listener is without TLS",
+            "port 80",
+        ),
+        (
+            "store = \"acme\"",
+            "external_account = { key_id = \"a\", key = \"?\" }",
+            "it is not in base64url",
+            "copy it",
+        ),
+    ] {
+        assert!(EXAMPLE.contains(from), "{from}");
+        let ended = checked(directory.path(), &EXAMPLE.replacen(from, to, 1));
+        let said = &ended.stderr;
+        assert_eq!(ended.code, Some(2), "{to}");
+        assert!(said.contains(message) && said.contains("hint: ") && said.contains(hint), "{said}");
+        assert!(said.contains("a.toml:"), "{said}");
+    }
+}
+
+#[test]
+fn check_says_whether_names_can_be_validated_and_what_is_ordered() {
+    let directory = tempfile::tempdir().unwrap();
+    let nobody = "[[listeners]]\naddress = \"127.0.0.1:0\"\ntls.certificates = [{ acme = [\"a.example\"] }]\n\
+                  [[routes]]\npath = \"/\"\ndemo = true\n";
+    let ended = checked(directory.path(), nobody);
+    assert!(ended.stderr.contains("nobody is named from whom certificates are ordered"), "{}", ended.stderr);
+    let by_handshake = EXAMPLE.replace("\"http-01\"", "\"tls-alpn-01\"");
+    fs::copy(thruway_testkit::Authority::new().root(), directory.path().join("clients.pem")).unwrap();
+    let clients = "\"example.com\"] }]\ntls.client_certificates = { roots = [\"clients.pem\"] }";
+    let ended = checked(directory.path(), &by_handshake.replace("\"example.com\"] }]", clients));
+    assert!(ended.stderr.contains("so that `tls-alpn-01` cannot validate names"), "{}", ended.stderr);
+    let ended = checked(directory.path(), EXAMPLE);
+    let orders = "orders a certificate for www.example.com, example.com from https://acme-staging";
+    assert!(ended.stdout.contains(orders), "{}{}", ended.stdout, ended.stderr);
+    assert!(!directory.path().join("acme").exists());
+}
