@@ -183,6 +183,9 @@ fn clients_show_who_they_are() {
         let (error, _) = refused_by(acceptor, &unknown, "a.example");
         assert!(matches!(error, Error::InvalidCertificate(_)), "{error}");
     }
+    let old = config_as(&authority, &authority.issue_expired("old", &["client.example"]));
+    let (error, _) = refused_by(&optional, &old, "a.example");
+    assert!(matches!(error, Error::InvalidCertificate(_)), "{error}");
     let (error, _) = refused_by(&required, &nobody, "a.example");
     assert_eq!(error, Error::NoCertificatesPresented);
     let (mut stream, _) = accepted_by(&optional, &nobody, "a.example");

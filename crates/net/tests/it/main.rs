@@ -4,5 +4,6 @@ mod ends;
 mod streams;
 mod handshakes;
 mod breaches;
+mod sealed;
 mod files;
 mod hello;

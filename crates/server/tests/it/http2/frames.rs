@@ -7,6 +7,7 @@ pub(crate) const HEADERS: u8 = 1;
 pub(crate) const PRIORITY: u8 = 2;
 pub(crate) const RST_STREAM: u8 = 3;
 pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const PUSH_PROMISE: u8 = 5;
 pub(crate) const PING: u8 = 6;
 pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const WINDOW_UPDATE: u8 = 8;
@@ -15,11 +16,16 @@ pub(crate) const CONTINUATION: u8 = 9;
 pub(crate) const END_STREAM: u8 = 0x1;
 pub(crate) const ACK: u8 = 0x1;
 pub(crate) const END_HEADERS: u8 = 0x4;
+pub(crate) const PADDED: u8 = 0x8;
 
 pub(crate) const NO_ERROR: u32 = 0x0;
 pub(crate) const PROTOCOL_ERROR: u32 = 0x1;
+pub(crate) const FLOW_CONTROL_ERROR: u32 = 0x3;
+pub(crate) const STREAM_CLOSED: u32 = 0x5;
+pub(crate) const FRAME_SIZE_ERROR: u32 = 0x6;
 pub(crate) const REFUSED_STREAM: u32 = 0x7;
 pub(crate) const CANCEL: u32 = 0x8;
+pub(crate) const COMPRESSION_ERROR: u32 = 0x9;
 pub(crate) const ENHANCE_YOUR_CALM: u32 = 0xb;
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

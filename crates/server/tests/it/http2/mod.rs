@@ -3,6 +3,7 @@
 mod frames;
 mod library;
 
+mod order;
 mod refusals;
 mod messages;
 mod tunnels;

@@ -1,0 +1,228 @@
+//! Clients that have the keys, and send with them what no library would.
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
+use rustls::{ClientConfig, Connection, ConnectionTrafficSecrets, ProtocolVersion, SupportedCipherSuite};
+use thruway_net::Transport;
+use thruway_testkit::{Authority, Peer};
+
+use crate::ends::{Other, Tls, accepted_by, acceptor, client_config, cx, read, roots, write};
+
+/// Makes records as the client of a connection would, with anything in them.
+struct Sealer {
+    key: LessSafeKey,
+    iv: [u8; NONCE_LEN],
+    sequence: u64,
+    version: ProtocolVersion,
+}
+
+impl Sealer {
+    fn of(client: Connection) -> Self {
+        let version = client.protocol_version().unwrap();
+        let (sequence, secrets) = client.dangerous_extract_secrets().unwrap().tx;
+        let ConnectionTrafficSecrets::Aes128Gcm { key, iv } = secrets else { panic!("another cipher") };
+        let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, key.as_ref()).unwrap());
+        Self { key, iv: iv.as_ref().try_into().unwrap(), sequence, version }
+    }
+
+    /// A record of this type (RFC 8446 §5.2, RFC 5288 §3).
+    fn seal(&mut self, content_type: u8, content: &[u8]) -> Vec<u8> {
+        let mut nonce = self.iv;
+        nonce.iter_mut().skip(4).zip(self.sequence.to_be_bytes()).for_each(|(octet, other)| *octet ^= other);
+        if self.version == ProtocolVersion::TLSv1_3 {
+            // The type is sealed, too, and all records are of one type to others.
+            let content = [content, &[content_type]].concat();
+            let head = head(APPLICATION_DATA, content.len() + AES_128_GCM.tag_len());
+            let sealed = self.seal_with(nonce, &head, content);
+            return [&head[..], &sealed].concat();
+        }
+        let bound = [&self.sequence.to_be_bytes()[..], &head(content_type, content.len())].concat();
+        let sealed = self.seal_with(nonce, &bound, content.to_vec());
+        let explicit = &nonce[4..];
+        [&head(content_type, explicit.len() + sealed.len())[..], explicit, &sealed].concat()
+    }
+
+    fn seal_with(&mut self, nonce: [u8; NONCE_LEN], bound: &[u8], mut content: Vec<u8>) -> Vec<u8> {
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        self.key.seal_in_place_append_tag(nonce, Aad::from(bound), &mut content).unwrap();
+        self.sequence += 1;
+        content
+    }
+}
+
+/// What stands before the content of a record.
+fn head(content_type: u8, length: usize) -> [u8; 5] {
+    let [high, low] = u16::try_from(length).unwrap().to_be_bytes();
+    [content_type, 3, 3, high, low]
+}
+
+/// A connection, and what its client seals with.
+fn sealed(suite: SupportedCipherSuite) -> (Tls, Peer, Sealer) {
+    let authority = Authority::new();
+    let provider = rustls::crypto::CryptoProvider { cipher_suites: vec![suite], ..default_provider() };
+    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[suite.version()])
+        .unwrap()
+        .with_root_certificates(roots(&authority))
+        .with_no_client_auth();
+    config.enable_secret_extraction = true;
+    let (stream, Other { tls, peer, .. }) =
+        accepted_by(&acceptor(&authority), &Arc::new(config), "a.example");
+    (stream, peer, Sealer::of(tls))
+}
+
+const TLS13: SupportedCipherSuite = cipher_suite::TLS13_AES_128_GCM_SHA256;
+const TLS12: SupportedCipherSuite = cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
+
+/// Octets that have come, of which none is a failure.
+fn received(stream: &mut Tls) -> String {
+    String::from_utf8(read(stream, 100)).unwrap()
+}
+
+/// Whether a read fails.
+fn has_failed(stream: &mut Tls) -> bool {
+    matches!(stream.poll_read(&mut cx(), &mut [0; 100]), Poll::Ready(Err(_)))
+}
+
+#[test]
+fn records_made_by_hand_are_read() {
+    for suite in [TLS13, TLS12] {
+        let (mut stream, peer, mut sealer) = sealed(suite);
+        peer.send([sealer.seal(APPLICATION_DATA, b"by "), sealer.seal(APPLICATION_DATA, b"hand")].concat());
+        assert_eq!(received(&mut stream), "by hand");
+    }
+}
+
+#[test]
+fn who_asks_to_negotiate_again_is_rebuffed_and_at_last_refused() {
+    let (mut stream, peer, mut sealer) = sealed(TLS12);
+    let hello = [&[CLIENT_HELLO, 0, 0, 41, 3, 3][..], &[7; 32], &[0, 0, 2, 0xc0, 0x2b, 1, 0]].concat();
+    peer.send(sealer.seal(HANDSHAKE, &hello));
+    assert!(stream.poll_read(&mut cx(), &mut [0; 100]).is_pending());
+    assert_eq!(peer.received().first(), Some(&ALERT), "`no_renegotiation`");
+    peer.send(sealer.seal(APPLICATION_DATA, b"as before"));
+    assert_eq!(received(&mut stream), "as before");
+    peer.send(sealer.seal(HANDSHAKE, &hello));
+    // rustls has said all that it says about it.
+    assert!(has_failed(&mut stream));
+}
+
+#[test]
+fn a_handshake_in_a_connection_of_tls13_ends_it() {
+    let (mut stream, peer, mut sealer) = sealed(TLS13);
+    peer.send(sealer.seal(HANDSHAKE, &[CLIENT_HELLO, 0, 0, 2, 3, 3]));
+    assert!(has_failed(&mut stream));
+    assert_eq!(peer.received().first(), Some(&APPLICATION_DATA), "an alert, sealed");
+}
+
+#[test]
+fn empty_records_of_who_has_the_keys_come_to_an_end() {
+    for suite in [TLS13, TLS12] {
+        let (mut stream, peer, mut sealer) = sealed(suite);
+        for _ in 0..20 {
+            peer.send(sealer.seal(APPLICATION_DATA, b""));
+        }
+        peer.send(sealer.seal(APPLICATION_DATA, b"some are allowed"));
+        assert_eq!(received(&mut stream), "some are allowed");
+        for _ in 0..100 {
+            peer.send(sealer.seal(APPLICATION_DATA, b""));
+        }
+        assert!(has_failed(&mut stream));
+    }
+}
+
+#[test]
+fn records_of_no_known_type_and_messages_in_pieces_between_others_end_the_connection() {
+    // A part of a message, and something else before its rest (RFC 8446 §5.1).
+    let interrupted: [(u8, &[u8]); 2] = [(HANDSHAKE, &[KEY_UPDATE, 0, 0]), (APPLICATION_DATA, b"x")];
+    for records in
+        [&[(99, &b"what"[..])][..], &[(CHANGE_CIPHER_SPEC, &[1])], &[(ALERT, &[])], &[(0, b"")], &interrupted]
+    {
+        let (mut stream, peer, mut sealer) = sealed(TLS13);
+        for (content_type, content) in records {
+            peer.send(sealer.seal(*content_type, content));
+        }
+        assert!(has_failed(&mut stream), "{records:?}");
+    }
+}
+
+#[test]
+fn a_client_that_always_wants_other_keys_is_refused_before_it_costs_too_much() {
+    let authority = Authority::new();
+    let (mut stream, mut other) =
+        accepted_by(&acceptor(&authority), &Arc::new(client_config(&authority)), "a.example");
+    // It takes no answer: those would pile up.
+    other.peer.take_only(0);
+    for _ in 0..100 {
+        other.tls.refresh_traffic_keys().unwrap();
+        other.send();
+    }
+    assert!(has_failed(&mut stream));
+}
+
+#[test]
+fn what_comes_before_the_handshake_is_done_is_not_taken() {
+    // The tickets of a server that takes such early data, in the hands of a client of ours.
+    let authority = Authority::new();
+    let files = authority.issue("server", &["a.example"]);
+    let mut config = client_config(&authority);
+    config.enable_early_data = true;
+    let config = Arc::new(config);
+    let mut lax = Arc::unwrap_or_clone(crate::ends::server_config(&files));
+    lax.max_early_data_size = 1000;
+    ticket_from(lax, &config);
+
+    let (near, far) = thruway_testkit::pipe();
+    let mut other = Other::client(near, &config, "a.example");
+    let Connection::Client(client) = &mut other.tls else { panic!("it is a client") };
+    std::io::Write::write_all(&mut client.early_data().expect("it has a ticket"), b"DELETE /").unwrap();
+    let mut accepting = crate::ends::Scene::new().accept(far, &acceptor(&authority));
+    let (stream, outcome) = crate::ends::shake(&mut accepting, &mut other);
+    outcome.unwrap();
+    let mut stream = stream.map_err(|(_, error)| error).unwrap();
+    let Connection::Client(client) = &other.tls else { panic!("it is a client") };
+    assert!(!client.is_early_data_accepted());
+    other.write(b"GET /");
+    assert_eq!(received(&mut stream), "GET /");
+    write(&mut stream, &[b"answer"]);
+    other.pump().unwrap();
+    assert_eq!(other.received, b"answer");
+    // Ours say that there is none.
+    let mut again = Other::client(thruway_testkit::pipe().0, &config, "a.example");
+    let Connection::Client(client) = &mut again.tls else { panic!("it is a client") };
+    assert!(client.early_data().is_none());
+}
+
+/// Has a server of `config` give the client a ticket.
+fn ticket_from(config: rustls::ServerConfig, client: &Arc<ClientConfig>) {
+    let name = rustls::pki_types::ServerName::try_from("a.example").unwrap();
+    let mut client = rustls::ClientConnection::new(client.clone(), name).unwrap();
+    let mut server = rustls::ServerConnection::new(Arc::new(config)).unwrap();
+    for _ in 0..3 {
+        let mut octets = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut octets).unwrap();
+        }
+        server.read_tls(&mut &octets[..]).unwrap();
+        server.process_new_packets().unwrap();
+        octets.clear();
+        while server.wants_write() {
+            server.write_tls(&mut octets).unwrap();
+        }
+        client.read_tls(&mut &octets[..]).unwrap();
+        client.process_new_packets().unwrap();
+    }
+}
+
+/// Types of records (RFC 8446 §5.1).
+const CHANGE_CIPHER_SPEC: u8 = 20;
+const ALERT: u8 = 21;
+const HANDSHAKE: u8 = 22;
+const APPLICATION_DATA: u8 = 23;
+
+/// Types of messages of the handshake (RFC 8446 §4).
+const CLIENT_HELLO: u8 = 1;
+const KEY_UPDATE: u8 = 24;

@@ -1,0 +1,122 @@
+//! Frames of wrong sizes, on streams where they do not belong, and in an order that is none (RFC 9113 §4 to §6).
+
+use thruway_server::{Request, Response};
+use thruway_testkit::scene::Scene;
+
+use super::frames::*;
+
+fn scene() -> Scene {
+    Scene::new(|request: &Request| Response::text(format!("{request}")))
+}
+
+/// What becomes of a connection whose client sends `octets`: the code with which it is ended.
+fn ended_by(octets: &[u8]) -> Option<u32> {
+    let scene = scene();
+    let (mut other, mut client) = (greeted(&scene), greeted(&scene));
+    client.send(octets);
+    let code = end_of(&received(&mut client));
+    // Nobody else is harmed.
+    other.send(request(1, &get("/")));
+    assert_eq!(status_of(&received(&mut other), 1), Some(200));
+    code
+}
+
+/// Whether the connection was ended for this reason, or for the one that the library often gives instead, which covers all.
+fn is_for(ended: Option<u32>, code: u32) -> bool {
+    ended.is_some_and(|ended| ended == code || ended == PROTOCOL_ERROR)
+}
+
+#[test]
+fn frames_of_a_wrong_size_end_the_connection() {
+    let open = open_request(1, &get("/"));
+    let opened = |rest: Vec<u8>| [open.clone(), rest].concat();
+    for (octets, code) in [
+        (frame(PING, 0, 0, b"1234567"), FRAME_SIZE_ERROR),
+        (frame(PING, 0, 0, b"123456789"), FRAME_SIZE_ERROR),
+        (frame(SETTINGS, 0, 0, b"12345"), FRAME_SIZE_ERROR),
+        (frame(SETTINGS, ACK, 0, b"123456"), FRAME_SIZE_ERROR),
+        (frame(GOAWAY, 0, 0, b"1234567"), FRAME_SIZE_ERROR),
+        (frame(WINDOW_UPDATE, 0, 0, b"\0\0\x01"), FRAME_SIZE_ERROR),
+        (opened(frame(WINDOW_UPDATE, 0, 1, b"\0\0\0\0\x01")), FRAME_SIZE_ERROR),
+        (opened(frame(RST_STREAM, 0, 1, b"\0\0\x08")), FRAME_SIZE_ERROR),
+        (opened(frame(RST_STREAM, 0, 1, b"\0\0\0\0\x08")), FRAME_SIZE_ERROR),
+        (frame(99, 0, 0, vec![0; (16 << 10) + 1]), FRAME_SIZE_ERROR),
+        (opened(frame(DATA, 0, 1, vec![0; (16 << 10) + 1])), FRAME_SIZE_ERROR),
+        (frame(HEADERS, END_HEADERS | END_STREAM, 1, vec![0; (16 << 10) + 1]), FRAME_SIZE_ERROR),
+        // Padding that is longer than the frame (RFC 9113 §6.1, §6.2).
+        (opened(frame(DATA, PADDED, 1, b"\x05pad")), PROTOCOL_ERROR),
+        (frame(HEADERS, PADDED | END_HEADERS | END_STREAM, 1, b"\x05pad"), PROTOCOL_ERROR),
+    ] {
+        let ended = ended_by(&octets);
+        assert!(is_for(ended, code), "{ended:?}: {:?}", &octets[..octets.len().min(100)]);
+    }
+}
+
+#[test]
+fn frames_on_streams_where_they_do_not_belong_end_the_connection() {
+    for octets in [
+        frame(SETTINGS, 0, 1, b""),
+        frame(PING, 0, 1, b"12345678"),
+        frame(GOAWAY, 0, 1, b"\0\0\0\0\0\0\0\0"),
+        frame(DATA, 0, 0, b"x"),
+        frame(RST_STREAM, 0, 0, b"\0\0\0\x08"),
+        frame(PRIORITY, 0, 0, b"\0\0\0\0\x01"),
+        frame(HEADERS, END_HEADERS | END_STREAM, 0, fields(&get("/"))),
+        frame(CONTINUATION, END_HEADERS, 0, fields(&get("/"))),
+        // Streams of servers, and what only they may send (RFC 9113 §5.1.1, §8.4).
+        request(2, &get("/")),
+        frame(PUSH_PROMISE, END_HEADERS, 1, [&[0, 0, 0, 2][..], &fields(&get("/"))].concat()),
+        // A stream that was never opened.
+        frame(DATA, 0, 7, b"x"),
+        frame(RST_STREAM, 0, 7, b"\0\0\0\x08"),
+        frame(WINDOW_UPDATE, 0, 7, b"\0\0\0\x01"),
+        // No window (RFC 9113 §6.9).
+        frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\0"),
+    ] {
+        assert_eq!(ended_by(&octets), Some(PROTOCOL_ERROR), "{octets:?}");
+    }
+}
+
+#[test]
+fn frames_in_an_order_that_is_none_end_the_connection() {
+    let half = || frame(HEADERS, END_STREAM, 1, &fields(&get("/"))[..10]);
+    let rest = |stream| frame(CONTINUATION, END_HEADERS, stream, &fields(&get("/"))[10..]);
+    for (octets, code) in [
+        // Between the pieces of a header section (RFC 9113 §6.10).
+        ([half(), frame(PING, 0, 0, b"12345678")].concat(), PROTOCOL_ERROR),
+        ([half(), request(3, &get("/"))].concat(), PROTOCOL_ERROR),
+        ([half(), frame(99, 0, 0, b"")].concat(), PROTOCOL_ERROR),
+        ([half(), rest(3)].concat(), PROTOCOL_ERROR),
+        (rest(1), PROTOCOL_ERROR),
+        // A stream that comes before one that was there (RFC 9113 §5.1.1).
+        ([request(5, &get("/")), request(3, &get("/"))].concat(), STREAM_CLOSED),
+        // Behind the end of a request (RFC 9113 §5.1).
+        ([request(1, &get("/")), frame(DATA, 0, 1, b"x")].concat(), STREAM_CLOSED),
+        ([request(1, &get("/")), request(1, &get("/"))].concat(), STREAM_CLOSED),
+    ] {
+        let ended = ended_by(&octets);
+        assert!(is_for(ended, code), "{ended:?}: {octets:?}");
+    }
+}
+
+#[test]
+fn a_header_section_that_cannot_be_decoded_ends_the_connection() {
+    // An index that is in no table, a string without an end, a table that is larger than allowed (RFC 7541 §2.3.3, §5.2, §6.3).
+    for octets in [&b"\xff\xff\xff\x7f"[..], b"\0\x05ab", b"\x3f\xff\xff\xff\x07", b"\x80"] {
+        let code = ended_by(&frame(HEADERS, END_HEADERS | END_STREAM, 1, octets));
+        assert!(is_for(code, COMPRESSION_ERROR), "{code:?}: {octets:?}");
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_end_the_connection() {
+    for (setting, code) in [
+        (b"\0\x02\0\0\0\x02", PROTOCOL_ERROR),
+        (b"\0\x04\x80\0\0\0", FLOW_CONTROL_ERROR),
+        (b"\0\x05\0\0\x3f\xff", PROTOCOL_ERROR),
+        (b"\0\x05\x01\0\0\0", PROTOCOL_ERROR),
+    ] {
+        let ended = ended_by(&frame(SETTINGS, 0, 0, setting));
+        assert!(is_for(ended, code), "{ended:?}: {setting:?}");
+    }
+}
