@@ -25,6 +25,7 @@ mod compression;
 mod tcp;
 mod tunnels;
 mod tls;
+mod tls_rotation;
 mod admin;
 
 // what is measured
