@@ -15,9 +15,13 @@ mod servers;
 
 // before upstreams that others wrote
 mod gateway;
+mod grpc;
+
+// before those who judge TLS
+mod tls;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -31,6 +35,7 @@ use check::{Check, Outcome, Row, Scene};
 
 /// Options of `cargo xtask interop`.
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
 pub(crate) struct Options {
     /// More requests, more connections, for longer.
     #[arg(long)]
@@ -41,6 +46,18 @@ pub(crate) struct Options {
     /// Instead: `thruway serve` as a gateway, between clients and upstreams that others wrote.
     #[arg(long, conflicts_with = "mcp")]
     gateway: bool,
+    /// Instead: clients and servers of gRPC, which Go and pip bring, through the gateway and with our engine as the server; `--gateway --full` has them too.
+    #[arg(long, conflicts_with_all = ["mcp", "gateway"])]
+    grpc: bool,
+    /// Instead: what testssl.sh, sslyze (which is installed from `PyPI`) and tlsfuzzer find in TLS as it is spoken with clients.
+    #[arg(long, conflicts_with_all = ["mcp", "gateway", "grpc"])]
+    tls: bool,
+    /// A checkout of tlsfuzzer, for `--tls`
+    #[arg(long, value_name = "DIR", requires = "tls")]
+    tlsfuzzer: Option<PathBuf>,
+    /// A program `thruway`, instead of building it
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
 }
 
 /// Builds the server, runs every check that there is a client for, and prints a table.
@@ -48,21 +65,37 @@ pub(crate) struct Options {
 /// # Errors
 /// A check failed, or a server did not start or did not end as it should.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let program = build(&Stop::new(BUILD_LIMIT)?)?;
+    let program = match &options.program {
+        Some(program) => program.canonicalize()?,
+        None => build(&Stop::new(BUILD_LIMIT)?)?,
+    };
     let directory = tempfile::Builder::new().prefix("thruway-interop-").tempdir()?;
     fs::write(directory.path().join("content"), content())?;
     fs::write(directory.path().join("config.toml"), CONFIG)?;
-    let stop = Stop::new(if options.full || options.mcp { FULL_LIMIT } else { QUICK_LIMIT })?;
+    let stop = Stop::new(limit(options))?;
+    let (directory, is_full) = (directory.path(), options.full);
     let rows = if options.gateway {
-        let (directory, is_full) = (directory.path(), options.full);
         gateway::run(&gateway::Setting { program: &program, directory, is_full, stop: &stop })?
+    } else if options.grpc {
+        grpc::run(&grpc::Setting { program: &program, directory, stop: &stop })?
+    } else if options.tls {
+        let tlsfuzzer = options.tlsfuzzer.as_deref();
+        tls::run(&tls::Setting { program: &program, directory, is_full, tlsfuzzer, stop: &stop })?
     } else {
-        run_all(&program, directory.path(), options, &stop)?
+        run_all(&program, directory, options, &stop)?
     };
     print(&rows);
     let failed = rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count();
     ensure!(failed == 0, "{failed} checks failed");
     Ok(())
+}
+
+fn limit(options: &Options) -> Duration {
+    match (options.tls, options.full || options.mcp || options.grpc) {
+        (true, _) => TLS_LIMIT,
+        (false, true) => FULL_LIMIT,
+        (false, false) => QUICK_LIMIT,
+    }
 }
 
 fn run_all(program: &Path, directory: &Path, options: &Options, stop: &Stop) -> anyhow::Result<Vec<Row>> {
@@ -110,7 +143,7 @@ fn run_one(check: &Check, scene: &Scene<'_>) -> Row {
 ///
 /// # Errors
 /// It cannot be built.
-pub(crate) fn build(stop: &Stop) -> anyhow::Result<std::path::PathBuf> {
+pub(crate) fn build(stop: &Stop) -> anyhow::Result<PathBuf> {
     let root = repository();
     let target = root.join("target");
     let mut command = Command::new("cargo");
@@ -164,3 +197,5 @@ const BUILD_LIMIT: Duration = Duration::from_mins(15);
 const QUICK_LIMIT: Duration = Duration::from_mins(3);
 /// Clients of MCP may have to be installed and built.
 const FULL_LIMIT: Duration = Duration::from_mins(20);
+/// Judges try a hundred things, each with a handshake or more, and wait for what must not come.
+const TLS_LIMIT: Duration = Duration::from_mins(40);
