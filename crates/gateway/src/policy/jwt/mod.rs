@@ -71,7 +71,6 @@ impl JwtConfig {
 }
 
 impl Jwt {
-    /// Keys that are to be fetched are fetched from here on.
     pub(super) fn new(config: JwtConfig) -> Self {
         Self { keys: Keys::of(&config.keys), config }
     }

@@ -1,6 +1,7 @@
 //! Where keys come from: from the config, or by a URL, and then they are those that the issuer has just now.
 
 use std::pin::Pin;
+use std::sync::OnceLock;
 
 use jsonwebtoken::{Algorithm, AlgorithmFamily};
 use thruway_client::{DocumentConfig, KeptDocument};
@@ -20,7 +21,11 @@ pub enum JwtKeySource {
 #[derive(Debug)]
 pub(super) enum Keys {
     Given(JwtKeys),
-    Fetched(KeptDocument<JwtKeys>),
+    /// They are fetched from the first token on: a config that is only looked at asks nobody.
+    Fetched {
+        config: DocumentConfig,
+        document: OnceLock<KeptDocument<JwtKeys>>,
+    },
 }
 
 /// It is over when keys have been fetched, or not.
@@ -37,16 +42,13 @@ impl JwtKeySource {
 }
 
 impl Keys {
-    /// Begins to fetch those that are to be fetched.
     pub(super) fn of(source: &JwtKeySource) -> Self {
         match source {
             JwtKeySource::Given(keys) => Self::Given(keys.clone()),
             JwtKeySource::Url(config) => {
                 let accept = "application/jwk-set+json, application/json".to_owned();
                 let config = DocumentConfig { accept, ..config.clone() };
-                Self::Fetched(KeptDocument::start(config, |content| {
-                    JwtKeys::from_set(&String::from_utf8_lossy(content))
-                }))
+                Self::Fetched { config, document: OnceLock::new() }
             }
         }
     }
@@ -55,7 +57,7 @@ impl Keys {
     pub(super) fn read<R>(&self, look: impl FnOnce(&JwtKeys) -> R) -> Option<R> {
         match self {
             Self::Given(keys) => Some(look(keys)),
-            Self::Fetched(document) => document.read(look),
+            Self::Fetched { config, document } => document.get_or_init(|| fetch(config)).read(look),
         }
     }
 
@@ -63,9 +65,13 @@ impl Keys {
     pub(super) fn refreshed(&self) -> Option<Refreshed> {
         match self {
             Self::Given(_) => None,
-            Self::Fetched(document) => Some(Box::pin(document.refreshed()?)),
+            Self::Fetched { document, .. } => Some(Box::pin(document.get()?.refreshed()?)),
         }
     }
+}
+
+fn fetch(config: &DocumentConfig) -> KeptDocument<JwtKeys> {
+    KeptDocument::start(config.clone(), |content| JwtKeys::from_set(&String::from_utf8_lossy(content)))
 }
 
 impl From<JwtKeys> for JwtKeySource {

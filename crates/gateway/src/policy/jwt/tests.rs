@@ -306,7 +306,8 @@ fn until(scene: &Scene, token: &str, status: &str) -> String {
 fn keys_at_a_url_are_those_that_the_issuer_has() {
     let issuer = Issuer::start(Some(only("one", 1)));
     let scene = issuer.scene(Duration::from_millis(5));
-    // Who comes before they are there waits for them.
+    assert_eq!(issuer.asked.load(Ordering::SeqCst), 0, "nobody has come with a token");
+    // The first waits for them.
     assert_eq!(outcome(&show(&scene, &signed("one", 1))), ("200", "user ada"));
     assert_eq!(outcome(&show(&scene, &signed("one", 2))).0, "401", "signed by another");
     issuer.show(Some(only("two", 2)));
