@@ -68,7 +68,8 @@ fn bound_to_us(program: &Path, arguments: &[&str]) -> Command {
 /// The first address in what the server printed, once its line is complete.
 fn address(printed: &str) -> Option<&str> {
     let lines = printed.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-    lines.filter_map(|line| line.strip_prefix("listening on ")).find(|address| address.starts_with("http://"))
+    let is_http = |address: &&str| address.starts_with("http://") || address.starts_with("https://");
+    lines.filter_map(|line| line.strip_prefix("listening on ")).find(is_http)
 }
 
 /// To listen, and to end.
@@ -81,6 +82,7 @@ mod tests {
     #[test]
     fn an_address_counts_once_its_line_is_complete() {
         assert_eq!(address("listening on http://127.0.0.1:80"), None);
+        assert_eq!(address("listening on https://127.0.0.1:443\n"), Some("https://127.0.0.1:443"));
         assert_eq!(address("a\nlistening on http://127.0.0.1:8080\nb"), Some("http://127.0.0.1:8080"));
     }
 }

@@ -68,7 +68,10 @@ mod pool;
 mod client;
 
 pub use address::{InvalidUpstreamAddr, UpstreamAddr};
-pub use client::{Client, ClientConfig, ClientError, Event, Events, Request, Response};
+pub use client::{
+    Client, ClientConfig, ClientError, DocumentConfig, DocumentUrl, Event, Events, InvalidDocumentUrl,
+    KeptDocument, Request, Response,
+};
 pub use config::{Config, Timeouts};
 pub use connect::{ConnectError, ConnectFailures, connect, connect_and_write, connect_any, secure};
 pub use connection::{Connection, Exchange, RequestToSend, ResponseEvent, Tunnel, Turn};

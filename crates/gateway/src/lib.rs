@@ -41,8 +41,9 @@ pub use measured::Measured;
 pub use meter::{RouteCounts, RouteMeter};
 pub use policy::{
     AddressesConfig, ApiKeysConfig, BasicAuthConfig, ConcurrencyConfig, CountBy, Guarded, InvalidJwtKeys,
-    InvalidKeyDigest, InvalidLine, InvalidPasswordHash, JwtAlgorithm, JwtConfig, JwtKeys, KeyDigest,
-    KeyPlace, PasswordHash, Policy, PolicyConfig, RateLimitConfig, RefusalCount, is_user_name, lines_of,
+    InvalidKeyDigest, InvalidLine, InvalidPasswordHash, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys,
+    KeyDigest, KeyPlace, PasswordHash, Policy, PolicyConfig, RateLimitConfig, RefusalCount, is_user_name,
+    lines_of,
 };
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{

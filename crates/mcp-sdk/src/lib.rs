@@ -48,7 +48,9 @@ pub mod oauth {
     };
 }
 
-pub use authorization::{Authorization, Identity, InvalidKeys, InvalidToken, JwtVerifier, VerifyToken};
+pub use authorization::{
+    Authorization, Identity, InvalidKeys, InvalidToken, JwksVerifier, JwtVerifier, VerifyToken,
+};
 pub use bridge::BridgeOptions;
 pub use client::{
     Direction, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,

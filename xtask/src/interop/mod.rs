@@ -15,6 +15,10 @@ mod servers;
 
 // before upstreams that others wrote
 mod gateway;
+mod grpc;
+
+// before those who judge TLS
+mod tls;
 
 // with an ACME server that others wrote
 mod acme;
@@ -47,7 +51,16 @@ pub(crate) struct Options {
     /// Instead: certificates from Pebble, which Go builds.
     #[arg(long, conflicts_with_all = ["mcp", "gateway"])]
     acme: bool,
-    /// A program `thruway`, instead of building it.
+    /// Instead: clients and servers of gRPC, which Go and pip bring, through the gateway and with our engine as the server; `--gateway --full` has them too.
+    #[arg(long, conflicts_with_all = ["mcp", "gateway", "acme"])]
+    grpc: bool,
+    /// Instead: what testssl.sh, sslyze (which is installed from `PyPI`) and tlsfuzzer find in TLS as it is spoken with clients.
+    #[arg(long, conflicts_with_all = ["mcp", "gateway", "acme", "grpc"])]
+    tls: bool,
+    /// A checkout of tlsfuzzer, for `--tls`
+    #[arg(long, value_name = "DIR", requires = "tls")]
+    tlsfuzzer: Option<PathBuf>,
+    /// A program `thruway`, instead of building it
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     /// How `thruway` is built for it.
@@ -67,19 +80,32 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let directory = tempfile::Builder::new().prefix("thruway-interop-").tempdir()?;
     fs::write(directory.path().join("content"), content())?;
     fs::write(directory.path().join("config.toml"), CONFIG)?;
-    let stop = Stop::new(if options.full || options.mcp || options.acme { FULL_LIMIT } else { QUICK_LIMIT })?;
+    let stop = Stop::new(limit(options))?;
+    let (directory, is_full) = (directory.path(), options.full);
     let rows = if options.acme {
-        acme::run(&acme::Setting { program: &program, directory: directory.path(), stop: &stop })?
+        acme::run(&acme::Setting { program: &program, directory, stop: &stop })?
     } else if options.gateway {
-        let (directory, is_full) = (directory.path(), options.full);
         gateway::run(&gateway::Setting { program: &program, directory, is_full, stop: &stop })?
+    } else if options.grpc {
+        grpc::run(&grpc::Setting { program: &program, directory, stop: &stop })?
+    } else if options.tls {
+        let tlsfuzzer = options.tlsfuzzer.as_deref();
+        tls::run(&tls::Setting { program: &program, directory, is_full, tlsfuzzer, stop: &stop })?
     } else {
-        run_all(&program, directory.path(), options, &stop)?
+        run_all(&program, directory, options, &stop)?
     };
     print(&rows);
     let failed = rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count();
     ensure!(failed == 0, "{failed} checks failed");
     Ok(())
+}
+
+fn limit(options: &Options) -> Duration {
+    match (options.tls, options.full || options.mcp || options.grpc || options.acme) {
+        (true, _) => TLS_LIMIT,
+        (false, true) => FULL_LIMIT,
+        (false, false) => QUICK_LIMIT,
+    }
 }
 
 fn run_all(program: &Path, directory: &Path, options: &Options, stop: &Stop) -> anyhow::Result<Vec<Row>> {
@@ -163,3 +189,5 @@ write_stall = "2s"
 const QUICK_LIMIT: Duration = Duration::from_mins(3);
 /// Clients of MCP may have to be installed and built.
 const FULL_LIMIT: Duration = Duration::from_mins(20);
+/// Judges try a hundred things, each with a handshake or more, and wait for what must not come.
+const TLS_LIMIT: Duration = Duration::from_mins(40);

@@ -18,6 +18,12 @@ pub(super) const GATEWAY: &[&str] =
 /// A client and a server of gRPC, from `PyPI`.
 pub(super) const GRPC: &[&str] = &["grpcio==1.85.1"];
 
+/// A judge of TLS, from `PyPI`.
+pub(super) const SSLYZE: &[&str] = &["sslyze==6.3.1"];
+
+/// What a checkout of tlsfuzzer stands on, from `PyPI`.
+pub(super) const TLSFUZZER: &[&str] = &["tlslite-ng==0.9.0b2", "ecdsa==0.19.2"];
+
 /// The interpreter of an environment that has `packages`.
 ///
 /// # Errors

@@ -167,11 +167,11 @@ fn connections_wait_for_descriptors_that_become_free() {
 }
 
 impl Thruway {
-    fn descriptors(&self) -> usize {
+    pub(crate) fn descriptors(&self) -> usize {
         fs::read_dir(self.proc().join("fd")).unwrap().count()
     }
 
-    fn resident_bytes(&self) -> u64 {
+    pub(crate) fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(self.proc().join("status")).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10

@@ -26,6 +26,7 @@ mod tcp;
 mod tunnels;
 mod tls;
 mod acme;
+mod tls_rotation;
 mod admin;
 
 // what is measured

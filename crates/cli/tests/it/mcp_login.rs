@@ -19,6 +19,11 @@ struct Guarded {
 
 impl Guarded {
     fn start() -> Self {
+        Self::start_with(3600)
+    }
+
+    /// One whose tokens are good for so many seconds, and can be renewed.
+    fn start_with(seconds: u32) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let guarded = Self { url: url.clone(), seen: Arc::default() };
@@ -27,7 +32,7 @@ impl Guarded {
             for stream in listener.incoming() {
                 let (head, content) = read(stream.as_ref().unwrap());
                 seen.lock().unwrap().push(format!("{head}{content}"));
-                stream.unwrap().write_all(answer(&url, &head, &content).as_bytes()).unwrap();
+                stream.unwrap().write_all(answer(&url, &head, &content, seconds).as_bytes()).unwrap();
             }
         });
         guarded
@@ -56,7 +61,7 @@ fn read(stream: &TcpStream) -> (String, String) {
     (head, String::from_utf8(content).unwrap())
 }
 
-fn answer(url: &str, head: &str, content: &str) -> String {
+fn answer(url: &str, head: &str, content: &str, seconds: u32) -> String {
     let target = head.split(' ').nth(1).unwrap_or_default();
     let parameter =
         |name: &str| target.split(['?', '&']).find_map(|pair| pair.strip_prefix(name)).unwrap_or_default();
@@ -82,7 +87,8 @@ fn answer(url: &str, head: &str, content: &str) -> String {
             let location = format!("Location: {back}?code=c&state={}\r\n", parameter("state="));
             response("302 Found", &location, "")
         }
-        "/token" => document(&json!({"access_token": "token", "token_type": "Bearer"})),
+        "/token" => document(&json!({"access_token": "token", "token_type": "Bearer", "expires_in": seconds,
+            "refresh_token": "again"})),
         _ => response("404 Not Found", "", ""),
     }
 }
@@ -166,4 +172,24 @@ fn a_program_acts_for_itself_with_a_secret() {
     let output = server.ping(elsewhere.path(), &known).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(server.seen("grant_type=client_credentials"), 1);
+}
+
+#[test]
+fn a_token_is_renewed_with_a_secret_only_where_the_secret_is_known() {
+    let (server, home) = (Guarded::start_with(1), tempfile::tempdir().unwrap());
+    let known = ["--client-id", "id", "--client-secret", "confidential"];
+    let mut child = server.ping(home.path(), &[&known[..], &["--login"]].concat()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    visit(&visit(line.trim_end().strip_prefix("to log in, open ").unwrap()));
+    assert!(child.wait().unwrap().success());
+    let renewals = || server.seen("grant_type=refresh_token");
+    let before = renewals();
+    let elsewhere = server.ping(home.path(), &[&known[..], &["--issuer", "https://known.example"]].concat());
+    assert_eq!({ elsewhere }.output().unwrap().status.code(), Some(2));
+    assert_eq!(renewals(), before);
+    let mut there = server.ping(home.path(), &[&known[..], &["--issuer", &server.url]].concat());
+    assert!(there.output().unwrap().status.success());
+    assert_eq!(renewals(), before + 1);
 }

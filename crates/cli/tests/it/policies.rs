@@ -134,3 +134,24 @@ fn files_with_secrets_are_read_again_when_the_config_is() {
     assert!(!said.contains("k1"), "{said}");
     assert_eq!(client.request("GET /", "X-Api-Key: k1\r\n").status(), "401");
 }
+
+#[test]
+fn keys_are_fetched_from_where_the_config_says() {
+    let [directory, issuer_directory] = [(), ()].map(|()| tempfile::tempdir().unwrap());
+    // A key of RFC 8037.
+    let keys = "{\\\"keys\\\":[{\\\"kty\\\":\\\"OKP\\\",\\\"crv\\\":\\\"Ed25519\\\",\
+                \\\"x\\\":\\\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\\\"}]}";
+    let (_issuer, issuer) = Thruway::answering(issuer_directory.path(), keys);
+    let status = |url: &str| {
+        let config = format!(
+            "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\npolicies = [\"tokens\"]\n\
+             answer.content = \"in\"\n[policies.tokens.jwt]\nkeys_url = \"{url}\"\nkeys_kept_for = \"1m\"\n"
+        );
+        let mut thruway = Thruway::serve(directory.path(), &config);
+        let mut client = Client::connect(&thruway.address());
+        client.request("GET /", "Authorization: Bearer e30.e30.AA\r\n").status().to_owned()
+    };
+    assert_eq!(status(&format!("http://{issuer}/jwks.json")), "401");
+    // Nobody listens there.
+    assert_eq!(status("http://127.0.0.1:1/jwks.json"), "503");
+}

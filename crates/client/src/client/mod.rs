@@ -32,6 +32,9 @@ mod events;
 
 mod error;
 
+// what is kept
+mod document;
+
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -51,6 +54,7 @@ use crate::{
 use drive::{Driven, now};
 use url::Url;
 
+pub use document::{DocumentConfig, DocumentUrl, InvalidDocumentUrl, KeptDocument};
 pub use error::ClientError;
 pub use events::{Event, Events};
 pub use request::Request;

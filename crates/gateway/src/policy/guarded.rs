@@ -68,10 +68,21 @@ impl Guarded {
     }
 }
 
-impl Handler for Guarded {
+impl Guarded {
+    /// Does with the request what the policy has said.
     #[inline]
-    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        match self.policy.decide(request, &self.route) {
+    fn act<'a>(&'a self, request: &mut Request<'a>, verdict: Verdict<'a>) -> Answer {
+        match verdict {
+            Verdict::Again { refreshed, .. } => {
+                let (guarded, request) = (self.clone(), request.take_owned());
+                Answer::later(async move {
+                    refreshed.await;
+                    match request.hand_to(&DecidedAgain(guarded)) {
+                        Answer::Now(response) => response,
+                        Answer::Later(later) => later.await,
+                    }
+                })
+            }
             Verdict::Continue => self.handler.handle(request),
             Verdict::Hold(permit) => self.handler.handle(request).map(|response| response.holding(permit)),
             Verdict::Limit(octets) => {
@@ -96,6 +107,27 @@ impl Handler for Guarded {
                 })
             }
         }
+    }
+}
+
+impl Handler for Guarded {
+    #[inline]
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let verdict = self.policy.decide(request, &self.route);
+        self.act(request, verdict)
+    }
+}
+
+/// The same for a request that has waited for keys: it does so once.
+struct DecidedAgain(Guarded);
+
+impl Handler for DecidedAgain {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let verdict = match self.0.policy.decide(request, &self.0.route) {
+            Verdict::Again { otherwise, .. } => Verdict::Refuse(otherwise),
+            verdict => verdict,
+        };
+        self.0.act(request, verdict)
     }
 }
 

@@ -45,7 +45,7 @@ pub use basic_auth::{BasicAuthConfig, InvalidPasswordHash, PasswordHash};
 pub use concurrency::ConcurrencyConfig;
 pub use credentials::{InvalidLine, is_user_name, lines_of};
 pub use guarded::{Guarded, RefusalCount};
-pub use jwt::{InvalidJwtKeys, JwtAlgorithm, JwtConfig, JwtKeys};
+pub use jwt::{InvalidJwtKeys, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys};
 pub use key::CountBy;
 pub use rate_limit::RateLimitConfig;
 
@@ -54,7 +54,7 @@ use api_keys::ApiKeys;
 use basic_auth::{BasicAuth, Verification};
 use concurrency::{Concurrency, Permit};
 use fields::Told;
-use jwt::Jwt;
+use jwt::{Jwt, Refreshed};
 use rate_limit::RateLimit;
 use refusal::Refusal;
 
@@ -112,6 +112,8 @@ enum Kind {
 
 /// What a policy says about a request.
 enum Verdict<'p> {
+    /// It is decided when keys have been fetched. If that is to be waited for once more then, it is answered with this.
+    Again { refreshed: Refreshed, otherwise: Refusal },
     /// It goes on.
     Continue,
     /// It goes on, and this is kept until its response is over.

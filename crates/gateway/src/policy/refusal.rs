@@ -17,6 +17,8 @@ pub(super) enum Refusal {
     ContentTooLarge,
     /// Credentials are missing or wrong: the scheme to use, and what is said about it besides.
     Credentials { scheme: &'static str, realm: Option<String>, parameters: &'static str, is_missing: bool },
+    /// There are no keys to check tokens with: they could not be fetched yet.
+    NoKeys,
     /// There were as many requests as allowed.
     Rate { status: StatusCode, burst: u32, wait: Duration },
 }
@@ -31,6 +33,7 @@ impl Refusal {
             Self::ContentTooLarge => "content_too_large",
             Self::Credentials { is_missing: true, .. } => "credentials_missing",
             Self::Credentials { is_missing: false, .. } => "credentials_invalid",
+            Self::NoKeys => "no_keys",
             Self::Rate { .. } => "rate",
         }
     }
@@ -38,7 +41,7 @@ impl Refusal {
     pub(super) const fn status(&self) -> StatusCode {
         match self {
             Self::Address => StatusCode::FORBIDDEN,
-            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy | Self::NoKeys => StatusCode::SERVICE_UNAVAILABLE,
             Self::Concurrency(status) | Self::Rate { status, .. } => *status,
             Self::ContentTooLarge => StatusCode::CONTENT_TOO_LARGE,
             Self::Credentials { .. } => StatusCode::UNAUTHORIZED,
@@ -59,7 +62,7 @@ impl Refusal {
         let response = Response::text(text).with_status(status).with_field("Proxy-Status", PROXY_STATUS);
         match self {
             Self::Address | Self::ContentTooLarge => response,
-            Self::Busy | Self::Concurrency(_) => response.with_field("Retry-After", "1"),
+            Self::Busy | Self::Concurrency(_) | Self::NoKeys => response.with_field("Retry-After", "1"),
             Self::Credentials { scheme, realm, parameters, .. } => {
                 let realm = quoted(realm.as_deref().unwrap_or(policy));
                 response.with_field(challenge, format!("{scheme} realm={realm}{parameters}"))

@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::Value;
+use thruway_client::{DocumentConfig, KeptDocument};
 use thruway_mcp::schema::JsonObject;
 
 use super::{Identity, InvalidToken, VerifyToken};
@@ -15,9 +16,26 @@ use super::{Identity, InvalidToken, VerifyToken};
 /// Clones have the same keys.
 #[derive(Clone)]
 pub struct JwtVerifier {
+    expected: Expected,
+    keys: Arc<ArcSwap<Vec<Key>>>,
+}
+
+/// Accepts the same tokens as a [`JwtVerifier`], by the keys that the issuer has at a URL just then. Clones have the same keys.
+///
+/// They are fetched when this is made, and kept as long as the server says, within the limits of the [`DocumentConfig`]. A token that names a
+/// key that is not there is refused, and has them fetched again, unless they were fetched only just now; what cannot be fetched leaves
+/// the keys of before.
+#[derive(Clone)]
+pub struct JwksVerifier {
+    expected: Expected,
+    keys: KeptDocument<Vec<Key>>,
+}
+
+/// Who must have issued a token, and for whom.
+#[derive(Clone)]
+struct Expected {
     issuer: String,
     audience: String,
-    keys: Arc<ArcSwap<Vec<Key>>>,
 }
 
 /// One key of the set, with what it may be used for.
@@ -42,7 +60,7 @@ impl JwtVerifier {
         keys: &str,
     ) -> Result<Self, InvalidKeys> {
         let keys = Arc::new(ArcSwap::from_pointee(parse_keys(keys)?));
-        Ok(Self { issuer: issuer.into(), audience: audience.into(), keys })
+        Ok(Self { expected: Expected { issuer: issuer.into(), audience: audience.into() }, keys })
     }
 
     /// Takes other keys from now on: issuers change theirs from time to time. Nobody is kept waiting.
@@ -53,7 +71,21 @@ impl JwtVerifier {
         self.keys.store(Arc::new(parse_keys(keys)?));
         Ok(())
     }
+}
 
+impl JwksVerifier {
+    /// Accepts tokens of `issuer` for `audience`, which is the URL of the endpoint. `keys` is where the issuer's JSON Web Key Set is; it is fetched
+    /// from here on.
+    pub fn new(issuer: impl Into<String>, audience: impl Into<String>, keys: DocumentConfig) -> Self {
+        let accept = "application/jwk-set+json, application/json".to_owned();
+        let keys = KeptDocument::start(DocumentConfig { accept, ..keys }, |content| {
+            parse_keys(&String::from_utf8_lossy(content))
+        });
+        Self { expected: Expected { issuer: issuer.into(), audience: audience.into() }, keys }
+    }
+}
+
+impl Expected {
     fn validation(&self, algorithm: Algorithm) -> Validation {
         let mut validation = Validation::new(algorithm);
         validation.leeway = LEEWAY_SECONDS;
@@ -63,12 +95,10 @@ impl JwtVerifier {
         validation.set_required_spec_claims(&["exp", "aud", "iss", "sub"]);
         validation
     }
-}
 
-impl VerifyToken for JwtVerifier {
-    fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
+    /// Who has been given `token`, which one of `keys` has signed.
+    fn verify(&self, token: &str, keys: &[Key]) -> Result<Identity, InvalidToken> {
         let header = decode_header(token).map_err(|_| InvalidToken)?;
-        let keys = self.keys.load();
         let may_fit = |key: &&Key| {
             key.algorithms.contains(&header.alg) && (header.kid.is_none() || key.id == header.kid)
         };
@@ -79,6 +109,30 @@ impl VerifyToken for JwtVerifier {
             .map(|token| identity(token.claims))
             .ok_or(InvalidToken)
     }
+}
+
+impl VerifyToken for JwtVerifier {
+    fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
+        self.expected.verify(token, &self.keys.load())
+    }
+}
+
+impl VerifyToken for JwksVerifier {
+    fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
+        let verified = self.keys.read(|keys| (self.expected.verify(token, keys), lack(keys, token)));
+        let Some((verified, is_lacking)) = verified else { return Err(InvalidToken) };
+        if is_lacking {
+            // Nobody waits here: whoever comes again may find the key.
+            drop(self.keys.refreshed());
+        }
+        verified
+    }
+}
+
+/// Whether `token` names a key that is not among `keys`.
+fn lack(keys: &[Key], token: &str) -> bool {
+    let id = decode_header(token).ok().and_then(|header| header.kid);
+    id.is_some_and(|id| keys.iter().all(|key| key.id.as_deref() != Some(&id)))
 }
 
 fn identity(claims: JsonObject) -> Identity {
@@ -132,7 +186,19 @@ const LEEWAY_SECONDS: u64 = 30;
 
 impl fmt::Debug for JwtVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JwtVerifier")
+        self.expected.show("JwtVerifier", f)
+    }
+}
+
+impl fmt::Debug for JwksVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.expected.show("JwksVerifier", f)
+    }
+}
+
+impl Expected {
+    fn show(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
             .field("issuer", &self.issuer)
             .field("audience", &self.audience)
             .finish_non_exhaustive()

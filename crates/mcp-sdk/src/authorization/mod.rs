@@ -16,7 +16,7 @@ use thruway_message::FieldLines;
 use thruway_server::{FieldLinesBuf, Response};
 
 pub use identity::Identity;
-pub use jwt::{InvalidKeys, JwtVerifier};
+pub use jwt::{InvalidKeys, JwksVerifier, JwtVerifier};
 
 pub(crate) use caller::Caller;
 pub(crate) use challenge::Challenge;

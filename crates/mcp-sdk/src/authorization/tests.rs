@@ -1,6 +1,13 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
 use serde_json::{Value, json};
+use thruway_client::DocumentConfig;
+use thruway_net::Clock;
+use thruway_server::Server;
 
 use super::*;
 use crate::testing::field_lines;
@@ -155,4 +162,41 @@ fn two_authorizations_are_refused() {
     let refusal =
         identify(&authorization, &[("Authorization", &value), ("Authorization", &value)]).unwrap_err();
     assert!(refusal.starts_with("400 "), "{refusal}");
+}
+
+/// Waits for something to be so, for longer than any machine needs.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let end = Clock::system().now_exact() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Clock::system().now_exact() < end, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn keys_at_a_url_are_those_that_the_issuer_has() {
+    let (one, two) = (Issuer::new("one"), Issuer::new("two"));
+    let keys = Arc::new(Mutex::new(one.keys()));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let (shown, count) = (keys.clone(), asked.clone());
+    let answer = move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        Response::text(shown.lock().unwrap().clone())
+    };
+    let server = Server::new(answer).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let url = format!("http://{}/jwks", server.addresses()[0]);
+    let rest = Duration::from_millis(1);
+    let document = DocumentConfig { rest, ..DocumentConfig::new(url).unwrap() };
+    let verifier = JwksVerifier::new(ISSUER, RESOURCE, document);
+    let is_valid = |issuer: &Issuer| verifier.verify(&issuer.token(&claims())).is_ok();
+    until("the keys are not there", || is_valid(&one));
+    assert!(!is_valid(&two));
+    *keys.lock().unwrap() = two.keys();
+    until("the new keys are not there", || is_valid(&two));
+    assert!(!is_valid(&one), "keys that are withdrawn are believed no more");
+    // What is of no use leaves those of before.
+    *keys.lock().unwrap() = "none".to_owned();
+    let before = asked.load(Ordering::SeqCst);
+    until("they are not fetched", || !is_valid(&one) && asked.load(Ordering::SeqCst) > before + 1);
+    assert!(is_valid(&two));
 }

@@ -11,7 +11,6 @@ mod corpus;
 
 // real clients
 mod clients;
-mod grpc;
 mod reload;
 
 use std::fs;
@@ -20,7 +19,7 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 
 use super::check::{self, Row, Scene};
-use super::{curl, load, scripts};
+use super::{curl, grpc, load, scripts};
 use crate::places::find_on_path;
 use crate::server::Server;
 use crate::stop::Stop;
@@ -101,7 +100,7 @@ fn run_clients(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
     fs::write(&file, config + &reload::generation(0))?;
     let gateway = serve(program, &file, directory, stop)?;
     let scene = Scene { url: gateway.url(), server: gateway.id(), program, directory, is_full, stop };
-    let full = if is_full { [clients::FULL_CHECKS, grpc::FULL_CHECKS].concat() } else { Vec::new() };
+    let full = if is_full { clients::FULL_CHECKS.to_vec() } else { Vec::new() };
     let checks =
         [curl::CHECKS, load::CHECKS, scripts::GATEWAY_CHECKS, clients::CHECKS, &full, reload::CHECKS]
             .concat();
@@ -111,6 +110,9 @@ fn run_clients(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
         stop.check()?;
     }
     rows.push(check::row("thruway", "as a gateway", || gateway.end(stop)));
+    if is_full {
+        rows.extend(grpc::run(&grpc::Setting { program, directory, stop })?);
+    }
     Ok(rows)
 }
 

@@ -1,17 +1,54 @@
-"""gRPC both ways through a gateway: a server, and a client that asks it by way of another address."""
+"""gRPC both ways: `serve [CERTIFICATE KEY]` is a server, `URL [ROOT]` a client that asks it by way of another address."""
 import queue
 import sys
+import threading
+import time
 from concurrent import futures
 
 import grpc
 
+# More than a message may have unless both say so.
+OPTIONS = [("grpc.max_receive_message_length", 32 << 20), ("grpc.max_send_message_length", 32 << 20)]
+
+
+class Cancelled:
+    """How many calls of `Wait` ended before they were answered."""
+
+    def __init__(self):
+        self.count = 0
+        self.lock = threading.Lock()
+
+    def add(self):
+        with self.lock:
+            self.count += 1
+
+
+cancelled = Cancelled()
+
 
 def unary(request, context):
-    context.send_initial_metadata((("x-initial", "1"),))
-    context.set_trailing_metadata((("x-trailing", "2"),))
+    if request == b"refuse":
+        # Nothing was said before, so head and trailers are one.
+        context.abort(grpc.StatusCode.PERMISSION_DENIED, "not \N{SNOWMAN} for you: 100%")
+    context.send_initial_metadata((("x-initial", "1"), ("x-octets-bin", b"\x00\xff")))
+    context.set_trailing_metadata((("x-trailing", "2"), ("x-octets-bin", b"\xff\x00")))
     if request == b"fail":
         context.abort(grpc.StatusCode.NOT_FOUND, "it is not there")
     return b"said " + request
+
+
+def wait(request, context):
+    ended = threading.Event()
+    if not context.add_callback(ended.set):
+        ended.set()
+    ended.wait(20)
+    cancelled.add()
+    return b""
+
+
+def time_left(request, context):
+    left = context.time_remaining()
+    return b"none" if left is None or left > 1e6 else str(int(left * 1000)).encode()
 
 
 def server_stream(request, context):
@@ -28,54 +65,104 @@ def both(requests, context):
         yield request
 
 
-def serve():
-    server = grpc.server(futures.ThreadPoolExecutor(8))
+def serve(files):
+    server = grpc.server(futures.ThreadPoolExecutor(16), options=OPTIONS)
     handlers = {
         "Unary": grpc.unary_unary_rpc_method_handler(unary),
+        "Wait": grpc.unary_unary_rpc_method_handler(wait),
+        "Cancelled": grpc.unary_unary_rpc_method_handler(lambda *_: str(cancelled.count).encode()),
+        "TimeLeft": grpc.unary_unary_rpc_method_handler(time_left),
         "ServerStream": grpc.unary_stream_rpc_method_handler(server_stream),
         "ClientStream": grpc.stream_unary_rpc_method_handler(client_stream),
         "Both": grpc.stream_stream_rpc_method_handler(both),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Echo", handlers),))
-    port = server.add_insecure_port("127.0.0.1:0")
+    if files:
+        certificate, key = (open(file, "rb").read() for file in files)
+        port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, certificate)]))
+    else:
+        port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    print(f"listening on http://127.0.0.1:{port}", flush=True)
+    print(f"listening on {'https' if files else 'http'}://127.0.0.1:{port}", flush=True)
     server.wait_for_termination()
 
 
-def ask(address):
-    with grpc.insecure_channel(address.removeprefix("http://")) as channel:
-        unary = channel.unary_unary("/test.Echo/Unary")
-        said, call = unary.with_call(b"hello", timeout=5)
-        assert said == b"said hello", said
-        assert ("x-initial", "1") in call.initial_metadata(), call.initial_metadata()
-        assert ("x-trailing", "2") in call.trailing_metadata(), call.trailing_metadata()
-        try:
-            unary(b"fail", timeout=5)
-            raise AssertionError("it should have failed")
-        except grpc.RpcError as error:
-            assert error.code() == grpc.StatusCode.NOT_FOUND, error
-            assert error.details() == "it is not there", error
-        try:
-            channel.unary_unary("/test.Echo/Nothing")(b"", timeout=5)
-            raise AssertionError("it should have failed")
-        except grpc.RpcError as error:
-            assert error.code() == grpc.StatusCode.UNIMPLEMENTED, error
-        streamed = list(channel.unary_stream("/test.Echo/ServerStream")(b"100", timeout=5))
-        assert len(streamed) == 100 and streamed[99] == b"99" * 1000
-        large = [b"x" * 100_000] * 50
-        assert channel.stream_unary("/test.Echo/ClientStream")(iter(large), timeout=10) == b"5000000"
-        to_say = queue.Queue()
-        to_say.put(b"0")
-        heard = []
-        for message in channel.stream_stream("/test.Echo/Both")(iter(to_say.get, None), timeout=10):
-            heard.append(message)
-            # The next is said when the one before was heard.
-            to_say.put(str(len(heard)).encode() if len(heard) < 20 else None)
-        assert heard == [str(number).encode() for number in range(20)], heard
-        calls = [unary.future(str(number).encode(), timeout=10) for number in range(200)]
-        assert all(call.result() == b"said " + str(number).encode() for number, call in enumerate(calls))
-    print("unary, both streams, both at once, errors and 200 calls at a time")
+def refused(call, code, details=None):
+    """The error that a call must end with."""
+    try:
+        call()
+    except grpc.RpcError as error:
+        assert error.code() == code, error
+        assert details is None or error.details() == details, error
+        return error
+    raise AssertionError(f"it should have failed with {code}")
 
 
-serve() if sys.argv[1] == "serve" else ask(sys.argv[1])
+def ask_once(channel):
+    unary = channel.unary_unary("/test.Echo/Unary")
+    said, call = unary.with_call(b"hello", timeout=10)
+    assert said == b"said hello", said
+    initial, trailing = dict(call.initial_metadata()), dict(call.trailing_metadata())
+    assert initial["x-initial"] == "1" and initial["x-octets-bin"] == b"\x00\xff", initial
+    assert trailing["x-trailing"] == "2" and trailing["x-octets-bin"] == b"\xff\x00", trailing
+    failed = refused(lambda: unary(b"fail", timeout=10), grpc.StatusCode.NOT_FOUND, "it is not there")
+    assert dict(failed.trailing_metadata())["x-trailing"] == "2"
+    denied = "not \N{SNOWMAN} for you: 100%"
+    refused(lambda: unary(b"refuse", timeout=10), grpc.StatusCode.PERMISSION_DENIED, denied)
+    nothing = channel.unary_unary("/test.Echo/Nothing")
+    refused(lambda: nothing(b"", timeout=10), grpc.StatusCode.UNIMPLEMENTED)
+    large = bytes(range(256)) * (8 << 12)
+    assert unary(large, timeout=30) == b"said " + large
+    calls = [unary.future(str(number).encode(), timeout=20) for number in range(200)]
+    assert all(call.result() == b"said " + str(number).encode() for number, call in enumerate(calls))
+
+
+def ask_streams(channel):
+    streamed = list(channel.unary_stream("/test.Echo/ServerStream")(b"100", timeout=10))
+    assert len(streamed) == 100 and streamed[99] == b"99" * 1000
+    large = [b"x" * 100_000] * 50
+    assert channel.stream_unary("/test.Echo/ClientStream")(iter(large), timeout=10) == b"5000000"
+    to_say = queue.Queue()
+    to_say.put(b"0")
+    heard = []
+    for message in channel.stream_stream("/test.Echo/Both")(iter(to_say.get, None), timeout=10):
+        heard.append(message)
+        # The next is said when the one before was heard.
+        to_say.put(str(len(heard)).encode() if len(heard) < 20 else None)
+    assert heard == [str(number).encode() for number in range(20)], heard
+
+
+def ask_and_go(channel):
+    wait = channel.unary_unary("/test.Echo/Wait")
+    count = channel.unary_unary("/test.Echo/Cancelled")
+    before = int(count(b"", timeout=10))
+    assert 0 < int(channel.unary_unary("/test.Echo/TimeLeft")(b"", timeout=10)) <= 11_000
+    refused(lambda: wait(b"", timeout=0.3), grpc.StatusCode.DEADLINE_EXCEEDED)
+    call = wait.future(b"", timeout=15)
+    call.cancel()
+    assert call.cancelled()
+    stream = channel.stream_stream("/test.Echo/Both")(iter(queue.Queue().get, None), timeout=15)
+    stream.cancel()
+    refused(lambda: list(stream), grpc.StatusCode.CANCELLED)
+    end = time.monotonic() + 10
+    # One of a deadline; one that was cancelled at once may never have come there.
+    while int(count(b"", timeout=10)) == before:
+        assert time.monotonic() < end, "the server was not told that the call is over"
+        time.sleep(0.02)
+
+
+def ask(url, roots):
+    address = url.partition("://")[2]
+    if url.startswith("https://"):
+        trusted = grpc.ssl_channel_credentials(open(roots[0], "rb").read())
+        channel = grpc.secure_channel(address, trusted, options=OPTIONS)
+    else:
+        channel = grpc.insecure_channel(address, options=OPTIONS)
+    with channel:
+        ask_once(channel)
+        ask_streams(channel)
+        ask_and_go(channel)
+    print("calls, streams both ways, errors, deadlines, cancellation, 8 MiB, 200 at a time")
+
+
+serve(sys.argv[2:]) if sys.argv[1] == "serve" else ask(sys.argv[1], sys.argv[2:])

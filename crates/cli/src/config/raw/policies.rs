@@ -73,6 +73,11 @@ pub(in super::super) struct RawApiKeys {
 pub(in super::super) struct RawJwt {
     /// A file with the issuer's public keys: a JSON Web Key Set, or PEM. Relative to the directory of the config.
     pub(in super::super) keys_file: Option<Spanned<PathBuf>>,
+    /// Where the issuer has its public keys, as a JSON Web Key Set: `https://…`. They are fetched again when they are old, and when a token names one
+    /// that is not there.
+    pub(in super::super) keys_url: Option<Spanned<String>>,
+    /// How long the keys at `keys_url` are kept at most. Default 10m. A server that says less (`Cache-Control`) is heeded.
+    pub(in super::super) keys_kept_for: Option<Spanned<Period>>,
     /// A secret that is shared with the issuer, of at least 32 octets.
     #[schemars(extend("writeOnly" = true))]
     pub(in super::super) secret: Option<Spanned<String>>,

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use thruway_client::DocumentConfig;
 use thruway_gateway::{
     AddressesConfig, ApiKeysConfig, BasicAuthConfig, ConcurrencyConfig, CountBy, FieldRewrite, InvalidLine,
-    InvalidRewrite, JwtAlgorithm, JwtConfig, JwtKeys, KeyPlace, PolicyConfig, RateLimitConfig, is_user_name,
-    lines_of,
+    InvalidRewrite, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, KeyPlace, PolicyConfig, RateLimitConfig,
+    is_user_name, lines_of,
 };
 use thruway_server::{FieldName, FieldValue, Networks, StatusCode};
 
@@ -153,20 +154,8 @@ impl Resolver<'_> {
 
     fn jwt(&mut self, raw: Spanned<RawJwt>) -> Option<JwtConfig> {
         let span = raw.span();
-        let raw = raw.into_inner();
-        let keys = match (&raw.keys_file, &raw.secret) {
-            (Some(path), None) => {
-                let text = self.text_of_file(path)?;
-                JwtKeys::from_file(&text).map_err(|error| self.refuse(path, error)).ok()?
-            }
-            (None, Some(secret)) => {
-                JwtKeys::from_secret(secret.get_ref()).map_err(|error| self.refuse(secret, error)).ok()?
-            }
-            _ => {
-                self.refuse_at(&span, "a token is checked with either a `keys_file` or a `secret`");
-                return None;
-            }
-        };
+        let mut raw = raw.into_inner();
+        let keys = self.jwt_keys(&mut raw, &span)?;
         let default = JwtConfig::new(keys);
         if let Some(audience) = &raw.audience {
             self.refuse_empty(audience, "an audience is at least one", "leave it out for tokens for anybody");
@@ -184,7 +173,36 @@ impl Resolver<'_> {
         })
     }
 
-    fn algorithms(&mut self, raw: &Spanned<Vec<Spanned<String>>>, keys: &JwtKeys) -> Vec<JwtAlgorithm> {
+    fn jwt_keys(&mut self, raw: &mut RawJwt, span: &Span) -> Option<JwtKeySource> {
+        if let (None, Some(kept_for)) = (&raw.keys_url, &raw.keys_kept_for) {
+            self.refuse_with(kept_for, "only keys at a `keys_url` are fetched", "leave it out");
+        }
+        match (&raw.keys_file, &raw.keys_url, &raw.secret) {
+            (Some(path), None, None) => {
+                let text = self.text_of_file(path)?;
+                let keys = JwtKeys::from_file(&text).map_err(|error| self.refuse(path, error));
+                Some(keys.ok()?.into())
+            }
+            (None, Some(url), None) => {
+                let config = DocumentConfig::new(url.get_ref().as_str());
+                let config = config.map_err(|error| self.refuse(url, error)).ok()?;
+                let kept_for = Period(config.kept_for);
+                let least = Period(config.rest);
+                let kept_for = self.or(raw.keys_kept_for.take(), kept_for, least..=PERIOD_MAX).0;
+                Some(DocumentConfig { kept_for, ..config }.into())
+            }
+            (None, None, Some(secret)) => {
+                let keys = JwtKeys::from_secret(secret.get_ref()).map_err(|error| self.refuse(secret, error));
+                Some(keys.ok()?.into())
+            }
+            _ => {
+                self.refuse_at(span, "a token is checked with one of `keys_file`, `keys_url` and `secret`");
+                None
+            }
+        }
+    }
+
+    fn algorithms(&mut self, raw: &Spanned<Vec<Spanned<String>>>, keys: &JwtKeySource) -> Vec<JwtAlgorithm> {
         let mut algorithms = Vec::new();
         self.refuse_empty(
             raw,
@@ -193,7 +211,7 @@ impl Resolver<'_> {
         );
         for name in raw.get_ref() {
             match JwtAlgorithm::from_str(name.get_ref()) {
-                Ok(algorithm) if keys.are_for(algorithm) => algorithms.push(algorithm),
+                Ok(algorithm) if keys.may_be_for(algorithm) => algorithms.push(algorithm),
                 Ok(_) => self.refuse(name, "there is no key for this algorithm"),
                 Err(_) => self.refuse_with(
                     name,

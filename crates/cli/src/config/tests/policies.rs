@@ -44,7 +44,7 @@ fn keys_are_shown_in_one_place() {
 
 #[test]
 fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
-    for (keys, message) in [
+    are_refused(&[
         ("", "a policy is of exactly one kind: `allow` or `deny` or both, `basic_auth`"),
         ("allow = [\"::1\"]\ncontent_bytes_max = 1", "a policy is of exactly one kind"),
         ("allow = []", "a list of addresses has at least one"),
@@ -67,7 +67,37 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
         ),
         ("api_keys = { user_field = \"X-Forwarded-For\" }", "this field is the gateway's"),
         ("basic_auth = { user_field = \"via\" }", "this field is the gateway's"),
-        ("jwt = {}", "a token is checked with either a `keys_file` or a `secret`"),
+        ("api_keys.query = \"\"", "the parameter of the `query` that keys are in has a name"),
+        ("rate_limit = {}", "missing field `requests`"),
+        ("rate_limit = { requests = 0 }", "the value must be from 1 to 1000000000"),
+        ("rate_limit = { requests = 1, per = \"0s\" }", "the value must be from 1ms to 24h"),
+        ("rate_limit = { requests = 1, status = 200 }", "the value must be from 400 to 599"),
+        ("rate_limit = { requests = 1, by = \"user\" }", "unknown value `user`"),
+        ("rate_limit = { requests = 1, by = { field = \"a\" } }", "unknown key `field`"),
+        ("concurrency = { requests_max = 0 }", "the value must be from 1 to 1000000"),
+        ("content_bytes_max = -1", "invalid value: integer `-1`"),
+    ]);
+}
+
+#[test]
+fn what_is_wrong_with_tokens_is_shown_where_it_is() {
+    are_refused(&[
+        ("jwt = {}", "a token is checked with one of `keys_file`, `keys_url` and `secret`"),
+        (
+            "jwt = { keys_url = \"https://a.example/\", secret = \"a secret of thirty-two octets, at least\" }",
+            "a token is checked with one of `keys_file`, `keys_url` and `secret`",
+        ),
+        ("jwt.keys_url = \"http://a.example/\"", "what comes by `http` from elsewhere cannot be relied upon"),
+        ("jwt.keys_url = \"a.example/keys\"", "it is no URL that begins with `https://` and names a host"),
+        (
+            "jwt = { keys_url = \"https://a.example/\", algorithms = [\"HS256\"] }",
+            "there is no key for this algorithm",
+        ),
+        ("jwt = { keys_url = \"https://a.example/\", keys_kept_for = \"1s\" }", "10s"),
+        (
+            "jwt = { secret = \"a secret of thirty-two octets, at least\", keys_kept_for = \"1h\" }",
+            "only keys at a `keys_url` are fetched",
+        ),
         ("jwt.secret = \"short\"", "a secret has at least 32 octets"),
         ("jwt.keys_file = \"Cargo.toml\"", "this is neither a JSON Web Key Set nor public keys in PEM"),
         (
@@ -90,16 +120,12 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
             "jwt = { secret = \"a secret of thirty-two octets, at least\", algorithms = [] }",
             "tokens are signed by at least one algorithm",
         ),
-        ("api_keys.query = \"\"", "the parameter of the `query` that keys are in has a name"),
-        ("rate_limit = {}", "missing field `requests`"),
-        ("rate_limit = { requests = 0 }", "the value must be from 1 to 1000000000"),
-        ("rate_limit = { requests = 1, per = \"0s\" }", "the value must be from 1ms to 24h"),
-        ("rate_limit = { requests = 1, status = 200 }", "the value must be from 400 to 599"),
-        ("rate_limit = { requests = 1, by = \"user\" }", "unknown value `user`"),
-        ("rate_limit = { requests = 1, by = { field = \"a\" } }", "unknown key `field`"),
-        ("concurrency = { requests_max = 0 }", "the value must be from 1 to 1000000"),
-        ("content_bytes_max = -1", "invalid value: integer `-1`"),
-    ] {
+    ]);
+}
+
+/// Each of these policies is refused with its message.
+fn are_refused(policies: &[(&str, &str)]) {
+    for (keys, message) in policies {
         let failure = policy(keys).unwrap_err();
         let is_there = [6, 7].iter().any(|line| failure.contains(&format!("serve.toml:{line}")));
         assert!(failure.contains(message) && is_there, "{keys}\n{failure}");

@@ -5,13 +5,26 @@ use std::borrow::Cow;
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
 use serde_json::{Map, Value};
 
-use super::JwtConfig;
+use super::{JwtConfig, JwtKeys};
 use crate::policy::credentials::is_user_name;
 use crate::policy::fields::Told;
 
+/// Why a token is not believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Denied {
+    /// It is wrong, too old, or for somebody else.
+    Invalid,
+    /// It was signed with a key that is not there.
+    UnknownKey,
+}
+
 /// What is to be told if `token` is believed.
-pub(super) fn told<'p>(token: &[u8], config: &'p JwtConfig) -> Option<Told<'p>> {
-    let claims = claims(token, config)?;
+pub(super) fn told<'p>(token: &[u8], config: &'p JwtConfig, keys: &JwtKeys) -> Result<Told<'p>, Denied> {
+    let claims = claims(token, config, keys)?;
+    told_of(&claims, config).ok_or(Denied::Invalid)
+}
+
+fn told_of<'p>(claims: &Map<String, Value>, config: &'p JwtConfig) -> Option<Told<'p>> {
     let mut told = Vec::with_capacity(config.fields.len());
     for (field, claim) in &config.fields {
         let value = match claims.get(claim) {
@@ -24,21 +37,25 @@ pub(super) fn told<'p>(token: &[u8], config: &'p JwtConfig) -> Option<Told<'p>> 
     Some(Told(told))
 }
 
-fn claims(token: &[u8], config: &JwtConfig) -> Option<Map<String, Value>> {
+fn claims(token: &[u8], config: &JwtConfig, keys: &JwtKeys) -> Result<Map<String, Value>, Denied> {
     if token.len() > TOKEN_BYTES_MAX {
-        return None;
+        return Err(Denied::Invalid);
     }
-    let header = decode_header(token).ok()?;
+    let header = decode_header(token).map_err(|_| Denied::Invalid)?;
     // What must be understood is not understood here (RFC 7515 §4.1.11).
     let is_allowed = config.algorithms.is_empty() || config.algorithms.contains(&header.alg);
     if !is_allowed || header.crit.is_some() {
-        return None;
+        return Err(Denied::Invalid);
+    }
+    if keys.lack(header.kid.as_deref()) {
+        return Err(Denied::UnknownKey);
     }
     let validation = validation(header.alg, config);
-    let mut candidates = config.keys.candidates(header.alg, header.kid.as_deref());
-    let claims =
-        candidates.find_map(|key| decode::<Map<_, _>>(token, &key.decoding, &validation).ok())?.claims;
-    config.required_claims.iter().all(|name| claims.contains_key(name)).then_some(claims)
+    let mut candidates = keys.candidates(header.alg, header.kid.as_deref());
+    let decoded = candidates.find_map(|key| decode::<Map<_, _>>(token, &key.decoding, &validation).ok());
+    let claims = decoded.ok_or(Denied::Invalid)?.claims;
+    let is_whole = config.required_claims.iter().all(|name| claims.contains_key(name));
+    if is_whole { Ok(claims) } else { Err(Denied::Invalid) }
 }
 
 fn validation(algorithm: Algorithm, config: &JwtConfig) -> Validation {

@@ -79,6 +79,11 @@ impl JwtKeys {
         self.keys.iter().any(|key| key.algorithms.contains(&algorithm))
     }
 
+    /// Whether there may be other keys, of which one has this id: none of these has it, though they have ids.
+    pub(super) fn lack(&self, id: Option<&str>) -> bool {
+        id.is_some_and(|id| self.keys.iter().all(|key| key.id.as_deref().is_some_and(|own| own != id)))
+    }
+
     /// Those that may have signed a token with this algorithm and this key id. A secret has no id, and is for any.
     pub(super) fn candidates<'k>(
         &'k self,

@@ -5,6 +5,7 @@
 
 mod decide;
 mod keys;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -18,12 +19,18 @@ use super::credentials::{Presented, authorization};
 use super::{Refusal, Verdict};
 
 pub use keys::{InvalidJwtKeys, JwtKeys};
+pub use source::JwtKeySource;
+
+use decide::Denied;
+use source::Keys;
+
+pub(super) use source::Refreshed;
 
 /// Which tokens are believed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JwtConfig {
     /// The keys that tokens are signed with.
-    pub keys: JwtKeys,
+    pub keys: JwtKeySource,
     /// Who must have issued them (`iss`). Default anybody who has such a key.
     pub issuer: Option<String>,
     /// For whom they must be, one of these (`aud`). Default anybody.
@@ -44,13 +51,14 @@ pub struct JwtConfig {
 #[derive(Debug)]
 pub(super) struct Jwt {
     config: JwtConfig,
+    keys: Keys,
 }
 
 impl JwtConfig {
     /// Tokens that were signed with one of `keys` and have not expired.
-    pub const fn new(keys: JwtKeys) -> Self {
+    pub fn new(keys: impl Into<JwtKeySource>) -> Self {
         Self {
-            keys,
+            keys: keys.into(),
             issuer: None,
             audience: Vec::new(),
             algorithms: Vec::new(),
@@ -63,8 +71,8 @@ impl JwtConfig {
 }
 
 impl Jwt {
-    pub(super) const fn new(config: JwtConfig) -> Self {
-        Self { config }
+    pub(super) fn new(config: JwtConfig) -> Self {
+        Self { keys: Keys::of(&config.keys), config }
     }
 
     pub(super) fn decide(&self, request: &Request<'_>) -> Verdict<'_> {
@@ -73,10 +81,20 @@ impl Jwt {
             Presented::One(token) => token,
             Presented::Several => return Verdict::Refuse(self.challenge(false)),
         };
-        match decide::told(token, &self.config) {
-            Some(told) if told.0.is_empty() => Verdict::Continue,
-            Some(told) => Verdict::Tell(told),
-            None => Verdict::Refuse(self.challenge(false)),
+        match self.keys.read(|keys| decide::told(token, &self.config, keys)) {
+            Some(Ok(told)) if told.0.is_empty() => Verdict::Continue,
+            Some(Ok(told)) => Verdict::Tell(told),
+            Some(Err(Denied::Invalid)) => Verdict::Refuse(self.challenge(false)),
+            Some(Err(Denied::UnknownKey)) => self.again_or(self.challenge(false)),
+            None => self.again_or(Refusal::NoKeys),
+        }
+    }
+
+    /// The same question when the keys have been fetched, if they are fetched.
+    fn again_or(&self, otherwise: Refusal) -> Verdict<'_> {
+        match self.keys.refreshed() {
+            Some(refreshed) => Verdict::Again { refreshed, otherwise },
+            None => Verdict::Refuse(otherwise),
         }
     }
 

@@ -1,8 +1,14 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD as STANDARD, BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD};
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
 use serde_json::{Value, json};
+use thruway_client::DocumentConfig;
+use thruway_net::Clock;
+use thruway_server::{Response, Router, RunningServer, Server, StatusCode};
 use thruway_testkit::scene::Scene;
 
 use super::*;
@@ -234,3 +240,130 @@ MHYwEAYHKoZIzj0CAQYFK4EEACIDYgAEKqyGcCjdQkwAJj+59LJk5dWRFD8ifEJ+
 sDxRyf8sjwQgZvi02+uwpwE8vSyrWJR3
 -----END PUBLIC KEY-----
 ";
+
+/// An issuer whose keys are at a URL, and change.
+struct Issuer {
+    url: String,
+    /// What is answered; an error without.
+    keys: Arc<Mutex<Option<String>>>,
+    asked: Arc<AtomicUsize>,
+    _server: RunningServer,
+}
+
+impl Issuer {
+    fn start(keys: Option<String>) -> Self {
+        let (keys, asked) = (Arc::new(Mutex::new(keys)), Arc::new(AtomicUsize::new(0)));
+        let (shown, count) = (keys.clone(), asked.clone());
+        let answer = move || {
+            count.fetch_add(1, Ordering::SeqCst);
+            match shown.lock().unwrap().clone() {
+                Some(keys) => Response::text(keys),
+                None => Response::text("").with_status(StatusCode::INTERNAL_SERVER_ERROR),
+            }
+        };
+        let server = Server::new(Router::new().get("/jwks", answer)).workers(1).listen("127.0.0.1:0");
+        let server = server.unwrap().start().unwrap();
+        let url = format!("http://{}/jwks", server.addresses()[0]);
+        Self { url, keys, asked, _server: server }
+    }
+
+    fn show(&self, keys: Option<String>) {
+        *self.keys.lock().unwrap() = keys;
+    }
+
+    fn scene(&self, rest: Duration) -> Scene {
+        let document = DocumentConfig { rest, ..DocumentConfig::new(&self.url).unwrap() };
+        let keys = JwtKeySource::from(document);
+        let config =
+            JwtConfig { fields: vec![("X-User".to_owned(), "name".to_owned())], ..JwtConfig::new(keys) };
+        scene(PolicyConfig::Jwt(config))
+    }
+}
+
+fn only(id: &str, seed: u8) -> String {
+    let mut key = Jwk::from_encoding_key(&ed25519(seed), Algorithm::EdDSA).unwrap();
+    key.common.key_id = Some(id.to_owned());
+    json!({ "keys": [key] }).to_string()
+}
+
+fn signed(id: &str, seed: u8) -> String {
+    encode(&header(id), &claims(), &ed25519(seed)).unwrap()
+}
+
+/// Asks until the status is this, for longer than any machine needs.
+fn until(scene: &Scene, token: &str, status: &str) -> String {
+    let end = Clock::system().now_exact() + Duration::from_secs(20);
+    loop {
+        let answer = show(scene, token);
+        if outcome(&answer).0 == status {
+            return answer;
+        }
+        assert!(Clock::system().now_exact() < end, "{answer}");
+    }
+}
+
+#[test]
+fn keys_at_a_url_are_those_that_the_issuer_has() {
+    let issuer = Issuer::start(Some(only("one", 1)));
+    let scene = issuer.scene(Duration::from_millis(5));
+    assert_eq!(issuer.asked.load(Ordering::SeqCst), 0, "nobody has come with a token");
+    // The first waits for them.
+    assert_eq!(outcome(&show(&scene, &signed("one", 1))), ("200", "user ada"));
+    assert_eq!(outcome(&show(&scene, &signed("one", 2))).0, "401", "signed by another");
+    issuer.show(Some(only("two", 2)));
+    until(&scene, &signed("two", 2), "200");
+    assert_eq!(outcome(&show(&scene, &signed("two", 1))).0, "401");
+    // Keys that are withdrawn are believed no more.
+    until(&scene, &signed("one", 1), "401");
+}
+
+#[test]
+fn keys_that_cannot_be_fetched_leave_those_of_before() {
+    let issuer = Issuer::start(Some(only("one", 1)));
+    let scene = issuer.scene(Duration::from_millis(1));
+    until(&scene, &signed("one", 1), "200");
+    for useless in [None, Some(String::new()), Some("{\"keys\":[]}".to_owned()), Some("x".repeat(2 << 20))] {
+        let asked = issuer.asked.load(Ordering::SeqCst);
+        issuer.show(useless);
+        while issuer.asked.load(Ordering::SeqCst) < asked + 2 {
+            assert_eq!(outcome(&show(&scene, &signed("two", 2))).0, "401");
+        }
+        assert_eq!(outcome(&show(&scene, &signed("one", 1))).0, "200");
+    }
+}
+
+#[test]
+fn as_long_as_there_are_no_keys_nobody_is_let_in_or_told_to_log_in() {
+    let issuer = Issuer::start(None);
+    let scene = issuer.scene(Duration::from_millis(5));
+    let answer = show(&scene, &signed("one", 1));
+    assert_eq!(outcome(&answer).0, "503");
+    assert!(answer.contains("Retry-After: 1") && challenge(&answer).is_none(), "{answer}");
+    assert_eq!(challenge(&ask(&scene, "")), Some("Bearer realm=\"office\""));
+    issuer.show(Some(only("one", 1)));
+    until(&scene, &signed("one", 1), "200");
+}
+
+#[test]
+fn keys_that_nobody_knows_do_not_have_the_issuer_asked_for_ever() {
+    let issuer = Issuer::start(Some(only("one", 1)));
+    let scene = issuer.scene(Duration::from_mins(10));
+    until(&scene, &signed("one", 1), "200");
+    for n in 0..100 {
+        assert_eq!(outcome(&show(&scene, &signed(&format!("unknown {n}"), 1))).0, "401");
+    }
+    assert_eq!(issuer.asked.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn secrets_are_not_fetched() {
+    let url = JwtKeySource::from(DocumentConfig::new("https://login.example/jwks").unwrap());
+    assert!(url.may_be_for(Algorithm::ES256) && !url.may_be_for(Algorithm::HS256));
+    let secret = URL_SAFE_NO_PAD.encode(SECRET);
+    let issuer =
+        Issuer::start(Some(json!({ "keys": [{ "kty": "oct", "k": secret, "kid": "one" }] }).to_string()));
+    let scene = issuer.scene(Duration::from_mins(10));
+    let header = Header { kid: Some("one".to_owned()), ..Header::default() };
+    let token = encode(&header, &claims(), &EncodingKey::from_secret(SECRET.as_bytes())).unwrap();
+    assert_eq!(outcome(&show(&scene, &token)).0, "503");
+}

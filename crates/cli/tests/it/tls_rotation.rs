@@ -1,0 +1,112 @@
+//! Certificates and keys of tickets that change all the time, while requests go on.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+
+use tempfile::TempDir;
+use thruway_testkit::Authority;
+
+use crate::process::{Ended, RELOADED, Thruway};
+
+/// A server whose files are those of `certificate`. Another certificate is another config of TLS, and so has other keys for tickets.
+fn config(certificate: &str) -> String {
+    format!(
+        "workers = 2\n[[listeners]]\naddress = \"127.0.0.1:0\"\nhttp2 = true\n\
+         tls.certificates = [{{ chain = \"{certificate}.pem\", key = \"{certificate}.key\" }}]\n\
+         [[routes]]\npath = \"/\"\ndemo = true\n"
+    )
+}
+
+/// A server with two certificates, of which it has one at a time.
+struct Rotating {
+    thruway: Thruway,
+    directory: TempDir,
+    authority: Authority,
+    url: String,
+    generation: usize,
+}
+
+impl Rotating {
+    fn start() -> Self {
+        let authority = Authority::new();
+        let directory = tempfile::tempdir().unwrap();
+        for name in CERTIFICATES {
+            let files = authority.issue(name, &["127.0.0.1"]);
+            fs::copy(&files.chain, directory.path().join(format!("{name}.pem"))).unwrap();
+            fs::copy(&files.key, directory.path().join(format!("{name}.key"))).unwrap();
+        }
+        let mut thruway = Thruway::serve(directory.path(), &config(CERTIFICATES[0]));
+        let url = thruway.address();
+        Self { thruway, directory, authority, url, generation: 0 }
+    }
+
+    fn rotate(&mut self) {
+        self.generation += 1;
+        let config = config(CERTIFICATES[self.generation % CERTIFICATES.len()]);
+        self.thruway.reload(self.directory.path(), &config, RELOADED);
+    }
+
+    /// Sends `requests` to `url`, and rotates as often as that is done until they are answered.
+    fn load(&mut self, url: &str, requests: usize, arguments: &[&str]) {
+        let before = self.generation;
+        let root = self.authority.root();
+        let directory = self.directory.path().to_owned();
+        let requests = requests.to_string();
+        let common = ["bench", "http", url, "-n", &requests, "-c", "8", "--output", "json"];
+        let arguments = [&common, arguments, &["--ca", root.to_str().unwrap()]].concat();
+        let ended = thread::scope(|scope| {
+            let load = scope.spawn(|| bench(&directory, &arguments));
+            while !load.is_finished() {
+                self.rotate();
+            }
+            load.join().unwrap()
+        });
+        assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+        assert!(ended.stdout.contains(&format!("\"answered\": {requests}")), "{}", ended.stdout);
+        assert!(self.generation > before + 1, "nothing has changed meanwhile");
+    }
+}
+
+fn bench(directory: &Path, arguments: &[&str]) -> Ended {
+    Thruway::start_in(directory, arguments).end()
+}
+
+#[test]
+fn no_request_fails_while_certificates_and_keys_of_tickets_change() {
+    let mut server = Rotating::start();
+    let url = format!("{}/plaintext", server.url);
+    // A gateway is a client of HTTP/2, and its own clients speak in clear.
+    let root = fs::copy(server.authority.root(), server.directory.path().join("root.pem"));
+    assert!(root.is_ok());
+    let backend = server.url.strip_prefix("https://").unwrap();
+    let gateway_directory = tempfile::tempdir_in(server.directory.path()).unwrap();
+    let gateway = format!(
+        "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\nupstream = \"a\"\n\
+         [upstreams.a]\nservers = [\"{backend}\"]\nhttp2 = true\ntls.roots = [\"../root.pem\"]\n"
+    );
+    let mut gateway = Thruway::serve(gateway_directory.path(), &gateway);
+    let through = format!("{}/plaintext", gateway.address());
+
+    let mut round = |requests: usize| {
+        server.load(&url, requests, &[]);
+        server.load(&url, requests / 8, &["--no-keep-alive"]);
+        server.load(&url, requests / 16, &["--no-keep-alive", "--full-handshakes"]);
+        server.load(&through, requests, &[]);
+        (server.thruway.descriptors(), server.thruway.resident_bytes())
+    };
+    // What comes first fills the pools.
+    let (descriptors, resident) = round(1000);
+    let (descriptors_then, resident_then) = round(4000);
+    assert!(descriptors_then <= descriptors + DESCRIPTORS_MORE_MAX, "{descriptors} to {descriptors_then}");
+    assert!(resident_then < resident + GROWTH_BYTES_MAX, "{resident} octets have become {resident_then}");
+    assert_eq!(server.thruway.terminate().code, Some(0));
+}
+
+const CERTIFICATES: [&str; 2] = ["one", "other"];
+
+/// Connections that are just being closed.
+const DESCRIPTORS_MORE_MAX: usize = 8;
+
+/// What allocators keep; a request that leaves a kilobyte behind takes more.
+const GROWTH_BYTES_MAX: u64 = 6 << 20;

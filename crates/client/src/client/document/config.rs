@@ -1,0 +1,89 @@
+//! Where a document is, and how long it is kept.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_net::tls::TlsConnector;
+
+use super::super::url::Url;
+
+/// Where a document is, and how it is fetched.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DocumentConfig {
+    /// Where it is.
+    pub url: DocumentUrl,
+    /// How long it is kept at most. Default 10 minutes. A server that says less (`Cache-Control`) is heeded, one that says more is not.
+    pub kept_for: Duration,
+    /// From one time that it is fetched to the next, at least, whatever is missed in it and however often it fails. Default 10 s.
+    pub rest: Duration,
+    /// How long it may take to fetch it. Default 10 s.
+    pub within: Duration,
+    /// How large it may be, in octets. Default 1 MiB.
+    pub bytes_max: usize,
+    /// What kind of document is asked for (`Accept`). Default any.
+    pub accept: String,
+    /// How TLS is spoken with the server. Default with those whom this system trusts.
+    pub tls: Option<Arc<TlsConnector>>,
+}
+
+/// A URL that documents are fetched from: with `https`, or of this machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DocumentUrl(String);
+
+/// A URL that a document is not fetched from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InvalidDocumentUrl {
+    /// It begins with `http://`, and its host is not this machine: anybody on the way could say something else.
+    NotSecured,
+    /// It is no URL with a scheme, which is `https`, and a host.
+    Syntax,
+}
+
+impl DocumentConfig {
+    /// The document at `url`, with the defaults.
+    ///
+    /// # Errors
+    /// It is not fetched from there.
+    pub fn new(url: impl Into<String>) -> Result<Self, InvalidDocumentUrl> {
+        let url = url.into();
+        check(&url)?;
+        Ok(Self {
+            url: DocumentUrl(url),
+            kept_for: Duration::from_mins(10),
+            rest: Duration::from_secs(10),
+            within: Duration::from_secs(10),
+            bytes_max: 1 << 20,
+            accept: "*/*".to_owned(),
+            tls: None,
+        })
+    }
+}
+
+impl DocumentUrl {
+    /// As it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn check(url: &str) -> Result<(), InvalidDocumentUrl> {
+    let url = Url::parse(url).map_err(|_| InvalidDocumentUrl::Syntax)?;
+    let host = url.authority.host();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let is_here =
+        host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback());
+    if url.is_https || is_here { Ok(()) } else { Err(InvalidDocumentUrl::NotSecured) }
+}
+
+impl fmt::Display for InvalidDocumentUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotSecured => "what comes by `http` from elsewhere cannot be relied upon",
+            Self::Syntax => "it is no URL that begins with `https://` and names a host",
+        })
+    }
+}
+
+impl std::error::Error for InvalidDocumentUrl {}

@@ -1,0 +1,89 @@
+//! One time that a document is fetched.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use thruway_message::StatusCode;
+use tokio::time::timeout;
+
+use super::super::{Client, ClientConfig, ClientError, Response};
+use super::DocumentConfig;
+
+/// Where a document comes from.
+pub(super) struct Source {
+    pub(super) config: DocumentConfig,
+    client: Client,
+}
+
+/// Why a document is not to be had.
+#[derive(Debug)]
+pub(super) enum FetchError {
+    /// There is no response, or only a part of it.
+    Client(ClientError),
+    /// The server answers with another status than 200.
+    Status(StatusCode),
+    /// It took too long.
+    TimedOut,
+    /// It is of no use, for this reason.
+    Useless(String),
+}
+
+impl Source {
+    pub(super) fn new(config: DocumentConfig) -> Self {
+        let client = Client::with_config(ClientConfig { tls: config.tls.clone(), ..ClientConfig::default() });
+        Self { config, client }
+    }
+
+    /// What `read` makes of the document, and how long that is good.
+    pub(super) async fn fetch<T, E: fmt::Display>(
+        &self,
+        read: &dyn Fn(&[u8]) -> Result<T, E>,
+    ) -> Result<(T, Duration), FetchError> {
+        let fetched = timeout(self.config.within, self.ask()).await;
+        let (content, said) = fetched.map_err(|_| FetchError::TimedOut)??;
+        let value = read(&content).map_err(|error| FetchError::Useless(error.to_string()))?;
+        Ok((value, said.map_or(self.config.kept_for, |said| said.min(self.config.kept_for))))
+    }
+
+    /// The content, and how long the server says that it is good.
+    async fn ask(&self) -> Result<(Bytes, Option<Duration>), FetchError> {
+        let request = self.client.get(self.config.url.as_str()).field("Accept", &self.config.accept);
+        let response = request.send().await.map_err(FetchError::Client)?;
+        if response.status() != StatusCode::OK {
+            return Err(FetchError::Status(response.status()));
+        }
+        let fresh_for = fresh_for(&response);
+        let content = response.collect(self.config.bytes_max).await.map_err(FetchError::Client)?;
+        Ok((content, fresh_for))
+    }
+}
+
+/// How long a response is fresh, if it says so (RFC 9111 §5.2.2): less what it has aged on its way.
+fn fresh_for(response: &Response) -> Option<Duration> {
+    let number = |text: &str| text.trim().trim_matches('"').parse().ok();
+    let age = response.field("age").and_then(|age| number(age.as_str()?)).unwrap_or(0);
+    let control = response.field("cache-control")?;
+    let directives = || control.as_str().into_iter().flat_map(|text| text.split(',')).map(str::trim);
+    if directives()
+        .any(|directive| ["no-store", "no-cache"].iter().any(|no| directive.eq_ignore_ascii_case(no)))
+    {
+        return Some(Duration::ZERO);
+    }
+    let seconds = directives().find_map(|directive| {
+        let (name, value) = directive.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("max-age").then(|| number(value))?
+    });
+    seconds.map(|seconds: u64| Duration::from_secs(seconds.saturating_sub(age)))
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(error) => error.fmt(f),
+            Self::Status(status) => write!(f, "the server answers {}", status.as_u16()),
+            Self::TimedOut => f.write_str("it takes too long"),
+            Self::Useless(reason) => f.write_str(reason),
+        }
+    }
+}

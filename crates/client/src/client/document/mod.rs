@@ -1,0 +1,182 @@
+//! Small documents of other servers that are kept: fetched again as they get old, and when something is missed in them.
+//!
+//! ```text
+//!               for a while              asked for, or old
+//! Fetching ─▶ Resting ────────▶ Waiting ─────────────────▶ Fetching
+//! ```
+//! One thread with a runtime of its own fetches each, so that those who read may be anywhere and wait for nobody. What cannot be fetched,
+//! or not be used, leaves what was there before.
+
+mod config;
+mod fetch;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+pub use config::{DocumentConfig, DocumentUrl, InvalidDocumentUrl};
+use fetch::Source;
+
+/// A document that is fetched by its URL and kept, as what was made of it. Clones are the same; with the last of them the fetching ends.
+pub struct KeptDocument<T> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T> {
+    value: ArcSwapOption<T>,
+    stage: watch::Sender<Stage>,
+}
+
+/// What is done, and how often it was done before.
+#[derive(Clone, Copy)]
+struct Stage {
+    state: State,
+    fetches: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It waits, and was asked not to.
+    Asked,
+    /// The server is asked.
+    Fetching,
+    /// It was asked so recently that it is not asked again.
+    Resting,
+    /// It is asked as soon as somebody wants it, and when the document is old.
+    Waiting,
+}
+
+impl<T: Send + Sync + 'static> KeptDocument<T> {
+    /// Begins to fetch. `read` makes of the content what is kept, or says why it cannot be used.
+    pub fn start<E: fmt::Display>(
+        config: DocumentConfig,
+        read: impl Fn(&[u8]) -> Result<T, E> + Send + 'static,
+    ) -> Self {
+        let (stage, receiver) = watch::channel(Stage { state: State::Fetching, fetches: 0 });
+        let shared = Arc::new(Shared { value: ArcSwapOption::empty(), stage });
+        let weak = Arc::downgrade(&shared);
+        let keeper = thread::Builder::new().name("documents".to_owned());
+        let spawned = keeper.spawn(move || run(weak, receiver, &Source::new(config), &read));
+        if let Err(error) = spawned {
+            tracing::error!("there is no thread to fetch documents with: {error}");
+        }
+        Self { shared }
+    }
+}
+
+impl<T> KeptDocument<T> {
+    /// What `look` makes of the document; `None` as long as it was never fetched.
+    pub fn read<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        self.shared.value.load().as_deref().map(look)
+    }
+
+    /// Has it fetched, as something is missed in it. When the future is over, that is done, whatever came of it. `None` if it was fetched so
+    /// recently that it is not fetched again.
+    ///
+    /// # Cancel safety
+    /// It is fetched all the same if the future is dropped.
+    pub fn refreshed(&self) -> Option<impl Future<Output = ()> + Send + use<T>> {
+        let mut stages = self.shared.stage.subscribe();
+        let mut missed = None;
+        self.shared.stage.send_if_modified(|stage| {
+            missed = (stage.state != State::Resting).then_some(stage.fetches);
+            let is_waiting = stage.state == State::Waiting;
+            if is_waiting {
+                stage.state = State::Asked;
+            }
+            is_waiting
+        });
+        let missed = missed?;
+        Some(async move {
+            // If nobody keeps it any more, nobody fetches it.
+            let _ended = stages.wait_for(|stage| stage.fetches > missed).await;
+        })
+    }
+}
+
+/// Fetches until nobody keeps the document any more.
+fn run<T, E: fmt::Display>(
+    shared: Weak<Shared<T>>,
+    stages: watch::Receiver<Stage>,
+    source: &Source,
+    read: &dyn Fn(&[u8]) -> Result<T, E>,
+) {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(keep(shared, stages, source, read)),
+        Err(error) => tracing::error!("there is no runtime to fetch documents with: {error}"),
+    }
+}
+
+async fn keep<T, E: fmt::Display>(
+    weak: Weak<Shared<T>>,
+    mut stages: watch::Receiver<Stage>,
+    source: &Source,
+    read: &dyn Fn(&[u8]) -> Result<T, E>,
+) {
+    loop {
+        let fetched = source.fetch(read).await;
+        let Some(shared) = weak.upgrade() else { return };
+        let fresh_for = match fetched {
+            Ok((value, fresh_for)) => {
+                shared.value.store(Some(Arc::new(value)));
+                fresh_for
+            }
+            Err(error) => {
+                tracing::warn!("`{}` is not to be had: {error}", source.config.url.as_str());
+                Duration::ZERO
+            }
+        };
+        shared.stage.send_modify(|stage| {
+            *stage = Stage { state: State::Resting, fetches: stage.fetches.wrapping_add(1) };
+        });
+        drop(shared);
+        if !is_due(&weak, &mut stages, source.config.rest, fresh_for).await {
+            return;
+        }
+    }
+}
+
+/// Waits until the document is to be fetched again. Whether it is: otherwise nobody keeps it.
+async fn is_due<T>(
+    weak: &Weak<Shared<T>>,
+    stages: &mut watch::Receiver<Stage>,
+    rest: Duration,
+    fresh_for: Duration,
+) -> bool {
+    if timeout(rest, stages.wait_for(|_| false)).await.is_ok() || !enter(weak, State::Waiting) {
+        return false;
+    }
+    let asked = stages.wait_for(|stage| stage.state == State::Asked);
+    let is_forgotten = timeout(fresh_for.saturating_sub(rest), asked).await.is_ok_and(|asked| asked.is_err());
+    !is_forgotten && enter(weak, State::Fetching)
+}
+
+/// Whether somebody keeps the document.
+fn enter<T>(weak: &Weak<Shared<T>>, state: State) -> bool {
+    let shared = weak.upgrade();
+    if let Some(shared) = &shared {
+        shared.stage.send_modify(|stage| stage.state = state);
+    }
+    shared.is_some()
+}
+
+impl<T> Clone for KeptDocument<T> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<T> fmt::Debug for KeptDocument<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fetches = self.shared.stage.borrow().fetches;
+        f.debug_struct("KeptDocument").field("fetches", &fetches).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,214 @@
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+
+use super::*;
+
+/// A server whose answers are those of `answer`, by how many there were before; it ends with the process.
+struct Server {
+    url: String,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Server {
+    fn start(answer: impl Fn(usize) -> Vec<u8> + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/keys", listener.local_addr().unwrap());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = asked.clone();
+        thread::spawn(move || {
+            for mut socket in listener.incoming().map_while(Result::ok) {
+                let Ok(1..) = socket.read(&mut [0; 4096]) else { continue };
+                let answer = answer(count.fetch_add(1, Ordering::SeqCst));
+                // Who has enough goes.
+                let _ = socket.write_all(&answer);
+            }
+        });
+        Self { url, asked }
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+fn ok(fields: &str, content: &str) -> Vec<u8> {
+    let length = content.len();
+    format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n{fields}\r\n{content}")
+        .into_bytes()
+}
+
+fn config(server: &Server) -> DocumentConfig {
+    let rest = Duration::from_millis(20);
+    DocumentConfig {
+        kept_for: Duration::from_mins(10),
+        rest,
+        ..DocumentConfig::new(server.url.as_str()).unwrap()
+    }
+}
+
+fn start(config: DocumentConfig) -> KeptDocument<String> {
+    KeptDocument::start(config, |content| match std::str::from_utf8(content) {
+        Ok(text) if !text.contains("broken") => Ok(text.to_owned()),
+        _ => Err("it is broken"),
+    })
+}
+
+/// Waits for something to be so, for longer than any machine needs.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let end = thruway_net::Clock::system().now_exact() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(thruway_net::Clock::system().now_exact() < end, "{what}");
+        thread::yield_now();
+    }
+}
+
+fn text(document: &KeptDocument<String>) -> Option<String> {
+    document.read(String::clone)
+}
+
+/// Asks for it again as soon as that is heeded, and waits until it is there.
+fn refresh(document: &KeptDocument<String>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    until("it is never fetched again", || {
+        document.refreshed().map(|refreshed| runtime.block_on(refreshed)).is_some()
+    });
+}
+
+#[test]
+fn what_is_fetched_is_kept_until_something_is_missed_in_it() {
+    let server = Server::start(|n| ok("", &format!("version {n}")));
+    let document = start(config(&server));
+    until("it is not there", || text(&document).is_some());
+    assert_eq!(text(&document).unwrap(), "version 0");
+    refresh(&document);
+    assert_eq!((text(&document).unwrap().as_str(), server.asked()), ("version 1", 2));
+}
+
+#[test]
+fn whoever_misses_something_again_at_once_is_told_that_it_is_not_there() {
+    let server = Server::start(|n| ok("", &format!("version {n}")));
+    let document = start(DocumentConfig { rest: Duration::from_mins(10), ..config(&server) });
+    until("it is not there", || text(&document).is_some());
+    until("it does not rest", || document.refreshed().is_none());
+    assert!((0..1000).all(|_| document.refreshed().is_none()));
+    assert_eq!(server.asked(), 1);
+}
+
+#[test]
+fn many_who_miss_something_have_it_fetched_once() {
+    let (release, gate) = channel();
+    let server = Server::start(move |n| {
+        if n == 1 {
+            gate.recv().unwrap();
+        }
+        ok("", &format!("version {n}"))
+    });
+    let document = start(config(&server));
+    until("it is not there", || text(&document).is_some());
+    until("it rests for ever", || document.refreshed().is_some());
+    let missing: Vec<_> = (0..100).map(|_| document.refreshed().expect("it is being fetched")).collect();
+    release.send(()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    missing.into_iter().for_each(|refreshed| runtime.block_on(refreshed));
+    assert_eq!((text(&document).unwrap().as_str(), server.asked()), ("version 1", 2));
+}
+
+#[test]
+fn how_long_it_is_kept_is_what_the_server_says_within_limits() {
+    // `max-age=0` does not have it fetched without a rest, and `max-age=99999` not kept for ever.
+    let long = "Cache-Control: public, Max-Age=99999\r\n";
+    for (fields, kept_for) in [
+        ("Cache-Control: no-cache\r\n", 10 * 60),
+        ("Cache-Control: max-age=60\r\nAge: 60\r\n", 10 * 60),
+        (long, 0),
+    ] {
+        let server = Server::start(move |n| ok(fields, &format!("version {n}")));
+        let document = start(DocumentConfig { kept_for: Duration::from_secs(kept_for), ..config(&server) });
+        until("it is kept for ever", || text(&document).as_deref() == Some("version 3"));
+    }
+    let server = Server::start(move |_| ok(long, "kept"));
+    let document = start(config(&server));
+    until("it is not there", || text(&document).is_some());
+    until("it rests for ever", || document.refreshed().is_some());
+}
+
+#[test]
+fn what_cannot_be_used_leaves_what_was_there_before() {
+    let answers = |n: usize| match n {
+        0 => ok("", "good"),
+        1 => ok("", "broken"),
+        2 => b"HTTP/1.1 500 No\r\nConnection: close\r\nContent-Length: 6\r\n\r\nbroken".to_vec(),
+        3 => b"HTTP/1.1 302 Found\r\nLocation: /other\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+            .to_vec(),
+        4 => b"HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\ncut off".to_vec(),
+        5 => b"nonsense\r\n\r\n".to_vec(),
+        6 => ok("", &"too large".repeat(1000)),
+        7 => [
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec(),
+            b"8\r\ntoo long\r\n".repeat(1000),
+        ]
+        .concat(),
+        8 => Vec::new(),
+        _ => ok("", "good again"),
+    };
+    let server = Server::start(answers);
+    let document = start(DocumentConfig { bytes_max: 1000, ..config(&server) });
+    until("it is not there", || text(&document).is_some());
+    until("it gives up", || {
+        let text = text(&document).unwrap();
+        assert!(["good", "good again"].contains(&text.as_str()), "{text}");
+        document.refreshed();
+        text == "good again"
+    });
+    assert!(server.asked() >= 10);
+}
+
+#[test]
+fn a_server_that_says_nothing_has_its_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let within = Duration::from_millis(50);
+    let document = start(DocumentConfig { within, ..DocumentConfig::new(url).unwrap() });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    // It is being fetched, or was.
+    if let Some(refreshed) = document.refreshed() {
+        runtime.block_on(refreshed);
+    }
+    assert!(document.refreshed().is_none() && text(&document).is_none());
+}
+
+#[test]
+fn a_document_that_nobody_keeps_is_not_fetched_any_more() {
+    let server = Server::start(|_| ok("Cache-Control: no-store\r\n", "x"));
+    let held = Arc::new(());
+    let holding = held.clone();
+    let document = KeptDocument::start(config(&server), move |content| {
+        assert!(Arc::strong_count(&holding) > 1);
+        Ok::<_, fmt::Error>(content.len())
+    });
+    let other = document.clone();
+    drop(document);
+    until("it is not fetched", || server.asked() > 2);
+    let refreshed = other.refreshed();
+    drop(other);
+    until("its thread goes on", || Arc::strong_count(&held) == 1);
+    if let Some(refreshed) = refreshed {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(refreshed);
+    }
+}
+
+#[test]
+fn documents_come_by_tls_or_from_this_machine() {
+    for url in ["https://a.example/keys", "http://localhost/", "http://127.0.0.1:1/", "http://[::1]/"] {
+        assert!(DocumentConfig::new(url).is_ok(), "{url}");
+    }
+    assert_eq!(DocumentConfig::new("http://a.example/"), Err(InvalidDocumentUrl::NotSecured));
+    assert_eq!(DocumentConfig::new("http://127.0.0.1.a.example/"), Err(InvalidDocumentUrl::NotSecured));
+    for url in ["", "a.example", "ftp://a.example/", "https:///keys", "file:///etc/passwd"] {
+        assert_eq!(DocumentConfig::new(url), Err(InvalidDocumentUrl::Syntax), "{url}");
+    }
+}

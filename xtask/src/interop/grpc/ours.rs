@@ -1,0 +1,213 @@
+//! Our own engine as a server of gRPC: the same calls as those of the others, by a handler that frames messages and says in trailers how a
+//! call has ended.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use thruway_server::{
+    BoxError, CertificateFiles, Content, ContentStream, FieldLinesBuf, Listener, OwnedRequest, Piece,
+    RequestContent, Response, RunningServer, StatusCode, TlsAcceptor, TlsAcceptorConfig,
+};
+
+/// A server in this process, which ends when dropped.
+pub(super) struct Ours {
+    server: Option<RunningServer>,
+    pub(super) url: String,
+}
+
+impl Ours {
+    /// Starts it, with the certificate in `directory` if TLS is to be spoken.
+    ///
+    /// # Errors
+    /// When there is no port, or a certificate that cannot be used.
+    pub(super) fn start(directory: &Path, is_secured: bool) -> anyhow::Result<Self> {
+        let mut listener = Listener::new("127.0.0.1:0".parse()?).http2();
+        if is_secured {
+            let [chain, key] = ["www.pem", "www.key"].map(|name| directory.join(name));
+            let files = CertificateFiles { chain, key, ocsp: None };
+            let alpn = vec![b"h2".to_vec()];
+            let config = TlsAcceptorConfig { alpn, ..TlsAcceptorConfig::new(vec![files]) };
+            let acceptor = TlsAcceptor::load(config).map_err(|error| anyhow::anyhow!("{error}"))?;
+            listener = listener.tls(Arc::new(acceptor));
+        }
+        let cancelled = Arc::new(AtomicU64::new(0));
+        let handler = move |request: OwnedRequest| answer(request, cancelled.clone());
+        let server = thruway_server::Server::new(handler).workers(1).listen_on(listener).start()?;
+        let address = server.addresses().first().context("no address")?;
+        let url = format!("{}://{address}", if is_secured { "https" } else { "http" });
+        Ok(Self { server: Some(server), url })
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.drain();
+            server.join();
+        }
+    }
+}
+
+async fn answer(request: OwnedRequest, cancelled: Arc<AtomicU64>) -> Response {
+    match call(request, &cancelled).await {
+        Ok(response) => response,
+        Err(error) => only_trailers(INTERNAL, &format!("{error:#}")),
+    }
+}
+
+async fn call(mut request: OwnedRequest, cancelled: &AtomicU64) -> anyhow::Result<Response> {
+    let method = request.path().strip_prefix("/test.Echo/").unwrap_or_default().to_owned();
+    if method == "Both" {
+        return Ok(said(VecDeque::new(), Some(request.take_content()), 0, ""));
+    }
+    let time_left = request.field("grpc-timeout").and_then(|value| milliseconds(value.as_str()?));
+    let content =
+        request.content().collect(CONTENT_BYTES).await.map_err(|error| anyhow::anyhow!("{error}"))?;
+    let messages = messages(&content)?;
+    let message = messages.first().copied().unwrap_or_default();
+    let one = |text: String| said(VecDeque::from([framed(text.as_bytes())]), None, 0, "");
+    Ok(match method.as_str() {
+        "Unary" => unary(message),
+        "Wait" => {
+            let _told = Cancelled(cancelled);
+            std::future::pending().await
+        }
+        "Cancelled" => one(cancelled.load(Ordering::Relaxed).to_string()),
+        "TimeLeft" => one(time_left.map_or_else(|| "none".to_owned(), |left| left.to_string())),
+        "ClientStream" => one(messages.iter().map(|message| message.len()).sum::<usize>().to_string()),
+        "ServerStream" => {
+            let count: usize = std::str::from_utf8(message)?.parse()?;
+            let all = (0..count).map(|number| framed(number.to_string().repeat(1000).as_bytes()));
+            said(all.collect(), None, 0, "")
+        }
+        _ => only_trailers(UNIMPLEMENTED, ""),
+    })
+}
+
+fn unary(message: &[u8]) -> Response {
+    let response = match message {
+        b"refuse" => return only_trailers(PERMISSION_DENIED, "not %E2%98%83 for you: 100%25"),
+        b"fail" => said(VecDeque::new(), None, NOT_FOUND, "it is not there"),
+        message => said(VecDeque::from([framed(&[b"said ", message].concat())]), None, 0, ""),
+    };
+    response.with_field("X-Initial", "1").with_field("X-Octets-Bin", "AP8=")
+}
+
+/// Counts a call that is dropped before it is answered.
+struct Cancelled<'c>(&'c AtomicU64);
+
+impl Drop for Cancelled<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// An answer whose head is all that there is.
+fn only_trailers(status: u8, message: &str) -> Response {
+    let response = Response::new(StatusCode::OK).with_field("Content-Type", "application/grpc");
+    response.with_field("Grpc-Status", status.to_string()).with_field("Grpc-Message", message)
+}
+
+/// These messages, what comes from the client behind them, and how the call has ended.
+fn said(messages: VecDeque<Bytes>, echo: Option<RequestContent>, status: u8, message: &str) -> Response {
+    let mut trailers = FieldLinesBuf::new();
+    for (name, value) in [
+        ("Grpc-Status", status.to_string().as_str()),
+        ("Grpc-Message", message),
+        ("X-Trailing", "2"),
+        ("X-Octets-Bin", "/wA="),
+    ] {
+        // They are good, and a client that misses one says so.
+        let _appended = trailers.append(name, value);
+    }
+    let stream = Said { messages, echo, trailers: Some(trailers) };
+    Response::new(StatusCode::OK)
+        .with_field("Content-Type", "application/grpc")
+        .with_content(Content::from_content_stream(stream))
+}
+
+struct Said {
+    messages: VecDeque<Bytes>,
+    echo: Option<RequestContent>,
+    trailers: Option<FieldLinesBuf>,
+}
+
+impl ContentStream for Said {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        if let Some(message) = self.messages.pop_front() {
+            return Poll::Ready(Some(Ok(Piece::Data(message))));
+        }
+        if let Some(echo) = &mut self.echo {
+            match ready!(echo.poll_next(cx)) {
+                Some(Ok(octets)) => return Poll::Ready(Some(Ok(Piece::Data(octets)))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
+                None => self.echo = None,
+            }
+        }
+        Poll::Ready(self.trailers.take().map(|trailers| Ok(Piece::Trailers(trailers))))
+    }
+}
+
+/// A message with its head: that it is not compressed, and how long it is.
+fn framed(message: &[u8]) -> Bytes {
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+    [&[0][..], &length.to_be_bytes(), message].concat().into()
+}
+
+fn messages(mut octets: &[u8]) -> anyhow::Result<Vec<&[u8]>> {
+    let mut messages = Vec::new();
+    while let [is_compressed, a, b, c, d, rest @ ..] = octets {
+        let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+        let Some((message, rest)) = rest.split_at_checked(length).filter(|_| *is_compressed == 0) else {
+            bail!("a message that is cut off, or compressed")
+        };
+        messages.push(message);
+        octets = rest;
+    }
+    Ok(messages)
+}
+
+/// A timeout as gRPC writes it: a number, and a letter for its unit.
+fn milliseconds(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let number: u64 = number.parse().ok()?;
+    match unit {
+        "n" => Some(number / 1_000_000),
+        "u" => Some(number / 1000),
+        "m" => Some(number),
+        "S" => Some(number * 1000),
+        _ => None,
+    }
+}
+
+const NOT_FOUND: u8 = 5;
+const PERMISSION_DENIED: u8 = 7;
+const UNIMPLEMENTED: u8 = 12;
+const INTERNAL: u8 = 13;
+
+/// More than any call of the clients has.
+const CONTENT_BYTES: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_framed_and_found_again() {
+        let octets = [framed(b"one"), framed(b""), framed(b"three")].concat();
+        assert_eq!(messages(&octets).unwrap(), [&b"one"[..], b"", b"three"]);
+        assert!(messages(&octets[..7]).is_err());
+    }
+
+    #[test]
+    fn timeouts_have_a_unit() {
+        assert_eq!((milliseconds("10S"), milliseconds("99999900u")), (Some(10_000), Some(99_999)));
+        assert_eq!((milliseconds("10"), milliseconds("")), (None, None));
+    }
+}

@@ -1,0 +1,68 @@
+//! `testssl.sh`: protocols, ciphers, certificates and known holes, each with a severity.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+use super::{Case, HOST, findings};
+use crate::child;
+use crate::interop::check::Row;
+use crate::places::find_on_path;
+
+/// What it writes of each thing that it looks at.
+#[derive(Deserialize)]
+struct Finding {
+    id: String,
+    severity: String,
+    #[serde(rename = "finding")]
+    text: String,
+}
+
+/// Judges a server.
+pub(super) fn run(case: &Case<'_>) -> Vec<Row> {
+    let what = "protocols, ciphers, holes";
+    let Some(program) = PROGRAMS.into_iter().find(|program| find_on_path(program).is_some()) else {
+        return vec![Row::not_installed(PROGRAMS[0], what)];
+    };
+    vec![case.row(PROGRAMS[0], what, || judge(case, program))]
+}
+
+fn judge(case: &Case<'_>, program: &str) -> anyhow::Result<String> {
+    let report = case.directory.join("testssl.json");
+    let mut command = Command::new(program);
+    // Nobody outside is asked, neither for names nor for lists of revoked certificates.
+    command.args(["--quiet", "--color", "0", "--warnings", "batch", "--nodns", "none"]);
+    command.args(["--ip", "127.0.0.1", "--openssl-timeout", "20"]);
+    command.arg("--add-ca").arg(case.authority.root()).arg("--jsonfile").arg(&report);
+    command.arg(format!("https://{HOST}:{}", case.port)).current_dir(case.directory);
+    let printed = child::any_output_of(command, LIMIT, case.setting.stop)?;
+    let report = fs::read_to_string(&report).with_context(|| child::tail(&printed))?;
+    let all: Vec<Finding> = serde_json::from_str(&report).context("its report is not complete")?;
+    let count = all.len();
+    ensure!(count >= FINDINGS_MIN, "it looked at {count} things only\n{}", child::tail(&printed));
+    let bad: Vec<_> = all
+        .into_iter()
+        .filter(|finding| !NOTES.contains(&finding.severity.as_str()) && finding.id != OF_ITSELF)
+        .map(|finding| (finding.id, format!("{}: {}", finding.severity, finding.text)))
+        .collect();
+    findings::check("testssl", case.kind, &bad)?;
+    Ok(format!("{count} things, nothing worse than a note but {} that are explained", bad.len()))
+}
+
+/// As Debian calls it, and as its authors do.
+const PROGRAMS: [&str; 2] = ["testssl", "testssl.sh"];
+
+/// What is good or neither good nor bad.
+const NOTES: [&str; 3] = ["OK", "INFO", "DEBUG"];
+
+/// That its own `openssl` lacks something.
+const OF_ITSELF: &str = "engine_problem";
+
+/// Fewer, and it has given up.
+const FINDINGS_MIN: usize = 80;
+
+/// It tries hundreds of handshakes, each with a process.
+const LIMIT: Duration = Duration::from_mins(8);

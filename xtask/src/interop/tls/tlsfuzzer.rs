@@ -1,0 +1,145 @@
+//! `tlsfuzzer`: conversations that say what a server must answer, to what is right and to what is not.
+//!
+//! It is in no registry, so it takes a checkout; which of its scripts are run, how, and where we differ from what they expect is
+//! `tlsfuzzer.toml`.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+use super::Case;
+use crate::child;
+use crate::interop::check::Row;
+use crate::interop::packages;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scripts {
+    script: Vec<Script>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Script {
+    name: String,
+    #[serde(default)]
+    arguments: Vec<String>,
+    /// Whether it is one for servers that ask for certificates.
+    #[serde(default)]
+    shows_certificate: bool,
+    #[serde(default)]
+    different: Vec<Different>,
+}
+
+/// Probes that do not see what they expect, for one reason.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Different {
+    reason: String,
+    /// Their names, or what they have in common: each run has another selection of some.
+    probes: Vec<String>,
+}
+
+/// Runs the scripts for servers like this one.
+pub(super) fn run(case: &Case<'_>) -> Vec<Row> {
+    let asks = case.directory.join("client.pem").exists();
+    let Some(checkout) = case.setting.tlsfuzzer else {
+        return vec![Row::not_installed("tlsfuzzer", "conversations (`--tlsfuzzer DIR`)")];
+    };
+    let scripts = match scripts() {
+        Ok(scripts) => scripts,
+        Err(error) => return vec![case.row("tlsfuzzer", "tlsfuzzer.toml", || Err(error))],
+    };
+    let mut rows = Vec::new();
+    for script in scripts.into_iter().filter(|script| script.shows_certificate == asks) {
+        rows.push(case.row("tlsfuzzer", &script.name, || script.run(case, checkout)));
+        if case.setting.stop.check().is_err() {
+            break;
+        }
+    }
+    rows
+}
+
+fn scripts() -> anyhow::Result<Vec<Script>> {
+    let list: Scripts = toml::from_str(include_str!("tlsfuzzer.toml"))?;
+    for different in list.script.iter().flat_map(|script| &script.different) {
+        ensure!(!different.reason.trim().is_empty(), "a difference needs a reason: {:?}", different.probes);
+    }
+    Ok(list.script)
+}
+
+impl Script {
+    fn run(&self, case: &Case<'_>, checkout: &Path) -> anyhow::Result<String> {
+        let python = packages::python("tlsfuzzer", packages::TLSFUZZER, case.setting.stop)?;
+        let mut command = Command::new(python);
+        command.arg(checkout.join("scripts").join(&self.name)).env("PYTHONPATH", checkout);
+        command.args(["-h", "127.0.0.1", "-p", &case.port.to_string()]).args(&self.arguments);
+        if case.setting.is_full {
+            command.args(["-n", "0"]);
+        }
+        if self.shows_certificate {
+            command.arg("-k").arg(case.directory.join("client.key"));
+            command.arg("-c").arg(case.directory.join("client.pem"));
+        }
+        self.verdict(&child::any_output_of(command, LIMIT, case.setting.stop)?)
+    }
+
+    /// What it says of itself at its end, unless a probe has failed that is none of those that differ.
+    fn verdict(&self, printed: &str) -> anyhow::Result<String> {
+        let count = |name: &str| {
+            let value = printed.lines().rev().find_map(|line| line.strip_prefix(name));
+            value.and_then(|value| value.trim().parse::<usize>().ok())
+        };
+        let passed = count("PASS:").with_context(|| child::tail(printed))?;
+        let failed: Vec<_> = failed_in(printed).collect();
+        ensure!(Some(failed.len()) == count("FAIL:"), "{}", child::tail(printed));
+        let new: Vec<_> = failed.iter().filter(|probe| !self.is_different(probe)).collect();
+        ensure!(new.is_empty() && passed > 0, "{new:#?}");
+        Ok(format!("{passed} probes, {} that differ are explained", failed.len()))
+    }
+
+    fn is_different(&self, probe: &str) -> bool {
+        self.different
+            .iter()
+            .flat_map(|different| &different.probes)
+            .any(|name| probe.contains(name.as_str()))
+    }
+}
+
+/// The names of the probes that have failed.
+fn failed_in(printed: &str) -> impl Iterator<Item = &str> {
+    let (_, list) = printed.rsplit_once("\nFAILED:\n").unwrap_or_default();
+    list.lines().filter_map(|line| line.trim().strip_prefix('\'')?.strip_suffix('\''))
+}
+
+const LIMIT: Duration = Duration::from_mins(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_difference_has_a_reason() {
+        assert!(scripts().unwrap().len() > 10);
+    }
+
+    #[test]
+    fn a_script_passes_if_no_probe_fails_but_those_that_differ() {
+        let different = Different { reason: "why".to_owned(), probes: vec!["padding".to_owned()] };
+        let script = Script {
+            name: "test.py".to_owned(),
+            arguments: Vec::new(),
+            shows_certificate: false,
+            different: vec![different],
+        };
+        assert!(script.verdict("PASS: 3\nFAIL: 0\nXPASS: 0\n====\n").is_ok());
+        assert!(script.verdict("PASS: 3\nFAIL: 1\n====\nFAILED:\n\t'padding of 5'\n").is_ok());
+        assert!(script.verdict("PASS: 3\nFAIL: 1\n====\nFAILED:\n\t'sanity'\n").is_err());
+        assert!(script.verdict("PASS: 0\nFAIL: 0\n").is_err());
+        assert!(script.verdict("PASS: 3\nFAIL: 2\nFAILED:\n\t'padding of 5'\n").is_err());
+        assert!(script.verdict("Traceback\n").is_err());
+    }
+}
