@@ -1,6 +1,6 @@
 //! JSON Schemas of Rust types, and checks against them.
 
-use jsonschema::Validator;
+use jsonschema::{PatternOptions, ValidationOptions, Validator};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -89,10 +89,19 @@ pub(crate) struct InvalidSchema(pub(crate) String);
 
 impl Checked {
     pub(crate) fn compile(schema: &JsonObject) -> Result<Self, InvalidSchema> {
-        jsonschema::draft202012::options()
-            .build(&Value::Object(schema.clone()))
-            .map(Self)
-            .map_err(|error| InvalidSchema(error.to_string()))
+        Self::compile_with(&jsonschema::draft202012::options(), schema)
+    }
+
+    /// A schema that somebody else has written, whose patterns take no longer than texts are long.
+    pub(crate) fn compile_foreign(schema: &JsonObject) -> Result<Self, InvalidSchema> {
+        let patterns =
+            PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
+        Self::compile_with(&jsonschema::draft202012::options().with_pattern_options(patterns), schema)
+    }
+
+    fn compile_with(options: &ValidationOptions, schema: &JsonObject) -> Result<Self, InvalidSchema> {
+        let compiled = options.build(&Value::Object(schema.clone()));
+        compiled.map(Self).map_err(|error| InvalidSchema(error.to_string()))
     }
 
     /// What is wrong with `value`, if anything: the first few violations.
@@ -163,6 +172,9 @@ const NUMBER_FORMATS: [&str; 14] = [
 
 const VIOLATIONS_MAX: usize = 5;
 const VIOLATION_BYTES_MAX: usize = 300;
+
+/// How much a compiled pattern of somebody else may take, and as much again while it is used.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
