@@ -228,4 +228,14 @@ mod tests {
         assert_eq!(schema.get("required"), None);
         assert_eq!(param_headers::find(&schema).map(|headers| headers.len()), Ok(2));
     }
+
+    #[test]
+    fn patterns_of_others_take_no_longer_than_texts_are_long() {
+        let schema = |pattern: &str| JsonObject::from_iter([("pattern".to_owned(), pattern.into())]);
+        assert!(Checked::compile_foreign(&schema("^(a+)+$")).is_ok());
+        for costly in ["(?=(a+)+b)a", r"(a+)\1b", "(a{1000}){1000}"] {
+            assert!(Checked::compile_foreign(&schema(costly)).is_err(), "{costly}");
+        }
+        assert!(Checked::compile(&schema("(?=(a+)+b)a")).is_ok(), "who writes a server knows its patterns");
+    }
 }

@@ -106,7 +106,7 @@ impl Upstream {
     }
 
     async fn ask_for_logs(&self, logs: &mut Logs, level: LoggingLevel) -> Result<(), McpClientError> {
-        self.client.clone().with_timeout(LOGS_WAIT).set_logging_level(level).await?;
+        self.client.clone().hurried(LOGS_WAIT).set_logging_level(level).await?;
         logs.asked = Some(level);
         Ok(())
     }
@@ -174,7 +174,7 @@ impl fmt::Debug for Upstream {
     }
 }
 
-/// How long a server may take to say that it will log so.
+/// How long a server may take to say that it will log so: other sessions wait for that.
 const LOGS_WAIT: Duration = Duration::from_secs(10);
 
 /// How many resources of one server are watched, whoever wants it; more are refused.

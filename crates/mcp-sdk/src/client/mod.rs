@@ -120,6 +120,12 @@ impl McpClient {
         self
     }
 
+    /// The same client, waiting no longer than this.
+    pub(crate) fn hurried(self, timeout: Duration) -> Self {
+        let timeout = self.options.patience.timeout.min(timeout);
+        self.with_timeout(timeout)
+    }
+
     /// The same client, asking for reports of progress; each of them lets a call take longer, up to
     /// [`timeout_max`](McpClientOptions::timeout_max). `on_progress` must be quick: nothing is read meanwhile.
     #[must_use]

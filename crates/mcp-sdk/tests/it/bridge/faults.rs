@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde_json::json;
 use thruway_mcp_sdk::json_rpc;
-use thruway_mcp_sdk::schema::SubscriptionFilter;
+use thruway_mcp_sdk::schema::{LoggingLevel, SubscriptionFilter};
 use thruway_mcp_sdk::{
     BridgeOptions, EraChoice, McpClient, McpClientError, McpClientOptions, McpServer, McpServerOptions,
     Revision, ServerNotification,
 };
 
 use crate::client::calls::text;
+use crate::client::misbehaving::on_stream_with;
 use crate::client::sites::{Site, answering};
 use crate::http;
 
@@ -232,6 +233,40 @@ async fn a_question_outside_of_calls_is_asked_on_the_stream_of_the_session() {
         client.close().await;
     }
     bridge.close_bridge().await;
+}
+
+/// Whoever wants log messages waits for a server that does not say that it will send them; others do not wait for long.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_answer_about_its_log_keeps_up_nobody() {
+    let connect = |builder: thruway_mcp_sdk::McpClientBuilder| {
+        Ok(on_stream_with(builder, |message| {
+            let result = match message["method"].as_str() {
+                Some("initialize") => {
+                    json!({"protocolVersion": "2025-06-18", "capabilities": {"logging": {}, "tools": {}},
+                    "serverInfo": {"name": "silent", "version": "1"}})
+                }
+                Some("tools/call") => json!({"content": []}),
+                _ => return Vec::new(),
+            };
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            format!("{answer}\n").into_bytes()
+        }))
+    };
+    let client = McpClientOptions { era: EraChoice::Legacy, ..BridgeOptions::default().client };
+    let options = BridgeOptions { client, ..BridgeOptions::default() };
+    let bridge = McpServer::bridge(options, connect).await.unwrap();
+    let session = || McpClient::builder().era(EraChoice::Legacy).server(&bridge);
+    let (one, two) = (session(), session());
+    let modern = McpClient::builder().era(EraChoice::Modern).server(&bridge);
+    modern.set_logging_level(LoggingLevel::Debug).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let (_, _, called) = tokio::join!(
+        one.set_logging_level(LoggingLevel::Debug),
+        two.set_logging_level(LoggingLevel::Error),
+        call(&modern),
+    );
+    assert_eq!(called, Ok(()));
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
 }
 
 /// All who wanted to subscribe to anything waited for the one whose subscription the server did not answer.

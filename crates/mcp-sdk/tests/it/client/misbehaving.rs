@@ -27,7 +27,7 @@ fn on_stream(answer: impl Fn(Value) -> Vec<u8> + Send + 'static) -> McpClient {
     on_stream_with(builder(), answer)
 }
 
-pub(super) fn on_stream_with(
+pub(crate) fn on_stream_with(
     builder: McpClientBuilder,
     answer: impl Fn(Value) -> Vec<u8> + Send + 'static,
 ) -> McpClient {
