@@ -353,6 +353,17 @@ mod tests {
         assert_eq!(incoming(&[Some(7), None]).party(Some(1)).map(|party| party.key()), Some(7));
     }
 
+    /// A question that came right behind an answer was taken for one of the call that was just over.
+    #[test]
+    fn what_follows_upon_an_answer_does_not_belong_to_it() {
+        let incoming = incoming(&[Some(7), Some(8)]);
+        assert!(incoming.party(None).is_none());
+        incoming.settle(1, Err(McpClientError::Closed));
+        assert_eq!(incoming.party(None).map(|party| party.key()), Some(8));
+        incoming.settle(2, Err(McpClientError::Closed));
+        assert!(incoming.party(None).is_none());
+    }
+
     #[test]
     fn a_question_is_over_when_its_requests_are_forgotten() {
         let incoming = incoming(&[Some(7), Some(7), Some(8)]);

@@ -1,6 +1,6 @@
 //! Servers that do something for ever: every call ends all the same, in bounded time and memory, and no call is made twice.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use thruway_mcp_sdk::json_rpc::Error;
 use thruway_mcp_sdk::schema::ClientCapabilities;
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions};
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::UnixStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use super::misbehaving::{on_stream_with, response, scripted};
@@ -150,20 +150,58 @@ async fn a_server_that_asks_without_reading_is_not_answered_without_end() {
     }
 }
 
+/// The head of a request and its content.
+async fn request(stream: &mut TcpStream) -> (String, Value) {
+    let mut octets = vec![0; 64 << 10];
+    let read = stream.read(&mut octets).await.unwrap();
+    let text = String::from_utf8_lossy(&octets[..read]).into_owned();
+    let (head, content) = text.split_once("\r\n\r\n").unwrap_or_default();
+    (head.to_owned(), serde_json::from_str(content).unwrap_or_default())
+}
+
+/// All calls were told that the connection had ended.
+#[tokio::test]
+async fn a_giant_event_on_the_stream_of_2024_11_05_is_told() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/sse", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let mut events = None;
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (head, message) = request(&mut stream).await;
+            if head.starts_with("GET") {
+                let answer = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n\
+                    event: endpoint\ndata: /message\n\n";
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                events = Some(stream);
+                continue;
+            }
+            let Some(events) = events.as_mut().filter(|_| head.contains("/message")) else {
+                let refusal =
+                    "HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                stream.write_all(refusal.as_bytes()).await.unwrap();
+                continue;
+            };
+            stream.write_all(ACCEPTED.as_bytes()).await.unwrap();
+            let giant = |_: &Value| (message["method"] == "tools/call").then(|| "x".repeat(1 << 20));
+            if let Some(data) = legacy(&message, giant) {
+                // It may not be read to its end.
+                let _ = events.write_all(format!("data: {data}\n\n").as_bytes()).await;
+            }
+        }
+    });
+    let client = builder(EraChoice::Legacy).http(&url).with_timeout(Duration::from_secs(10));
+    assert_eq!(call(&client).await, Err(McpClientError::AnswerLost));
+}
+
 /// Nothing bounded what follows upon `initialize`.
 #[tokio::test]
 async fn a_server_that_does_not_take_the_confirmation_of_its_session_is_given_up() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     tokio::spawn(async move {
-        use tokio::io::AsyncReadExt as _;
         let mut open = Vec::new();
         while let Ok((mut stream, _)) = listener.accept().await {
-            let mut octets = vec![0; 64 << 10];
-            let read = stream.read(&mut octets).await.unwrap();
-            let text = String::from_utf8_lossy(&octets[..read]).into_owned();
-            let content = text.split("\r\n\r\n").nth(1).unwrap_or_default();
-            let message: Value = serde_json::from_str(content).unwrap_or_default();
+            let (_, message) = request(&mut stream).await;
             if let Some(answer) = legacy(&message, |_| None) {
                 stream.write_all(over_http(&answer).as_bytes()).await.unwrap();
             } else {
