@@ -187,7 +187,7 @@ async fn tell(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
     loop {
         let message = tokio::select! {
             change = session.subscription.next() => modern::notification(&change, None),
-            message = session.asides.next() => message,
+            message = session.next_aside() => message,
         };
         let Some(outbox) = outbox.upgrade() else { return };
         if outbox.send(message).await.is_err() {

@@ -63,11 +63,12 @@ impl Party for AbsentParty {
         method: &str,
         params: Option<&RawValue>,
     ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
-        let Some(session) = self.session.upgrade() else {
+        let session = self.session.upgrade();
+        let Some((session, asides)) = session.as_ref().and_then(|session| Some((session, session.asides()?)))
+        else {
             return Box::pin(async { Err(Error::internal("the session has ended")) });
         };
-        let (pending, outbox) = (session.pending.clone(), session.asides.outbox());
-        Box::pin(ask(question(method, params), pending, outbox, self.wait))
+        Box::pin(ask(question(method, params), session.pending.clone(), asides.outbox(), self.wait))
     }
 
     /// What belongs to nothing is not worth the room of questions.

@@ -6,8 +6,8 @@ use tokio::sync::{Mutex, mpsc};
 
 use crate::dispatch::Said;
 
-/// Messages that wait for a stream of their session: whichever comes first takes them, and no other. Most sessions have
-/// neither, and nothing is kept for them.
+/// Messages that wait for a stream of their session: whichever comes first takes them, and no other. Where there is neither,
+/// nothing is kept.
 #[derive(Default, Debug)]
 pub(crate) struct Asides(OnceLock<Queue>);
 
@@ -27,7 +27,7 @@ impl Asides {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub(crate) async fn next(&self) -> Vec<u8> {
+    pub(super) async fn next(&self) -> Vec<u8> {
         let mut messages = self.queue().messages.lock().await;
         loop {
             match messages.recv().await {

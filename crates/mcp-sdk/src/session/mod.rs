@@ -42,8 +42,8 @@ pub(crate) struct Session {
     pub(crate) subscription: Subscription,
     /// Requests of the client that are being handled.
     pub(crate) in_flight: InFlight,
-    /// What the server asks by itself.
-    pub(crate) asides: Asides,
+    /// Behind a bridge: what the server asks by itself.
+    asides: Option<Asides>,
     /// What was sent and may be asked for again.
     pub(crate) streams: Streams,
     /// In seconds.
@@ -74,13 +74,34 @@ impl Session {
             pending: Arc::default(),
             subscription,
             in_flight: InFlight::default(),
-            asides: Asides::default(),
+            asides: None,
             streams: Streams::default(),
             last_used: AtomicU64::new(now().as_secs()),
             is_ended: AtomicBool::new(false),
             ended: Notify::new(),
             upstream: Mutex::default(),
             watches: Mutex::default(),
+        }
+    }
+
+    /// The same, behind a bridge, whose servers may ask by themselves.
+    pub(crate) fn with_asides(self) -> Self {
+        Self { asides: Some(Asides::default()), ..self }
+    }
+
+    /// Where goes what the server asks by itself, if it may.
+    pub(crate) fn asides(&self) -> Option<&Asides> {
+        self.asides.as_ref()
+    }
+
+    /// What the server asks by itself next.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn next_aside(&self) -> Vec<u8> {
+        match &self.asides {
+            Some(asides) => asides.next().await,
+            None => std::future::pending().await,
         }
     }
 
