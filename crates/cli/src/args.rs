@@ -37,39 +37,39 @@ pub(crate) enum Command {
 pub(crate) enum McpCommand {
     Serve(McpServeArgs),
     /// Say what a server is and can do
-    #[command(after_help = TARGETS)]
+    #[command(after_help = TARGETS, override_usage = "thruway mcp discover [OPTIONS] URL\n       thruway mcp discover [OPTIONS] -- COMMAND [ARG]...")]
     Discover(McpClientArgs),
     /// Say nothing if there is a server, and an error otherwise
-    #[command(after_help = TARGETS)]
+    #[command(after_help = TARGETS, override_usage = "thruway mcp ping [OPTIONS] URL\n       thruway mcp ping [OPTIONS] -- COMMAND [ARG]...")]
     Ping(McpClientArgs),
     /// List the tools of a server
-    #[command(after_help = TARGETS)]
+    #[command(after_help = TARGETS, override_usage = "thruway mcp tools [OPTIONS] URL\n       thruway mcp tools [OPTIONS] -- COMMAND [ARG]...")]
     Tools(McpClientArgs),
     /// Call a tool: its name, and `key=value` for each argument, typed as its schema says
-    #[command(after_help = TARGETS)]
+    #[command(after_help = TARGETS, override_usage = "thruway mcp call [OPTIONS] URL TOOL [KEY=VALUE]...\n       thruway mcp call [OPTIONS] TOOL [KEY=VALUE]... -- COMMAND [ARG]...")]
     Call(McpClientArgs),
     /// List the resources of a server, and their templates
-    #[command(after_help = TARGETS)]
+    #[command(after_help = TARGETS, override_usage = "thruway mcp resources [OPTIONS] URL\n       thruway mcp resources [OPTIONS] -- COMMAND [ARG]...")]
     Resources(McpClientArgs),
     /// Read the resource with a URI
-    #[command(after_help = TARGETS)]
+    #[command(after_help = TARGETS, override_usage = "thruway mcp read [OPTIONS] URL URI\n       thruway mcp read [OPTIONS] URI -- COMMAND [ARG]...")]
     Read(McpClientArgs),
     /// List the prompts of a server
-    #[command(after_help = TARGETS)]
+    #[command(after_help = TARGETS, override_usage = "thruway mcp prompts [OPTIONS] URL\n       thruway mcp prompts [OPTIONS] -- COMMAND [ARG]...")]
     Prompts(McpClientArgs),
     /// Get a prompt: its name, and `key=value` for each argument
-    #[command(after_help = TARGETS)]
+    #[command(after_help = TARGETS, override_usage = "thruway mcp get [OPTIONS] URL PROMPT [KEY=VALUE]...\n       thruway mcp get [OPTIONS] PROMPT [KEY=VALUE]... -- COMMAND [ARG]...")]
     Get(McpClientArgs),
     /// Complete an argument of a prompt, or of the template of a resource: its name or URI, and `key=value`
     ///
     /// Further `key=value` are arguments that are known already.
-    #[command(after_help = TARGETS)]
+    #[command(after_help = TARGETS, override_usage = "thruway mcp complete [OPTIONS] URL PROMPT|TEMPLATE KEY=VALUE [KEY=VALUE]...\n       thruway mcp complete [OPTIONS] PROMPT|TEMPLATE KEY=VALUE [KEY=VALUE]... -- COMMAND [ARG]...")]
     Complete(McpClientArgs),
     /// Tell of changes of lists, and of the resources with these URIs, until the server ends
-    #[command(after_help = TARGETS)]
+    #[command(after_help = TARGETS, override_usage = "thruway mcp listen [OPTIONS] URL [URI]...\n       thruway mcp listen [OPTIONS] [URI]... -- COMMAND [ARG]...")]
     Listen(McpClientArgs),
-    /// Say how the tasks with these ids stand; `call --no-wait` begins such
-    #[command(after_help = TARGETS)]
+    /// Say how the tasks with these ids stand, or all that there are (2025-11-25); `call --no-wait` begins such
+    #[command(after_help = TARGETS, override_usage = "thruway mcp tasks [OPTIONS] URL [ID]...\n       thruway mcp tasks [OPTIONS] [ID]... -- COMMAND [ARG]...")]
     Tasks(McpClientArgs),
     Bridge(McpBridgeArgs),
 }

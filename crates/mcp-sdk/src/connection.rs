@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::authorization::Caller;
+use crate::bridge;
 use crate::dispatch::{Exchange, Reply, legacy, modern};
 use crate::server::McpServer;
 use crate::session::{InFlight, Session};
@@ -29,8 +30,8 @@ pub(crate) struct Connection {
 /// A session that ends with its connection.
 struct LocalSession {
     session: Arc<Session>,
-    /// The task that tells the client of changes.
-    changes: AbortHandle,
+    /// The task that tells the client what belongs to no request of its own.
+    telling: AbortHandle,
 }
 
 /// Gives up what is being handled when the connection is over, however that comes about.
@@ -102,6 +103,9 @@ impl Connection {
                 }
             }
             Ok(Message::Notification(notification)) => {
+                if let Some(session) = self.session() {
+                    bridge::handle_notification(session, &notification);
+                }
                 if notification.method == methods::NOTIFICATIONS_CANCELLED
                     && let Ok(cancelled) = params::parse::<CancelledNotificationParams>(notification.params)
                 {
@@ -138,8 +142,8 @@ impl Connection {
         }
         let Some(session) = legacy::initialize(&self.server, request, answers) else { return };
         let session = Arc::new(session);
-        let changes = tokio::spawn(tell_changes(session.clone(), self.outbox.downgrade())).abort_handle();
-        self.session = Some(LocalSession { session, changes });
+        let telling = tokio::spawn(tell(session.clone(), self.outbox.downgrade())).abort_handle();
+        self.session = Some(LocalSession { session, telling });
     }
 
     /// Lets a request be handled while others are.
@@ -178,12 +182,15 @@ impl Connection {
     }
 }
 
-/// Tells the client of a session what changes, until there is nobody to tell.
-async fn tell_changes(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
+/// Tells the client of a session what changes, and asks what is asked outside of its requests, until nobody is there.
+async fn tell(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
     loop {
-        let change = session.subscription.next().await;
+        let message = tokio::select! {
+            change = session.subscription.next() => modern::notification(&change, None),
+            message = session.next_aside() => message,
+        };
         let Some(outbox) = outbox.upgrade() else { return };
-        if outbox.send(modern::notification(&change, None)).await.is_err() {
+        if outbox.send(message).await.is_err() {
             return;
         }
     }
@@ -191,7 +198,7 @@ async fn tell_changes(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) 
 
 impl Drop for LocalSession {
     fn drop(&mut self) {
-        self.changes.abort();
+        self.telling.abort();
         self.session.end();
     }
 }

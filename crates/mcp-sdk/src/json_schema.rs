@@ -1,6 +1,6 @@
 //! JSON Schemas of Rust types, and checks against them.
 
-use jsonschema::Validator;
+use jsonschema::{PatternOptions, ValidationOptions, Validator};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -89,10 +89,19 @@ pub(crate) struct InvalidSchema(pub(crate) String);
 
 impl Checked {
     pub(crate) fn compile(schema: &JsonObject) -> Result<Self, InvalidSchema> {
-        jsonschema::draft202012::options()
-            .build(&Value::Object(schema.clone()))
-            .map(Self)
-            .map_err(|error| InvalidSchema(error.to_string()))
+        Self::compile_with(&jsonschema::draft202012::options(), schema)
+    }
+
+    /// A schema that somebody else has written, whose patterns take no longer than texts are long.
+    pub(crate) fn compile_foreign(schema: &JsonObject) -> Result<Self, InvalidSchema> {
+        let patterns =
+            PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
+        Self::compile_with(&jsonschema::draft202012::options().with_pattern_options(patterns), schema)
+    }
+
+    fn compile_with(options: &ValidationOptions, schema: &JsonObject) -> Result<Self, InvalidSchema> {
+        let compiled = options.build(&Value::Object(schema.clone()));
+        compiled.map(Self).map_err(|error| InvalidSchema(error.to_string()))
     }
 
     /// What is wrong with `value`, if anything: the first few violations.
@@ -164,6 +173,9 @@ const NUMBER_FORMATS: [&str; 14] = [
 const VIOLATIONS_MAX: usize = 5;
 const VIOLATION_BYTES_MAX: usize = 300;
 
+/// How much a compiled pattern of somebody else may take, and as much again while it is used.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,5 +227,15 @@ mod tests {
         assert_eq!(properties["other"]["type"], serde_json::json!(["string", "null"]));
         assert_eq!(schema.get("required"), None);
         assert_eq!(param_headers::find(&schema).map(|headers| headers.len()), Ok(2));
+    }
+
+    #[test]
+    fn patterns_of_others_take_no_longer_than_texts_are_long() {
+        let schema = |pattern: &str| JsonObject::from_iter([("pattern".to_owned(), pattern.into())]);
+        assert!(Checked::compile_foreign(&schema("^(a+)+$")).is_ok());
+        for costly in ["(?=(a+)+b)a", r"(a+)\1b", "(a{1000}){1000}"] {
+            assert!(Checked::compile_foreign(&schema(costly)).is_err(), "{costly}");
+        }
+        assert!(Checked::compile(&schema("(?=(a+)+b)a")).is_ok(), "who writes a server knows its patterns");
     }
 }

@@ -33,7 +33,7 @@ fn start(args: &[&str]) -> (Thruway, String) {
 
 fn ask_everything(ask: &impl Fn(&[&str]) -> String, way: &str) {
     assert!(ask(&["discover"]).contains("thruway-demo"), "{way}");
-    assert!(ask(&["tools"]).contains("add    Adds two numbers\n"), "{way}");
+    assert!(ask(&["tools"]).contains("  Adds two numbers\n"), "{way}");
     assert!(ask(&["call", "add", "a=1", "b=2.5"]).contains("3.5"), "{way}");
     assert_eq!(ask(&["read", "example://greeting/Ada"]), "Hello, Ada!\n", "{way}");
     assert_eq!(ask(&["get", "greeting", "name=Ada"]), "user: Greet Ada warmly.\n", "{way}");

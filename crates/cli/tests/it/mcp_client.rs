@@ -45,7 +45,11 @@ fn a_server_is_asked_over_http_in_every_era() {
             |command: &str, words: &[&str]| printed(&[&[command, &url], words, &["--era", era]].concat());
         assert!(ask("discover", &[]).contains("thruway-demo"), "{era}");
         assert_eq!(ask("ping", &[]), "");
-        assert!(ask("tools", &[]).contains("add    Adds two numbers\n"), "{era}");
+        let tools = ask("tools", &[]);
+        assert!(
+            tools.lines().any(|line| line.split_whitespace().eq(["add", "a", "b", "Adds", "two", "numbers"])),
+            "{tools}"
+        );
         assert!(ask("call", &["add", "a=1", "b=2.5"]).contains("3.5"));
         assert!(ask("call", &["echo", "message=5"]).contains("\"5\""), "a string, as the schema says");
         assert!(ask("resources", &[]).contains("example://greeting/{name}"));
@@ -75,16 +79,39 @@ fn exit_codes_tell_refusals_from_mistakes() {
     for (args, expected) in [
         (vec!["tools"], "which server"),
         (vec!["tools", "nonsense"], "which server"),
+        (vec!["tools", "127.0.0.1:8080/mcp"], "as `http://127.0.0.1:8080/mcp`"),
         (vec!["tools", "http://127.0.0.1:1/mcp"], "error: "),
         (vec!["tools", "http://127.0.0.1:1/mcp", "more"], "nothing else is expected"),
         (vec!["call", "http://127.0.0.1:1/mcp"], "a tool"),
         (vec!["ping", "--", "/nowhere/to/be/found"], "cannot be started"),
         (vec!["ping", "--", "false"], "the connection ended"),
+        (vec!["ping", "--", "false"], "`--trace` shows"),
         (vec!["ping", "http://127.0.0.1:1/", "--era", "2020-01-01"], "2025-11-25"),
     ] {
         let (code, said) = refused(&args);
         assert!(code == Some(2) && said.contains(expected), "{args:?}: {code:?} {said}");
     }
+}
+
+#[test]
+fn the_help_says_what_is_to_be_typed() {
+    for (command, words) in [
+        ("call", "URL TOOL [KEY=VALUE]..."),
+        ("call", "TOOL [KEY=VALUE]... -- COMMAND [ARG]..."),
+        ("read", "URL URI"),
+        ("tasks", "URL [ID]..."),
+        ("listen", "[URI]... -- COMMAND [ARG]..."),
+    ] {
+        let help = printed(&[command, "--help"]);
+        assert!(help.contains(&format!("thruway mcp {command} [OPTIONS] {words}\n")), "{help}");
+    }
+}
+
+#[test]
+fn who_asks_at_the_wrong_path_is_told() {
+    let (_server, url) = server();
+    let (code, said) = refused(&["ping", url.trim_end_matches("/mcp")]);
+    assert!(code == Some(2) && said.contains("`/mcp`"), "{code:?} {said}");
 }
 
 /// A server of the modern era that answers each request in turn, whatever it is, with one of `results`.
@@ -123,7 +150,9 @@ fn messages_are_shown_with_their_timing() {
 fn questions_are_not_asked_where_nobody_is() {
     for era in ERAS {
         let (code, said) = refused(&child(&["call", "ask", "--era", era]));
-        let is_told = said.contains("lacks a capability") || said.is_empty();
+        let is_modern = matches!(era, "auto" | "modern");
+        let why = if is_modern { "nobody is at a terminal" } else { "lacks a capability" };
+        let is_told = said.contains(why) || (said.is_empty() && !is_modern);
         assert!(code == Some(1) && is_told, "{era}: {code:?} {said}");
     }
 }
@@ -135,7 +164,7 @@ fn what_cannot_be_shown_is_saved() {
         {"type": "audio", "mimeType": "audio/wav", "data": "AAECAw=="},
         {"type": "resource", "resource": {"uri": "a://b", "mimeType": "x/y", "blob": "AA=="}},
     ]);
-    let script = scripted(&[json!({"resultType": "complete", "content": content})]);
+    let script = scripted(&[json!({"resultType": "complete", "content": content.clone()})]);
     let directory = tempfile::tempdir().unwrap();
     let save = directory.path().to_str().unwrap();
     let command = ["--", "sh", "-c", &script];
@@ -146,6 +175,46 @@ fn what_cannot_be_shown_is_saved() {
     assert_eq!(std::fs::read(directory.path().join("audio-1.wav")).unwrap(), [0, 1, 2, 3]);
     let named = printed(&[&["call", "picture", "--era", "modern"], &command[..]].concat());
     assert!(named.contains("[image, image/png, 3 octets]"), "{named}");
+    // Programs get what was sent, and the files.
+    let command = [&["call", "picture", "--era", "modern", "--save", save, "--output", "json"], &command[..]];
+    let output = thruway(&command.concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(output.status.success() && said.contains(&format!("saved {save}/image-2.png")), "{said}");
+    assert_eq!(result["content"], content);
+}
+
+/// It was said, and the exit code said that all was well.
+#[test]
+fn what_cannot_be_saved_is_a_failure() {
+    let content = json!([{"type": "image", "mimeType": "image/png", "data": "AAEC"}]);
+    let script = scripted(&[json!({"resultType": "complete", "content": content})]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    for output in ["text", "json"] {
+        let (code, said) = refused(&[
+            "call", "picture", "--era", "modern", "--save", path, "--output", output, "--", "sh", "-c",
+            &script,
+        ]);
+        assert!(code == Some(1) && said.contains("cannot be saved"), "{output}: {code:?} {said}");
+    }
+}
+
+/// The first refusal ended it: nothing was said of the others.
+#[test]
+fn what_is_refused_of_one_task_is_of_no_other() {
+    let task = json!({"resultType": "complete", "taskId": "t2", "status": "working", "ttlMs": null,
+        "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"});
+    let refusal = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such task"}}"#;
+    let found = json!({"jsonrpc": "2.0", "id": 2, "result": task});
+    let script = format!("read -r line; echo '{refusal}'; read -r line; echo '{found}'; cat >/dev/null");
+    let output = thruway(&["tasks", "t1", "t2", "--era", "modern", "--", "sh", "-c", &script]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(1) && said.contains("`t1`: the server refuses: no such task"),
+        "{said}"
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "t2  working\n");
 }
 
 #[test]
@@ -176,4 +245,25 @@ fn tasks_are_waited_for_or_not() {
     assert_eq!(asked(&["tasks", "t1", "--wait"], &[completed]), "the report\n");
     let cancelled = [json!({"resultType": "complete"}), task("cancelled")];
     assert_eq!(asked(&["tasks", "t1", "--cancel"], &cancelled), "t1  cancelled  reading\n");
+}
+
+#[test]
+fn tasks_of_2025_11_25_are_made_and_listed() {
+    let offers = json!({"tools": {}, "tasks": {"list": {}, "requests": {"tools": {"call": {}}}}});
+    let begun = json!({"protocolVersion": "2025-11-25", "capabilities": offers,
+        "serverInfo": {"name": "old", "version": "1"}});
+    let task = json!({"taskId": "t1", "status": "working", "createdAt": "then", "lastUpdatedAt": "now", "ttl": null});
+    let tool = json!({"name": "report", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "optional"}});
+    let asked = |args: &[&str], results: &[Value]| {
+        let script = scripted(&[std::slice::from_ref(&begun), results].concat());
+        // The line that confirms the session is no request.
+        let script = script.replacen('\n', "\nread -r line\n", 1);
+        let command = ["--era", "2025-11-25", "--", "sh", "-c", &script];
+        printed(&[args, &command].concat())
+    };
+    let made = [json!({"tools": [tool]}), json!({"task": task})];
+    assert_eq!(asked(&["call", "report", "--no-wait"], &made), "t1  working\n");
+    assert_eq!(asked(&["tasks"], &[json!({"tasks": [task, task]})]), "t1  working\nt1  working\n");
+    let (code, said) = refused(&child(&["tasks", "--era", "modern"]));
+    assert!(code == Some(2) && said.contains("the id of a task"), "{said}");
 }

@@ -193,3 +193,18 @@ fn a_token_is_renewed_with_a_secret_only_where_the_secret_is_known() {
     assert!(there.output().unwrap().status.success());
     assert_eq!(renewals(), before + 1);
 }
+
+/// The URL was taken for one that describes the client, and a person was to log in.
+#[test]
+fn a_program_whose_id_is_a_url_acts_for_itself_too() {
+    let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
+    let id = ["--client-id", "https://app.example/id", "--client-secret", "confidential"];
+    let itself = [&id[..], &["--client-credentials"]].concat();
+    let output = server.ping(home.path(), &itself).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(server.seen("grant_type=client_credentials"), 1);
+    // What was given to the program is not for a person who logs in to it.
+    let output = server.ping(home.path(), &id).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("--login"), "{said}");
+}

@@ -8,7 +8,7 @@ use thruway_mcp::modern::{ResultType, ResultWriter};
 use thruway_mcp::schema::{CacheHint, CallToolResult, GetPromptResult, methods};
 use thruway_mcp::{Era, Revision, legacy};
 
-use crate::client::{Answer, McpClientError};
+use crate::client::{Answer, McpClientError, is_cacheable};
 use crate::dispatch::Status;
 
 /// Which way an answer goes.
@@ -143,15 +143,7 @@ fn keep_on_line(octets: &mut [u8]) {
 
 /// Servers of the legacy era do not say how long a result may be kept.
 fn cache_of(method: &str) -> Option<CacheHint> {
-    let is_cacheable = matches!(
-        method,
-        methods::TOOLS_LIST
-            | methods::PROMPTS_LIST
-            | methods::RESOURCES_LIST
-            | methods::RESOURCES_TEMPLATES_LIST
-            | methods::RESOURCES_READ
-    );
-    is_cacheable.then(CacheHint::default)
+    is_cacheable(method).then(CacheHint::default)
 }
 
 /// The eras have different codes for a resource that is not there.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use thruway_mcp::schema::LoggingLevel;
 use tokio::time::Instant;
 
 use super::upstream::Upstream;
@@ -55,7 +56,7 @@ impl Leases {
         let is_watched = |one: &Idle| Arc::strong_count(&one.upstream) > 1;
         let is_useful = |one: &Idle| {
             let is_fresh = is_watched(one) || one.since.elapsed() < self.idle_max;
-            is_fresh && !one.upstream.client.is_closed()
+            is_fresh && !one.upstream.is_closed()
         };
         self.idle().retain(is_useful);
     }
@@ -85,6 +86,11 @@ impl Lease {
         self.upstream.clone()
     }
 
+    /// Lets the server log for the call, from `level` on.
+    pub(super) async fn log_from(&self, level: LoggingLevel) {
+        self.upstream.log_from(level).await;
+    }
+
     /// Forwards the call. If it comes to its end, the server can be used for another one; the server of one that was given
     /// up may still be about to ask.
     pub(super) async fn forward(mut self, onward: &Onward) -> Result<Answer, McpClientError> {
@@ -97,7 +103,7 @@ impl Lease {
 /// There is no other place that learns that a call was given up.
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.is_over && !self.upstream.client.is_closed() {
+        if self.is_over && !self.upstream.is_closed() {
             let (upstream, capabilities) = (self.upstream.clone(), self.capabilities.clone());
             self.leases.idle().push(Idle { upstream, capabilities, since: Instant::now() });
         }

@@ -1,29 +1,25 @@
 //! Requests of clients of the legacy era.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::value::{RawValue, to_raw_value};
-use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Notification, Request};
+use serde_json::value::RawValue;
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request};
 use thruway_mcp::members::{append_line, append_member};
 use thruway_mcp::modern::{ResultType, result_type};
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{LoggingLevel, RequestId, SetLevelRequestParams, methods};
 use thruway_mcp::{Era, Revision};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use super::answer::{self, Way};
 use super::in_flight::CallInFlight;
 use super::messages::{self, MESSAGES_MAX};
 use super::onward::onward;
+use super::session_party::SessionParty;
 use super::{Bridge, Upstream};
-use crate::ask::Question;
-use crate::client::{Answer, McpClientError, Onward, Party, RawAnswer, Sender, reporting};
-use crate::dispatch::{Exchange, Reply, Said, Status};
+use crate::client::{Answer, McpClientError, Onward, Sender, empty_object, reporting};
+use crate::dispatch::{Exchange, Reply, Status};
 use crate::server::{Change, Shared};
 use crate::session::Session;
 
@@ -47,11 +43,12 @@ pub(crate) fn handle_request(
     match &*request.method {
         methods::PING => return None,
         methods::LOGGING_SET_LEVEL => {
-            note_level(session, request);
+            let session = note_level(session, request)?;
             if bridge.era() == Era::Modern {
                 // It is said with each request.
                 return None;
             }
+            return Some(Reply::Later(Exchange::new(forwarding.log(session), None)));
         }
         methods::RESOURCES_SUBSCRIBE | methods::RESOURCES_UNSUBSCRIBE => {
             let subscribes = request.method == methods::RESOURCES_SUBSCRIBE;
@@ -72,11 +69,12 @@ pub(crate) fn handle_request(
     Some(Reply::Later(Exchange::new(forwarding.forward(onward), messages)))
 }
 
-fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) {
-    if let (Some(session), Ok(SetLevelRequestParams { level, .. })) = (session, params::parse(request.params))
-    {
-        session.set_log_level(level);
-    }
+/// Remembers what a session wants; `None` if there is none, or it is not said.
+fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Option<Arc<Session>> {
+    let SetLevelRequestParams { level, .. } = params::parse(request.params).ok()?;
+    let session = session?;
+    session.set_log_level(level);
+    Some(session.clone())
 }
 
 /// What the client said of itself when the session began.
@@ -101,49 +99,6 @@ fn speak_for(onward: &mut Onward, party: SessionParty, token: Option<RequestId>)
         onward.progress = Some(reporting(Arc::new(move |params| messages::report(&outbox, &token, params))));
     }
     onward.party = Some(Arc::new(party));
-}
-
-/// The client of a session, asked and told on the stream of one of its requests.
-struct SessionParty {
-    session: Arc<Session>,
-    outbox: mpsc::Sender<Said>,
-    /// How long an answer is waited for.
-    wait: Duration,
-}
-
-impl Party for SessionParty {
-    /// The place of the session in memory is nobody else's for as long as it is there.
-    fn key(&self) -> u64 {
-        Arc::as_ptr(&self.session).addr() as u64
-    }
-
-    fn ask(
-        &self,
-        method: &str,
-        params: Option<&RawValue>,
-    ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
-        // Not the session: it may end meanwhile.
-        let (pending, outbox, wait) = (self.session.pending.clone(), self.outbox.clone(), self.wait);
-        let question = question(method, params);
-        Box::pin(async move {
-            let question = question?;
-            let answered = timeout(wait, pending.ask(&question, &outbox)).await;
-            let answer = answered.map_err(|_| Error::internal("the client has not answered in time"))??;
-            to_raw_value(&answer).map_err(|_| Error::internal("the answer cannot be written"))
-        })
-    }
-
-    fn tell(&self, notification: &Notification<'_>) {
-        messages::log(&self.outbox, self.session.log_level(), notification);
-    }
-}
-
-fn question(method: &str, params: Option<&RawValue>) -> Result<Question, Error> {
-    let known = [methods::ELICITATION_CREATE, methods::SAMPLING_CREATE_MESSAGE, methods::ROOTS_LIST];
-    let method = known.into_iter().find(|known| *known == method);
-    let method = method.ok_or_else(|| Error::new(ErrorCode::METHOD_NOT_FOUND, "no such question"))?;
-    let params = serde_json::from_str(params.map_or("{}", RawValue::get));
-    Ok(Question { method, params: params.map_err(|_| Error::invalid_params("the question is too deep"))? })
 }
 
 /// A request that is being forwarded.
@@ -189,6 +144,15 @@ impl Forwarding {
         Err(McpClientError::TooManyRounds)
     }
 
+    /// Lets the server log what the session wants to be told, besides what others want that it is there for.
+    async fn log(self, session: Arc<Session>) -> (Vec<u8>, Status) {
+        let outcome = match self.upstream().await {
+            Ok(upstream) => upstream.log_for(&session).await,
+            Err(error) => Err(error),
+        };
+        self.write(methods::LOGGING_SET_LEVEL, outcome.map(|()| empty_object()))
+    }
+
     /// Lets the server of the session tell of changes of a resource, or tell no more.
     async fn watch(self, subscribes: bool, uri: String) -> (Vec<u8>, Status) {
         let outcome = match (&self.session, subscribes) {
@@ -203,8 +167,7 @@ impl Forwarding {
             }
             (Some(session), true) => self.subscribe(session, uri).await,
         };
-        let outcome = outcome.map(|()| to_raw_value(&serde_json::Map::new()).expect("an object"));
-        self.write(methods::RESOURCES_READ, outcome)
+        self.write(methods::RESOURCES_READ, outcome.map(|()| empty_object()))
     }
 
     async fn subscribe(&self, session: &Arc<Session>, uri: String) -> Result<(), McpClientError> {

@@ -10,6 +10,7 @@ mod leases;
 
 // from a request to its answer
 mod onward;
+mod session_party;
 mod legacy;
 mod modern;
 mod ongoing;
@@ -35,6 +36,7 @@ use upstreams::Upstreams;
 
 pub(crate) use legacy::handle_request as handle_legacy_request;
 pub(crate) use modern::{asked, handle_request as handle_modern_request, watch_all};
+pub(crate) use session_party::handle_notification;
 pub(crate) use upstream::{Upstream, Watch};
 
 /// Options of a [bridge](McpServer::bridge), with defaults that suit most.

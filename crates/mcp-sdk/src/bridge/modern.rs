@@ -8,18 +8,19 @@ use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
 use thruway_mcp::modern::{self, ResultType};
 use thruway_mcp::params::Params;
-use thruway_mcp::schema::{RequestId, SubscriptionFilter, methods};
+use thruway_mcp::schema::{LoggingLevel, RequestId, SubscriptionFilter};
 use thruway_mcp::{Era, Revision};
 
 use super::answer::{self, Way};
 use super::in_flight::CallInFlight;
+use super::leases::Lease;
 use super::ongoing::{Listener, ModernParty, Ongoing, Step};
 use super::onward::onward;
 use super::upstreams::can_be_asked;
 use super::{Bridge, Upstream, Watch};
 use crate::ask::BoundRequest;
 use crate::authorization::Caller;
-use crate::client::{McpClientError, Onward};
+use crate::client::{McpClientError, Onward, may_ask};
 use crate::dispatch::{Exchange, Reply, Status};
 use crate::server::Shared;
 
@@ -74,11 +75,6 @@ pub(crate) fn asked<'p>(bridge: &Bridge, params: &Params<'p>) -> Result<Option<&
     Ok(raw.map(RawValue::get))
 }
 
-/// Whether a request of this method may be answered by questions.
-fn may_ask(method: &str) -> bool {
-    matches!(method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ)
-}
-
 fn resume(
     bridge: &Bridge,
     state: &str,
@@ -102,11 +98,17 @@ struct Forwarding {
 impl Forwarding {
     /// Forwards it to the server that all share. One of the modern era asks by its answers, which are forwarded as they are.
     async fn plain(self, mut onward: Onward, listener: Listener) -> (Vec<u8>, Status) {
+        let log_level = self.log_level(&listener);
         if !listener.is_deaf() {
             ModernParty::new(self.next_key(), listener).speak_for(&mut onward);
         }
         let outcome = match self.bridge.upstreams.plain().await {
-            Ok(upstream) => upstream.client.forward(&onward).await,
+            Ok(upstream) => {
+                if let Some(level) = log_level {
+                    upstream.log_from(level).await;
+                }
+                upstream.client.forward(&onward).await
+            }
             Err(error) => Err(error),
         };
         self.write(&onward.method, outcome)
@@ -119,8 +121,9 @@ impl Forwarding {
         mut onward: Onward,
         listener: Listener,
     ) -> (Vec<u8>, Status) {
+        let log_level = self.log_level(&listener);
         ModernParty::new(self.next_key(), listener).speak_for(&mut onward);
-        let outcome = match self.bridge.upstreams.lease(&capabilities).await {
+        let outcome = match self.lease(&capabilities, log_level).await {
             Ok(lease) => lease.forward(&onward).await,
             Err(error) => Err(error),
         };
@@ -135,7 +138,7 @@ impl Forwarding {
         listener: Listener,
         bound: BoundRequest,
     ) -> (Vec<u8>, Status) {
-        match self.bridge.upstreams.lease(&capabilities).await {
+        match self.lease(&capabilities, self.log_level(&listener)).await {
             Ok(lease) => {
                 let ongoing = Ongoing::begin(self.next_key(), lease, onward, listener);
                 self.drive(ongoing, bound).await
@@ -181,6 +184,25 @@ impl Forwarding {
         let id = Id::from(&self.id);
         let status = answer::write(&mut output, &id, way, method, &self.shared.results, outcome);
         (output, status)
+    }
+
+    /// A server for one call, which logs from `log_level` on.
+    async fn lease(
+        &self,
+        capabilities: &str,
+        log_level: Option<LoggingLevel>,
+    ) -> Result<Lease, McpClientError> {
+        let lease = self.bridge.upstreams.lease(capabilities).await?;
+        if let Some(level) = log_level {
+            lease.log_from(level).await;
+        }
+        Ok(lease)
+    }
+
+    /// From which level on a server that does not hear it with the request is to log.
+    fn log_level(&self, listener: &Listener) -> Option<LoggingLevel> {
+        let is_to_be_asked = self.bridge.era() == Era::Legacy && self.bridge.capabilities.logging.is_some();
+        listener.log_level().filter(|_| is_to_be_asked)
     }
 
     fn next_key(&self) -> u64 {

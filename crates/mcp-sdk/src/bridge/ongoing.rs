@@ -79,6 +79,11 @@ impl Listener {
         (Self { outbox: Some(outbox), progress_token, log_level }, Some(messages))
     }
 
+    /// From which level on it wants log messages, if it wants any.
+    pub(super) const fn log_level(&self) -> Option<LoggingLevel> {
+        self.log_level
+    }
+
     /// Whether it wants to be told nothing.
     pub(super) const fn is_deaf(&self) -> bool {
         self.outbox.is_none()

@@ -1,11 +1,10 @@
 //! A request on its way to the far side.
 
-use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::Request;
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::methods;
 
-use crate::client::Onward;
+use crate::client::{Onward, empty_object};
 
 /// The request, for the far side.
 pub(super) fn onward(request: &Request<'_>, params: &Params<'_>) -> Onward {
@@ -19,7 +18,7 @@ pub(super) fn onward(request: &Request<'_>, params: &Params<'_>) -> Onward {
     Onward {
         method: request.method.as_ref().into(),
         name: name(&request.method, params).map(Into::into),
-        params: request.params.map_or_else(empty, ToOwned::to_owned),
+        params: request.params.map_or_else(empty_object, ToOwned::to_owned),
         has_meta,
         sender: None,
         round: Vec::new(),
@@ -36,8 +35,4 @@ fn name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
         methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL => params.task_id.as_deref(),
         _ => None,
     }
-}
-
-fn empty() -> Box<RawValue> {
-    RawValue::from_string("{}".to_owned()).expect("an object")
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thruway_mcp::json_rpc::Error;
+use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
 use super::ongoing::Ongoing;
@@ -22,7 +23,11 @@ struct Call {
     ongoing: Ongoing,
     /// Whose call it is, and of what.
     binding: RequestBinding,
+    _timer: Timer,
 }
+
+/// Gives a call up that was waited for too long, unless this is dropped before.
+struct Timer(AbortHandle);
 
 impl Suspended {
     pub(super) fn new(max: usize, wait: Duration) -> Arc<Self> {
@@ -48,13 +53,13 @@ impl Suspended {
         if calls.len() >= self.max {
             return Err(Error::internal("too many calls wait for answers of their clients"));
         }
-        calls.insert(state.clone(), Call { ongoing, binding });
-        drop(calls);
         let (all, overdue) = (self.clone(), state.clone());
-        tokio::spawn(async move {
+        let giving_up = tokio::spawn(async move {
             sleep(all.wait).await;
             let _given_up = all.calls().remove(&overdue);
         });
+        let timer = Timer(giving_up.abort_handle());
+        calls.insert(state.clone(), Call { ongoing, binding, _timer: timer });
         Ok(state)
     }
 
@@ -73,5 +78,11 @@ impl Suspended {
 
     fn calls(&self) -> MutexGuard<'_, HashMap<Box<str>, Call>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }

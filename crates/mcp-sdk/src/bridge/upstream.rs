@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use thruway_mcp::json_rpc::Error;
-use thruway_mcp::schema::SubscriptionFilter;
+use thruway_mcp::schema::{LoggingLevel, SubscriptionFilter};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit};
+use tokio::time::Instant;
 
 use crate::client::{McpClient, McpClientError, Subscription};
+use crate::session::Session;
 
 /// One server behind a bridge: for all, for one session, or for one call at a time.
 pub(crate) struct Upstream {
@@ -17,8 +20,19 @@ pub(crate) struct Upstream {
     watches: Mutex<HashMap<String, Weak<OnceCell<Subscription>>>>,
     /// Tells of lists that change, once somebody wants to know.
     lists: Mutex<Watched>,
-    /// That there may be one more.
-    _permit: Option<OwnedSemaphorePermit>,
+    logs: tokio::sync::Mutex<Logs>,
+    /// That there may be one more, if it is for one client alone.
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
+    is_alone: bool,
+    since: Instant,
+}
+
+/// Which log messages a server of the legacy era is asked for.
+#[derive(Default)]
+struct Logs {
+    asked: Option<LoggingLevel>,
+    /// The sessions that have said what they want.
+    sessions: Vec<Weak<Session>>,
 }
 
 /// A subscription, once it stands: who wants it too waits for that, and nobody else does.
@@ -27,19 +41,80 @@ type Watched = Arc<OnceCell<Subscription>>;
 /// Keeps a server telling of a resource.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    _upstream: Arc<Upstream>,
+    upstream: Arc<Upstream>,
     _watched: Watched,
+}
+
+impl Watch {
+    pub(super) fn is_of(&self, upstream: &Arc<Upstream>) -> bool {
+        Arc::ptr_eq(&self.upstream, upstream)
+    }
 }
 
 impl Upstream {
     pub(super) fn new(client: McpClient, permit: Option<OwnedSemaphorePermit>) -> Arc<Self> {
-        Arc::new(Self { client, watches: Mutex::default(), lists: Mutex::default(), _permit: permit })
+        Arc::new(Self {
+            client,
+            watches: Mutex::default(),
+            lists: Mutex::default(),
+            logs: tokio::sync::Mutex::default(),
+            is_alone: permit.is_some(),
+            permit: Mutex::new(permit),
+            since: Instant::now(),
+        })
+    }
+
+    /// Whether it has gone for good.
+    pub(super) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// How long it has been there.
+    pub(super) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Makes room for another one, whoever still holds this one.
+    pub(super) fn make_room(&self) {
+        drop(self.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Asks for the log messages that `session` wants, and for all that other sessions want too: each is told what it wants
+    /// itself.
+    pub(super) async fn log_for(&self, session: &Arc<Session>) -> Result<(), McpClientError> {
+        let mut logs = self.logs.lock().await;
+        logs.sessions.retain(|one| one.upgrade().is_some_and(|one| !Arc::ptr_eq(&one, session)));
+        logs.sessions.push(Arc::downgrade(session));
+        let sessions = logs.sessions.iter().filter_map(Weak::upgrade);
+        let finest = sessions.filter_map(|session| session.log_level()).min();
+        // Sessions that have said nothing want what is usual.
+        let finest = if self.is_alone { finest } else { finest.min(Some(LoggingLevel::Info)) };
+        match finest {
+            Some(level) if logs.asked != finest => self.ask_for_logs(&mut logs, level).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks for log messages from `level` on, unless more are asked for. A server that does not want to sends what it likes, and
+    /// no call waits for what somebody else asks.
+    pub(super) async fn log_from(&self, level: LoggingLevel) {
+        let Ok(mut logs) = self.logs.try_lock() else { return };
+        if logs.asked.is_none_or(|asked| level < asked) {
+            logs.asked = Some(level);
+            let _ = self.ask_for_logs(&mut logs, level).await;
+        }
+    }
+
+    async fn ask_for_logs(&self, logs: &mut Logs, level: LoggingLevel) -> Result<(), McpClientError> {
+        self.client.clone().hurried(LOGS_WAIT).set_logging_level(level).await?;
+        logs.asked = Some(level);
+        Ok(())
     }
 
     /// Hears of changes of a resource until nobody keeps what is returned.
     pub(crate) async fn watch(self: &Arc<Self>, uri: &str) -> Result<Watch, McpClientError> {
         let watched = self.subscription(uri).await?;
-        Ok(Watch { _upstream: self.clone(), _watched: watched })
+        Ok(Watch { upstream: self.clone(), _watched: watched })
     }
 
     async fn subscription(&self, uri: &str) -> Result<Watched, McpClientError> {
@@ -98,6 +173,9 @@ impl fmt::Debug for Upstream {
         f.debug_struct("Upstream").field("client", &self.client).finish_non_exhaustive()
     }
 }
+
+/// How long a server may take to say that it will log so: other sessions wait for that.
+const LOGS_WAIT: Duration = Duration::from_secs(10);
 
 /// How many resources of one server are watched, whoever wants it; more are refused.
 const WATCHES_MAX: usize = 10_000;

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::leases::{Lease, Leases};
+use super::session_party::AbsentParty;
 use super::upstream::Upstream;
 use super::{BridgeOptions, Near};
 use crate::client::{
@@ -28,6 +29,8 @@ pub(super) struct Upstreams {
     /// How the far side speaks, once it is known.
     pub(super) era: EraChoice,
     has_server_per_session: bool,
+    /// How long the client of a session may take to answer.
+    question_wait: Duration,
     near: Near,
     shared: ArcSwapOption<Upstream>,
     /// When the shared one was connected to last; held while that is done.
@@ -52,6 +55,7 @@ impl Upstreams {
             options: options.client.clone(),
             era: options.client.era,
             has_server_per_session: options.has_server_per_session,
+            question_wait: options.question_wait,
             near,
             shared: ArcSwapOption::empty(),
             connecting: tokio::sync::Mutex::const_new(None),
@@ -72,7 +76,7 @@ impl Upstreams {
 
     /// The first client, by which the far side is known.
     pub(super) fn connect_first(&self) -> Result<McpClient, McpClientError> {
-        self.client(None, None, self.tell_all())
+        self.client(None, None, self.telling_all())
     }
 
     /// Shares `client`.
@@ -94,13 +98,13 @@ impl Upstreams {
             return Err(McpClientError::Closed);
         }
         *connected = Some(Instant::now());
-        let upstream = Upstream::new(self.client(None, None, self.tell_all())?, None);
+        let upstream = Upstream::new(self.client(None, None, self.telling_all())?, None);
         self.shared.store(Some(upstream.clone()));
         Ok(upstream)
     }
 
     fn usable(&self) -> Option<Arc<Upstream>> {
-        self.shared.load_full().filter(|upstream| !upstream.client.is_closed())
+        self.shared.load_full().filter(|upstream| !upstream.is_closed())
     }
 
     /// The server for the requests of a session: its own, if its client can be asked.
@@ -109,11 +113,24 @@ impl Upstreams {
         session: Option<&Arc<Session>>,
     ) -> Result<Arc<Upstream>, McpClientError> {
         let Some(session) = session else { return self.plain().await };
-        if !self.has_server_per_session && !can_be_asked(&session.client_capabilities()) {
-            return self.plain().await;
+        let is_alone = self.has_server_per_session || can_be_asked(&session.client_capabilities());
+        let upstream = if is_alone { self.own_of(session)? } else { self.plain().await? };
+        watch_again(session, &upstream);
+        Ok(upstream)
+    }
+
+    /// The server that is this session's alone. One that has gone for good is replaced, but not in a hurry.
+    fn own_of(&self, session: &Arc<Session>) -> Result<Arc<Upstream>, McpClientError> {
+        let mut own = session.upstream();
+        match &*own {
+            Some(upstream) if !upstream.is_closed() => return Ok(upstream.clone()),
+            Some(gone) if gone.age() < RECONNECT_PAUSE => return Err(McpClientError::Closed),
+            Some(gone) => gone.make_room(),
+            None => {}
         }
-        let own = session.upstream.get_or_try_init(|| async { self.connect_for(session) });
-        own.await.cloned()
+        let upstream = self.connect_for(session)?;
+        *own = Some(upstream.clone());
+        Ok(upstream)
     }
 
     fn connect_for(&self, session: &Arc<Session>) -> Result<Arc<Upstream>, McpClientError> {
@@ -124,7 +141,9 @@ impl Upstreams {
         });
         let permit = permit.map_err(|_| McpClientError::TooManyServers)?;
         let (info, capabilities) = (session.client_info(), session.client_capabilities());
-        let client = self.client(info, Some(capabilities), tell_session(session))?;
+        let party = AbsentParty { session: Arc::downgrade(session), wait: self.question_wait };
+        let builder = McpClient::builder().on_notification(tell_session(session)).answers_by(Arc::new(party));
+        let client = self.client(info, Some(capabilities), builder)?;
         self.sweep_from_now_on();
         let upstream = Upstream::new(client, Some(permit));
         let mut of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +171,7 @@ impl Upstreams {
             wait.ok().and_then(Result::ok).ok_or(McpClientError::TooManyServers)?
         };
         let said = serde_json::from_str(capabilities).map_err(|_| McpClientError::ArgumentsInvalid)?;
-        let client = self.client(None, Some(said), self.tell_all())?;
+        let client = self.client(None, Some(said), self.telling_all())?;
         self.sweep_from_now_on();
         Ok(self.leases.lease(capabilities, Upstream::new(client, Some(permit))))
     }
@@ -177,7 +196,7 @@ impl Upstreams {
         &self,
         info: Option<Implementation>,
         capabilities: Option<ClientCapabilities>,
-        tell: impl Fn(ServerNotification) + Send + Sync + 'static,
+        builder: McpClientBuilder,
     ) -> Result<McpClient, McpClientError> {
         if self.is_ending.load(Ordering::Acquire) {
             return Err(McpClientError::Closed);
@@ -189,18 +208,19 @@ impl Upstreams {
             era: self.era,
             ..ours.clone()
         };
-        (self.connect)(McpClient::builder().options(options).on_notification(tell))
+        (self.connect)(builder.options(options))
     }
 
-    fn tell_all(&self) -> impl Fn(ServerNotification) + Send + Sync + 'static {
+    /// Changes are told to all who want to know.
+    fn telling_all(&self) -> McpClientBuilder {
         let near = self.near.clone();
-        move |told| {
+        McpClient::builder().on_notification(move |told| {
             if let Some(shared) = near.get().and_then(Weak::upgrade)
                 && let Some(change) = change(told)
             {
                 shared.changes.announce(&change);
             }
-        }
+        })
     }
 
     /// Sees all servers out, and starts none any more.
@@ -222,6 +242,27 @@ impl Upstreams {
             let _ = closed.await;
         }
     }
+}
+
+/// Lets a session hear from `upstream` what it heard from another one, which has gone. Nobody knows what was missed.
+fn watch_again(session: &Arc<Session>, upstream: &Arc<Upstream>) {
+    let mut watches = session.watches();
+    // All are of the same one.
+    if watches.values().next().is_none_or(|watch| watch.is_of(upstream)) {
+        return;
+    }
+    let gone = std::mem::take(&mut *watches);
+    drop(watches);
+    let (session, upstream) = (session.clone(), upstream.clone());
+    tokio::spawn(async move {
+        for uri in gone.into_keys() {
+            // Where it is not there any more, there is nothing to tell either.
+            if let Ok(watch) = upstream.watch(&uri).await {
+                session.watches().insert(uri, watch);
+            }
+        }
+        session.subscription.note_everything();
+    });
 }
 
 /// Changes in the server of one session are told to that one.

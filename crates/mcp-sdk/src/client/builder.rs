@@ -16,6 +16,7 @@ use super::conversation::Conversation;
 use super::error::McpClientError;
 use super::handlers::{Direction, Handlers, ServerNotification};
 use super::options::{EraChoice, McpClientOptions};
+use super::party::Party;
 use crate::server::McpServer;
 use crate::stdio::{Input, Output, serve};
 
@@ -68,6 +69,12 @@ impl McpClientBuilder {
     /// Shows `trace` each message as it is sent or has arrived. It must be quick.
     pub fn on_message(mut self, trace: impl Fn(Direction, &[u8]) + Send + Sync + 'static) -> Self {
         self.handlers.trace = Some(Arc::new(trace));
+        self
+    }
+
+    /// Lets the server ask `party` what belongs to no request.
+    pub(crate) fn answers_by(mut self, party: Arc<dyn Party>) -> Self {
+        self.handlers.party = Some(party);
         self
     }
 

@@ -46,16 +46,20 @@ struct Hint {
 
 /// What a request is known by, if its result may be kept.
 pub(super) fn key(method: &'static str, params: &impl Serialize) -> Option<Key> {
-    let is_cacheable = matches!(
+    let params = if is_cacheable(method) { serde_json::to_string(params).ok()? } else { return None };
+    Some(Key { method, params: params.into() })
+}
+
+/// Whether results of this method say how long they may be kept.
+pub(crate) fn is_cacheable(method: &str) -> bool {
+    matches!(
         method,
         methods::TOOLS_LIST
             | methods::PROMPTS_LIST
             | methods::RESOURCES_LIST
             | methods::RESOURCES_TEMPLATES_LIST
             | methods::RESOURCES_READ
-    );
-    let params = if is_cacheable { serde_json::to_string(params).ok()? } else { return None };
-    Some(Key { method, params: params.into() })
+    )
 }
 
 impl Cache {

@@ -6,13 +6,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 use thruway_mcp::Revision;
+use thruway_mcp::json_rpc::write_notification;
 use thruway_mcp::schema::{
     CallToolResult, CompleteArgument, CompleteContext, CompleteRequestParams, CompleteResult, Completion,
-    CompletionReference, DiscoverResult, GetPromptRequestParams, GetPromptResult, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams,
-    Prompt, ReadResourceRequestParams, ReadResourceResult, RequestParams, Resource, ResourceTemplate,
-    SetLevelRequestParams, Tool, methods,
+    CompletionReference, DiscoverResult, GetPromptRequestParams, GetPromptResult, JsonObject,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel,
+    NotificationParams, PaginatedRequestParams, Prompt, ReadResourceRequestParams, ReadResourceResult,
+    RequestParams, Resource, ResourceTemplate, SetLevelRequestParams, Tool, methods,
 };
+use tokio::time::timeout;
 
 use super::eras::{Call, Era};
 use super::error::McpClientError;
@@ -25,6 +27,9 @@ use super::{McpClient, is_header_mismatch};
 struct CallToolParams<'a> {
     name: &'a str,
     arguments: &'a RawValue,
+    /// That the call is to be a task (2025-11-25).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<JsonObject>,
 }
 
 /// Any request fails for the reasons that [`McpClientError`] lists.
@@ -81,17 +86,18 @@ impl McpClient {
         name: &str,
         arguments: impl Serialize,
     ) -> Result<CallToolResult, McpClientError> {
-        let task = match self.begin_tool(name, arguments).await? {
+        let task = match self.begin(name, arguments, false).await? {
             ToolOutcome::Result(result) => return Ok(result),
             ToolOutcome::Task(task) => task,
         };
-        let result = self.await_task(&task.state.task_id, true).await?;
+        let result = Box::pin(self.await_task(&task.state.task_id, true)).await?;
         self.check(name, &result).await?;
         Ok(result)
     }
 
-    /// Calls a tool, and does not wait if the server makes a task of it. Servers do so only with clients whose
-    /// [capabilities](super::McpClientOptions::capabilities) say that they know tasks (2026-07-28).
+    /// Calls a tool, and does not wait if a task is made of it: only for clients whose
+    /// [capabilities](super::McpClientOptions::capabilities) say that they know tasks. It is the server that decides
+    /// (2026-07-28), or this, for tools that may be tasks (2025-11-25).
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -100,12 +106,23 @@ impl McpClient {
         name: &str,
         arguments: impl Serialize,
     ) -> Result<ToolOutcome, McpClientError> {
+        self.begin(name, arguments, true).await
+    }
+
+    /// Calls a tool; as a task if it must be one, or may be and is to be.
+    async fn begin(
+        &self,
+        name: &str,
+        arguments: impl Serialize,
+        is_to_be_task: bool,
+    ) -> Result<ToolOutcome, McpClientError> {
         let arguments = to_raw_value(&arguments).map_err(|_| McpClientError::ArgumentsInvalid)?;
         if !arguments.get().starts_with('{') {
             return Err(McpClientError::ArgumentsInvalid);
         }
         let fields = self.fields_of_arguments(name, &arguments).await?;
-        let params = CallToolParams { name, arguments: &arguments };
+        let task = self.becomes_task(name, is_to_be_task).await?.then(JsonObject::new);
+        let params = CallToolParams { name, arguments: &arguments, task };
         let mut call =
             Call { name: Some(name), fields: fields.clone(), ..self.call(methods::TOOLS_CALL, params) };
         let mut outcome = self.perform_raw(&call).await;
@@ -203,13 +220,14 @@ impl McpClient {
     }
 
     /// From which level on the server is to send log messages. The modern era says it with each request, the legacy one once in a
-    /// session.
+    /// session, and again in the next one.
     ///
     /// # Errors
     /// See [`McpClientError`].
     pub async fn set_logging_level(&self, level: LoggingLevel) -> Result<(), McpClientError> {
+        let spoken = self.conversation.spoken().await?;
         self.conversation.set_log_level(level);
-        match self.conversation.spoken().await?.era() {
+        match spoken.era() {
             Era::Modern => Ok(()),
             Era::Legacy => {
                 let params = SetLevelRequestParams { level, meta: None };
@@ -218,20 +236,48 @@ impl McpClient {
         }
     }
 
-    /// All pages of a list. A cursor that has been there before would lead in a circle.
-    async fn list<R: DeserializeOwned, T>(
+    /// Tells the server that there are other roots than it was told of, so that it may ask for them. The modern era has no word
+    /// for it: servers ask when they need to know.
+    ///
+    /// # Errors
+    /// See [`McpClientError`].
+    pub async fn roots_changed(&self) -> Result<(), McpClientError> {
+        if self.conversation.spoken().await?.era() == Era::Modern {
+            return Ok(());
+        }
+        let mut octets = Vec::new();
+        let params = NotificationParams::default();
+        write_notification(&mut octets, methods::NOTIFICATIONS_ROOTS_LIST_CHANGED, &params);
+        self.conversation.send(octets).await
+    }
+
+    /// All pages of a list, in the time that one call may take at most.
+    pub(super) async fn list<R: DeserializeOwned, T>(
         &self,
         method: &'static str,
         entries: impl Fn(R) -> (Vec<T>, Option<String>),
     ) -> Result<Vec<T>, McpClientError> {
-        let mut all = Vec::new();
+        let pages = self.pages(method, entries);
+        timeout(self.options.patience.timeout_max, pages).await.map_err(|_| McpClientError::TimedOut)?
+    }
+
+    /// A cursor that has been there before would lead in a circle.
+    async fn pages<R: DeserializeOwned, T>(
+        &self,
+        method: &'static str,
+        entries: impl Fn(R) -> (Vec<T>, Option<String>),
+    ) -> Result<Vec<T>, McpClientError> {
+        let (mut all, mut bytes) = (Vec::new(), 0);
         let mut cursors = HashSet::new();
         let mut cursor = None;
         for _ in 0..PAGES_MAX {
             let params = PaginatedRequestParams { cursor, meta: None };
-            let (page, next) = entries(self.request(method, params).await?);
+            let page = self.perform_raw(&self.call(method, params)).await?;
+            bytes += page.get().len();
+            let page = serde_json::from_str(page.get());
+            let (page, next) = entries(page.map_err(|error| McpClientError::result_invalid(&error))?);
             all.extend(page);
-            if all.len() > ENTRIES_MAX {
+            if bytes > self.conversation.options.message_bytes_max.saturating_mul(LARGEST_PAGES_MAX) {
                 break;
             }
             match next {
@@ -247,5 +293,5 @@ impl McpClient {
 /// How many pages a list may have.
 const PAGES_MAX: usize = 10_000;
 
-/// How many entries a list may have.
-const ENTRIES_MAX: usize = 1_000_000;
+/// How many pages a list may have that are as large as messages may be, or smaller ones that are together.
+const LARGEST_PAGES_MAX: usize = 8;

@@ -164,7 +164,8 @@ impl Conversation {
         let sender = self.binding.has_common_stream().then_some(sender);
         let progress = waiter.progress.clone();
         let Waiter { progress: reported, queue, party, .. } = waiter;
-        self.incoming.expect(id, Waiting { answer: sender, progress: reported, queue, party, end: None })?;
+        let waiting = Waiting { answer: sender, progress: reported, queue, party, ..Waiting::default() };
+        self.incoming.expect(id, waiting)?;
         let mut in_flight = InFlight { conversation: self, id, cancels: waiter.cancels };
         let outcome = waiter
             .patience
@@ -175,21 +176,37 @@ impl Conversation {
                 self.binding.exchange(self, id, outgoing, answer),
             )
             .await;
-        in_flight.cancels &=
-            matches!(outcome, Err(McpClientError::TimedOut | McpClientError::MessageTooLarge));
+        in_flight.cancels &= outcome.as_ref().is_err_and(|error| {
+            matches!(
+                error,
+                McpClientError::AnswerLost | McpClientError::MessageTooLarge | McpClientError::TimedOut
+            )
+        });
         outcome
     }
 
     /// Sends a message that is not answered, in whatever was agreed upon.
     pub(super) async fn send(self: &Arc<Self>, octets: Vec<u8>) -> Result<(), McpClientError> {
-        let sending = self.binding.send(self.outgoing(octets));
+        self.send_with(octets, self.fields()).await
+    }
+
+    /// The same, with these headers.
+    pub(super) async fn send_with(
+        self: &Arc<Self>,
+        octets: Vec<u8>,
+        fields: Vec<Field>,
+    ) -> Result<(), McpClientError> {
+        let sending = self.binding.send(self.outgoing(octets, fields));
         tokio::time::timeout(self.options.timeout, sending).await.map_err(|_| McpClientError::TimedOut)?
     }
 
-    fn outgoing(&self, octets: Vec<u8>) -> Outgoing {
+    fn outgoing(&self, octets: Vec<u8>, fields: Vec<Field>) -> Outgoing {
         self.incoming.handlers.trace(Direction::Sent, &octets);
-        let fields = self.current().map_or_else(Vec::new, |spoken| spoken.fields_of_message());
         Outgoing { octets, fields, ..Outgoing::default() }
+    }
+
+    fn fields(&self) -> Vec<Field> {
+        self.current().map_or_else(Vec::new, |spoken| spoken.fields_of_message())
     }
 
     async fn cancel(self: Arc<Self>, id: i64) {
@@ -200,7 +217,7 @@ impl Conversation {
         };
         let mut octets = Vec::new();
         write_notification(&mut octets, methods::NOTIFICATIONS_CANCELLED, &params);
-        let sending = self.binding.try_send(self.outgoing(octets));
+        let sending = self.binding.try_send(self.outgoing(octets, self.fields()));
         // Who does not take it in time is not worth more of it.
         let _ = tokio::time::timeout(self.options.timeout, sending).await;
     }

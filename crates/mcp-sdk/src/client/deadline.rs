@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use thruway_mcp::schema::ProgressNotificationParams;
+use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
 use super::error::McpClientError;
@@ -64,7 +65,8 @@ impl Patience {
             tokio::select! {
                 biased;
                 outcome = &mut answer => return outcome,
-                () = &mut sleep => {}
+                // A server that says something all the time takes all the turns that there are.
+                () = unconstrained(&mut sleep) => {}
             }
             let waited_until = waited_until();
             latest = waited_until.map_or(latest, |until| latest.max(until + self.timeout));

@@ -14,6 +14,8 @@ use super::authorization::OAuthError;
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum McpClientError {
+    /// A message that is larger than allowed may have been the answer: nobody can tell whose it was.
+    AnswerLost,
     /// The arguments cannot be written as a JSON object.
     ArgumentsInvalid,
     /// The server wants a token, and there is none that it takes.
@@ -89,6 +91,9 @@ impl From<OAuthError> for McpClientError {
 impl fmt::Display for McpClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::AnswerLost => f.write_str(
+                "a message of the server is larger than allowed, and nobody can tell whose answer it was",
+            ),
             Self::ArgumentsInvalid => f.write_str("the arguments are no JSON object"),
             Self::Authorization(error) => error.fmt(f),
             Self::Closed => f.write_str("the connection ended before the answer"),

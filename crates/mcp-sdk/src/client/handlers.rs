@@ -11,6 +11,8 @@ use thruway_mcp::schema::{
     LoggingMessageNotificationParams, ResourceUpdatedNotificationParams, methods,
 };
 
+use super::party::Party;
+
 /// What a server tells by itself.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
@@ -43,6 +45,8 @@ pub(super) struct Handlers {
     pub(super) answer: Option<Arc<dyn Fn(InputRequest) -> Answering + Send + Sync>>,
     pub(super) notify: Option<Arc<dyn Fn(ServerNotification) + Send + Sync>>,
     pub(super) trace: Option<OnMessage>,
+    /// Who is asked what belongs to no request, instead of `answer`.
+    pub(super) party: Option<Arc<dyn Party>>,
 }
 
 /// Is shown each message.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::RawValue;
-use thruway_mcp::json_rpc::{self, Id, Message, Notification, Response};
+use thruway_mcp::json_rpc::{self, Id, Message, Notification, Response, split_batch};
 use thruway_mcp::params::{self, meta_keys};
 use thruway_mcp::schema::{ProgressNotificationParams, RequestId, RequestParams, methods};
 use tokio::sync::{oneshot, watch};
@@ -17,7 +17,9 @@ use super::deadline::Progress;
 use super::error::McpClientError;
 use super::handlers::{self, Direction, Handlers};
 use super::party::Party;
+use super::questions::RESPONSES_MAX;
 use super::subscription::Queue;
+use crate::stdio::Passed;
 
 /// The result of a request as it was sent.
 pub(crate) type Answer = Box<RawValue>;
@@ -28,6 +30,7 @@ pub(super) struct Incoming {
     table: Mutex<Table>,
     pub(super) handlers: Handlers,
     pub(super) questions: Arc<AtomicUsize>,
+    responses: Arc<AtomicUsize>,
 }
 
 #[derive(Default, Debug)]
@@ -44,6 +47,8 @@ struct Table {
 pub(super) struct Waiting {
     /// Where the answer goes if it comes on a stream that all requests have in common.
     pub(super) answer: Option<oneshot::Sender<Result<Answer, McpClientError>>>,
+    /// Whether the answer has come: nothing that comes by itself belongs to it any more.
+    pub(super) is_answered: bool,
     /// What is told of progress.
     pub(super) progress: Option<Arc<Progress>>,
     /// What is told of changes, if the request is a subscription.
@@ -54,12 +59,12 @@ pub(super) struct Waiting {
     pub(super) end: Option<watch::Sender<()>>,
 }
 
-/// A question of the server is being answered while this lives.
+/// A question of the server is being answered, or a request, while this lives.
 pub(super) struct Questioned(Arc<AtomicUsize>);
 
 impl Incoming {
     pub(super) fn new(handlers: Handlers) -> Self {
-        Self { table: Mutex::default(), handlers, questions: Arc::default() }
+        Self { table: Mutex::default(), handlers, questions: Arc::default(), responses: Arc::default() }
     }
 
     /// Lets `waiting` be found by the id of its request.
@@ -97,6 +102,17 @@ impl Incoming {
         }
     }
 
+    /// A message has passed that was too large: whoever waits for it is told, and everybody if nobody can tell who that is.
+    pub(super) fn handle_passed(&self, passed: Passed) {
+        match passed {
+            Passed::Answer(id) => self.settle(id, Err(McpClientError::MessageTooLarge)),
+            Passed::Other => {
+                tracing::warn!("a message of the server is passed over: it is larger than allowed");
+            }
+            Passed::Unknown => self.fail_all(&McpClientError::AnswerLost),
+        }
+    }
+
     /// Whether no answer can come any more.
     pub(super) fn is_closed(&self) -> bool {
         self.table().closed.is_some()
@@ -122,15 +138,28 @@ impl Incoming {
 
     /// A question is being answered.
     pub(super) fn question(&self) -> Questioned {
-        self.questions.fetch_add(1, Ordering::Relaxed);
-        Questioned(self.questions.clone())
+        Questioned::new(&self.questions)
+    }
+
+    /// A request of the server is being answered, unless too many are.
+    pub(super) fn respond(&self) -> Option<Questioned> {
+        let is_too_much = self.responses.load(Ordering::Relaxed) >= RESPONSES_MAX;
+        (!is_too_much).then(|| Questioned::new(&self.responses))
     }
 
     fn deliver(&self, response: &Response<'_>) {
-        let Some(Id::Integer(id)) = response.id else { return };
-        let answer = self.table().in_flight.get_mut(&id).and_then(|waiting| waiting.answer.take());
-        if let Some(answer) = answer {
-            let _ = answer.send(outcome(response));
+        if let Some(Id::Integer(id)) = response.id {
+            self.settle(id, outcome(response));
+        }
+    }
+
+    /// Tells whoever waits for the answer to request `id`, if anybody still does.
+    fn settle(&self, id: i64, outcome: Result<Answer, McpClientError>) {
+        let mut table = self.table();
+        let Some(waiting) = table.in_flight.get_mut(&id) else { return };
+        waiting.is_answered = true;
+        if let Some(answer) = waiting.answer.take() {
+            let _ = answer.send(outcome);
         }
     }
 
@@ -141,7 +170,8 @@ impl Incoming {
             return table.in_flight.get(&id)?.party.clone();
         }
         // A subscription is told in its own way, and what has no party is for nobody else.
-        let requests = table.in_flight.values().filter(|waiting| waiting.queue.is_none());
+        let requests = table.in_flight.values();
+        let requests = requests.filter(|waiting| waiting.queue.is_none() && !waiting.is_answered);
         let mut parties = requests.map(|waiting| waiting.party.as_ref());
         let first = parties.next()??;
         parties.all(|other| other.is_some_and(|other| other.key() == first.key())).then(|| first.clone())
@@ -206,6 +236,13 @@ impl Incoming {
     }
 }
 
+impl Questioned {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count.clone())
+    }
+}
+
 impl Drop for Questioned {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
@@ -219,9 +256,25 @@ impl Conversation {
     /// They are none.
     pub(super) fn handle_octets(self: &Arc<Self>, octets: &[u8]) -> Result<(), McpClientError> {
         self.incoming.handlers.trace(Direction::Received, octets);
-        let message = json_rpc::parse(octets).map_err(|_| McpClientError::MessageInvalid)?;
-        self.handle_message(&message, None);
+        if let Ok(message) = json_rpc::parse(octets) {
+            self.handle_message(&message, None);
+            return Ok(());
+        }
+        for message in self.batch(octets)? {
+            let message = json_rpc::parse(message.get().as_bytes());
+            self.handle_message(&message.map_err(|_| McpClientError::MessageInvalid)?, None);
+        }
         Ok(())
+    }
+
+    /// The messages of a batch, which servers of one revision may send.
+    ///
+    /// # Errors
+    /// It is none, or not to be had in this revision.
+    pub(super) fn batch<'o>(&self, octets: &'o [u8]) -> Result<Vec<&'o RawValue>, McpClientError> {
+        let has_batches = self.current().is_some_and(|spoken| spoken.revision().has_batches());
+        let batch = if has_batches { split_batch(octets) } else { None };
+        batch.and_then(Result::ok).ok_or(McpClientError::MessageInvalid)
     }
 
     /// Handles a message that nobody else has taken; it came with the answer to request `of`, or by itself.
@@ -298,6 +351,17 @@ mod tests {
             assert_eq!(party, expected, "{parties:?}");
         }
         assert_eq!(incoming(&[Some(7), None]).party(Some(1)).map(|party| party.key()), Some(7));
+    }
+
+    /// A question that came right behind an answer was taken for one of the call that was just over.
+    #[test]
+    fn what_follows_upon_an_answer_does_not_belong_to_it() {
+        let incoming = incoming(&[Some(7), Some(8)]);
+        assert!(incoming.party(None).is_none());
+        incoming.settle(1, Err(McpClientError::Closed));
+        assert_eq!(incoming.party(None).map(|party| party.key()), Some(8));
+        incoming.settle(2, Err(McpClientError::Closed));
+        assert!(incoming.party(None).is_none());
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod handlers;
 mod builder;
 mod calls;
 mod tasks;
+mod legacy_tasks;
 mod subscription;
 
 // a request and its answer
@@ -17,6 +18,7 @@ mod deadline;
 mod incoming;
 mod questions;
 mod tools;
+mod schema_cost;
 mod cache;
 
 // how it is said
@@ -45,12 +47,15 @@ use deadline::{OnProgress, Patience, Progress};
 use eras::{Call, Spoken};
 
 pub use builder::McpClientBuilder;
+pub(crate) use cache::is_cacheable;
+pub(crate) use eras::may_ask;
 pub use error::McpClientError;
 pub(crate) use forward::{Onward, Sender, reporting};
 pub use handlers::{Direction, ServerNotification};
 pub(crate) use incoming::Answer;
 pub use options::{EraChoice, McpClientOptions};
 pub(crate) use party::{Party, RawAnswer};
+pub(crate) use questions::empty_object;
 pub use subscription::Subscription;
 pub use tasks::ToolOutcome;
 
@@ -115,6 +120,12 @@ impl McpClient {
         self
     }
 
+    /// The same client, waiting no longer than this.
+    pub(crate) fn hurried(self, timeout: Duration) -> Self {
+        let timeout = self.options.patience.timeout.min(timeout);
+        self.with_timeout(timeout)
+    }
+
     /// The same client, asking for reports of progress; each of them lets a call take longer, up to
     /// [`timeout_max`](McpClientOptions::timeout_max). `on_progress` must be quick: nothing is read meanwhile.
     #[must_use]
@@ -167,14 +178,9 @@ impl McpClient {
     /// A request without a name.
     fn call<P>(&self, method: &'static str, params: P) -> Call<'_, P> {
         Call {
-            method,
-            params,
-            name: None,
-            fields: Vec::new(),
             meta: self.options.meta.as_deref(),
-            patience: self.options.patience,
             progress: self.options.on_progress.clone().map(|told| Arc::new(Progress::new(told))),
-            queue: None,
+            ..Call::new(method, params, self.options.patience)
         }
     }
 

@@ -19,10 +19,15 @@ impl Conversation {
         if !self.is_legacy() {
             return;
         }
+        // Who asks and does not read what is answered is not asked to: nobody waits to answer without end.
+        let Some(responding) = self.incoming.respond() else { return };
         let id = request.id.to_owned();
         if request.method == methods::PING {
             let conversation = self.clone();
-            self.runtime.spawn(async move { conversation.respond(&id, Ok(empty())).await });
+            self.runtime.spawn(async move {
+                conversation.respond(&id, Ok(empty_object())).await;
+                drop(responding);
+            });
             return;
         }
         let answering = self.answering(request, of);
@@ -38,10 +43,12 @@ impl Conversation {
             if let Some(conversation) = conversation.upgrade() {
                 conversation.respond(&id, answered).await;
             }
+            drop(responding);
         });
     }
 
-    /// The answer to a question in the making: by whoever sent the request that it belongs to, or by the handler.
+    /// The answer to a question in the making: by whoever sent the request that it belongs to, or whoever is there for those
+    /// that belong to none.
     fn answering(
         self: &Arc<Self>,
         request: &Request<'_>,
@@ -59,6 +66,9 @@ impl Conversation {
                     () = forgotten => Err(Error::internal("nobody waits for what the question is about")),
                 }
             }));
+        }
+        if let Some(party) = &self.incoming.handlers.party {
+            return Ok(party.ask(&request.method, request.params));
         }
         let question = handlers::question(request)?;
         let conversation = self.clone();
@@ -83,9 +93,12 @@ impl Conversation {
 }
 
 /// `{}`
-fn empty() -> Box<RawValue> {
+pub(crate) fn empty_object() -> Box<RawValue> {
     RawValue::from_string("{}".to_owned()).expect("an object")
 }
 
 /// How many questions of a server are answered at a time; more are refused.
 const QUESTIONS_MAX: usize = 64;
+
+/// How many requests of a server wait for their answers to be sent, or made; more are passed over.
+pub(super) const RESPONSES_MAX: usize = 2 * QUESTIONS_MAX;

@@ -1,4 +1,5 @@
-//! Calls of tools that become tasks: the extension `io.modelcontextprotocol/tasks` to 2026-07-28.
+//! Calls of tools that become tasks: the extension `io.modelcontextprotocol/tasks` to 2026-07-28, and what is common to it and
+//! the tasks of 2025-11-25.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,14 +8,15 @@ use serde::{Deserialize, Serialize};
 use thruway_mcp::modern::{ResultType, result_type};
 use thruway_mcp::schema::{
     CallToolResult, CreateTaskResult, DetailedTask, GetTaskResult, InputRequests, InputResponses, Task,
-    methods,
+    WorkingTask, methods,
 };
 use tokio::time::{Instant, sleep};
 
 use super::McpClient;
-use super::eras::Call;
+use super::eras::{Call, Era};
 use super::error::McpClientError;
 use super::incoming::Answer;
+use super::legacy_tasks;
 
 /// What calling a tool has come to so far.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,6 +30,9 @@ pub enum ToolOutcome {
 impl ToolOutcome {
     pub(super) fn parse(answer: &Answer) -> Result<Self, McpClientError> {
         let invalid = |error| McpClientError::result_invalid(&error);
+        if let Some(task) = legacy_tasks::created(answer) {
+            return Ok(Self::Task(task));
+        }
         if answer.get().contains("\"task\"") && result_type(answer) == Ok(ResultType::Task) {
             let created: CreateTaskResult = serde_json::from_str(answer.get()).map_err(invalid)?;
             return Ok(Self::Task(created.task));
@@ -38,8 +43,8 @@ impl ToolOutcome {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct TaskParams<'a> {
-    task_id: &'a str,
+pub(super) struct TaskParams<'a> {
+    pub(super) task_id: &'a str,
 }
 
 #[derive(Serialize)]
@@ -55,11 +60,15 @@ impl McpClient {
     /// # Errors
     /// See [`McpClientError`].
     pub async fn get_task(&self, id: &str) -> Result<DetailedTask, McpClientError> {
+        if self.conversation.spoken().await?.era() == Era::Legacy {
+            return self.legacy_detailed_task(id).await;
+        }
         let result: GetTaskResult = self.of_task(methods::TASKS_GET, id, TaskParams { task_id: id }).await?;
         Ok(result.task)
     }
 
-    /// Answers what a task has asked, each answer under the name of its question.
+    /// Answers what a task has asked, each answer under the name of its question (2026-07-28): before, tasks asked as any
+    /// request did.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -94,6 +103,9 @@ impl McpClient {
         id: &str,
         is_given_up: bool,
     ) -> Result<CallToolResult, McpClientError> {
+        if self.conversation.spoken().await?.era() == Era::Legacy {
+            return self.await_legacy_task(id, is_given_up).await;
+        }
         let mut guard = GivesUp { client: self, id: is_given_up.then_some(id) };
         let latest = Instant::now() + self.options.patience.timeout_max;
         let mut answered = BTreeSet::new();
@@ -119,8 +131,7 @@ impl McpClient {
                     return Err(McpClientError::TaskCancelled);
                 }
             };
-            let pause = task.poll_interval_ms.map_or(PAUSE, Duration::from_millis);
-            sleep(pause.clamp(PAUSE_MIN, PAUSE_MAX)).await;
+            sleep(pause(&task)).await;
         }
         Err(McpClientError::TimedOut)
     }
@@ -145,7 +156,7 @@ impl McpClient {
         if answers.is_empty() { Ok(()) } else { self.update_task(id, answers).await }
     }
 
-    async fn of_task<R: serde::de::DeserializeOwned, P: Serialize>(
+    pub(super) async fn of_task<R: serde::de::DeserializeOwned, P: Serialize>(
         &self,
         method: &'static str,
         id: &str,
@@ -155,10 +166,15 @@ impl McpClient {
     }
 }
 
+/// How long to wait before a task is asked for again.
+pub(super) fn pause(task: &WorkingTask) -> Duration {
+    task.poll_interval_ms.map_or(PAUSE, Duration::from_millis).clamp(PAUSE_MIN, PAUSE_MAX)
+}
+
 /// Gives a task up when it is dropped.
-struct GivesUp<'a> {
-    client: &'a McpClient,
-    id: Option<&'a str>,
+pub(super) struct GivesUp<'a> {
+    pub(super) client: &'a McpClient,
+    pub(super) id: Option<&'a str>,
 }
 
 impl Drop for GivesUp<'_> {

@@ -2,21 +2,26 @@
 //! their results promise to be, and whether to call them twice does no harm.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 use thruway_mcp::header_value;
 use thruway_mcp::param_headers::{self, ParamHeader};
-use thruway_mcp::schema::{CallToolResult, JsonObject, Tool};
+use thruway_mcp::schema::{CallToolResult, JsonObject, TaskSupport, Tool};
 
 use super::binding::Field;
 use super::error::McpClientError;
+use super::schema_cost::SchemaCost;
 use crate::json_schema::Checked;
 
 /// What is known of tools: those of which there is nothing to know are not in it.
 #[derive(Default, Debug)]
-pub(super) struct KnownTools(Mutex<HashMap<String, Arc<KnownTool>>>);
+pub(super) struct KnownTools {
+    tools: Mutex<HashMap<String, Arc<KnownTool>>>,
+    are_listed: AtomicBool,
+}
 
 /// What is known of one.
 #[derive(Debug)]
@@ -24,6 +29,8 @@ struct KnownTool {
     headers: Vec<ParamHeader>,
     output: Option<OutputSchema>,
     may_be_repeated: bool,
+    /// Whether it may be called as a task (2025-11-25).
+    task_support: TaskSupport,
 }
 
 /// What results promise to be. It is compiled for the first of them.
@@ -31,18 +38,23 @@ struct KnownTool {
 struct OutputSchema {
     schema: JsonObject,
     /// `None` if it cannot be checked against.
-    compiled: OnceLock<Option<Checked>>,
+    compiled: OnceLock<Option<(Checked, SchemaCost)>>,
 }
 
 impl KnownTools {
-    /// Remembers what there is to know of `tools`. If arguments `are_mirrored`, leaves those out that cannot be called for
-    /// what they want.
+    /// Remembers what there is to know of `tools`, which are all that there are. If arguments `are_mirrored`, leaves those out
+    /// that cannot be called for what they want.
     pub(super) fn learn(&self, tools: &mut Vec<Tool>, are_mirrored: bool) {
+        self.are_listed.store(true, Ordering::Relaxed);
+        let mut known = HashMap::new();
         tools.retain(|tool| {
             let headers = if are_mirrored { param_headers::find(&tool.input_schema) } else { Ok(Vec::new()) };
             match headers {
                 Ok(headers) => {
-                    self.remember(tool, headers);
+                    let known_tool = KnownTool::new(tool, headers);
+                    if !known_tool.is_empty() {
+                        known.insert(tool.name.clone(), Arc::new(known_tool));
+                    }
                     true
                 }
                 Err(invalid) => {
@@ -54,16 +66,8 @@ impl KnownTools {
                 }
             }
         });
-    }
-
-    fn remember(&self, tool: &Tool, headers: Vec<ParamHeader>) {
-        let known_tool = KnownTool::new(tool, headers);
-        let mut known = self.known();
-        if known_tool.is_empty() {
-            known.remove(&tool.name);
-        } else if known.len() < TOOLS_MAX || known.contains_key(&tool.name) {
-            known.insert(tool.name.clone(), Arc::new(known_tool));
-        }
+        // What is not there any more is forgotten: names could change for ever.
+        *self.known() = known;
     }
 
     /// The headers of a call of `tool`.
@@ -82,6 +86,16 @@ impl KnownTools {
         self.find(tool).is_some_and(|tool| !tool.headers.is_empty())
     }
 
+    /// Whether any were listed.
+    pub(super) fn are_listed(&self) -> bool {
+        self.are_listed.load(Ordering::Relaxed)
+    }
+
+    /// Whether `tool` may be called as a task (2025-11-25).
+    pub(super) fn task_support(&self, tool: &str) -> TaskSupport {
+        self.find(tool).map_or(TaskSupport::Forbidden, |tool| tool.task_support)
+    }
+
     /// Whether it does not matter how often `tool` is called, as its server says.
     pub(super) fn may_be_repeated(&self, tool: &str) -> bool {
         self.find(tool).is_some_and(|tool| tool.may_be_repeated)
@@ -96,7 +110,7 @@ impl KnownTools {
             return Ok(());
         }
         let Some(known) = self.find(tool) else { return Ok(()) };
-        let Some(schema) = known.output.as_ref().and_then(|output| output.compiled(tool)) else {
+        let Some((schema, cost)) = known.output.as_ref().and_then(|output| output.compiled(tool)) else {
             return Ok(());
         };
         let Some(structured) = &result.structured_content else {
@@ -106,6 +120,10 @@ impl KnownTools {
         };
         let structured = serde_json::from_str(structured.as_str())
             .map_err(|error| McpClientError::result_invalid(&error))?;
+        if !cost.is_affordable(&structured) {
+            tracing::warn!("a result of the tool `{tool}` is not checked: that would take too long");
+            return Ok(());
+        }
         match schema.violations(&structured) {
             None => Ok(()),
             Some(violations) => Err(McpClientError::result_invalid(&violations)),
@@ -117,7 +135,7 @@ impl KnownTools {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<KnownTool>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -128,29 +146,34 @@ impl KnownTool {
             says.is_some_and(|says| says.read_only_hint == Some(true) || says.idempotent_hint == Some(true));
         let schema = tool.output_schema.clone();
         let output = schema.map(|schema| OutputSchema { schema, compiled: OnceLock::new() });
-        Self { headers, output, may_be_repeated }
+        let task_support = tool.execution.as_ref().and_then(|execution| execution.task_support);
+        let task_support = task_support.unwrap_or(TaskSupport::Forbidden);
+        Self { headers, output, may_be_repeated, task_support }
     }
 
-    const fn is_empty(&self) -> bool {
-        self.headers.is_empty() && self.output.is_none() && !self.may_be_repeated
+    fn is_empty(&self) -> bool {
+        self.headers.is_empty()
+            && self.output.is_none()
+            && !self.may_be_repeated
+            && self.task_support == TaskSupport::Forbidden
     }
 }
 
 impl OutputSchema {
-    fn compiled(&self, tool: &str) -> Option<&Checked> {
-        let compile = || match Checked::compile(&self.schema) {
-            Ok(checked) => Some(checked),
-            Err(invalid) => {
-                let reason = invalid.0;
-                tracing::warn!(
-                    "results of the tool `{tool}` are not checked: its schema is invalid: {reason}"
-                );
-                None
+    fn compiled(&self, tool: &str) -> Option<&(Checked, SchemaCost)> {
+        let unchecked = |reason: &str| {
+            tracing::warn!("results of the tool `{tool}` are not checked: its schema {reason}");
+        };
+        let compile = || {
+            let cost = SchemaCost::of(&self.schema);
+            if cost.is_endless() {
+                unchecked("refers to itself or elsewhere");
+                return None;
             }
+            let checked = Checked::compile_foreign(&self.schema);
+            let checked = checked.inspect_err(|invalid| unchecked(&format!("is invalid: {}", invalid.0)));
+            Some((checked.ok()?, cost))
         };
         self.compiled.get_or_init(compile).as_ref()
     }
 }
-
-/// Of how many tools this is remembered.
-const TOOLS_MAX: usize = 10_000;

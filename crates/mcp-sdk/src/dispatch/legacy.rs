@@ -47,11 +47,11 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
         meta: None,
     };
     let lists = [Change::Tools, Change::Prompts, Change::Resources];
-    if let Some(bridge) = shared.bridge.clone() {
-        tokio::spawn(async move { bridge.watch_lists().await });
-    }
     let subscription = shared.changes.subscribe(lists).ok_or_else(|| Error::internal("no subscription"))?;
-    Ok((Session::new(revision, &params, subscription), result))
+    let session = Session::new(revision, &params, subscription);
+    let Some(bridge) = shared.bridge.clone() else { return Ok((session, result)) };
+    tokio::spawn(async move { bridge.watch_lists().await });
+    Ok((session.with_asides(), result))
 }
 
 /// Answers any other request. Without a session, the client is not known.

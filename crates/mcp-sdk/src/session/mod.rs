@@ -1,6 +1,7 @@
 //! Sessions of the legacy era.
 
 mod in_flight;
+mod asides;
 mod streams;
 
 use std::collections::HashMap;
@@ -13,12 +14,13 @@ use serde::Serialize;
 use thruway_mcp::Revision;
 use thruway_mcp::schema::{ClientCapabilities, Implementation, InitializeRequestParams, LoggingLevel};
 use thruway_net::Clock;
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::Notify;
 
 use crate::ask::PendingRequests;
 use crate::bridge::{Upstream, Watch};
 use crate::server::Subscription;
 
+pub(crate) use asides::Asides;
 pub(crate) use in_flight::{InFlight, InFlightGuard};
 pub(crate) use streams::{Event, EventId, EventKind, EventStream, Streams};
 
@@ -40,14 +42,15 @@ pub(crate) struct Session {
     pub(crate) subscription: Subscription,
     /// Requests of the client that are being handled.
     pub(crate) in_flight: InFlight,
+    /// Behind a bridge: what the server asks by itself.
+    asides: Option<Asides>,
     /// What was sent and may be asked for again.
     pub(crate) streams: Streams,
     /// In seconds.
     last_used: AtomicU64,
     is_ended: AtomicBool,
     ended: Notify,
-    /// Behind a bridge: the server that is this session's alone.
-    pub(crate) upstream: OnceCell<Arc<Upstream>>,
+    upstream: Mutex<Option<Arc<Upstream>>>,
     /// Behind a bridge: what keeps it telling of resources, by their URIs.
     watches: Mutex<HashMap<String, Watch>>,
 }
@@ -71,12 +74,34 @@ impl Session {
             pending: Arc::default(),
             subscription,
             in_flight: InFlight::default(),
+            asides: None,
             streams: Streams::default(),
             last_used: AtomicU64::new(now().as_secs()),
             is_ended: AtomicBool::new(false),
             ended: Notify::new(),
-            upstream: OnceCell::new(),
+            upstream: Mutex::default(),
             watches: Mutex::default(),
+        }
+    }
+
+    /// The same, behind a bridge, whose servers may ask by themselves.
+    pub(crate) fn with_asides(self) -> Self {
+        Self { asides: Some(Asides::default()), ..self }
+    }
+
+    /// Where goes what the server asks by itself, if it may.
+    pub(crate) fn asides(&self) -> Option<&Asides> {
+        self.asides.as_ref()
+    }
+
+    /// What the server asks by itself next.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn next_aside(&self) -> Vec<u8> {
+        match &self.asides {
+            Some(asides) => asides.next().await,
+            None => std::future::pending().await,
         }
     }
 
@@ -103,6 +128,11 @@ impl Session {
     /// What the client can do, as JSON.
     pub(crate) fn capabilities_json(&self) -> &str {
         &self.client_capabilities
+    }
+
+    /// Behind a bridge: the server that is this session's alone, if it has one.
+    pub(crate) fn upstream(&self) -> MutexGuard<'_, Option<Arc<Upstream>>> {
+        self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is watched for the client.

@@ -1,5 +1,6 @@
 //! Lines out of octets, however these are cut.
 
+use super::passing::{Passed, Passing};
 use crate::dispatch::MESSAGE_BYTES_MAX;
 
 /// Collects octets until there is a whole line.
@@ -12,8 +13,8 @@ pub(crate) struct Lines {
     taken: usize,
     /// How many of the rest have no end of a line among them.
     searched: usize,
-    /// What arrives belongs to a line that is too long, and is thrown away.
-    is_skipping: bool,
+    /// What arrives belongs to a line that is too long, and is thrown away: this is what is seen of it.
+    passing: Option<Passing>,
 }
 
 /// What stands next in the input.
@@ -21,8 +22,10 @@ pub(crate) struct Lines {
 pub(crate) enum Line<'a> {
     /// A line, without its end.
     Whole(&'a [u8]),
-    /// A line was longer than allowed, and is thrown away.
+    /// A line is longer than allowed, and is thrown away.
     TooLong,
+    /// And here was its end.
+    Passed(Passed),
 }
 
 impl Default for Lines {
@@ -34,7 +37,7 @@ impl Default for Lines {
 impl Lines {
     /// Lines of at most `bytes_max` octets.
     pub(crate) const fn with_bytes_max(bytes_max: usize) -> Self {
-        Self { bytes_max, octets: Vec::new(), taken: 0, searched: 0, is_skipping: false }
+        Self { bytes_max, octets: Vec::new(), taken: 0, searched: 0, passing: None }
     }
 
     /// Where to put octets that arrive.
@@ -60,33 +63,31 @@ impl Lines {
         let start = self.taken;
         self.taken += end + 1;
         self.searched = 0;
-        if std::mem::take(&mut self.is_skipping) {
-            return self.next();
-        }
         let line = &self.octets[start..start + end];
+        if let Some(mut passing) = self.passing.take() {
+            passing.see(line);
+            return Some(Line::Passed(passing.end()));
+        }
         Some(Line::Whole(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
     fn give_up_if_too_long(&mut self) -> Option<Line<'_>> {
-        if self.is_skipping {
-            self.taken = self.octets.len();
-            self.searched = 0;
+        let is_new = self.passing.is_none();
+        if is_new && self.searched <= self.bytes_max {
             return None;
         }
-        if self.searched <= self.bytes_max {
-            return None;
-        }
+        let rest = &self.octets[self.taken..];
+        self.passing.get_or_insert_default().see(rest);
         self.taken = self.octets.len();
         self.searched = 0;
-        self.is_skipping = true;
-        Some(Line::TooLong)
+        is_new.then_some(Line::TooLong)
     }
 
     /// The last line, if the input ends in the middle of it.
     pub(crate) fn rest(&mut self) -> Option<&[u8]> {
         let start = std::mem::replace(&mut self.taken, self.octets.len());
         let rest = &self.octets[start..];
-        (!rest.is_empty() && !self.is_skipping).then_some(rest)
+        (!rest.is_empty() && self.passing.is_none()).then_some(rest)
     }
 }
 
@@ -107,9 +108,10 @@ mod tests {
         for piece in input.chunks(piece) {
             lines.room().extend_from_slice(piece);
             while let Some(line) = lines.next() {
-                found.push(match line {
-                    Line::Whole(line) => Some(line.to_vec()),
-                    Line::TooLong => None,
+                found.extend(match line {
+                    Line::Whole(line) => Some(Some(line.to_vec())),
+                    Line::TooLong => Some(None),
+                    Line::Passed(_) => None,
                 });
             }
         }

@@ -3,6 +3,7 @@
 
 mod input;
 mod lines;
+mod passing;
 mod output;
 mod serve;
 
@@ -15,6 +16,7 @@ use crate::server::McpServer;
 pub(crate) use input::Input;
 pub(crate) use lines::{Line, Lines};
 pub(crate) use output::Output;
+pub(crate) use passing::Passed;
 pub(crate) use serve::serve;
 
 impl McpServer {

@@ -66,6 +66,7 @@ fn handle_lines(connection: &mut Connection, lines: &mut Lines, answers: &mut Ve
     while let Some(line) = lines.next() {
         match line {
             Line::Whole(line) if line.trim_ascii().is_empty() => {}
+            Line::Passed(_) => {}
             Line::Whole(line) => handle_line(connection, line, answers),
             Line::TooLong => {
                 let reason = format!("a message may have {LINE_BYTES_MAX} octets");

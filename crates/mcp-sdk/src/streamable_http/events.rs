@@ -64,6 +64,7 @@ impl Events {
                 }
                 tokio::select! {
                     () = session.ended() => None,
+                    message = session.next_aside() => Some(event(&message)),
                     change = session.subscription.next() => Some(event(&modern::notification(&change, None))),
                 }
             }

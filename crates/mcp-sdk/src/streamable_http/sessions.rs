@@ -13,6 +13,7 @@ use super::Incoming;
 use super::answer::{Answer, accepted, json, json_error, method_not_allowed};
 use super::events::Events;
 use super::resumable::{later, no_such_event, take_up};
+use crate::bridge;
 use crate::dispatch::{Reply, Status, legacy};
 use crate::http_response::WholeResponse;
 use crate::server::LegacySessions;
@@ -176,6 +177,7 @@ pub(super) fn deliver(session: &Session, message: &Message<'_>) {
 }
 
 fn handle_notification(session: &Session, notification: &Notification<'_>) {
+    bridge::handle_notification(session, notification);
     if notification.method == methods::NOTIFICATIONS_CANCELLED
         && let Ok(cancelled) = params::parse::<CancelledNotificationParams>(notification.params)
     {

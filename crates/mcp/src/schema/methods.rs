@@ -24,6 +24,8 @@ names! {
     LOGGING_SET_LEVEL = "logging/setLevel", "From which level on log messages are wanted (up to 2025-11-25).";
     SUBSCRIPTIONS_LISTEN = "subscriptions/listen", "Opens a subscription (2026-07-28).";
     TASKS_GET = "tasks/get", "How a task stands.";
+    TASKS_LIST = "tasks/list", "Which tasks there are (2025-11-25).";
+    TASKS_RESULT = "tasks/result", "What a task comes to: waits for its end (2025-11-25).";
     TASKS_UPDATE = "tasks/update", "Answers what a task asked (tasks extension).";
     TASKS_CANCEL = "tasks/cancel", "Gives a task up.";
     SAMPLING_CREATE_MESSAGE = "sampling/createMessage", "Asks the client's model.";

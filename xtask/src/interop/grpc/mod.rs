@@ -11,8 +11,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::check::{self, Row};
+use super::packages;
 use super::tls::{Authority, Key};
-use super::{child, packages};
+use crate::child;
 use crate::places::{find_on_path, repository};
 use crate::server::Server;
 use crate::stop::Stop;

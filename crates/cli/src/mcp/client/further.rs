@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use thruway_mcp_sdk::McpClient;
 use thruway_mcp_sdk::schema::SubscriptionFilter;
 
-use super::Asked;
-use super::print::Printer;
+use super::print::{self, Printer};
+use super::{Asked, refusal};
 use crate::args::McpTaskArgs;
 
 /// Prints changes until there are enough, or no more.
@@ -38,7 +38,7 @@ pub(super) async fn listen(
     }
 }
 
-/// Prints how tasks stand, waits for them, or gives them up.
+/// Prints how tasks stand, waits for them, or gives them up. What the server says of one is of no other.
 pub(super) async fn tasks(
     client: &McpClient,
     ids: &[String],
@@ -47,17 +47,27 @@ pub(super) async fn tasks(
 ) -> Asked {
     let mut all = ExitCode::SUCCESS;
     for id in ids {
-        let code = if args.wait {
-            printer.result(&client.wait_for_task(id).await?)
-        } else {
-            if args.cancel {
-                client.cancel_task(id).await?;
+        let code = match task(client, id, args, printer).await {
+            Ok(code) => code,
+            Err(error) => {
+                let Some(reason) = refusal(&error) else { return Err(error) };
+                print::to_stderr(&format!("error: `{id}`: {reason}"));
+                ExitCode::FAILURE
             }
-            printer.detailed_task(&client.get_task(id).await?)
         };
         if code != ExitCode::SUCCESS {
             all = code;
         }
     }
     Ok(all)
+}
+
+async fn task(client: &McpClient, id: &str, args: &McpTaskArgs, printer: Printer<'_>) -> Asked {
+    if args.wait {
+        return Ok(printer.result(&client.wait_for_task(id).await?));
+    }
+    if args.cancel {
+        client.cancel_task(id).await?;
+    }
+    Ok(printer.detailed_task(&client.get_task(id).await?))
 }

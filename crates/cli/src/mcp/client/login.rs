@@ -53,9 +53,11 @@ impl UserAgent for Nobody {
     }
 }
 
-/// The client that was registered by hand; a URL is not, it describes itself.
+/// The client that was registered by hand. A URL describes itself, unless it has a secret, or an issuer knows it.
 fn client(args: &McpLoginArgs) -> Result<Option<RegisteredClient>, Failure> {
-    let Some(id) = args.client_id.as_ref().filter(|id| !id.starts_with("https://")) else { return Ok(None) };
+    let is_known = args.client_secret.is_some() || args.issuer.is_some();
+    let is_registered = |id: &&String| is_known || !id.starts_with("https://");
+    let Some(id) = args.client_id.as_ref().filter(is_registered) else { return Ok(None) };
     let client = match &args.client_secret {
         Some(text) => RegisteredClient::with_secret(id, secret(text)?),
         None => RegisteredClient::public(id),

@@ -13,13 +13,15 @@ mod save;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
+use thruway_mcp_sdk::json_rpc::ErrorCode;
 use thruway_mcp_sdk::oauth::OAuthError;
 use thruway_mcp_sdk::schema::ProgressNotificationParams;
-use thruway_mcp_sdk::{McpClient, McpClientError, ToolOutcome};
+use thruway_mcp_sdk::{McpClient, McpClientError, Revision, ToolOutcome};
 
 use crate::args::{McpClientArgs, McpClientCommand};
 use crate::config::Failure;
 use print::Printer;
+use save::SaveDirectory;
 use target::Target;
 
 /// Asks a server, and prints what it answers.
@@ -46,7 +48,8 @@ async fn ask(
     words: &[String],
     args: &McpClientArgs,
 ) -> Result<ExitCode, Failure> {
-    let printer = Printer { output: args.output, save: args.save.as_deref() };
+    let directory = args.save.as_deref().map(SaveDirectory::new);
+    let printer = Printer { output: args.output, save: directory.as_ref() };
     let asked = match (command, words) {
         (McpClientCommand::Discover, []) => discover(client, printer).await,
         (McpClientCommand::Ping, []) => client.ping().await.map(|()| ExitCode::SUCCESS),
@@ -73,6 +76,14 @@ async fn ask(
         (McpClientCommand::Listen, uris) => further::listen(client, uris, args.count, printer).await,
         (McpClientCommand::Tasks, ids) if !ids.is_empty() => {
             further::tasks(client, ids, &args.tasks, printer).await
+        }
+        (McpClientCommand::Tasks, []) if !args.tasks.wait && !args.tasks.cancel => {
+            match client.revision().await {
+                Ok(Revision::R20251125) => client.list_tasks().await.map(|tasks| printer.tasks(&tasks)),
+                // Only that one has a list.
+                Ok(_) => return Err(misunderstood(command)),
+                Err(error) => Err(error),
+            }
         }
         _ => return Err(misunderstood(command)),
     };
@@ -128,20 +139,34 @@ fn tell(progress: &ProgressNotificationParams) {
     print::to_stderr(&format!("{}{total} {message}", progress.progress));
 }
 
-/// A refusal of the server is an answer too, and not one to go on with; anything else means that there is no server.
-fn refused(error: &McpClientError) -> Result<ExitCode, Failure> {
+/// What the server refuses is an answer too, and not one to go on with; anything else means that there is no server.
+fn refusal(error: &McpClientError) -> Option<String> {
     match error {
-        McpClientError::Server(error) => {
-            print::to_stderr(&format!("error: the server refuses: {error}"));
-            Ok(ExitCode::FAILURE)
-        }
+        McpClientError::Server(error) if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => Some(
+            format!("the server refuses: {error}: it wants to ask somebody, and nobody is at a terminal"),
+        ),
+        McpClientError::Server(error) => Some(format!("the server refuses: {error}")),
+        McpClientError::TaskCancelled | McpClientError::QuestionFailed(_) => Some(error.to_string()),
+        _ => None,
+    }
+}
+
+fn refused(error: &McpClientError) -> Result<ExitCode, Failure> {
+    if let Some(reason) = refusal(error) {
+        print::to_stderr(&format!("error: {reason}"));
+        return Ok(ExitCode::FAILURE);
+    }
+    match error {
         McpClientError::Authorization(OAuthError::LoginFailed(io::ErrorKind::Unsupported)) => {
             Err(Failure::new("the server wants a token, and there is no terminal to log in from")
                 .with_hint("`--login` logs in all the same, `--bearer` sends a token"))
         }
-        McpClientError::TaskCancelled | McpClientError::QuestionFailed(_) => {
-            print::to_stderr(&format!("error: {error}"));
-            Ok(ExitCode::FAILURE)
+        McpClientError::Status(status) if matches!(status.as_u16(), 404 | 405) => {
+            Err(Failure::new(error)
+                .with_hint("is that the path of its endpoint? That of many servers is `/mcp`"))
+        }
+        McpClientError::Closed | McpClientError::MessageInvalid => {
+            Err(Failure::new(error).with_hint("`--trace` shows what it has said"))
         }
         error => Err(Failure::new(error)),
     }

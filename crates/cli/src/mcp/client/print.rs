@@ -1,7 +1,6 @@
 //! What a server has answered, for people or for programs.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
-use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -12,7 +11,7 @@ use thruway_mcp_sdk::schema::{
 };
 use thruway_mcp_sdk::{Revision, ServerNotification};
 
-use super::save;
+use super::save::SaveDirectory;
 use crate::args::McpOutput;
 
 /// Prints in one of the ways.
@@ -20,7 +19,7 @@ use crate::args::McpOutput;
 pub(super) struct Printer<'a> {
     pub(super) output: McpOutput,
     /// Where what cannot be shown is written to.
-    pub(super) save: Option<&'a Path>,
+    pub(super) save: Option<&'a SaveDirectory<'a>>,
 }
 
 impl Printer<'_> {
@@ -42,7 +41,7 @@ impl Printer<'_> {
     }
 
     pub(super) fn tools(self, tools: &[Tool]) -> ExitCode {
-        let row = |tool: &Tool| [tool.name.clone(), first_line(tool.description.as_deref())];
+        let row = |tool: &Tool| [tool.name.clone(), arguments(tool), first_line(tool.description.as_deref())];
         self.print(tools, || table(&tools.iter().map(row).collect::<Vec<_>>()))
     }
 
@@ -58,10 +57,8 @@ impl Printer<'_> {
 
     pub(super) fn prompts(self, prompts: &[Prompt]) -> ExitCode {
         let row = |prompt: &Prompt| {
-            let arguments = prompt.arguments.iter().map(|argument| {
-                let is_required = argument.required == Some(true);
-                if is_required { argument.name.clone() } else { format!("[{}]", argument.name) }
-            });
+            let arguments = prompt.arguments.iter();
+            let arguments = arguments.map(|one| argument(&one.name, one.required == Some(true)));
             let arguments = arguments.collect::<Vec<_>>().join(" ");
             [prompt.name.clone(), arguments, first_line(prompt.description.as_deref())]
         };
@@ -93,6 +90,11 @@ impl Printer<'_> {
 
     pub(super) fn task(self, task: &Task) -> ExitCode {
         self.print(task, || table(&[row_of(task.status, &task.state)]))
+    }
+
+    pub(super) fn tasks(self, tasks: &[Task]) -> ExitCode {
+        let row = |task: &Task| row_of(task.status, &task.state);
+        self.print(tasks, || table(&tasks.iter().map(row).collect::<Vec<_>>()))
     }
 
     /// A task that has failed is printed like any other, and the exit code says it.
@@ -153,23 +155,32 @@ impl Printer<'_> {
 
     /// What cannot be shown is written into a file, if one is wanted, and named. The size of Base64 is a third more.
     fn binary(self, kind: &str, name: &str, mime_type: &str, base64: &str) -> String {
-        let size = base64.len() / 4 * 3;
-        let place = self.save.map(|directory| match save::save(directory, kind, mime_type, base64) {
-            Ok(path) => format!(": {}", path.display()),
-            Err(error) => {
-                to_stderr(&format!("error: it cannot be saved: {error}"));
-                String::new()
-            }
-        });
-        format!("[{name}, {mime_type}, {size} octets{}]", place.unwrap_or_default())
+        let padding = base64.len() - base64.trim_end_matches('=').len();
+        let size = (base64.len() / 4 * 3).saturating_sub(padding);
+        let path = self.save.and_then(|directory| directory.save(kind, mime_type, base64));
+        let place = path.map_or_else(String::new, |path| format!(": {}", path.display()));
+        format!("[{name}, {mime_type}, {size} octets{place}]")
     }
 
     fn print(self, json: &(impl Serialize + ?Sized), text: impl FnOnce() -> String) -> ExitCode {
         let text = match self.output {
-            McpOutput::Json => format!("{:#}\n", serde_json::to_value(json).unwrap_or(Value::Null)),
+            McpOutput::Json => {
+                self.save_all(text);
+                format!("{:#}\n", serde_json::to_value(json).unwrap_or(Value::Null))
+            }
             McpOutput::Text => text(),
         };
-        write(&text)
+        let written = write(&text);
+        if self.save.is_some_and(SaveDirectory::has_failed) { ExitCode::FAILURE } else { written }
+    }
+
+    /// Programs are told beside the data what was written, where it is wanted in files too.
+    fn save_all(self, text: impl FnOnce() -> String) {
+        if let Some(directory) = self.save {
+            // It is made by saving, and is for people.
+            let _ = text();
+            directory.paths().iter().for_each(|path| to_stderr(&format!("saved {}", path.display())));
+        }
     }
 }
 
@@ -204,6 +215,21 @@ pub(super) fn to_stderr(line: &str) {
 
 fn lines(texts: impl Iterator<Item = String>) -> String {
     texts.fold(String::new(), |all, text| all + text.trim_end_matches('\n') + "\n")
+}
+
+/// The arguments of a tool, as its schema names them: those that must be there first.
+fn arguments(tool: &Tool) -> String {
+    let names = tool.input_schema.get("properties").and_then(Value::as_object);
+    let required = tool.input_schema.get("required").and_then(Value::as_array);
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
+    let names = || names.into_iter().flat_map(|names| names.keys());
+    let (needed, optional) =
+        (names().filter(|name| is_required(name)), names().filter(|name| !is_required(name)));
+    needed.chain(optional).map(|name| argument(name, is_required(name))).collect::<Vec<_>>().join(" ")
+}
+
+fn argument(name: &str, is_required: bool) -> String {
+    if is_required { name.to_owned() } else { format!("[{name}]") }
 }
 
 fn first_line(text: Option<&str>) -> String {

@@ -1,5 +1,6 @@
 //! `--save`: what cannot be shown is written into a directory.
 
+use std::cell::{Cell, RefCell};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,8 +8,46 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::print::to_stderr;
+
+/// The directory, and what became of what was to be written there.
+pub(super) struct SaveDirectory<'a> {
+    directory: &'a Path,
+    paths: RefCell<Vec<PathBuf>>,
+    has_failed: Cell<bool>,
+}
+
+impl<'a> SaveDirectory<'a> {
+    pub(super) const fn new(directory: &'a Path) -> Self {
+        Self { directory, paths: RefCell::new(Vec::new()), has_failed: Cell::new(false) }
+    }
+
+    /// Writes what is Base64 into a file of its own; `None`, and an error that is told, if that cannot be done.
+    pub(super) fn save(&self, kind: &str, mime_type: &str, base64: &str) -> Option<PathBuf> {
+        let saved = save(self.directory, kind, mime_type, base64);
+        let saved = saved.inspect_err(|error| {
+            self.has_failed.set(true);
+            let directory = self.directory.display();
+            to_stderr(&format!("error: `{directory}`: the {kind} cannot be saved: {error}"));
+        });
+        let path = saved.ok()?;
+        self.paths.borrow_mut().push(path.clone());
+        Some(path)
+    }
+
+    /// What was written.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        self.paths.borrow().clone()
+    }
+
+    /// Whether anything could not be written.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.get()
+    }
+}
+
 /// Writes what is Base64 into a file of its own in `directory`, which is made if it is not there. Nothing is overwritten.
-pub(super) fn save(directory: &Path, kind: &str, mime_type: &str, base64: &str) -> io::Result<PathBuf> {
+fn save(directory: &Path, kind: &str, mime_type: &str, base64: &str) -> io::Result<PathBuf> {
     let octets = STANDARD.decode(base64).map_err(|_| io::ErrorKind::InvalidData)?;
     fs::create_dir_all(directory)?;
     for number in 1..=FILES_MAX {

@@ -42,9 +42,19 @@ impl Target {
                 let client = login::prepare(builder, &args.login)?.http(url);
                 Ok(Self { client, words: words.to_vec() })
             }
-            ([], _) => Err(Failure::new("it is not said which server is meant").with_hint(
-                "a server is a URL, which comes first, or a command, which comes last and after `--`",
-            )),
+            ([], words) => Err(nobody(words.first().map_or("", String::as_str))),
         }
     }
+}
+
+/// No server is named, or not as servers are.
+fn nobody(first: &str) -> Failure {
+    let failure = Failure::new("it is not said which server is meant");
+    if first.contains([':', '/', '.']) {
+        let first = first.escape_debug();
+        return failure.with_hint(format!(
+            "a URL has a scheme, as `http://{first}`; a command comes last and after `--`"
+        ));
+    }
+    failure.with_hint("a server is a URL, which comes first, or a command, which comes last and after `--`")
 }

@@ -10,7 +10,7 @@ use thruway_mcp_sdk::oauth::{StoredToken, TokenStore};
 
 use super::print;
 
-/// A file of tokens, by the URL of the server.
+/// A file of tokens, by the URL of the server and the grant.
 pub(super) struct TokenFile(PathBuf);
 
 type Tokens = BTreeMap<String, StoredToken>;
@@ -43,13 +43,13 @@ impl TokenFile {
 }
 
 impl TokenStore for TokenFile {
-    fn load(&self, server: &str) -> Option<StoredToken> {
-        self.read().remove(server)
+    fn load(&self, key: &str) -> Option<StoredToken> {
+        self.read().remove(key)
     }
 
-    fn save(&self, server: &str, token: &StoredToken) {
+    fn save(&self, key: &str, token: &StoredToken) {
         let mut tokens = self.read();
-        tokens.insert(server.to_owned(), token.clone());
+        tokens.insert(key.to_owned(), token.clone());
         if let Err(error) = self.write(&tokens) {
             print::to_stderr(&format!("warning: the token is not kept: `{}`: {error}", self.0.display()));
         }

@@ -9,11 +9,14 @@ use super::print::to_stderr;
 
 /// Shows each message.
 pub(super) fn tracer() -> impl Fn(Direction, &[u8]) + Send + Sync + 'static {
-    let began = Clock::system().now();
+    let began = now();
     move |direction, octets| {
-        let elapsed = Clock::system().now().saturating_sub(began);
-        to_stderr(&line(elapsed, direction, octets));
+        to_stderr(&line(now().saturating_sub(began), direction, octets));
     }
+}
+
+fn now() -> Duration {
+    Clock::system().now_exact()
 }
 
 fn line(elapsed: Duration, direction: Direction, octets: &[u8]) -> String {
@@ -41,6 +44,14 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// It was the time of the last tick, four milliseconds ago or less.
+    #[test]
+    fn times_are_exact() {
+        let mut times: Vec<_> = (0..1000).map(|_| now()).collect();
+        times.dedup();
+        assert!(times.len() > 10, "{times:?}");
+    }
 
     #[test]
     fn a_message_is_one_line_and_does_nothing_to_a_terminal() {

@@ -115,6 +115,7 @@ async fn tell_lines(mut stderr: ChildStderr, on_stderr: OnStderr) {
             match line {
                 Line::Whole(line) => on_stderr(&String::from_utf8_lossy(line)),
                 Line::TooLong => on_stderr("(a line that is too long)"),
+                Line::Passed(_) => {}
             }
         }
     }

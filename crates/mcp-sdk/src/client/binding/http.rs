@@ -16,6 +16,7 @@ use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::super::handlers::Direction;
 use super::super::incoming::{Answer, outcome};
+use super::http_events::take_batch;
 use super::http_sse::OpenStream;
 use super::{Field, Outgoing, Purpose, Received};
 
@@ -205,7 +206,9 @@ async fn answer(
         Ok(Message::Response(response)) if response.id.is_none() && !is_end_of_session(status, outgoing) => {
             outcome(&response)
         }
-        _ if status.is_success() => Err(McpClientError::MessageInvalid),
+        _ if status.is_success() => {
+            take_batch(conversation, id, &content)?.ok_or(McpClientError::MessageInvalid)
+        }
         _ => Err(refusal(status, outgoing)),
     }
 }

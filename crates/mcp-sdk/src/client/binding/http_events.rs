@@ -107,14 +107,40 @@ pub(super) fn events_of(conversation: &Conversation, response: Response) -> Even
 /// The answer to request `id`, if the event is it; anything else is handled.
 fn take(conversation: &Arc<Conversation>, id: i64, octets: &[u8]) -> Result<Option<Answer>, McpClientError> {
     conversation.incoming.handlers.trace(Direction::Received, octets);
-    match json_rpc::parse(octets).map_err(|_| McpClientError::MessageInvalid)? {
+    match json_rpc::parse(octets) {
+        Ok(message) => take_one(conversation, id, &message),
+        Err(_) => take_batch(conversation, id, octets),
+    }
+}
+
+/// The answer to request `id`, if one of a batch is it; all others are handled.
+pub(super) fn take_batch(
+    conversation: &Arc<Conversation>,
+    id: i64,
+    octets: &[u8],
+) -> Result<Option<Answer>, McpClientError> {
+    let mut answer = None;
+    for message in conversation.batch(octets)? {
+        let message =
+            json_rpc::parse(message.get().as_bytes()).map_err(|_| McpClientError::MessageInvalid)?;
+        answer = take_one(conversation, id, &message)?.or(answer);
+    }
+    Ok(answer)
+}
+
+fn take_one(
+    conversation: &Arc<Conversation>,
+    id: i64,
+    message: &Message<'_>,
+) -> Result<Option<Answer>, McpClientError> {
+    match message {
         Message::Response(response) => match response.id {
-            Some(Id::Integer(answered)) if answered == id => outcome(&response).map(Some),
-            None => outcome(&response).map(Some),
+            Some(Id::Integer(answered)) if answered == id => outcome(response).map(Some),
+            None => outcome(response).map(Some),
             _ => Err(McpClientError::MessageInvalid),
         },
         message => {
-            conversation.handle_message(&message, Some(id));
+            conversation.handle_message(message, Some(id));
             Ok(None)
         }
     }

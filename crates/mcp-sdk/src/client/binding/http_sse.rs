@@ -82,12 +82,21 @@ impl Http {
 }
 
 async fn read(http: Weak<Http>, conversation: Weak<Conversation>, mut events: Events) {
-    while let Some(Ok(event)) = events.next().await {
-        let Some(conversation) = conversation.upgrade() else { return };
-        // What is no message is passed over.
-        let _ = conversation.handle_octets(event.data.as_bytes());
-    }
+    let is_too_large = loop {
+        match events.next().await {
+            Some(Ok(event)) => {
+                let Some(conversation) = conversation.upgrade() else { return };
+                // What is no message is passed over.
+                let _ = conversation.handle_octets(event.data.as_bytes());
+            }
+            Some(Err(error)) => break McpClientError::from(error) == McpClientError::MessageTooLarge,
+            None => break false,
+        }
+    };
     if let (Some(http), Some(conversation)) = (http.upgrade(), conversation.upgrade()) {
+        if is_too_large {
+            conversation.incoming.fail_all(&McpClientError::AnswerLost);
+        }
         http.stream.store(None);
         conversation.lose();
     }

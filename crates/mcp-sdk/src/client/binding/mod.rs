@@ -74,7 +74,9 @@ impl Purpose {
             | methods::PROMPTS_GET
             | methods::COMPLETION_COMPLETE
             | methods::LOGGING_SET_LEVEL
-            | methods::TASKS_GET => Self::Read,
+            | methods::TASKS_GET
+            | methods::TASKS_LIST
+            | methods::TASKS_RESULT => Self::Read,
             _ => Self::Act,
         }
     }

@@ -110,16 +110,23 @@ impl Unstarted {
         let bytes_max = conversation.options.message_bytes_max;
         let Ends { input, output, child, exit_wait } = self.ends;
         let near = Near { conversation: Arc::downgrade(conversation), link: self.link };
-        let reading = conversation.runtime.spawn(read(near.clone(), input, bytes_max));
+        let mut reading = conversation.runtime.spawn(read(near.clone(), input, bytes_max));
+        let mut closing = self.closing.clone();
         let writing = conversation.runtime.spawn(write(output, self.messages, self.closing, exit_wait));
         let over = self.over;
         conversation.runtime.spawn(async move {
             if let Some(child) = child {
                 child.see_out(writing, exit_wait).await;
-                // What it has written is read to its end, unless a process that it has left behind keeps that open.
-                let _ = tokio::time::timeout(exit_wait, reading).await;
             } else {
-                let _ = reading.await;
+                tokio::select! {
+                    _ = &mut reading => {}
+                    // Told or dropped, it means the same.
+                    _ = closing.changed() => drop(writing.await),
+                }
+            }
+            // What it has written is read to its end, unless somebody keeps that open.
+            if !reading.is_finished() && tokio::time::timeout(exit_wait, &mut reading).await.is_err() {
+                reading.abort();
             }
             near.lose();
             drop(over);
@@ -160,8 +167,9 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
         let Some(conversation) = near.conversation.upgrade() else { return };
         while let Some(line) = lines.next() {
             match line {
-                // Whose answer it was cannot be told.
-                Line::TooLong => conversation.incoming.fail_all(&McpClientError::MessageTooLarge),
+                // Whose answer it is shows at its end.
+                Line::TooLong => {}
+                Line::Passed(passed) => conversation.incoming.handle_passed(passed),
                 Line::Whole(line) if line.trim_ascii().is_empty() => {}
                 Line::Whole(line) if conversation.handle_octets(line).is_ok() => {}
                 Line::Whole(_) => invalid_lines += 1,

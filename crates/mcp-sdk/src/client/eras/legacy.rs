@@ -7,7 +7,8 @@ use serde_json::Value;
 use thruway_mcp::json_rpc::{Id, write_notification, write_request};
 use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{
-    DiscoverResult, InitializeRequestParams, InitializeResult, MetaObject, NotificationParams, methods,
+    DiscoverResult, InitializeRequestParams, InitializeResult, LoggingLevel, MetaObject, NotificationParams,
+    SetLevelRequestParams, methods,
 };
 use thruway_mcp::{Era, Revision};
 use tokio::task::AbortHandle;
@@ -16,7 +17,6 @@ use super::super::binding::{Field, Outgoing, Purpose};
 use super::super::conversation::{Conversation, Waiter};
 use super::super::deadline::Patience;
 use super::super::error::McpClientError;
-use super::super::handlers::Direction;
 use super::super::incoming::Answer;
 use super::Call;
 
@@ -26,6 +26,8 @@ pub(crate) struct Legacy {
     pub(super) revision: Revision,
     result: InitializeResult,
     session_id: Option<String>,
+    /// Whether tools may be called as tasks (2025-11-25).
+    has_tasks: bool,
     /// The task that reads what the server says by itself, over HTTP.
     listening: Mutex<Option<Listening>>,
 }
@@ -73,17 +75,28 @@ impl Legacy {
         });
         let revision = revision.ok_or(McpClientError::UnsupportedRevision)?;
         let session_id = received.session_id;
-        let legacy = Self { revision, result, session_id, listening: Mutex::default() };
+        let has_tasks = revision == Revision::R20251125 && offers_tasks(&received.answer);
+        let legacy = Self { revision, result, session_id, has_tasks, listening: Mutex::default() };
         legacy.confirm(conversation).await?;
+        if let Some(level) = conversation.log_level() {
+            Box::pin(legacy.log_again(conversation, level, patience)).await;
+        }
         Ok(legacy)
+    }
+
+    /// Says what was said in a session before. A server that does not want to hear it logs as it likes.
+    async fn log_again(&self, conversation: &Arc<Conversation>, level: LoggingLevel, patience: Patience) {
+        let params = SetLevelRequestParams { level, meta: None };
+        let call = Call::new(methods::LOGGING_SET_LEVEL, params, patience);
+        if self.result.capabilities.logging.is_some() {
+            let _ = self.perform(conversation, &call).await;
+        }
     }
 
     async fn confirm(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
         let mut octets = Vec::new();
         write_notification(&mut octets, methods::NOTIFICATIONS_INITIALIZED, &NotificationParams::default());
-        conversation.incoming.handlers.trace(Direction::Sent, &octets);
-        let outgoing = Outgoing { octets, fields: self.fields(), ..Outgoing::default() };
-        conversation.binding.send(outgoing).await
+        conversation.send_with(octets, self.fields()).await
     }
 
     /// Sends a request. What the server asks meanwhile is answered where it arrives.
@@ -121,6 +134,11 @@ impl Legacy {
             is_resumable: true,
             has_session: self.session_id.is_some(),
         }
+    }
+
+    /// Whether tools may be called as tasks.
+    pub(crate) const fn has_tasks(&self) -> bool {
+        self.has_tasks
     }
 
     /// What the modern era would have said.
@@ -163,6 +181,12 @@ impl Legacy {
             None => Ok(()),
         }
     }
+}
+
+/// Whether a server says that calls of its tools can be tasks. Schemas of other revisions do not have it.
+fn offers_tasks(initialized: &Answer) -> bool {
+    let result: Value = serde_json::from_str(initialized.get()).unwrap_or_default();
+    result.pointer("/capabilities/tasks/requests/tools/call").is_some_and(Value::is_object)
 }
 
 fn meta<P>(id: i64, call: &Call<'_, P>) -> MetaObject {

@@ -19,6 +19,7 @@ use super::subscription::Queue;
 use legacy::Legacy;
 use modern::Modern;
 
+pub(crate) use modern::may_ask;
 pub(super) use thruway_mcp::Era;
 
 /// What was agreed upon with the server.
@@ -41,6 +42,22 @@ pub(super) struct Call<'c, P> {
     pub(super) patience: Patience,
     pub(super) progress: Option<Arc<Progress>>,
     pub(super) queue: Option<Arc<Queue>>,
+}
+
+impl<P> Call<'_, P> {
+    /// A request that names nothing, and says nothing else.
+    pub(super) const fn new(method: &'static str, params: P, patience: Patience) -> Self {
+        Self {
+            method,
+            params,
+            name: None,
+            fields: Vec::new(),
+            meta: None,
+            patience,
+            progress: None,
+            queue: None,
+        }
+    }
 }
 
 impl Spoken {
@@ -78,6 +95,14 @@ impl Spoken {
         match self {
             Self::Modern(modern) => modern.outgoing(octets, method, name, fields),
             Self::Legacy(legacy) => legacy.outgoing(octets, method),
+        }
+    }
+
+    /// Whether a client may make tasks of calls: in one revision it, and not the server, decides.
+    pub(super) const fn lets_calls_be_tasks(&self) -> bool {
+        match self {
+            Self::Modern(_) => false,
+            Self::Legacy(legacy) => legacy.has_tasks(),
         }
     }
 

@@ -127,16 +127,7 @@ impl Modern {
         patience: Patience,
     ) -> Result<&DiscoverResult, McpClientError> {
         let ask = || async {
-            let call = Call {
-                method: methods::SERVER_DISCOVER,
-                params: RequestParams::default(),
-                name: None,
-                fields: Vec::new(),
-                meta: None,
-                patience,
-                progress: None,
-                queue: None,
-            };
+            let call = Call::new(methods::SERVER_DISCOVER, RequestParams::default(), patience);
             let answer = self.perform(conversation, &call).await?;
             serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))
         };
@@ -145,7 +136,7 @@ impl Modern {
 }
 
 /// Whether a request of this method may be answered by questions.
-fn may_ask(method: &str) -> bool {
+pub(crate) fn may_ask(method: &str) -> bool {
     matches!(method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ)
 }
 

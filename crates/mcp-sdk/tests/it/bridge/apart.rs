@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::json_rpc::Error;
-use thruway_mcp_sdk::schema::{ClientCapabilities, Resource, SubscriptionFilter, Tool};
+use thruway_mcp_sdk::schema::{ClientCapabilities, LoggingLevel, Resource, SubscriptionFilter, Tool};
 use thruway_mcp_sdk::{
     BridgeOptions, Context, EraChoice, HandlerError, McpClient, McpServer, ServerNotification,
 };
@@ -135,6 +135,41 @@ async fn who_does_not_come_back_with_answers_is_not_waited_for_for_ever() {
     params["inputResponses"] = json!({"question-1": {"action": "decline"}});
     let late = site.send(&modern("tools/call", params)).await.message();
     assert_eq!(late["error"]["code"], -32602, "{late}");
+}
+
+/// Log messages of the tool `log`, as this client is told them.
+async fn logged(client: &McpClient, told: &Told<ServerNotification>) -> Vec<LoggingLevel> {
+    client.call_tool("log", json!({})).await.unwrap();
+    let levels = told.take().into_iter().filter_map(|told| match told {
+        ServerNotification::Message(message) => Some(message.level),
+        _ => None,
+    });
+    levels.collect()
+}
+
+/// What one session wanted, all got: one that wanted errors only took everything else from the others.
+#[tokio::test]
+async fn each_client_is_told_the_log_messages_that_it_wants() {
+    let bridge = in_memory(&server(), options(EraChoice::Legacy)).await;
+    let client = |era: EraChoice| {
+        let told = Told::new();
+        (McpClient::builder().era(era).on_notification(told.teller()).server(&bridge), told)
+    };
+    let (everything, told_everything) = client(EraChoice::Legacy);
+    let (errors, told_errors) = client(EraChoice::Legacy);
+    let (silent, told_silent) = client(EraChoice::Legacy);
+    let (modern, told_modern) = client(EraChoice::Modern);
+    silent.ping().await.unwrap();
+    errors.set_logging_level(LoggingLevel::Error).await.unwrap();
+    let usual = logged(&silent, &told_silent).await;
+    assert_eq!(usual, LoggingLevel::ALL[1..], "who has said nothing is told what is usual");
+    modern.set_logging_level(LoggingLevel::Debug).await.unwrap();
+    assert_eq!(logged(&modern, &told_modern).await, LoggingLevel::ALL);
+    everything.set_logging_level(LoggingLevel::Debug).await.unwrap();
+    errors.set_logging_level(LoggingLevel::Alert).await.unwrap();
+    assert_eq!(logged(&everything, &told_everything).await, LoggingLevel::ALL);
+    assert_eq!(logged(&errors, &told_errors).await, LoggingLevel::ALL[6..]);
+    assert_eq!(logged(&silent, &told_silent).await, LoggingLevel::ALL[1..]);
 }
 
 /// A subscription of a client that can be asked was one to the server of those that cannot: what its calls changed, it did

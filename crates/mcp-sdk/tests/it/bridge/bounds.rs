@@ -57,6 +57,20 @@ async fn a_subscription_to_too_much_is_refused_before_anything_is_subscribed_to(
     }
 }
 
+/// Each question left a timer behind, for as long as its answer would have been waited for.
+#[tokio::test]
+async fn a_question_that_is_answered_leaves_nothing_behind() {
+    let bridge = in_memory(&server(), options(EraChoice::Legacy)).await;
+    let client = answering(McpClient::builder().era(EraChoice::Modern)).server(&bridge);
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    client.call_tool("ask", json!({})).await.unwrap();
+    let before = tasks();
+    for _ in 0..20 {
+        client.call_tool("ask", json!({})).await.unwrap();
+    }
+    assert!(tasks() < before + 5, "{} tasks became {}", before, tasks());
+}
+
 /// The servers behind a bridge were seen out while they handled calls.
 #[tokio::test]
 async fn calls_are_answered_before_the_bridge_is_drained() {

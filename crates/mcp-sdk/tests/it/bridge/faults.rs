@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use serde_json::json;
 use thruway_mcp_sdk::json_rpc;
-use thruway_mcp_sdk::schema::SubscriptionFilter;
+use thruway_mcp_sdk::schema::{LoggingLevel, SubscriptionFilter};
 use thruway_mcp_sdk::{
     BridgeOptions, EraChoice, McpClient, McpClientError, McpClientOptions, McpServer, McpServerOptions,
+    Revision, ServerNotification,
 };
 
+use crate::client::calls::text;
+use crate::client::misbehaving::on_stream_with;
+use crate::client::sites::{Site, answering};
 use crate::http;
 
 fn options() -> BridgeOptions {
@@ -167,6 +171,102 @@ async fn call_once(site: &http::Site, near: EraChoice) {
         site.send(&http::Message::modern_with("tools/call", tool, &capabilities)).await
     };
     assert!(answered.text().contains(r#""content":[]"#), "{}", answered.text());
+}
+
+/// A session whose server had been given up was refused everything from then on.
+#[tokio::test]
+async fn a_server_that_was_given_up_is_replaced_for_its_session() {
+    let directory = std::env::temp_dir().join(format!("given-up-{}", std::process::id()));
+    let _ = std::fs::remove_dir(&directory);
+    let died = directory.display();
+    let on_call = format!("if mkdir {died} 2>/dev/null; then yes rubbish | head -n 5000; else {PROPER}; fi");
+    let script = script(&on_call).replace("*tools/call*)", "*resources/subscribe*) echo \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$id,\\\"result\\\":{}}\" ;; *tools/call*)");
+    let bridge = bridge_with(options(), script).await;
+    let client = answering(McpClient::builder().era(EraChoice::Legacy)).server(&bridge);
+    let resource_subscriptions = vec!["test://n".to_owned()];
+    let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
+    let mut subscription = client.listen(filter).await.unwrap();
+    let error = call(&client).await.unwrap_err();
+    assert!(error.message.contains("what is no answer"), "{error}");
+    let replaced = async {
+        while let Err(error) = call(&client).await {
+            assert!(error.message.contains("the connection ended"), "{error}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // Nobody knows what was missed.
+        while !matches!(subscription.next().await, Some(ServerNotification::ResourceUpdated(_))) {}
+    };
+    tokio::time::timeout(Duration::from_secs(20), replaced).await.unwrap();
+    std::fs::remove_dir(&directory).unwrap();
+    bridge.close_bridge().await;
+}
+
+/// Servers of the legacy era that ask when nothing is being handled were told that nobody can be asked.
+#[tokio::test]
+async fn a_question_outside_of_calls_is_asked_on_the_stream_of_the_session() {
+    let ask = |id: u32, method: &str| {
+        let params = json!({"messages": [], "maxTokens": 1});
+        format!("echo '{}'", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+    };
+    // As servers do that hear of other roots.
+    let hears = format!(
+        r#"*roots/list_changed*) {} ;; *\"id\":7001,*file:*) {} ;; *\"id\":7002,*42*) said=asked ;; *tools/call*)"#,
+        ask(7001, "roots/list"),
+        ask(7002, "sampling/createMessage"),
+    );
+    let answer = PROPER.replace("[]", r#"[{\"type\":\"text\",\"text\":\"$said\"}]"#);
+    let bridge = bridge_with(options(), script(&answer).replace("*tools/call*)", &hears)).await;
+    let site = Site::new(&bridge);
+    for client in [
+        answering(McpClient::builder().era(EraChoice::Legacy)).http(&site.url),
+        answering(McpClient::builder().era(EraChoice::Revision(Revision::R20241105))).server(&bridge),
+    ] {
+        let call = async || text(&client.call_tool("any", json!({})).await.unwrap()).to_owned();
+        assert_eq!(call().await, "");
+        client.roots_changed().await.unwrap();
+        let asked = async {
+            while call().await != "asked" {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), asked).await.unwrap();
+        client.close().await;
+    }
+    bridge.close_bridge().await;
+}
+
+/// Whoever wants log messages waits for a server that does not say that it will send them; others do not wait for long.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_answer_about_its_log_keeps_up_nobody() {
+    let connect = |builder: thruway_mcp_sdk::McpClientBuilder| {
+        Ok(on_stream_with(builder, |message| {
+            let result = match message["method"].as_str() {
+                Some("initialize") => {
+                    json!({"protocolVersion": "2025-06-18", "capabilities": {"logging": {}, "tools": {}},
+                    "serverInfo": {"name": "silent", "version": "1"}})
+                }
+                Some("tools/call") => json!({"content": []}),
+                _ => return Vec::new(),
+            };
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            format!("{answer}\n").into_bytes()
+        }))
+    };
+    let client = McpClientOptions { era: EraChoice::Legacy, ..BridgeOptions::default().client };
+    let options = BridgeOptions { client, ..BridgeOptions::default() };
+    let bridge = McpServer::bridge(options, connect).await.unwrap();
+    let session = || McpClient::builder().era(EraChoice::Legacy).server(&bridge);
+    let (one, two) = (session(), session());
+    let modern = McpClient::builder().era(EraChoice::Modern).server(&bridge);
+    modern.set_logging_level(LoggingLevel::Debug).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let (_, _, called) = tokio::join!(
+        one.set_logging_level(LoggingLevel::Debug),
+        two.set_logging_level(LoggingLevel::Error),
+        call(&modern),
+    );
+    assert_eq!(called, Ok(()));
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
 }
 
 /// All who wanted to subscribe to anything waited for the one whose subscription the server did not answer.

@@ -1,12 +1,16 @@
 //! Servers that misbehave: every call ends with an error that says what happened, in bounded time.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use thruway_mcp_sdk::schema::LoggingLevel;
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions};
 use thruway_testkit::upstream::{Then, Upstream};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, UnixStream};
+
+use super::sites::Told;
 
 fn builder() -> McpClientBuilder {
     let options = McpClientOptions {
@@ -20,6 +24,13 @@ fn builder() -> McpClientBuilder {
 
 /// A server that sends what `answer` makes of each line. The client hears it until it has said all.
 fn on_stream(answer: impl Fn(Value) -> Vec<u8> + Send + 'static) -> McpClient {
+    on_stream_with(builder(), answer)
+}
+
+pub(crate) fn on_stream_with(
+    builder: McpClientBuilder,
+    answer: impl Fn(Value) -> Vec<u8> + Send + 'static,
+) -> McpClient {
     let (near, far) = UnixStream::pair().unwrap();
     tokio::spawn(async move {
         let (input, mut output) = far.into_split();
@@ -30,7 +41,7 @@ fn on_stream(answer: impl Fn(Value) -> Vec<u8> + Send + 'static) -> McpClient {
             }
         }
     });
-    builder().unix_stream(near)
+    builder.unix_stream(near)
 }
 
 /// A server that answers a request of HTTP, head and content, as `answer` says, and closes the connection.
@@ -52,7 +63,7 @@ pub(super) async fn scripted(answer: impl Fn(&str, &Value) -> String + Send + 's
     url
 }
 
-fn response(fields: &str, content: &str) -> String {
+pub(super) fn response(fields: &str, content: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{fields}\r\n{content}")
 }
 
@@ -85,6 +96,40 @@ async fn a_stream_of_the_legacy_era_is_taken_up_where_it_broke() {
     .await;
     let client = McpClient::builder().era(EraChoice::Legacy).http(&url);
     assert_eq!(call(&client).await, Ok(()));
+}
+
+/// A session that was begun anew logged as if nobody had ever said what is wanted.
+#[tokio::test]
+async fn what_is_to_be_logged_is_said_in_the_next_session_too() {
+    let (seen, sessions) = (Told::new(), AtomicUsize::new(0));
+    let tell = seen.teller();
+    let url = scripted(move |_, message| {
+        let method = message["method"].as_str().unwrap_or_default().to_owned();
+        let answer = |result: Value| {
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            response("Content-Type: application/json\r\nMcp-Session-Id: s\r\n", &answer.to_string())
+        };
+        tell(method.clone());
+        match method.as_str() {
+            "initialize" => {
+                sessions.fetch_add(1, Ordering::Relaxed);
+                answer(json!({"protocolVersion": "2025-11-25", "capabilities": {"logging": {}},
+                    "serverInfo": {"name": "forgetting", "version": "1"}}))
+            }
+            "tools/call" if sessions.load(Ordering::Relaxed) == 1 => {
+                "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into()
+            }
+            _ if message.get("id").is_some() => answer(json!({"content": []})),
+            _ => "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into(),
+        }
+    })
+    .await;
+    let client = McpClient::builder().era(EraChoice::Legacy).http(&url);
+    client.set_logging_level(LoggingLevel::Debug).await.unwrap();
+    assert_eq!(call(&client).await, Ok(()));
+    let seen = seen.take().join(" ");
+    let session = "initialize notifications/initialized logging/setLevel tools/call";
+    assert_eq!(seen, format!("{session} {session}"));
 }
 
 #[tokio::test]
@@ -207,12 +252,39 @@ async fn a_giant_message_is_refused_and_the_next_is_read() {
         Some("echo") => format!("{sent}\n").into_bytes(),
         _ => format!("{}\n", result(&request["id"])).into_bytes(),
     });
-    assert_eq!(call(&client).await, Err(McpClientError::MessageTooLarge));
+    assert_eq!(call(&client).await, Err(McpClientError::AnswerLost));
     client.call_tool("other", json!({})).await.unwrap();
     for content_type in ["application/json", "text/event-stream"] {
         let error = over_http(content_type, format!("data: {giant}"), Then::Repeat).await;
         assert_eq!(error, McpClientError::MessageTooLarge, "{content_type}");
     }
+}
+
+/// All calls on the stream failed.
+#[tokio::test]
+async fn a_giant_answer_fails_the_call_that_it_is_for_and_no_other() {
+    let client = on_stream(|request| {
+        let id = &request["id"];
+        match request["params"]["name"].as_str() {
+            // As some write it, with the id at the end.
+            Some("giant") => {
+                let text = "x".repeat(1 << 20);
+                format!("{{\"result\":{{\"text\":\"{text}\"}},\"jsonrpc\":\"2.0\",\"id\":{id}}}\n")
+                    .into_bytes()
+            }
+            Some("chatty") => {
+                let text = "x".repeat(1 << 20);
+                let message =
+                    json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": text}});
+                format!("{message}\n{}\n", result(id)).into_bytes()
+            }
+            _ => format!("{}\n", result(id)).into_bytes(),
+        }
+    });
+    let client = client.with_timeout(Duration::from_secs(20));
+    let call = async |name: &str| client.call_tool(name, json!({})).await.map(drop);
+    let outcomes = tokio::join!(call("giant"), call("other"), call("chatty"));
+    assert_eq!(outcomes, (Err(McpClientError::MessageTooLarge), Ok(()), Ok(())));
 }
 
 #[tokio::test]

@@ -1,0 +1,107 @@
+//! The client of a session of the legacy era, which is asked and told what a server behind a bridge says.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use serde_json::value::{RawValue, to_raw_value};
+use thruway_mcp::json_rpc::{Error, ErrorCode, Notification};
+use thruway_mcp::schema::methods;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::messages;
+use crate::ask::{PendingRequests, Question};
+use crate::client::{Party, RawAnswer};
+use crate::dispatch::Said;
+use crate::session::Session;
+
+/// The client of a session, asked and told on the stream of one of its requests.
+pub(super) struct SessionParty {
+    pub(super) session: Arc<Session>,
+    pub(super) outbox: mpsc::Sender<Said>,
+    /// How long an answer is waited for.
+    pub(super) wait: Duration,
+}
+
+impl Party for SessionParty {
+    /// The place of the session in memory is nobody else's for as long as it is there.
+    fn key(&self) -> u64 {
+        Arc::as_ptr(&self.session).addr() as u64
+    }
+
+    fn ask(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
+        // Not the session: it may end meanwhile.
+        let (pending, outbox, wait) = (self.session.pending.clone(), self.outbox.clone(), self.wait);
+        Box::pin(ask(question(method, params), pending, outbox, wait))
+    }
+
+    fn tell(&self, notification: &Notification<'_>) {
+        messages::log(&self.outbox, self.session.log_level(), notification);
+    }
+}
+
+/// The client of a session, asked what belongs to none of its requests: on the stream on which the server speaks by itself.
+pub(super) struct AbsentParty {
+    pub(super) session: Weak<Session>,
+    /// How long an answer is waited for.
+    pub(super) wait: Duration,
+}
+
+impl Party for AbsentParty {
+    fn key(&self) -> u64 {
+        self.session.as_ptr().addr() as u64
+    }
+
+    fn ask(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
+        let session = self.session.upgrade();
+        let Some((session, asides)) = session.as_ref().and_then(|session| Some((session, session.asides()?)))
+        else {
+            return Box::pin(async { Err(Error::internal("the session has ended")) });
+        };
+        Box::pin(ask(question(method, params), session.pending.clone(), asides.outbox(), self.wait))
+    }
+
+    /// What belongs to nothing is not worth the room of questions.
+    fn tell(&self, _: &Notification<'_>) {}
+}
+
+/// Tells the server that is a session's alone what its client says by itself.
+pub(crate) fn handle_notification(session: &Session, notification: &Notification<'_>) {
+    if notification.method != methods::NOTIFICATIONS_ROOTS_LIST_CHANGED {
+        return;
+    }
+    if let Some(upstream) = session.upstream().clone() {
+        // A server that is gone asks when it is there again.
+        tokio::spawn(async move { upstream.client.roots_changed().await });
+    }
+}
+
+async fn ask(
+    question: Result<Question, Error>,
+    pending: Arc<PendingRequests>,
+    outbox: mpsc::Sender<Said>,
+    wait: Duration,
+) -> RawAnswer {
+    let question = question?;
+    let answered = timeout(wait, pending.ask(&question, &outbox)).await;
+    let answer = answered.map_err(|_| Error::internal("the client has not answered in time"))??;
+    to_raw_value(&answer).map_err(|_| Error::internal("the answer cannot be written"))
+}
+
+fn question(method: &str, params: Option<&RawValue>) -> Result<Question, Error> {
+    let known = [methods::ELICITATION_CREATE, methods::SAMPLING_CREATE_MESSAGE, methods::ROOTS_LIST];
+    let method = known.into_iter().find(|known| *known == method);
+    let method = method.ok_or_else(|| Error::new(ErrorCode::METHOD_NOT_FOUND, "no such question"))?;
+    let params = serde_json::from_str(params.map_or("{}", RawValue::get));
+    Ok(Question { method, params: params.map_err(|_| Error::invalid_params("the question is too deep"))? })
+}

@@ -1,0 +1,157 @@
+//! Calls of tools that become tasks in 2025-11-25, where they were tried: the client decides, and asks for the result by a
+//! request that waits for the end. What a task asks comes as requests meanwhile.
+
+use serde::Deserialize;
+use thruway_mcp::schema::{
+    CallToolResult, CompletedTask, DetailedTask, FailedTask, InputRequests, InputRequiredTask, JsonObject,
+    Task, TaskStatus, TaskSupport, WorkingTask, methods,
+};
+use tokio::time::{Instant, sleep};
+
+use super::McpClient;
+use super::error::McpClientError;
+use super::incoming::Answer;
+use super::tasks::{GivesUp, TaskParams, pause};
+
+/// That a call has become a task.
+#[derive(Deserialize)]
+struct CreateTaskResult {
+    task: LegacyTask,
+}
+
+/// How a task stands.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LegacyTask {
+    task_id: String,
+    status: TaskStatus,
+    #[serde(default)]
+    status_message: Option<String>,
+    created_at: String,
+    last_updated_at: String,
+    ttl: Option<u64>,
+    #[serde(default)]
+    poll_interval: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListTasksResult {
+    tasks: Vec<LegacyTask>,
+    #[serde(default)]
+    next_cursor: Option<String>,
+}
+
+impl From<LegacyTask> for Task {
+    fn from(task: LegacyTask) -> Self {
+        let state = WorkingTask {
+            task_id: task.task_id,
+            status_message: task.status_message,
+            created_at: task.created_at,
+            last_updated_at: task.last_updated_at,
+            ttl_ms: task.ttl,
+            poll_interval_ms: task.poll_interval,
+        };
+        Self { status: task.status, state }
+    }
+}
+
+/// The task that a call has become, if it has.
+pub(super) fn created(answer: &Answer) -> Option<Task> {
+    let may_be = answer.get().contains("\"task\"") && answer.get().contains("\"taskId\"");
+    let created = may_be.then(|| serde_json::from_str(answer.get()).ok())?;
+    created.map(|CreateTaskResult { task }| task.into())
+}
+
+impl McpClient {
+    /// The tasks of this client that the server knows (2025-11-25): other revisions have no such list.
+    ///
+    /// # Errors
+    /// See [`McpClientError`].
+    pub async fn list_tasks(&self) -> Result<Vec<Task>, McpClientError> {
+        self.list(methods::TASKS_LIST, |page: ListTasksResult| {
+            (page.tasks.into_iter().map(Task::from).collect(), page.next_cursor)
+        })
+        .await
+    }
+
+    /// Whether a call of `tool` is to be a task: because it must be, or because it may be and `is_wanted`. Who does not know the
+    /// tools asks for them.
+    pub(super) async fn becomes_task(&self, tool: &str, is_wanted: bool) -> Result<bool, McpClientError> {
+        let conversation = &self.conversation;
+        if !conversation.spoken().await?.lets_calls_be_tasks()
+            || !conversation.options.capabilities.has_tasks()
+        {
+            return Ok(false);
+        }
+        if !conversation.tools.are_listed() {
+            // Apart, so that calls that are no tasks carry nothing of it.
+            Box::pin(self.list_tools()).await?;
+        }
+        Ok(match conversation.tools.task_support(tool) {
+            TaskSupport::Required => true,
+            TaskSupport::Optional => is_wanted,
+            TaskSupport::Forbidden => false,
+        })
+    }
+
+    /// How a task stands, with its result if it has come to its end. What it asks shows only to whoever waits for it.
+    pub(super) async fn legacy_detailed_task(&self, id: &str) -> Result<DetailedTask, McpClientError> {
+        let Task { status, state: task } = self.legacy_task(id).await?;
+        Ok(match status {
+            TaskStatus::Working => DetailedTask::Working(task),
+            TaskStatus::Cancelled => DetailedTask::Cancelled(task),
+            TaskStatus::InputRequired => {
+                DetailedTask::InputRequired(InputRequiredTask { task, input_requests: InputRequests::new() })
+            }
+            TaskStatus::Completed | TaskStatus::Failed => match self.legacy_result::<JsonObject>(id).await {
+                Ok(result) => DetailedTask::Completed(CompletedTask { task, result }),
+                Err(McpClientError::Server(error)) => DetailedTask::Failed(FailedTask { task, error }),
+                Err(error) => return Err(error),
+            },
+        })
+    }
+
+    /// Waits for the result of a task; if `is_given_up`, the task is when nobody waits for it any more.
+    pub(super) async fn await_legacy_task(
+        &self,
+        id: &str,
+        is_given_up: bool,
+    ) -> Result<CallToolResult, McpClientError> {
+        let mut guard = GivesUp { client: self, id: is_given_up.then_some(id) };
+        let latest = Instant::now() + self.options.patience.timeout_max;
+        while Instant::now() < latest {
+            let Task { status, state } = self.legacy_task(id).await?;
+            match status {
+                TaskStatus::Working => {}
+                TaskStatus::Cancelled => {
+                    guard.id = None;
+                    return Err(McpClientError::TaskCancelled);
+                }
+                TaskStatus::InputRequired | TaskStatus::Completed | TaskStatus::Failed => {
+                    match self.legacy_result(id).await {
+                        // It goes on with what it has been answered.
+                        Err(McpClientError::TimedOut) if status == TaskStatus::InputRequired => {}
+                        outcome => {
+                            let is_over = matches!(outcome, Ok(_) | Err(McpClientError::Server(_)));
+                            guard.id = guard.id.filter(|_| !is_over);
+                            return outcome;
+                        }
+                    }
+                }
+            }
+            sleep(pause(&state)).await;
+        }
+        Err(McpClientError::TimedOut)
+    }
+
+    async fn legacy_task(&self, id: &str) -> Result<Task, McpClientError> {
+        let task: LegacyTask = self.of_task(methods::TASKS_GET, id, TaskParams { task_id: id }).await?;
+        Ok(task.into())
+    }
+
+    /// What a task comes to. The server answers at its end.
+    async fn legacy_result<R: serde::de::DeserializeOwned>(&self, id: &str) -> Result<R, McpClientError> {
+        self.of_task(methods::TASKS_RESULT, id, TaskParams { task_id: id }).await
+    }
+}

@@ -1,0 +1,183 @@
+//! Tasks as 2025-11-25 tried them: the client makes them, and asks for their results.
+
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::json_rpc::Error;
+use thruway_mcp_sdk::schema::{ClientCapabilities, DetailedTask, TaskStatus};
+use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, Revision, ToolOutcome};
+
+use super::calls::text;
+use super::misbehaving::on_stream_with;
+use super::sites::{Told, response};
+
+/// A server whose tool `must` is called as a task, whose tool `may` can be, and whose tool `fail` fails. The task asks
+/// before it ends.
+struct Server {
+    asked: Mutex<u32>,
+    /// The request for the result, which waits.
+    waiting: Mutex<Value>,
+    offers: Value,
+}
+
+impl Server {
+    fn answer(&self, message: &Value) -> Vec<Value> {
+        let (id, name) = (&message["id"], &message["params"]["name"]);
+        let result = |result: Value| vec![json!({"jsonrpc": "2.0", "id": id, "result": result})];
+        let is_task = message["params"].get("task").is_some();
+        let tools = ["must", "may", "fail", "never"].map(tool);
+        match message["method"].as_str() {
+            Some("initialize") => result(json!({"protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": self.offers, "serverInfo": {"name": "tasks", "version": "1"}})),
+            Some("tools/list") => result(json!({"tools": tools})),
+            Some("tools/call") if is_task => result(json!({"task": task(name.as_str().unwrap(), "working")})),
+            Some("tools/call") => result(json!({"content": [{"type": "text", "text": "at once"}]})),
+            Some("tasks/get") => {
+                let mut asked = self.asked.lock().unwrap();
+                *asked += 1;
+                let status = match (*asked, message["params"]["taskId"].as_str().unwrap()) {
+                    (1, _) => "working",
+                    (2, _) => "input_required",
+                    (_, "fail") => "failed",
+                    _ => "completed",
+                };
+                result(task(message["params"]["taskId"].as_str().unwrap(), status))
+            }
+            Some("tasks/result") if message["params"]["taskId"] == "fail" => {
+                let error = json!({"code": -32000, "message": "it does not work"});
+                vec![json!({"jsonrpc": "2.0", "id": id, "error": error})]
+            }
+            Some("tasks/result") => {
+                *self.waiting.lock().unwrap() = id.clone();
+                vec![json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create",
+                    "params": {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}})]
+            }
+            Some("tasks/list") => {
+                let is_first = message["params"].get("cursor").is_none();
+                let page = if is_first {
+                    json!({"tasks": [task("a", "working")], "nextCursor": "2"})
+                } else {
+                    json!({"tasks": [task("b", "completed")]})
+                };
+                result(page)
+            }
+            Some("tasks/cancel") => result(task("may", "cancelled")),
+            None if message["id"] == "q" => {
+                let name = &message["result"]["content"]["name"];
+                let content = json!([{"type": "text", "text": format!("hello {}", name.as_str().unwrap())}]);
+                let waiting = self.waiting.lock().unwrap().clone();
+                vec![json!({"jsonrpc": "2.0", "id": waiting, "result": {"content": content,
+                    "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "must"}}}})]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn tool(name: &str) -> Value {
+    let support = match name {
+        "may" => "optional",
+        "never" => "forbidden",
+        _ => "required",
+    };
+    json!({"name": name, "inputSchema": {"type": "object"}, "execution": {"taskSupport": support}})
+}
+
+fn task(id: &str, status: &str) -> Value {
+    json!({"taskId": id, "status": status, "createdAt": "then", "lastUpdatedAt": "now", "ttl": null, "pollInterval": 10})
+}
+
+/// A client that knows tasks, and what it has sent.
+fn client(revision: Revision, offers: Value) -> (McpClient, Told<String>) {
+    let sent = Told::new();
+    let tell = sent.teller();
+    let capabilities = ClientCapabilities::default().with_elicitation().with_tasks();
+    let builder: McpClientBuilder = McpClient::builder()
+        .era(EraChoice::Revision(revision))
+        .answers(capabilities, |question| async move { Ok::<_, Error>(response(&question)) });
+    let server = Server { asked: Mutex::default(), waiting: Mutex::default(), offers };
+    let client = on_stream_with(builder, move |message| {
+        let method = message["method"].as_str().unwrap_or("an answer");
+        let is_task = message["params"].get("task").is_some();
+        tell(format!("{method}{}", if is_task { " as task" } else { "" }));
+        server.answer(&message).iter().flat_map(|answer| format!("{answer}\n").into_bytes()).collect()
+    });
+    (client, sent)
+}
+
+fn offers() -> Value {
+    json!({"tools": {}, "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}})
+}
+
+#[tokio::test]
+async fn a_tool_that_must_be_a_task_is_called_as_one_and_waited_for() {
+    let (client, sent) = client(Revision::R20251125, offers());
+    let result = client.call_tool("must", json!({})).await.unwrap();
+    assert_eq!(text(&result), "hello Ada");
+    let sent = sent.take();
+    assert_eq!(
+        sent[2..].join(", "),
+        "tools/list, tools/call as task, tasks/get, tasks/get, tasks/result, an answer"
+    );
+    // Where it need not be one, it is none.
+    assert_eq!(text(&client.call_tool("may", json!({})).await.unwrap()), "at once");
+}
+
+#[tokio::test]
+async fn a_task_is_made_and_come_back_to() {
+    let (client, _) = client(Revision::R20251125, offers());
+    let ToolOutcome::Task(task) = client.begin_tool("may", json!({})).await.unwrap() else {
+        panic!("it should become a task");
+    };
+    assert_eq!((task.status, &*task.state.task_id), (TaskStatus::Working, "may"));
+    assert!(matches!(client.get_task("may").await.unwrap(), DetailedTask::Working(_)));
+    assert!(matches!(client.get_task("may").await.unwrap(), DetailedTask::InputRequired(_)));
+    let DetailedTask::Completed(completed) = client.get_task("may").await.unwrap() else {
+        panic!("it should have ended");
+    };
+    assert!(completed.result["content"].to_string().contains("hello Ada"));
+    let ids: Vec<_> = client.list_tasks().await.unwrap().into_iter().map(|task| task.state.task_id).collect();
+    assert_eq!(ids, ["a", "b"]);
+    client.cancel_task("may").await.unwrap();
+    let ToolOutcome::Result(result) = client.begin_tool("never", json!({})).await.unwrap() else {
+        panic!("it should not become a task");
+    };
+    assert_eq!(text(&result), "at once");
+}
+
+#[tokio::test]
+async fn a_task_that_fails_fails_its_call() {
+    let (client, _) = client(Revision::R20251125, offers());
+    let failed = client.call_tool("fail", json!({})).await.unwrap_err();
+    assert!(failed.server_error().is_some_and(|error| error.message == "it does not work"), "{failed}");
+    assert!(matches!(client.get_task("fail").await.unwrap(), DetailedTask::Failed(_)));
+}
+
+#[tokio::test]
+async fn no_task_is_made_of_a_call_where_the_server_does_not_offer_it() {
+    for (revision, offers) in [(Revision::R20251125, json!({"tools": {}})), (Revision::R20250618, offers())] {
+        let (client, sent) = client(revision, offers);
+        let outcome = client.begin_tool("must", json!({})).await;
+        assert!(matches!(outcome, Ok(ToolOutcome::Result(_))), "{revision}");
+        assert!(sent.take().iter().all(|sent| !sent.contains("task") && sent != "tools/list"), "{revision}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_drops_a_call_gives_its_task_up() {
+    let (client, sent) = client(Revision::R20251125, offers());
+    let call = client.call_tool("must", json!({}));
+    let is_begun = async {
+        while !sent.take().iter().any(|sent| sent == "tasks/get") {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = is_begun => {}
+        outcome = call => panic!("{outcome:?}"),
+    }
+    while !sent.take().iter().any(|sent| sent == "tasks/cancel") {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
