@@ -140,7 +140,8 @@ async fn a_child_that_starts_slowly_may_be_of_the_modern_era() {
     let options =
         McpClientOptions { probe_timeout: Duration::from_millis(100), ..McpClientOptions::default() };
     let response = json!({"jsonrpc": "2.0", "id": 3, "result": discovered});
-    let script = format!("read -r a; read -r b; echo '{refusal}'; read -r c; echo '{response}'; cat >/dev/null");
+    let script =
+        format!("read -r a; read -r b; echo '{refusal}'; read -r c; echo '{response}'; cat >/dev/null");
     let client = McpClient::builder().options(options.clone()).command(shell(&script)).unwrap();
     assert_eq!(client.revision().await, Ok(Revision::LATEST));
     client.close().await;
