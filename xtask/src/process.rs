@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -37,12 +38,40 @@ impl CpuSource {
     /// # Errors
     /// When the process is gone.
     pub(super) fn cpu_time(self, id: u32) -> anyhow::Result<Duration> {
-        let times = family(id).into_iter().map(|id| match self {
+        self.cpu_time_of(family(id).into_iter())
+    }
+
+    /// The same without those descendants that run `program`.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub(super) fn cpu_time_without(self, id: u32, program: &Path) -> anyhow::Result<Duration> {
+        let is_another =
+            |id: &u32| fs::read_link(format!("/proc/{id}/exe")).is_ok_and(|path| path != program);
+        self.cpu_time_of(family(id).into_iter().filter(is_another))
+    }
+
+    fn cpu_time_of(self, ids: impl Iterator<Item = u32>) -> anyhow::Result<Duration> {
+        let times = ids.map(|id| match self {
             Self::Schedstat => schedstat_of_threads(id),
             Self::Stat => stat_time(id),
         });
         times.sum::<Option<Duration>>().context("the server is gone")
     }
+}
+
+/// CPU time of all children of this process that have ended and were waited for. The kernel adds nanoseconds up and tells
+/// ticks, so that of many children the mean is known well.
+///
+/// # Errors
+/// When the kernel does not say.
+pub(super) fn cpu_time_of_ended_children() -> anyhow::Result<Duration> {
+    let fields = stat_fields(std::process::id());
+    let ticks = fields.as_ref().and_then(|fields| {
+        let of = |place: usize| fields.get(place)?.parse::<u64>().ok();
+        Some(of(CHILDREN_USER_TIME)? + of(CHILDREN_SYSTEM_TIME)?)
+    });
+    ticks.map(from_ticks).context("`/proc/self/stat` has no times of children")
 }
 
 /// Memory of a process and its descendants, in octets.
@@ -89,6 +118,8 @@ fn parents() -> HashMap<u32, u32> {
 const PARENT: usize = 1;
 const USER_TIME: usize = 11;
 const SYSTEM_TIME: usize = 12;
+const CHILDREN_USER_TIME: usize = 13;
+const CHILDREN_SYSTEM_TIME: usize = 14;
 
 /// The fields of `/proc/PID/stat` after the name, which may hold anything, also blanks and parentheses.
 fn stat_fields(id: u32) -> Option<Vec<String>> {
@@ -100,7 +131,11 @@ fn stat_fields(id: u32) -> Option<Vec<String>> {
 fn stat_time(id: u32) -> Option<Duration> {
     let fields = stat_fields(id)?;
     let ticks = fields.get(USER_TIME)?.parse::<u64>().ok()? + fields.get(SYSTEM_TIME)?.parse::<u64>().ok()?;
-    Some(Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second())))
+    Some(from_ticks(ticks))
+}
+
+fn from_ticks(ticks: u64) -> Duration {
+    Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
 }
 
 fn schedstat_of_threads(id: u32) -> Option<Duration> {
@@ -134,11 +169,14 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let id = child.id();
         let times = [CpuSource::detect(), CpuSource::Stat].map(|source| source.cpu_time(id));
+        let program = std::fs::read_link(format!("/proc/{id}/exe")).unwrap();
+        let without = CpuSource::detect().cpu_time_without(id, &program).unwrap();
         let (family, memory) = (family(id), memory(id));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(times.iter().all(Result::is_ok), "{times:?}");
         assert_eq!(family, [id]);
+        assert_eq!(without, std::time::Duration::ZERO);
         assert!(memory.unwrap().anonymous > 0);
     }
 }

@@ -1,7 +1,10 @@
-//! The MCP server of the `rmcp` peer on our SDK.
+//! The MCP server of the `rmcp` peer on our SDK. With `--call`, its client instead.
+
+mod client;
 
 use std::error::Error;
 
+use calls::Load;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thruway_mcp_sdk::schema::Tool;
@@ -9,6 +12,9 @@ use thruway_mcp_sdk::{LegacySessions, McpServer, McpServerOptions, Structured, s
 use thruway_server::{Content, FieldLinesBuf, Request, Response, Router, Server};
 
 fn main() -> Result<(), Box<dyn Error>> {
+    if let Some(load) = Load::from_arguments() {
+        return client::run(&load);
+    }
     let sessions =
         if contract::has_flag("--sessions") { LegacySessions::Stateful } else { LegacySessions::Stateless };
     if contract::has_flag("--stdio") {

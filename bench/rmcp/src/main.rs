@@ -1,11 +1,14 @@
 //! The official Rust SDK of MCP on axum or on pipes, as fast as it gets: one current-thread runtime, no sessions, JSON
-//! answers, a handler written by hand that finds its tool without a router.
+//! answers, a handler written by hand that finds its tool without a router. With `--call`, its client instead.
+
+mod client;
 
 use std::error::Error;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::serve::ListenerExt;
+use calls::Load;
 use mimalloc::MiMalloc;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, JsonObject, ListToolsResult,
@@ -24,6 +27,9 @@ use tokio::net::TcpListener;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    if let Some(load) = Load::from_arguments() {
+        return client::run(&load);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let server = Server { tools: Arc::new(tools()) };
     if contract::has_flag("--stdio") {

@@ -21,7 +21,8 @@ use crate::stop::Stop;
 /// What stands behind gateways.
 #[derive(Clone, Copy)]
 pub(super) struct Backends<'a> {
-    fast: Option<&'a Prepared>,
+    /// Ours, with everything that its demo has.
+    pub(super) fast: Option<&'a Prepared>,
     closing: Option<&'a Prepared>,
 }
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::gateway::Backends;
 use super::metric::{Metric, Sample};
+use super::plan::Plan;
 use super::prepare::Prepared;
 use super::probe::{Probe, WARM_UP};
 use super::request::PLAINTEXT;
 use super::server::{CLIENT_CORE, SERVER_CORE, Server};
 use super::workloads::Load;
-use super::{ab, gateway, idle, soak, stdio, wrk};
+use super::{ab, bridge, calls, command, gateway, idle, soak, stdio, wrk};
 use crate::process::CpuSource;
 use crate::stop::{Stop, now};
 
@@ -20,21 +20,23 @@ const CONTENT_BYTES: u64 = PLAINTEXT.len() as u64;
 ///
 /// # Errors
 /// Anything that makes the run no result; with the end of what the server printed.
-pub(super) fn run(
-    prepared: &Prepared,
-    backends: Backends<'_>,
-    load: Load,
-    seconds: u32,
-    stop: &Stop,
-) -> anyhow::Result<Sample> {
-    if let Load::Stdio { request, window } = load {
-        return stdio::run(prepared, stdio::Load { request, window, seconds }, stop);
+pub(super) fn run(prepared: &Prepared, plan: &Plan<'_>, load: Load, stop: &Stop) -> anyhow::Result<Sample> {
+    let &Plan { backends, behind_bridges, seconds, .. } = plan;
+    match load {
+        Load::Stdio { request, window } => {
+            stdio::run(prepared, stdio::Load { request, window, seconds }, stop)
+        }
+        Load::Gateway(load) => gateway::run(prepared, backends, load, seconds, stop),
+        Load::Calls { in_flight } => calls::run(prepared, calls::Load { in_flight, seconds }, stop),
+        Load::Bridge { revision, connections } => {
+            bridge::run(prepared, behind_bridges, bridge::Load { revision, connections, seconds }, stop)
+        }
+        Load::Command { runs } => command::run(prepared, backends, runs, stop),
+        _ => {
+            let server = Server::start(prepared, &SERVER_CORE.to_string(), None, stop)?;
+            run_on(&server, load, seconds, stop).map_err(|error| server.blame(&error))
+        }
     }
-    if let Load::Gateway(load) = load {
-        return gateway::run(prepared, backends, load, seconds, stop);
-    }
-    let server = Server::start(prepared, &SERVER_CORE.to_string(), None, stop)?;
-    run_on(&server, load, seconds, stop).map_err(|error| server.blame(&error))
 }
 
 fn run_on(server: &Server, load: Load, seconds: u32, stop: &Stop) -> anyhow::Result<Sample> {
@@ -73,7 +75,11 @@ fn run_on(server: &Server, load: Load, seconds: u32, stop: &Stop) -> anyhow::Res
             let load = soak::Load { requests, connections, seconds };
             with_cpu_time(server.id(), || soak::run(server, load, stop))
         }
-        Load::Stdio { .. } | Load::Gateway(_) => unreachable!("runs of its own"),
+        Load::Stdio { .. }
+        | Load::Gateway(_)
+        | Load::Calls { .. }
+        | Load::Bridge { .. }
+        | Load::Command { .. } => unreachable!("runs of its own"),
     }
 }
 

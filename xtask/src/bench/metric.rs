@@ -11,6 +11,16 @@ use super::workloads::{GatewayLoad, Load, What};
 pub(super) enum Metric {
     /// User and system time of the server and its children, per answered request, in microseconds.
     CpuPerRequest,
+    /// The same of the client and the server.
+    CpuOfBoth,
+    /// The same of the client alone.
+    CpuOfClient,
+    /// The same of a bridge without the servers behind it.
+    CpuOfBridge,
+    /// User and system time of a command from its start to its end, in microseconds.
+    CpuPerRun,
+    /// How long a command runs, in microseconds.
+    TimePerRun,
     RequestsPerSecond,
     /// Time from sending a request to the end of its answer, in microseconds: its percentiles.
     P50,
@@ -47,6 +57,11 @@ impl Metric {
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::CpuPerRequest => "CPU per request",
+            Self::CpuOfBoth => "CPU of both per call",
+            Self::CpuOfClient => "CPU of the client",
+            Self::CpuOfBridge => "CPU of the bridge per call",
+            Self::CpuPerRun => "CPU per run",
+            Self::TimePerRun => "time of a run",
             Self::RequestsPerSecond => "requests/s",
             Self::P50 => "p50",
             Self::P90 => "p90",
@@ -68,12 +83,20 @@ impl Metric {
     /// Prints a value with its unit.
     pub(super) fn format(self, value: f64) -> String {
         match self {
-            Self::CpuPerRequest => format!("{value:.3} µs"),
+            Self::CpuPerRequest | Self::CpuOfBoth | Self::CpuOfClient | Self::CpuOfBridge => {
+                format!("{value:.3} µs")
+            }
             Self::RequestsPerSecond | Self::Requests | Self::ListenOverflows | Self::Reloads => {
                 thousands(value)
             }
             Self::P99Growth => format!("{value:.2}"),
-            Self::P50 | Self::P90 | Self::P98 | Self::P99 | Self::Longest => {
+            Self::P50
+            | Self::P90
+            | Self::P98
+            | Self::P99
+            | Self::Longest
+            | Self::CpuPerRun
+            | Self::TimePerRun => {
                 format!("{:.2} ms", value / 1000.0)
             }
             Self::CoreUse => format!("{:.0} %", value * 100.0),
@@ -96,6 +119,9 @@ impl Metric {
             Load::Gateway(_) => &[Self::CpuPerRequest, Self::RequestsPerSecond, Self::P99],
             Load::Ab { .. } => &[Self::CpuPerRequest, Self::RequestsPerSecond, Self::P99, Self::Longest],
             Load::Soak { .. } => &[Self::CpuPerRequest],
+            Load::Calls { .. } => &[Self::CpuOfBoth, Self::RequestsPerSecond],
+            Load::Bridge { .. } => &[Self::CpuOfBridge, Self::RequestsPerSecond],
+            Load::Command { .. } => &[Self::CpuPerRun],
         }
     }
 
@@ -113,6 +139,9 @@ impl Metric {
             Load::Wrk { .. } | Load::Stdio { .. } => &[Self::CoreUse],
             Load::Ab { .. } => &[Self::P50, Self::P98, Self::CoreUse],
             Load::Soak { .. } => &[Self::AnonymousGrowth, Self::Requests],
+            Load::Calls { .. } => &[Self::CpuOfClient, Self::CpuPerRequest],
+            Load::Bridge { .. } => &[Self::CpuPerRequest, Self::P50, Self::P99],
+            Load::Command { .. } => &[Self::TimePerRun],
         }
     }
 }

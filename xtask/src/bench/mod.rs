@@ -28,6 +28,9 @@ mod idle;
 mod stdio;
 mod soak;
 mod gateway;
+mod calls;
+mod bridge;
+mod command;
 mod measure;
 
 // all runs
@@ -125,8 +128,11 @@ fn wanted(options: &Options, cases: &[&'static Case], selected: &[&'static Peer]
     let ours = workloads.iter().filter(|_| options.ours.is_none()).map(|workload| workload.ours());
     let mut wanted: Vec<&'static Peer> = ours.filter_map(peers::find).collect();
     wanted.extend(options.ours.as_deref().and_then(peers::find));
-    if cases.iter().any(|case| matches!(case.load, Load::Gateway(_))) {
+    if cases.iter().any(|case| matches!(case.load, Load::Gateway(_) | Load::Command { .. })) {
         wanted.extend(gateway::BACKENDS.iter().filter_map(|name| peers::find(name)));
+    }
+    if cases.iter().any(|case| matches!(case.load, Load::Bridge { .. })) {
+        wanted.extend(peers::find(bridge::BEHIND));
     }
     wanted.extend(selected.iter().filter(|peer| peer.workloads.iter().any(|w| workloads.contains(w))));
     wanted.sort_by_key(|peer| peers::position(peer));

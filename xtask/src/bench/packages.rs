@@ -10,18 +10,20 @@ use anyhow::Context as _;
 use crate::stop::Stop;
 use crate::{child, places};
 
-/// Installs the packages of `bench/typescript` and finds Node, rather the one among them than that of the system.
+/// Installs the packages of a folder and finds Node, rather the one among them than that of the system.
 ///
-/// The script is copied beside its packages, as Node looks for them from there.
+/// Scripts are copied beside their packages, as Node looks for them from there.
 ///
 /// # Errors
 /// npm or Node is missing, or npm fails.
-pub(super) fn node(bench: &Path, stop: &Stop) -> anyhow::Result<PathBuf> {
-    let (from, to) = (bench.join("typescript"), bench.join("target/typescript"));
+pub(super) fn node(bench: &Path, folder: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
+    let (from, to) = (bench.join(folder), bench.join("target").join(folder));
     places::find_on_path("npm").context("`npm` is not on the path")?;
     fs::create_dir_all(&to)?;
-    for name in ["package.json", NPM_LOCK, "server.mjs"] {
-        fs::copy(from.join(name), to.join(name)).with_context(|| format!("cannot copy `{name}`"))?;
+    for entry in fs::read_dir(&from)? {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join(entry.file_name()))
+            .with_context(|| format!("cannot copy `{}`", entry.path().display()))?;
     }
     install_once(&from.join(NPM_LOCK), &to, || {
         let mut npm = Command::new("npm");
@@ -33,12 +35,13 @@ pub(super) fn node(bench: &Path, stop: &Stop) -> anyhow::Result<PathBuf> {
     found.context("`node` is not on the path")
 }
 
-/// Installs the packages of `bench/python` into an environment and finds its interpreter.
+/// Installs the packages of a folder into an environment and finds its interpreter.
 ///
 /// # Errors
 /// Python is missing, or cannot make an environment, or pip fails.
-pub(super) fn python(bench: &Path, stop: &Stop) -> anyhow::Result<PathBuf> {
-    let (requirements, environment) = (bench.join("python/requirements.txt"), bench.join("target/python"));
+pub(super) fn python(bench: &Path, folder: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
+    let (requirements, environment) =
+        (bench.join(folder).join(REQUIREMENTS), bench.join("target").join(folder));
     places::find_on_path("python3").context("`python3` is not on the path")?;
     let interpreter = environment.join("bin/python");
     install_once(&requirements, &environment, || {
@@ -68,7 +71,11 @@ fn install_once(
     Ok(())
 }
 
-const NPM_LOCK: &str = "package-lock.json";
+/// What a folder with packages of npm has.
+pub(super) const NPM_LOCK: &str = "package-lock.json";
+
+/// What a folder with packages of Python has.
+pub(super) const REQUIREMENTS: &str = "requirements.txt";
 
 const INSTALL_LIMIT: Duration = Duration::from_mins(5);
 

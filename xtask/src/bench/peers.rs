@@ -6,8 +6,8 @@ use anyhow::bail;
 
 use super::workloads::Workload::{
     self, Axum, Connections, Gateway, GatewayBusy, GatewayClosing, GatewayIdle, GatewayReload,
-    GatewaySettings, GatewaySingle, KeepAlive, Mcp, McpLegacy, McpSoak, McpStdio, McpStdioLegacy, Pipelining,
-    Plaintext,
+    GatewaySettings, GatewaySingle, KeepAlive, Mcp, McpBridge, McpBridgeModern, McpClient, McpCommand,
+    McpLegacy, McpSoak, McpStdio, McpStdioLegacy, Pipelining, Plaintext,
 };
 
 /// A server that can be started and measured; ours is one of them.
@@ -38,10 +38,10 @@ pub(super) enum Build {
     Bench(&'static str),
     /// A command of the Go module `bench/go`.
     Go(&'static str),
-    /// Node, with the packages of `bench/typescript`.
-    Node,
-    /// The interpreter of an environment with the packages of `bench/python`.
-    Python,
+    /// Node, with the packages of this folder of `bench`.
+    Node(&'static str),
+    /// The interpreter of an environment with the packages of this folder of `bench`.
+    Python(&'static str),
     /// A program on `PATH`.
     Installed(&'static str),
 }
@@ -52,10 +52,10 @@ pub(super) enum Version {
     BenchLock(&'static str),
     /// The entry of this module in `bench/go/go.mod`.
     GoModule(&'static str),
-    /// The entry of this package in `bench/typescript/package-lock.json`.
-    NpmLock(&'static str),
-    /// The line of this package in `bench/python/requirements.txt`.
-    Requirement(&'static str),
+    /// The entry of a package in the `package-lock.json` of this folder of `bench`.
+    NpmLock(&'static str, &'static str),
+    /// The line of a package in the `requirements.txt` of this folder of `bench`.
+    Requirement(&'static str, &'static str),
     /// What `go version` says.
     GoToolchain,
     /// The first line that the program prints when given this argument.
@@ -151,7 +151,7 @@ pub(super) const PEERS: &[Peer] = &[
         stdio: Some(&["--stdio", "--tools", "100"]),
         config: None,
         version: Version::Repository,
-        workloads: &[Mcp, McpLegacy, McpStdio, McpStdioLegacy, McpSoak],
+        workloads: &[Mcp, McpLegacy, McpStdio, McpStdioLegacy, McpSoak, McpClient],
     },
     Peer {
         name: "thruway-echo",
@@ -181,7 +181,7 @@ pub(super) const PEERS: &[Peer] = &[
         stdio: Some(&["--stdio", "--tools", "100"]),
         config: None,
         version: Version::BenchLock("rmcp"),
-        workloads: MCP,
+        workloads: &[Mcp, McpLegacy, McpStdio, McpStdioLegacy, McpClient],
     },
     Peer {
         name: "tower-mcp",
@@ -216,21 +216,21 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "typescript-sdk",
         about: "the official TypeScript SDK, low-level server, Hono's adapter for Node, JSON answers, no sessions",
-        build: Build::Node,
+        build: Build::Node("typescript"),
         arguments: &["{bench}/target/typescript/server.mjs", "--listen", "{address}", "--tools", "100"],
         stdio: Some(&["{bench}/target/typescript/server.mjs", "--stdio", "--tools", "100"]),
         config: None,
-        version: Version::NpmLock("@modelcontextprotocol/server"),
+        version: Version::NpmLock("typescript", "@modelcontextprotocol/server"),
         workloads: MCP,
     },
     Peer {
         name: "python-sdk",
         about: "the official Python SDK, low-level server, uvicorn with uvloop and httptools, JSON answers, no sessions",
-        build: Build::Python,
+        build: Build::Python("python"),
         arguments: &["{bench}/python/server.py", "--listen", "{address}", "--tools", "100"],
         stdio: Some(&["{bench}/python/server.py", "--stdio", "--tools", "100"]),
         config: None,
-        version: Version::Requirement("mcp"),
+        version: Version::Requirement("python", "mcp"),
         workloads: MCP,
     },
     Peer {
@@ -456,6 +456,109 @@ pub(super) const PEERS: &[Peer] = &[
         workloads: &[Gateway, GatewayClosing, GatewayIdle],
     },
     Peer {
+        name: "thruway-bridge",
+        about: "ours, one worker",
+        build: Build::Root("thruway"),
+        arguments: &["mcp", "bridge", "--listen", "{address}", "--", SERVER_ON_STDIO, "--stdio"],
+        stdio: None,
+        config: None,
+        version: Version::Printed("--version"),
+        workloads: &[McpBridge, McpBridgeModern],
+    },
+    Peer {
+        name: "supergateway",
+        about: "with sessions, as a server is started for each request otherwise",
+        build: Build::Node("bridges"),
+        arguments: &[
+            "{bench}/target/bridges/node_modules/supergateway/dist/index.js",
+            "--stdio",
+            "{bench}/target/release/bench-mcp-on-thruway --stdio",
+            "--outputTransport",
+            "streamableHttp",
+            "--stateful",
+            "--port",
+            "{port}",
+            "--logLevel",
+            "none",
+        ],
+        stdio: None,
+        config: None,
+        version: Version::NpmLock("bridges", "supergateway"),
+        workloads: &[McpBridge, McpBridgeModern],
+    },
+    Peer {
+        name: "mcp-proxy-npm",
+        about: "without what it keeps for clients that come back",
+        build: Build::Node("bridges"),
+        arguments: &[
+            "{bench}/target/bridges/node_modules/.bin/mcp-proxy",
+            "--host",
+            "{host}",
+            "--port",
+            "{port}",
+            "--server",
+            "stream",
+            "--no-eventStore",
+            "--",
+            SERVER_ON_STDIO,
+            "--stdio",
+        ],
+        stdio: None,
+        config: None,
+        version: Version::NpmLock("bridges", "mcp-proxy"),
+        workloads: &[McpBridge, McpBridgeModern],
+    },
+    Peer {
+        name: "mcp-proxy-python",
+        about: "as it comes",
+        build: Build::Python("python-bridge"),
+        arguments: &[
+            "-m",
+            "mcp_proxy",
+            "--host",
+            "{host}",
+            "--port",
+            "{port}",
+            "--",
+            SERVER_ON_STDIO,
+            "--stdio",
+        ],
+        stdio: None,
+        config: None,
+        version: Version::Requirement("python-bridge", "mcp-proxy"),
+        workloads: &[McpBridge],
+    },
+    Peer {
+        name: "thruway-call",
+        about: "a call of a tool from the command line",
+        build: Build::Root("thruway"),
+        arguments: &["mcp", "call", "http://{backend}/mcp", "echo", "message=hello"],
+        stdio: None,
+        config: None,
+        version: Version::Printed("--version"),
+        workloads: &[McpCommand],
+    },
+    Peer {
+        name: "thruway-version",
+        about: "the command line, asked for its version",
+        build: Build::Root("thruway"),
+        arguments: &["--version"],
+        stdio: None,
+        config: None,
+        version: Version::Printed("--version"),
+        workloads: &[McpCommand],
+    },
+    Peer {
+        name: "thruway-help",
+        about: "the command line, asked what it can do",
+        build: Build::Root("thruway"),
+        arguments: &["--help"],
+        stdio: None,
+        config: None,
+        version: Version::Printed("--version"),
+        workloads: &[McpCommand],
+    },
+    Peer {
         name: "fasthttp",
         about: "Go, `GOMAXPROCS` 1",
         build: Build::Go("fasthttp"),
@@ -476,6 +579,9 @@ pub(super) const PEERS: &[Peer] = &[
         workloads: GENERAL,
     },
 ];
+
+/// The server behind bridges.
+const SERVER_ON_STDIO: &str = "{bench}/target/release/bench-mcp-on-thruway";
 
 /// The row of this name.
 pub(super) fn find(name: &str) -> Option<&'static Peer> {

@@ -1,8 +1,11 @@
 //! Which runs there are, in which order, and how long they take.
 
+use std::path::Path;
+
 use anyhow::bail;
 
 use super::Options;
+use super::bridge;
 use super::gateway::Backends;
 use super::peers::Peer;
 use super::prepare::{Prepared, Ready};
@@ -15,6 +18,8 @@ pub(super) struct Plan<'a> {
     pub(super) left_out: Vec<(&'static str, &'static str)>,
     /// What stands behind gateways.
     pub(super) backends: Backends<'a>,
+    /// The program behind bridges.
+    pub(super) behind_bridges: Option<&'a Path>,
     /// Seconds of a run by `wrk`.
     pub(super) seconds: u32,
 }
@@ -61,7 +66,13 @@ impl<'a> Plan<'a> {
                 "there is nothing to run: ours or every peer is missing\n\nhint: `--ours ceiling` measures peers"
             );
         }
-        Ok(Self { pairs, left_out, backends: Backends::of(ready), seconds: options.seconds })
+        Ok(Self {
+            pairs,
+            left_out,
+            backends: Backends::of(ready),
+            behind_bridges: bridge::behind(ready),
+            seconds: options.seconds,
+        })
     }
 
     /// About how long the pairs from `first` on take.

@@ -103,8 +103,8 @@ fn prepare(peer: &'static Peer, root: &Path, stop: &Stop) -> anyhow::Result<Prep
         Build::Root(package) => cargo_build(root, package, stop)?,
         Build::Bench(package) => cargo_build(&bench, package, stop)?,
         Build::Go(command) => go_build(&bench, command, stop)?,
-        Build::Node => packages::node(&bench, stop)?,
-        Build::Python => packages::python(&bench, stop)?,
+        Build::Node(folder) => packages::node(&bench, folder, stop)?,
+        Build::Python(folder) => packages::python(&bench, folder, stop)?,
         Build::Installed(name) => places::find_on_path(name).context("not on the path")?,
     };
     let shown_program = shown(&program, root);

@@ -11,7 +11,7 @@ use super::server::CLIENT_CORE;
 use super::server::SERVER_CORE;
 use super::targets::Verdict;
 use super::workloads::{CASES, Case, GatewayLoad, Load, What};
-use super::{Options, ab, wrk};
+use super::{Options, ab, calls, wrk};
 
 /// What stands for the address, as each run has a port of its own.
 const ADDRESS: &str = "127.0.0.1:PORT";
@@ -241,6 +241,16 @@ fn load_command(load: Load, seconds: u32) -> String {
         Load::Soak { requests, connections } => {
             format!("Messages of all kinds in turn on {connections} connections, at least {requests}.")
         }
+        Load::Calls { in_flight } => {
+            let load = calls::Load { in_flight, seconds };
+            quoted("PROGRAM", calls::arguments(load, &format!("http://{ADDRESS}/mcp")))
+        }
+        Load::Bridge { revision, connections } => {
+            format!(
+                "`thruway bench mcp http://{ADDRESS}/mcp --era {revision} -c {connections} -d {seconds}s`"
+            )
+        }
+        Load::Command { runs } => format!("{runs} runs, one after the other."),
     }
 }
 
@@ -257,6 +267,8 @@ fn shown_command(server: &Prepared) -> String {
         ("{directory}", "DIRECTORY"),
         ("{bench}", "bench"),
         ("{config}", "DIRECTORY/config"),
+        ("{host}", "127.0.0.1"),
+        ("{port}", "PORT"),
     ];
     let arguments = server.peer.arguments.join(" ");
     let arguments = places.iter().fold(arguments, |text, (place, name)| text.replace(place, name));

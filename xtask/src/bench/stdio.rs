@@ -58,7 +58,7 @@ fn load_child(mut pipes: Pipes, id: u32, load: Load) -> anyhow::Result<Sample> {
 }
 
 /// Runs `load`, and ends the child when it takes too long or it is time to end: then nothing is left to wait for.
-fn guarded<T: Send>(
+pub(super) fn guarded<T: Send>(
     running: Running,
     limit: Duration,
     stop: &Stop,
@@ -242,11 +242,13 @@ fn find_id(message: &[u8]) -> Option<usize> {
     message.windows(ID_DIGITS).position(|octets| octets == FIRST_ID.to_string().as_bytes())
 }
 
-/// This thread runs on one core until this is dropped.
-struct Pinned(CpuSet);
+/// This thread, and what it starts, runs on one core until this is dropped.
+pub(super) struct Pinned(CpuSet);
 
 impl Pinned {
-    fn to(core: u32) -> anyhow::Result<Self> {
+    /// # Errors
+    /// There is no such core.
+    pub(super) fn to(core: u32) -> anyhow::Result<Self> {
         let before = sched_getaffinity(None)?;
         let mut only = CpuSet::new();
         only.set(usize::try_from(core)?);

@@ -26,7 +26,7 @@ struct Target {
 enum Against {
     /// This peer's figure of the same pair.
     Peer(&'static str),
-    /// The figure of every peer but the ceiling; for these the bound is an upper one.
+    /// The figure of every peer but the ceiling.
     EveryPeer,
     /// Our own figure in another case.
     OurCase(&'static str),
@@ -123,6 +123,17 @@ const TARGETS: &[Target] = &[
         against: Against::Nothing,
         bound: Bound::AtMost(SOAK_GROWTH),
     },
+    // Clients of MCP
+    against_peer("mcp client sequential", Metric::RequestsPerSecond, "rmcp", Bound::AtLeast(2.0)),
+    against_peer("mcp client 32 in flight", Metric::RequestsPerSecond, "rmcp", Bound::AtLeast(3.0)),
+    against_peer("mcp client 32 in flight", Metric::CpuOfBoth, "rmcp", Bound::AtMost(0.333)),
+    // Bridges
+    bounded("mcp bridge c=1", Metric::CpuOfBridge, 40.0),
+    bounded("mcp bridge c=16", Metric::CpuOfBridge, 40.0),
+    twenty_times_every_peer("mcp bridge c=1"),
+    twenty_times_every_peer("mcp bridge c=16"),
+    // The command line
+    bounded("mcp command", Metric::CpuPerRun, 25_000.0),
 ];
 
 const fn against_peer(case: &'static str, metric: Metric, peer: &'static str, bound: Bound) -> Target {
@@ -131,6 +142,15 @@ const fn against_peer(case: &'static str, metric: Metric, peer: &'static str, bo
 
 const fn against_every_peer(case: &'static str) -> Target {
     Target { case, metric: CPU, against: Against::EveryPeer, bound: Bound::Below(1.0) }
+}
+
+const fn bounded(case: &'static str, metric: Metric, most: f64) -> Target {
+    Target { case, metric, against: Against::Nothing, bound: Bound::AtMost(most) }
+}
+
+const fn twenty_times_every_peer(case: &'static str) -> Target {
+    let metric = Metric::RequestsPerSecond;
+    Target { case, metric, against: Against::EveryPeer, bound: Bound::AtLeast(20.0) }
 }
 
 /// All targets, in the order of the report.
@@ -167,7 +187,11 @@ impl Target {
         let peers = results.of_case(self.case).filter(|comparison| comparison.peer != CEILING);
         let ratios =
             peers.filter_map(|comparison| Some((comparison.peer, comparison.ratio_of(self.metric)?)));
-        match ratios.max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median)) {
+        let compare = |a: &Summary, b: &Summary| match self.bound {
+            Bound::AtLeast(_) => b.median.total_cmp(&a.median),
+            Bound::AtMost(_) | Bound::Below(_) => a.median.total_cmp(&b.median),
+        };
+        match ratios.max_by(|(_, a), (_, b)| compare(a, b)) {
             Some((peer, ratio)) => self.verdict(&format!(" / every peer (closest: {peer})"), Some(ratio)),
             None => self.verdict(" / every peer", None),
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::packages::{NPM_LOCK, REQUIREMENTS};
 use super::peers::{Peer, Version};
 use crate::child;
 use crate::stop::Stop;
@@ -23,11 +24,11 @@ pub(super) fn of_peer(peer: &Peer, program: &Path, bench: &Path, stop: &Stop) ->
             read(&bench.join("Cargo.lock")).and_then(|lock| locked(&lock, package))
         }
         Version::GoModule(module) => read(&bench.join("go/go.mod")).and_then(|file| required(&file, module)),
-        Version::NpmLock(package) => {
-            read(&bench.join("typescript/package-lock.json")).and_then(|lock| npm_locked(&lock, package))
+        Version::NpmLock(folder, package) => {
+            read(&bench.join(folder).join(NPM_LOCK)).and_then(|lock| npm_locked(&lock, package))
         }
-        Version::Requirement(package) => {
-            read(&bench.join("python/requirements.txt")).and_then(|file| pinned(&file, package))
+        Version::Requirement(folder, package) => {
+            read(&bench.join(folder).join(REQUIREMENTS)).and_then(|file| pinned(&file, package))
         }
         Version::GoToolchain => printed("go", "version", stop),
         Version::Printed(argument) => printed(&program.to_string_lossy(), argument, stop),

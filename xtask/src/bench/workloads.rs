@@ -2,6 +2,7 @@
 
 use anyhow::ensure;
 use serde::Serialize;
+use thruway_bench::Revision;
 
 use super::request::Request;
 
@@ -24,6 +25,12 @@ pub(super) enum Selection {
     McpStdio,
     /// A million messages of MCP, after which no memory may be missing.
     McpSoak,
+    /// Calls by clients of MCP, each to a server of its own library.
+    McpClient,
+    /// Bridges from HTTP to a server of MCP on standard input and output.
+    McpBridge,
+    /// The command line, from its start to its end.
+    McpCommand,
     /// W6: backends behind gateways.
     Gateway,
     /// All of them.
@@ -42,6 +49,9 @@ impl Selection {
             Self::Mcp => &[Workload::Mcp, Workload::McpLegacy],
             Self::McpStdio => &[Workload::McpStdio, Workload::McpStdioLegacy],
             Self::McpSoak => &[Workload::McpSoak],
+            Self::McpClient => &[Workload::McpClient],
+            Self::McpBridge => &[Workload::McpBridge, Workload::McpBridgeModern],
+            Self::McpCommand => &[Workload::McpCommand],
             Self::Gateway => GATEWAYS,
             Self::All => &[
                 Workload::Plaintext,
@@ -54,6 +64,10 @@ impl Selection {
                 Workload::McpStdio,
                 Workload::McpStdioLegacy,
                 Workload::McpSoak,
+                Workload::McpClient,
+                Workload::McpBridge,
+                Workload::McpBridgeModern,
+                Workload::McpCommand,
                 Workload::Gateway,
                 Workload::GatewayClosing,
                 Workload::GatewayIdle,
@@ -79,6 +93,11 @@ pub(super) enum Workload {
     McpStdio,
     McpStdioLegacy,
     McpSoak,
+    McpClient,
+    /// In the legacy era, which every bridge knows.
+    McpBridge,
+    McpBridgeModern,
+    McpCommand,
     /// W6 (b): a fast backend with persistent connections.
     Gateway,
     /// W6 (a): a backend that closes after each response.
@@ -110,9 +129,14 @@ impl Workload {
     pub(super) fn ours(self) -> &'static str {
         match self {
             Self::Axum => "axum-on-thruway",
-            Self::Mcp | Self::McpLegacy | Self::McpStdio | Self::McpStdioLegacy | Self::McpSoak => {
-                "mcp-on-thruway"
-            }
+            Self::Mcp
+            | Self::McpLegacy
+            | Self::McpStdio
+            | Self::McpStdioLegacy
+            | Self::McpSoak
+            | Self::McpClient => "mcp-on-thruway",
+            Self::McpBridge | Self::McpBridgeModern => "thruway-bridge",
+            Self::McpCommand => "thruway-call",
             Self::Gateway
             | Self::GatewayClosing
             | Self::GatewayIdle
@@ -155,6 +179,16 @@ pub(super) enum Load {
     Gateway(GatewayLoad),
     /// All messages of MCP in turn by `wrk` until there were at least so many.
     Soak { requests: u64, connections: u32 },
+    /// A client that has so many calls in flight.
+    Calls { in_flight: u32 },
+    /// A bridge that is called on so many connections.
+    Bridge {
+        #[serde(skip)]
+        revision: Revision,
+        connections: u32,
+    },
+    /// A command that is run so many times.
+    Command { runs: u32 },
 }
 
 /// What is done to a gateway in one run.
@@ -202,7 +236,9 @@ impl Load {
             Self::Mcp { request, .. }
             | Self::Stdio { request, .. }
             | Self::Gateway(GatewayLoad { request, .. }) => request,
-            Self::Soak { .. } => Request::CallTool,
+            Self::Soak { .. } | Self::Calls { .. } | Self::Bridge { .. } | Self::Command { .. } => {
+                Request::CallTool
+            }
             Self::Wrk { .. } | Self::Ab { .. } | Self::Idle { .. } => Request::Plaintext,
         }
     }
@@ -216,6 +252,9 @@ impl Load {
             Self::Gateway(GatewayLoad { what: What::Reloads, .. }) => f64::from(2 * seconds) + 1.0,
             Self::Gateway(load) => f64::from(seconds * load.stretch()) + 1.0,
             Self::Soak { .. } => 20.0,
+            Self::Calls { .. } => f64::from(seconds) + 1.0,
+            Self::Bridge { .. } => f64::from(seconds) + 2.5,
+            Self::Command { runs } => f64::from(runs) * 0.02,
             Self::Ab { persistent: true, .. } => 1.0,
             Self::Ab { persistent: false, .. } => 2.5,
         }
@@ -250,6 +289,11 @@ const SOAK_NOTE: &str =
     "Growth of the anonymous memory from the end of a first round of all messages to the end of the last.";
 const BUSY_GATEWAY_NOTE: &str = "CPU time includes accepting the connections. A process has 20,000 descriptors at most, so HAProxy has no more \
      than 8,000 connections to the backend; nginx cannot queue, and takes no part.";
+const CALLS_NOTE: &str = "The client is on the core of the load generator, and each has one thread. `rmcp`'s client keeps its connections here; \
+     by default, it opens one for each request.";
+const BRIDGE_NOTE: &str = "Behind each bridge stands `mcp-on-thruway` on stdio, on the core of the bridge, which `CPU per request` includes. The load is \
+     that of `thruway bench mcp`: in the legacy era, which every bridge knows, a session for each connection.";
+const COMMAND_NOTE: &str = "The command talks to `thruway serve` on the other core.";
 const BUSY_NOTE: &str = "CPU time includes accepting the connections.";
 
 /// All cases in the order in which they run.
@@ -355,6 +399,18 @@ pub(super) const CASES: &[Case] = &[
         full_only: false,
         note: SOAK_NOTE,
     },
+    calls("mcp client sequential", 1),
+    calls("mcp client 32 in flight", 32),
+    bridge("mcp bridge c=1", Workload::McpBridge, 1),
+    bridge("mcp bridge c=16", Workload::McpBridge, 16),
+    bridge("mcp bridge modern c=16", Workload::McpBridgeModern, 16),
+    Case {
+        name: "mcp command",
+        workload: Workload::McpCommand,
+        load: Load::Command { runs: 50 },
+        full_only: false,
+        note: COMMAND_NOTE,
+    },
 ];
 
 /// The cases of a selection; of these only those that are asked for by their names or a part of them, if any are.
@@ -404,6 +460,18 @@ const fn mcp(name: &'static str, workload: Workload, request: Request, connectio
 
 const fn stdio(name: &'static str, workload: Workload, request: Request, window: u32) -> Case {
     Case { name, workload, load: Load::Stdio { request, window }, full_only: false, note: STDIO_NOTE }
+}
+
+const fn calls(name: &'static str, in_flight: u32) -> Case {
+    let load = Load::Calls { in_flight };
+    Case { name, workload: Workload::McpClient, load, full_only: false, note: CALLS_NOTE }
+}
+
+const fn bridge(name: &'static str, workload: Workload, connections: u32) -> Case {
+    let is_modern = matches!(workload, Workload::McpBridgeModern);
+    let revision = if is_modern { Revision::LATEST } else { Revision::LATEST_LEGACY };
+    let load = Load::Bridge { revision, connections };
+    Case { name, workload, load, full_only: false, note: BRIDGE_NOTE }
 }
 
 const fn gateway(name: &'static str, request: Request, connections: u32) -> Case {

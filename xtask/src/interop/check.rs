@@ -1,6 +1,7 @@
 //! A check of one client, and what came of it.
 
 use std::fmt;
+use std::iter;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub(super) struct Scene<'s> {
     pub(super) server: u32,
     /// Its program.
     pub(super) program: &'s Path,
+    /// The arguments with which the program is a server of MCP on stdio; `{url}` is that of the server.
+    pub(super) stdio: &'s [&'s str],
     /// Holds the file `content`, and whatever a check leaves behind.
     pub(super) directory: &'s Path,
     pub(super) is_full: bool,
@@ -37,6 +40,13 @@ impl Scene<'_> {
     /// What `command` prints; it must succeed in time.
     pub(super) fn output(&self, what: &str, command: Command) -> anyhow::Result<String> {
         child::output_of(what, command, self.limit(), self.stop)
+    }
+
+    /// The command of a server of MCP on stdio.
+    pub(super) fn stdio(&self) -> Vec<String> {
+        let program = self.program.to_string_lossy().into_owned();
+        let arguments = self.stdio.iter().map(|word| word.replace("{url}", &self.url));
+        iter::once(program).chain(arguments).collect()
     }
 
     /// How long one check may take.

@@ -9,14 +9,11 @@ use anyhow::{Context as _, ensure};
 
 use super::check::{Check, Scene};
 use super::packages;
-use crate::child;
-use crate::places::repository;
-use crate::program::BUILD_LIMIT;
 
 pub(super) const CHECKS: &[&Check] = &[
     &Check { client: "python3", what: "mcp 2, both eras, HTTP and stdio", run: python_v2 },
     &Check { client: "python3", what: "mcp 1, sessions, HTTP and stdio", run: python_v1 },
-    &Check { client: "npm", what: "TypeScript client 2, both eras", run: typescript_v2 },
+    &Check { client: "npm", what: "TypeScript client 2, HTTP and stdio", run: typescript_v2 },
     &Check { client: "npm", what: "TypeScript SDK 1, HTTP and stdio", run: typescript_v1 },
     &Check { client: "npm", what: "Inspector, both eras, HTTP and stdio", run: inspector },
     &Check { client: "python3", what: "FastMCP's command line", run: fastmcp },
@@ -25,13 +22,13 @@ pub(super) const CHECKS: &[&Check] = &[
 
 fn python_v2(scene: &Scene<'_>) -> anyhow::Result<String> {
     let mut command = Command::new(python("mcp-2", &["mcp==2.3.0", "fastmcp==4.1.2"], scene)?);
-    command.args(["-I", "-c", PYTHON_V2, &endpoint(scene)]).arg(scene.program);
+    command.args(["-I", "-c", PYTHON_V2, &endpoint(scene)]).args(scene.stdio());
     last_line(scene, "the client of mcp 2", command)
 }
 
 fn python_v1(scene: &Scene<'_>) -> anyhow::Result<String> {
     let mut command = Command::new(python("mcp-1", &["mcp==1.30.0"], scene)?);
-    command.args(["-I", "-c", PYTHON_V1, &endpoint(scene)]).arg(scene.program);
+    command.args(["-I", "-c", PYTHON_V1, &endpoint(scene)]).args(scene.stdio());
     last_line(scene, "the client of mcp 1", command)
 }
 
@@ -57,16 +54,15 @@ fn typescript(scene: &Scene<'_>, name: &str, script: &str) -> anyhow::Result<Str
     let path = packages.join(name);
     fs::write(&path, script)?;
     let mut command = Command::new(packages.join(NODE));
-    command.arg(path).arg(endpoint(scene)).arg(scene.program);
+    command.arg(path).arg(endpoint(scene)).args(scene.stdio());
     last_line(scene, name, command)
 }
 
 fn inspector(scene: &Scene<'_>) -> anyhow::Result<String> {
     let packages = node_packages(scene)?;
     let endpoint = endpoint(scene);
-    let program = scene.program.to_string_lossy();
-    let (http, stdio) = ([endpoint.as_str(), "--transport", "http"], [&*program, "mcp", "serve", "--stdio"]);
-    for target in [&http[..], &stdio[..]] {
+    let http = [&*endpoint, "--transport", "http"].map(str::to_owned);
+    for target in [&http[..], &scene.stdio()] {
         for era in ["modern", "legacy"] {
             let mut command = Command::new(packages.join(NODE));
             command.arg(packages.join("node_modules/.bin/mcp-inspector")).arg("--cli").args(target);
@@ -79,15 +75,10 @@ fn inspector(scene: &Scene<'_>) -> anyhow::Result<String> {
     Ok("called `echo`, four times".to_owned())
 }
 
-/// The client is a workspace of its own, which nothing else compiles.
 fn rmcp(scene: &Scene<'_>) -> anyhow::Result<String> {
-    let target = packages::installed("rmcp")?;
-    let mut build = Command::new("cargo");
-    build.current_dir(repository().join(RMCP)).args(["build", "--locked", "--target-dir"]).arg(&target);
-    child::output_of("cargo build", build, BUILD_LIMIT, scene.stop)?;
-    let mut command = Command::new(target.join("debug/interop-rmcp"));
+    let mut command = Command::new(packages::rmcp(scene.stop)?.join("interop-rmcp"));
     // A backtrace would be all that is kept of what it prints.
-    command.arg(endpoint(scene)).arg(scene.program).env("RUST_LIB_BACKTRACE", "0");
+    command.arg(endpoint(scene)).args(scene.stdio()).env("RUST_LIB_BACKTRACE", "0");
     last_line(scene, "the client of rmcp", command)
 }
 
@@ -116,8 +107,6 @@ const PYTHON_V2: &str = include_str!("clients/mcp/python_v2.py");
 const PYTHON_V1: &str = include_str!("clients/mcp/python_v1.py");
 const TYPESCRIPT_V2: &str = include_str!("clients/mcp/typescript_v2.mjs");
 const TYPESCRIPT_V1: &str = include_str!("clients/mcp/typescript_v1.mjs");
-
-const RMCP: &str = "xtask/src/interop/clients/mcp/rmcp";
 
 /// Newer than that of many systems, as the clients want it.
 const NODE_PACKAGES: [&str; 4] = [

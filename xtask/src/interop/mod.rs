@@ -27,7 +27,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 
 use crate::places::find_on_path;
 use crate::program::{self, Profile};
@@ -45,6 +45,12 @@ pub(crate) struct Options {
     /// Clients and servers of MCP too, themselves and through bridges, which are installed from npm, `PyPI` and crates.io when they are not there.
     #[arg(long)]
     mcp: bool,
+    /// Only checks of which the client or the description holds one of these texts.
+    #[arg(long, value_delimiter = ',', value_name = "TEXT,…", conflicts_with = "gateway")]
+    checks: Vec<String>,
+    /// The `thruway` that is checked, instead of one that is built for it.
+    #[arg(long, value_name = "PROGRAM")]
+    program: Option<PathBuf>,
     /// Instead: `thruway serve` as a gateway, between clients and upstreams that others wrote.
     #[arg(long, conflicts_with = "mcp")]
     gateway: bool,
@@ -60,12 +66,16 @@ pub(crate) struct Options {
     /// A checkout of tlsfuzzer, for `--tls`
     #[arg(long, value_name = "DIR", requires = "tls")]
     tlsfuzzer: Option<PathBuf>,
-    /// A program `thruway`, instead of building it
-    #[arg(long, value_name = "FILE")]
-    program: Option<PathBuf>,
     /// How `thruway` is built for it.
     #[arg(long, value_enum, default_value_t = Profile::Dev)]
     profile: Profile,
+}
+
+impl Options {
+    fn wants(&self, check: &Check) -> bool {
+        let is_told = |text: &String| check.client.contains(&**text) || check.what.contains(&**text);
+        self.checks.is_empty() || self.checks.iter().any(is_told)
+    }
 }
 
 /// Builds the server, runs every check that there is a client for, and prints a table.
@@ -74,7 +84,7 @@ pub(crate) struct Options {
 /// A check failed, or a server did not start or did not end as it should.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let program = match &options.program {
-        Some(program) => program.canonicalize()?,
+        Some(program) => fs::canonicalize(program).context("there is no such program")?,
         None => program::build(options.profile, &Stop::new(program::BUILD_LIMIT)?)?,
     };
     let directory = tempfile::Builder::new().prefix("thruway-interop-").tempdir()?;
@@ -113,33 +123,71 @@ fn run_all(program: &Path, directory: &Path, options: &Options, stop: &Stop) -> 
     let config = directory.join("config.toml");
     let config = config.to_string_lossy();
     let demo = program.to_string_lossy();
-    let bridge = ["mcp", "bridge", "--listen", "127.0.0.1:0"];
-    let [to_modern, to_legacy] = ["modern", "legacy"]
-        .map(|era| [&bridge[..], &["--era", era, "--", &demo, "mcp", "serve", "--stdio"]].concat());
-    let only_mcp = |checks: &[&'static Check]| if options.mcp { checks.to_vec() } else { Vec::new() };
-    let servers: [(&str, &[&str], Vec<&Check>); 4] = [
-        (
-            "with the demo",
-            &["serve", "--listen", "127.0.0.1:0"],
-            [curl::CHECKS, load::CHECKS, scripts::CHECKS, &only_mcp(mcp::CHECKS), &only_mcp(servers::CHECKS)]
-                .concat(),
-        ),
-        ("with a config", &["serve", &config], [curl::FILE_CHECKS, slow::CHECKS].concat()),
-        ("as a bridge to the modern era", &to_modern, only_mcp(mcp::CHECKS)),
-        ("as a bridge to the legacy era", &to_legacy, only_mcp(mcp::CHECKS)),
-    ];
-    for (name, arguments, checks) in servers.into_iter().filter(|(_, _, checks)| !checks.is_empty()) {
-        let server = Server::start(program, arguments, &directory.join("server.log"), stop)?;
-        let scene =
-            Scene { url: server.url(), server: server.id(), program, directory, is_full: options.full, stop };
-        for check in checks {
+    for mut stage in stages(&config, &demo, options.mcp) {
+        stage.checks.retain(|check| options.wants(check));
+        if stage.checks.is_empty() {
+            continue;
+        }
+        let server = Server::start(program, &stage.arguments, &directory.join("server.log"), stop)?;
+        let scene = Scene {
+            url: server.url(),
+            server: server.id(),
+            program,
+            stdio: stage.stdio,
+            directory,
+            is_full: options.full,
+            stop,
+        };
+        for check in stage.checks {
             rows.push(run_one(check, &scene));
             stop.check()?;
         }
-        rows.push(check::row("thruway", name, || server.end(stop)));
+        rows.push(check::row("thruway", stage.name, || server.end(stop)));
     }
     Ok(rows)
 }
+
+/// A server of ours, and what is checked on it.
+struct Stage<'s> {
+    name: &'static str,
+    arguments: Vec<&'s str>,
+    /// See [`Scene::stdio`].
+    stdio: &'static [&'static str],
+    checks: Vec<&'static Check>,
+}
+
+/// All of them. Before a bridge to one era, what is on stdio is another bridge to that era, so that messages pass both.
+fn stages<'s>(config: &'s str, demo: &'s str, has_mcp: bool) -> Vec<Stage<'s>> {
+    let with_demo = Stage {
+        name: "with the demo",
+        arguments: vec!["serve", "--listen", "127.0.0.1:0"],
+        stdio: &["mcp", "serve", "--stdio"],
+        checks: [curl::CHECKS, load::CHECKS, scripts::CHECKS].concat(),
+    };
+    let with_config = Stage {
+        name: "with a config",
+        arguments: vec!["serve", config],
+        stdio: &[],
+        checks: [curl::FILE_CHECKS, slow::CHECKS].concat(),
+    };
+    let bridge = |name, era, stdio| {
+        let arguments = vec!["mcp", "bridge", "--listen", "127.0.0.1:0", "--era", era, "--"];
+        let arguments = [arguments, vec![demo, "mcp", "serve", "--stdio"]].concat();
+        Stage { name, arguments, stdio, checks: mcp::CHECKS.to_vec() }
+    };
+    let bridges = [
+        bridge("as a bridge to the modern era", "modern", TO_MODERN),
+        bridge("as a bridge to the legacy era", "legacy", TO_LEGACY),
+    ];
+    if !has_mcp {
+        return vec![with_demo, with_config];
+    }
+    let checks = [with_demo.checks, mcp::CHECKS.to_vec(), servers::CHECKS.to_vec()].concat();
+    [Stage { checks, ..with_demo }, with_config].into_iter().chain(bridges).collect()
+}
+
+const TO_MODERN: &[&str] = &["mcp", "bridge", "{url}/mcp", "--era", "modern"];
+const TO_LEGACY: &[&str] = &["mcp", "bridge", "{url}/mcp", "--era", "legacy"];
 
 fn run_one(check: &Check, scene: &Scene<'_>) -> Row {
     if find_on_path(check.client).is_none() {

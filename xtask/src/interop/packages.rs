@@ -9,6 +9,7 @@ use anyhow::Context as _;
 
 use crate::child;
 use crate::places::repository;
+use crate::program::BUILD_LIMIT;
 use crate::stop::Stop;
 
 /// What stands behind and before gateways, from `PyPI`.
@@ -58,6 +59,30 @@ pub(super) fn node(name: &str, packages: &[&str], stop: &Stop) -> anyhow::Result
     Ok(directory)
 }
 
+/// Where the programs of rmcp are, a client and a server: a workspace of their own, which nothing else compiles.
+///
+/// # Errors
+/// When they cannot be built.
+pub(super) fn rmcp(stop: &Stop) -> anyhow::Result<PathBuf> {
+    let target = installed("rmcp")?;
+    let mut build = Command::new("cargo");
+    build.current_dir(repository().join(RMCP)).args(["build", "--locked", "--target-dir"]).arg(&target);
+    child::output_of("cargo build", build, BUILD_LIMIT, stop)?;
+    Ok(target.join("debug"))
+}
+
+/// Where the servers in Go are.
+///
+/// # Errors
+/// When they cannot be built.
+pub(super) fn go(stop: &Stop) -> anyhow::Result<PathBuf> {
+    let target = installed("go")?;
+    let mut build = Command::new("go");
+    build.current_dir(repository().join(GO)).args(["build", "-o"]).arg(&target).arg("./...");
+    child::output_of("go build", build, BUILD_LIMIT, stop)?;
+    Ok(target)
+}
+
 /// The directory of this name below `target/`, which is there afterwards.
 ///
 /// # Errors
@@ -67,6 +92,9 @@ pub(super) fn installed(name: &str) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;
     Ok(directory)
 }
+
+const RMCP: &str = "xtask/src/interop/clients/mcp/rmcp";
+const GO: &str = "xtask/src/interop/servers/go";
 
 /// Stands where everything was installed.
 const COMPLETE: &str = "complete";

@@ -99,7 +99,8 @@ fn run_clients(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
     let file = directory.join(CONFIG_FILE);
     fs::write(&file, config + &reload::generation(0))?;
     let gateway = serve(program, &file, directory, stop)?;
-    let scene = Scene { url: gateway.url(), server: gateway.id(), program, directory, is_full, stop };
+    let scene =
+        Scene { url: gateway.url(), server: gateway.id(), program, stdio: &[], directory, is_full, stop };
     let full = if is_full { clients::FULL_CHECKS.to_vec() } else { Vec::new() };
     let checks =
         [curl::CHECKS, load::CHECKS, scripts::GATEWAY_CHECKS, clients::CHECKS, &full, reload::CHECKS]

@@ -1,8 +1,9 @@
-"""A client of the second version of the Python SDK that is asked through a bridge. Arguments: URL, TOOL."""
+"""A client of the second version of the Python SDK that is asked through a bridge. Arguments: TOOL, then URL or COMMAND…"""
 
 import asyncio
 import sys
 
+from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp_types import ElicitResult
 
@@ -12,9 +13,10 @@ async def elicit(context, params):
 
 
 async def main():
-    url, tool = sys.argv[1:]
+    tool, place, *args = sys.argv[1:]
+    target = place if "://" in place else StdioServerParameters(command=place, args=args)
     for mode, expected in (("auto", "2026-07-28"), ("legacy", "2025-11-25")):
-        async with Client(url, mode=mode, elicitation_callback=elicit) as client:
+        async with Client(target, mode=mode, elicitation_callback=elicit) as client:
             assert client.protocol_version == expected, client.protocol_version
             answered = await client.call_tool(tool, {})
             assert "Grace" in str(answered.content), answered

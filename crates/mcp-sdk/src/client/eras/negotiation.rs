@@ -55,9 +55,23 @@ async fn probe(conversation: &Arc<Conversation>) -> Result<Spoken, McpClientErro
     let timeout = if is_stream { options.probe_timeout } else { options.timeout };
     let patience = Patience { timeout, timeout_max: timeout };
     let outcome = modern.discover(conversation, patience).await;
-    match decide(outcome, is_stream)? {
-        Decision::Modern => Ok(Spoken::Modern(modern)),
-        Decision::Legacy(revision) => legacy(conversation, revision, false).await,
+    let was_silent = matches!(outcome, Err(McpClientError::TimedOut));
+    let revision = match decide(outcome, is_stream)? {
+        Decision::Modern => return Ok(Spoken::Modern(modern)),
+        Decision::Legacy(revision) => revision,
+    };
+    match legacy(conversation, revision, false).await {
+        // A server that was slow to start has read by now what it was asked first, and goes by that.
+        Err(McpClientError::Server(error))
+            if was_silent && error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION =>
+        {
+            let patience = Patience { timeout: options.timeout, timeout_max: options.timeout };
+            match decide(modern.discover(conversation, patience).await, is_stream)? {
+                Decision::Modern => Ok(Spoken::Modern(modern)),
+                Decision::Legacy(_) => Err(McpClientError::Server(error)),
+            }
+        }
+        outcome => outcome,
     }
 }
 

@@ -124,3 +124,31 @@ async fn a_child_that_knows_no_probe_is_of_the_legacy_era() {
         client.close().await;
     }
 }
+
+/// The client began a session after it had waited for the answer to its probe, and was refused: the server had read the probe in
+/// the meantime, and spoke the modern era for good.
+#[tokio::test]
+async fn a_child_that_starts_slowly_may_be_of_the_modern_era() {
+    let refusal = json!({
+        "jsonrpc": "2.0", "id": 2,
+        "error": {"code": -32022, "message": "no handshake", "data": {"supported": ["2026-07-28"]}},
+    });
+    let discovered = json!({
+        "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}, "ttlMs": 0,
+        "cacheScope": "private",
+    });
+    let options =
+        McpClientOptions { probe_timeout: Duration::from_millis(100), ..McpClientOptions::default() };
+    let response = json!({"jsonrpc": "2.0", "id": 3, "result": discovered});
+    let script =
+        format!("read -r a; read -r b; echo '{refusal}'; read -r c; echo '{response}'; cat >/dev/null");
+    let client = McpClient::builder().options(options.clone()).command(shell(&script)).unwrap();
+    assert_eq!(client.revision().await, Ok(Revision::LATEST));
+    client.close().await;
+    // One that will not be spoken to in either era is not asked for ever.
+    let again = json!({"jsonrpc": "2.0", "id": 3, "error": {"code": -32601, "message": "what?"}});
+    let script = format!("read -r a; read -r b; echo '{refusal}'; read -r c; echo '{again}'; cat >/dev/null");
+    let client = McpClient::builder().options(options).command(shell(&script)).unwrap();
+    assert!(matches!(client.revision().await, Err(McpClientError::Server(error)) if error.code.0 == -32022));
+    client.close().await;
+}

@@ -1,4 +1,4 @@
-"""The first version of the Python SDK, which knows the legacy era only: HTTP and stdio. Arguments: URL, PROGRAM."""
+"""The first version of the Python SDK, which knows the legacy era only: HTTP and stdio. Arguments: URL, COMMAND…"""
 
 import asyncio
 import sys
@@ -45,10 +45,10 @@ async def use(read, write):
 
 
 async def main():
-    url, program = sys.argv[1:]
+    url, command, *args = sys.argv[1:]
     async with streamablehttp_client(url) as (read, write, _):
         await use(read, write)
-    async with stdio_client(StdioServerParameters(command=program, args=["mcp", "serve", "--stdio"])) as (read, write):
+    async with stdio_client(StdioServerParameters(command=command, args=args)) as (read, write):
         await use(read, write)
     print("sessions over HTTP and stdio")
 

@@ -1,4 +1,4 @@
-"""The second version of the Python SDK: both eras, over HTTP and stdio. Arguments: URL, PROGRAM."""
+"""The second version of the Python SDK: both eras, over HTTP and stdio. Arguments: URL, COMMAND…"""
 
 import asyncio
 import sys
@@ -42,8 +42,8 @@ async def use(target, mode, expected):
 
 
 async def main():
-    url, program = sys.argv[1:]
-    stdio = StdioServerParameters(command=program, args=["mcp", "serve", "--stdio"])
+    url, command, *args = sys.argv[1:]
+    stdio = StdioServerParameters(command=command, args=args)
     for target in (url, stdio):
         await use(target, "auto", "2026-07-28")
         await use(target, "legacy", "2025-11-25")

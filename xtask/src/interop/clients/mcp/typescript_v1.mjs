@@ -1,4 +1,4 @@
-// The first version of the TypeScript SDK, which knows the legacy era only: HTTP and stdio. Arguments: URL, PROGRAM.
+// The first version of the TypeScript SDK, which knows the legacy era only: HTTP and stdio. Arguments: URL, COMMAND….
 
 import assert from 'node:assert';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
@@ -27,7 +27,7 @@ async function use(transport) {
   await client.close();
 }
 
-const [, , url, program] = process.argv;
+const [, , url, command, ...args] = process.argv;
 await use(new StreamableHTTPClientTransport(new URL(url)));
-await use(new StdioClientTransport({ command: program, args: ['mcp', 'serve', '--stdio'] }));
+await use(new StdioClientTransport({ command, args }));
 console.log('sessions over HTTP and stdio');

@@ -1,4 +1,4 @@
-//! The client of the official Rust SDK: both eras, over HTTP and stdio. Arguments: URL, PROGRAM.
+//! The client of the official Rust SDK: both eras, over HTTP and stdio. Arguments: URL, COMMAND….
 
 mod client;
 mod offers;
@@ -48,13 +48,14 @@ impl Era {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let (url, program) = (arguments.next().context("URL")?, arguments.next().context("PROGRAM")?);
+    let (url, program) = (arguments.next().context("URL")?, arguments.next().context("COMMAND…")?);
+    let arguments: Vec<_> = arguments.collect();
     for era in [Era::Modern, Era::Legacy] {
         let revision = era.revision();
         let http = StreamableHttpClientTransport::from_uri(url.as_str());
         use_all(era, http).await.with_context(|| format!("{revision} over HTTP"))?;
         let mut command = Command::new(&program);
-        command.args(["mcp", "serve", "--stdio"]);
+        command.args(&arguments);
         let stdio = TokioChildProcess::new(command)?;
         use_all(era, stdio).await.with_context(|| format!("{revision} over stdio"))?;
     }
