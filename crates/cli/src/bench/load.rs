@@ -10,7 +10,7 @@ use thruway_bench::{
 use thruway_client::{ConnectError, UpstreamAddr, resolve};
 use thruway_net::raise_descriptor_limit;
 use thruway_net::tls::{
-    InvalidServerName, Roots, TlsConnector, TlsConnectorConfig, TlsFailure, TlsServerName,
+    InvalidServerName, Roots, TlsConnector, TlsConnectorConfig, TlsFailure, TlsServerName, TlsVersion,
 };
 
 use super::args::{HttpLoadArgs, LoadArgs};
@@ -99,10 +99,15 @@ fn tls(url: &Url, alpn: &str, args: &LoadArgs) -> Result<Option<LoadTls>, Failur
     if !url.is_https {
         return Ok(None);
     }
+    let version = args.tls_version.map(TlsVersion::from);
     let config = TlsConnectorConfig {
+        min_version: version.unwrap_or(TlsVersion::Tls12),
+        max_version: version.unwrap_or(TlsVersion::Tls13),
+        post_quantum: !args.is_classical,
         roots: args.ca.clone().map_or(Roots::System, |file| Roots::Files(vec![file])),
         verify: !args.is_insecure,
         resume: !args.is_without_resumption,
+        tickets_max: TICKETS_FOR_EACH * args.connections as usize,
         alpn: vec![alpn.as_bytes().to_vec()],
         ..TlsConnectorConfig::default()
     };
@@ -182,6 +187,8 @@ fn unconnected(error: ConnectError) -> Option<&'static str> {
 }
 
 const SEED: u64 = 0x7468_7275;
+/// Servers send some with each handshake, and connections come in bursts.
+const TICKETS_FOR_EACH: usize = 4;
 const DRAIN: Duration = Duration::from_secs(1);
 const REACH_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -18,6 +18,7 @@ mod stamps;
 mod acceptor;
 mod connector;
 mod verifier;
+mod tickets;
 
 // one connection
 mod session;
