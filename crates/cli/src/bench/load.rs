@@ -94,7 +94,7 @@ pub(super) fn check(args: &LoadArgs) -> Result<(), Failure> {
 }
 
 /// How TLS is spoken with the server of `url`, if it is, and `alpn` within it.
-fn tls(url: &Url, alpn: &str, args: &LoadArgs) -> Result<Option<LoadTls>, Failure> {
+pub(super) fn tls(url: &Url, alpn: &str, args: &LoadArgs) -> Result<Option<LoadTls>, Failure> {
     let Origin::Tcp { host, .. } = &url.origin else { return Ok(None) };
     if !url.is_https {
         return Ok(None);
@@ -166,7 +166,8 @@ pub(super) fn unreachable(error: &RunError) -> Failure {
     hint.into_iter().fold(Failure::new(error), Failure::with_hint)
 }
 
-fn unconnected(error: ConnectError) -> Option<&'static str> {
+/// Why there is no connection, and what to do about it.
+pub(super) fn unconnected(error: ConnectError) -> Option<&'static str> {
     Some(match error {
         ConnectError::Refused => "is the server running, and is that its port?",
         ConnectError::SocketNotFound => "is the server running, and is that its socket?",

@@ -197,3 +197,30 @@ fn handshakes_are_counted_full_and_resumed() {
     let page = fs::read_to_string(site.directory.path().join("page.html")).unwrap();
     assert!(page.contains("<th>handshakes</th>"));
 }
+
+#[test]
+fn messages_of_mcp_are_sent_over_tls() {
+    let site = Site::start("");
+    let url = site.url("/mcp");
+    for args in
+        [&[][..], &["--era", "legacy"], &["--era", "legacy", "--session", "per-call"], &["--no-keep-alive"]]
+    {
+        let load = ["mcp", &url, "-n", "40", "-c", "2", "--output", "json"];
+        assert_answered(&site.bench(&[&load[..], args].concat()), 40);
+    }
+    let told = ["--subscribers", "3", "--tool", "count", "--uri", "example://counter", "-n", "5"];
+    let ended = site.bench(&[&["mcp", &url, "--output", "json"], &told[..]].concat());
+    assert_answered(&ended, 5);
+
+    let insecure = ["bench", "mcp", &url, "-n", "5", "--insecure", "--output", "json"];
+    assert_answered(&Thruway::start_in(Path::new("."), &insecure).end(), 5);
+    let unknown = Thruway::start_in(Path::new("."), &["bench", "mcp", &url, "-n", "5"]).end();
+    assert_eq!(unknown.code, Some(2));
+    assert!(
+        unknown.stderr.contains("certificate") && unknown.stderr.contains("`--insecure`"),
+        "{}",
+        unknown.stderr
+    );
+    let child = Thruway::start_in(Path::new("."), &["bench", "mcp", "--insecure", "--", "cat"]).end();
+    assert!(child.code == Some(2) && child.stderr.contains("cannot be used with"), "{}", child.stderr);
+}

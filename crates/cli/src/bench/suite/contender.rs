@@ -233,7 +233,7 @@ fn http_load(cell: Cell<'_>, server: &Server) -> Result<Load, String> {
         Request::Mcp(operation) => {
             let is_persistent = cell.case.is_persistent;
             let endpoint = Endpoint { url: url(server, "/mcp")?, headers: Vec::new(), is_persistent };
-            let facts = probe_http(&endpoint, &address, &REVISIONS, PROBE_TIMEOUT);
+            let facts = probe_http(&endpoint, &address, None, &REVISIONS, PROBE_TIMEOUT);
             let facts = facts.map_err(|error| error.to_string())?;
             Arc::new(messages(operation, &facts, Some(&endpoint), cell.case)?)
         }
