@@ -32,7 +32,14 @@ pub(crate) struct HttpArgs {
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
     pub(crate) load: HttpLoadArgs,
-    /// The server's process: its CPU time for each request and its memory are told
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// What is told of a load, and where.
+#[derive(Clone, Default, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// The server's process: its CPU time for each request and its memory are told, as those of a child always are
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
     /// How the report is printed

@@ -44,7 +44,8 @@ pub(super) fn run(
     let requests = McpRequests::new(facts.revision, SessionUse::None, &[publication], Some(endpoint));
     let requests = requests.map_err(Failure::new)?;
     let load = load::assemble(Arc::new(requests), Vec::new(), &load_args, stop);
-    let load = thruway_bench::Load { server: args.pid, tls, connections: subscribers as usize + 1, ..load };
+    let load =
+        thruway_bench::Load { server: args.report.pid, tls, connections: subscribers as usize + 1, ..load };
     let line = ProgressLine::new("");
     let outcome = fan_out.run(&load, &mut |progress| line.show(&load, progress));
     line.finish();

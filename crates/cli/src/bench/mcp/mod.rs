@@ -23,18 +23,18 @@ use crate::headers::parse_headers;
 
 /// Loads a server of MCP and reports.
 pub(super) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
-    if args.schema {
+    if args.report.schema {
         output::print(&format!("{:#}", Report::schema().as_value()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    output::check(args.html.as_deref())?;
+    output::check(args.report.html.as_deref())?;
     let groups = ProcessGroups::default();
     let stop = interrupt::stop_flag(&groups)?;
     let report = match &args.target {
         Some(url) => load_endpoint(url, args, &stop)?,
         None => load_child(args, &groups, &stop)?,
     };
-    http::show(&report, args.output, args.html.as_deref())
+    http::show(&report, &args.report)
 }
 
 fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, Failure> {
@@ -55,7 +55,7 @@ fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, F
     let sessions = sessions(args, &facts)?;
     let (requests, name) = prepare(url, args, &facts, sessions, Some(&endpoint))?;
     let load = load::assemble(Arc::new(requests), addresses, &load_args, stop);
-    let load = Load { server: args.pid, tls, ..load };
+    let load = Load { server: args.report.pid, tls, ..load };
     http::measure(&name, &load, &ProgressLine::new(""))
 }
 
