@@ -492,7 +492,7 @@ fn tls() -> Vec<Case> {
         generators(&two_octets),
         two_octets,
         case("4 KB", medium, 64),
-        Case { rank: 1, ..case("1 MB", large, 16) },
+        Case { rank: 1, peers: Peers::Only(&["nginx"]), ..case("1 MB", large, 16) },
         handshakes("full handshakes", Security::Full),
         handshakes("resumed handshakes", Security::Resumed),
     ]
