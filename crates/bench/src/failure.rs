@@ -5,6 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thruway_client::ConnectError;
+use thruway_net::tls::TlsFailure;
 
 use crate::worker::OpenError;
 
@@ -43,6 +44,8 @@ kinds! {
     DescriptorsExhausted "no descriptors left"
     /// This machine has no port left to connect from.
     PortsExhausted "no local port left"
+    /// There is a connection, but none in TLS.
+    HandshakeFailed "TLS handshake failed"
     /// Another reason why there is no connection.
     ConnectFailed "cannot connect"
     /// The connection ended before any octet of an answer.
@@ -102,7 +105,8 @@ impl From<ConnectError> for FailureKind {
             ConnectError::DescriptorsExhausted => Self::DescriptorsExhausted,
             ConnectError::LocalAddressUnavailable => Self::PortsExhausted,
             ConnectError::Refused => Self::Refused,
-            ConnectError::TimedOut => Self::ConnectTimedOut,
+            ConnectError::TimedOut | ConnectError::Tls(TlsFailure::TimedOut) => Self::ConnectTimedOut,
+            ConnectError::Tls(_) => Self::HandshakeFailed,
             ConnectError::Unreachable => Self::Unreachable,
             _ => Self::ConnectFailed,
         }

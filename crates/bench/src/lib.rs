@@ -40,8 +40,8 @@ pub use probe::{FoundTool, McpServerFacts, ProbeError, probe_child, probe_http};
 pub use process::{Usage, cpu_of_ended, usage};
 pub use record::{Interval, Record, Times};
 pub use report::{
-    Connections, ErrorCount, Generator, Octets, Part, Point, Report, RequestCounts, ServerCost, Settings,
-    Status, TimesReport, octets, rate, time,
+    Connections, ErrorCount, Generator, Handshakes, Octets, Part, Point, Report, RequestCounts, ServerCost,
+    Settings, Status, TimesReport, octets, rate, time,
 };
 pub use requests::{
     Conversation, Endpoint, Expected, Http2Request, HttpRequest, HttpRequests, InvalidDigest, InvalidRequest,
@@ -53,4 +53,4 @@ pub use schedule::{Pace, Schedule};
 pub use stdio::{ChildError, ChildServer};
 pub use stop::{Limit, StopFlag};
 pub use thruway_mcp::{Era, Revision};
-pub use worker::{Connect, Manner, OpenError, Share, Worker};
+pub use worker::{Connect, Handshake, Manner, OpenError, Opened, Share, Worker};

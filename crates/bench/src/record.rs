@@ -27,6 +27,10 @@ pub struct Record {
     pub event_streams: u64,
     /// Connections that were opened, those before the start included.
     pub connections_opened: u64,
+    /// Full handshakes of TLS for requests that were measured; those before the start are not among them.
+    pub handshakes_full: u64,
+    /// Resumed ones, likewise.
+    pub handshakes_resumed: u64,
     /// The least that a server allowed of streams on a connection of HTTP/2; [`u64::MAX`] where none has said so.
     pub streams_max: u64,
     /// Requests that were sent again on another connection: they stood behind one after which the server had announced
@@ -159,6 +163,8 @@ impl Record {
             content_bytes: 0,
             event_streams: 0,
             connections_opened: 0,
+            handshakes_full: 0,
+            handshakes_resumed: 0,
             streams_max: u64::MAX,
             sent_again: 0,
             cut_off: 0,
@@ -223,6 +229,8 @@ impl Record {
         self.content_bytes += other.content_bytes;
         self.event_streams += other.event_streams;
         self.connections_opened += other.connections_opened;
+        self.handshakes_full += other.handshakes_full;
+        self.handshakes_resumed += other.handshakes_resumed;
         self.streams_max = self.streams_max.min(other.streams_max);
         self.sent_again += other.sent_again;
         self.cut_off += other.cut_off;

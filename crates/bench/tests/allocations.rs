@@ -12,8 +12,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use thruway_bench::{
-    Connect, Endpoint, HttpRequest, HttpRequests, Limit, Manner, McpOperation, McpRequests, OpenError, Pace,
-    Requests, Revision, SessionUse, Share, StopFlag, Url, Worker,
+    Connect, Endpoint, HttpRequest, HttpRequests, Limit, Manner, McpOperation, McpRequests, OpenError,
+    Opened, Pace, Requests, Revision, SessionUse, Share, StopFlag, Url, Worker,
 };
 use thruway_net::{Clock, ManualTime, Transport};
 
@@ -108,8 +108,8 @@ impl Transport for Line {
 impl Connect for Line {
     type Transport = Self;
 
-    async fn connect(&self) -> Result<Self, OpenError> {
-        Ok(self.clone())
+    async fn connect(&self) -> Result<Opened<Self>, OpenError> {
+        Ok(self.clone().into())
     }
 }
 

@@ -77,7 +77,7 @@ fn calls(bridge: &Server, load: Load) -> anyhow::Result<thruway_bench::Load> {
     let url = Url::parse(&format!("http://{}/mcp", bridge.address()))?;
     let endpoint = Endpoint { url, headers: Vec::new(), is_persistent: true };
     let address = bridge.address().into();
-    let facts = probe_http(&endpoint, &address, &[load.revision], PATIENCE)?;
+    let facts = probe_http(&endpoint, &address, None, &[load.revision], PATIENCE)?;
     let sessions = match load.revision.era() {
         Era::Modern => SessionUse::None,
         Era::Legacy => SessionUse::PerConnection,

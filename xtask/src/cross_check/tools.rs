@@ -12,8 +12,17 @@ use crate::stop::Stop;
 /// What is asked of each.
 pub(super) struct Setting<'a> {
     pub(super) url: &'a str,
+    /// Streams on each connection; HTTP/1.1 is spoken where there are none.
+    pub(super) streams: Option<u32>,
     pub(super) seconds: u32,
     pub(super) connections: u32,
+}
+
+impl Setting<'_> {
+    /// Requests that may be on their way at the end.
+    pub(super) fn under_way_max(&self) -> u32 {
+        self.connections * self.streams.unwrap_or(1)
+    }
 }
 
 /// What a tool says that it did.
@@ -26,16 +35,18 @@ pub(super) struct Counted {
 pub(super) struct Tool {
     pub(super) name: &'static str,
     pub(super) is_ours: bool,
+    /// Whether it speaks HTTP/2.
+    pub(super) has_http2: bool,
     arguments: fn(&Setting<'_>) -> Vec<String>,
     read: fn(&str) -> anyhow::Result<Counted>,
 }
 
 /// Ours first: the others are compared with it.
 pub(super) const TOOLS: &[Tool] = &[
-    Tool { name: "thruway", is_ours: true, arguments: of_thruway, read: read_thruway },
-    Tool { name: "wrk", is_ours: false, arguments: of_wrk, read: read_wrk },
-    Tool { name: "ab", is_ours: false, arguments: of_ab, read: read_ab },
-    Tool { name: "h2load", is_ours: false, arguments: of_h2load, read: read_h2load },
+    Tool { name: "thruway", is_ours: true, has_http2: true, arguments: of_thruway, read: read_thruway },
+    Tool { name: "wrk", is_ours: false, has_http2: false, arguments: of_wrk, read: read_wrk },
+    Tool { name: "ab", is_ours: false, has_http2: false, arguments: of_ab, read: read_ab },
+    Tool { name: "h2load", is_ours: false, has_http2: true, arguments: of_h2load, read: read_h2load },
 ];
 
 impl Tool {
@@ -54,9 +65,10 @@ impl Tool {
 
 fn of_thruway(setting: &Setting<'_>) -> Vec<String> {
     let (duration, connections) = (format!("{}s", setting.seconds), setting.connections.to_string());
-    ["bench", "http", setting.url, "-d", &duration, "-c", &connections, "--output", "json"]
-        .map(str::to_owned)
-        .into()
+    let load =
+        ["bench", "http", setting.url, "-d", &duration, "-c", &connections, "--output", "json", "--insecure"];
+    let streams = setting.streams.map(|streams| ["--http2".to_owned(), format!("--streams={streams}")]);
+    load.map(str::to_owned).into_iter().chain(streams.into_iter().flatten()).collect()
 }
 
 fn read_thruway(printed: &str) -> anyhow::Result<Counted> {
@@ -67,7 +79,7 @@ fn read_thruway(printed: &str) -> anyhow::Result<Counted> {
 }
 
 fn of_wrk(setting: &Setting<'_>) -> Vec<String> {
-    let Setting { url, seconds, connections } = setting;
+    let Setting { url, seconds, connections, .. } = setting;
     vec!["-t1".to_owned(), format!("-c{connections}"), format!("-d{seconds}s"), (*url).to_owned()]
 }
 
@@ -97,7 +109,8 @@ fn read_ab(printed: &str) -> anyhow::Result<Counted> {
 
 fn of_h2load(setting: &Setting<'_>) -> Vec<String> {
     let (seconds, connections) = (setting.seconds.to_string(), setting.connections.to_string());
-    ["--h1", "-c", &connections, "-D", &seconds, setting.url].map(str::to_owned).into()
+    let version = setting.streams.map_or_else(|| "--h1".to_owned(), |streams| format!("-m{streams}"));
+    [&version, "-c", &connections, "-D", &seconds, setting.url].map(str::to_owned).into()
 }
 
 fn read_h2load(printed: &str) -> anyhow::Result<Counted> {
@@ -121,6 +134,17 @@ const EXTRA: Duration = Duration::from_secs(20);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn streams_are_asked_for_of_those_that_know_them() {
+        let mut setting = Setting { url: "https://a/", streams: Some(8), seconds: 1, connections: 2 };
+        assert!(of_thruway(&setting).ends_with(&["--http2".to_owned(), "--streams=8".to_owned()]));
+        assert_eq!(of_h2load(&setting), ["-m8", "-c", "2", "-D", "1", "https://a/"]);
+        assert_eq!(setting.under_way_max(), 16);
+        setting.streams = None;
+        assert!(!of_thruway(&setting).contains(&"--http2".to_owned()));
+        assert_eq!((of_h2load(&setting)[0].as_str(), setting.under_way_max()), ("--h1", 2));
+    }
 
     #[test]
     fn each_report_is_read_and_each_failure_found() {

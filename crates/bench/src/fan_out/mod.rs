@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::Value;
+use thruway_client::{Client, ClientConfig};
 use thruway_mcp::Revision;
 use thruway_mcp_sdk::schema::SubscriptionFilter;
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientError, McpClientOptions, Subscription};
@@ -75,8 +76,8 @@ impl FanOut {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let hearing = Arc::new(Hearing::new(self.subscribers));
-            let subscribers = self.subscribe(load.manner.timeout, &hearing).await?;
-            let publisher = self.client(load.manner.timeout);
+            let subscribers = self.subscribe(load, &hearing).await?;
+            let publisher = self.client(load);
             let mut rounds = Rounds::new(self, load, &hearing, &publisher);
             rounds.first().await?;
             rounds.run(watch).await;
@@ -86,13 +87,15 @@ impl FanOut {
         })
     }
 
-    fn client(&self, within: Duration) -> McpClient {
+    fn client(&self, load: &Load) -> McpClient {
         let options = McpClientOptions {
             era: EraChoice::Revision(self.revision),
-            timeout: within,
+            timeout: load.manner.timeout,
             ..McpClientOptions::default()
         };
-        let builder = McpClient::builder().options(options);
+        let tls = load.tls.as_ref().map(|tls| tls.connector.clone());
+        let http = Client::with_config(ClientConfig { tls, ..ClientConfig::default() });
+        let builder = McpClient::builder().options(options).http_client(http);
         let builder = self.headers.iter().fold(builder, |builder, (name, value)| builder.field(name, value));
         builder.http(&self.url)
     }
@@ -100,12 +103,12 @@ impl FanOut {
     /// One after the other: a crowd at the door is another load.
     async fn subscribe(
         &self,
-        within: Duration,
+        load: &Load,
         hearing: &Arc<Hearing>,
     ) -> Result<Vec<(McpClient, JoinHandle<()>)>, FanOutError> {
         let mut subscribers = Vec::with_capacity(self.subscribers);
         for place in 0..self.subscribers {
-            let client = self.client(within);
+            let client = self.client(load);
             let resource_subscriptions = vec![self.uri.clone()];
             let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
             let subscription = client.listen(filter).await.map_err(FanOutError::Subscribe)?;

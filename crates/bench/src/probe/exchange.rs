@@ -5,21 +5,21 @@ use std::io::IoSlice;
 use std::time::Duration;
 
 use serde_json::Value;
-use thruway_client::{UpstreamAddr, connect};
+use thruway_client::{ConnectError, UpstreamAddr, UpstreamStream, connect, secure};
 use thruway_http1::{BodyLength, ClientConnection, ClientEvent, HeadIndex, Limits, ResponseTo};
 use thruway_mcp::Revision;
 use thruway_net::Transport;
 
 use super::ProbeError;
 use crate::requests::{Endpoint, MESSAGE_BYTES_MAX, SingleMessage};
+use crate::run::LoadTls;
 use crate::stdio::Pipes;
 
 /// A way to a server.
 pub(super) enum Channel<'a> {
     Http {
         endpoint: &'a Endpoint,
-        address: &'a UpstreamAddr,
-        within: Duration,
+        way: Way<'a>,
         /// The field line that names the session; empty where there is none.
         session: Vec<u8>,
     },
@@ -27,6 +27,14 @@ pub(super) enum Channel<'a> {
         pipes: Pipes,
         unread: Vec<u8>,
     },
+}
+
+/// How a server is connected to.
+#[derive(Clone, Copy)]
+pub(super) struct Way<'a> {
+    pub(super) address: &'a UpstreamAddr,
+    pub(super) tls: Option<&'a LoadTls>,
+    pub(super) within: Duration,
 }
 
 /// A complete answer.
@@ -83,10 +91,10 @@ impl Channel<'_> {
 
     /// Ends the session that was begun for the questions. Whether the server allows that is its affair.
     pub(super) async fn end_session(&mut self) -> Result<(), ProbeError> {
-        let Self::Http { endpoint, address, within, session } = self else { return Ok(()) };
+        let Self::Http { endpoint, way, session } = self else { return Ok(()) };
         if !session.is_empty() {
             let octets = SingleMessage::delete(endpoint, session)?;
-            exchange(address, *within, &octets, ResponseTo::from(thruway_message::Method::Delete)).await?;
+            exchange(*way, &octets, ResponseTo::from(thruway_message::Method::Delete)).await?;
         }
         Ok(())
     }
@@ -99,10 +107,10 @@ impl Channel<'_> {
     }
 
     async fn post(&self, message: &SingleMessage) -> Result<Answer, ProbeError> {
-        let Self::Http { address, within, session, .. } = self else { return Err(ProbeError::NoResponse) };
+        let Self::Http { way, session, .. } = self else { return Err(ProbeError::NoResponse) };
         let mut octets = Vec::new();
         let to = message.write(session, &mut octets);
-        exchange(address, *within, &octets, to).await
+        exchange(*way, &octets, to).await
     }
 
     fn keep_session(&mut self, id: Option<Vec<u8>>) {
@@ -112,14 +120,19 @@ impl Channel<'_> {
     }
 }
 
-async fn exchange(
-    address: &UpstreamAddr,
-    within: Duration,
-    octets: &[u8],
-    to: ResponseTo,
-) -> Result<Answer, ProbeError> {
-    let connecting = connect(address, within).await;
-    let mut stream = connecting.map_err(|error| ProbeError::Connect(address.clone(), error))?;
+impl Way<'_> {
+    async fn connect(self) -> Result<UpstreamStream, ConnectError> {
+        let stream = connect(self.address, self.within).await?;
+        match self.tls {
+            None => Ok(stream.into()),
+            Some(tls) => secure(stream, &tls.connector, &tls.server_name, self.within).await,
+        }
+    }
+}
+
+async fn exchange(way: Way<'_>, octets: &[u8], to: ResponseTo) -> Result<Answer, ProbeError> {
+    let connecting = way.connect().await;
+    let mut stream = connecting.map_err(|error| ProbeError::Connect(way.address.clone(), error))?;
     write_all(&mut stream, octets).await?;
     let mut connection = ClientConnection::new(Limits::default());
     connection.expect_response(to, false);

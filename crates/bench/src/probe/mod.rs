@@ -19,8 +19,9 @@ use thruway_http1 as http1;
 use thruway_mcp::Revision;
 
 use crate::requests::{Endpoint, InvalidRequest};
+use crate::run::LoadTls;
 use crate::stdio::{ChildServer, Pipes};
-use exchange::Channel;
+use exchange::{Channel, Way};
 
 /// Why it is not known how to talk to a server.
 #[derive(Debug)]
@@ -47,18 +48,20 @@ pub enum ProbeError {
     TimedOut,
 }
 
-/// Asks a server over Streamable HTTP. The first of `revisions` that it speaks is taken.
+/// Asks a server over Streamable HTTP, in `tls` if that is spoken. The first of `revisions` that it speaks is taken.
 ///
 /// # Errors
 /// It speaks none, or not so that it could be understood.
 pub fn probe_http(
     endpoint: &Endpoint,
     address: &UpstreamAddr,
+    tls: Option<&LoadTls>,
     revisions: &[Revision],
     within: Duration,
 ) -> Result<McpServerFacts, ProbeError> {
     run(within, async || {
-        let mut channel = Channel::Http { endpoint, address, within, session: Vec::new() };
+        let way = Way { address, tls, within };
+        let mut channel = Channel::Http { endpoint, way, session: Vec::new() };
         let facts = questions::ask(&mut channel, revisions).await;
         channel.end_session().await?;
         facts

@@ -18,6 +18,7 @@ pub(super) fn reports<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
 fn columns(report: &Report) -> Vec<(&'static str, String)> {
     let response = &report.response_time;
     let server = report.server.as_ref();
+    let handshakes = report.handshakes.as_ref();
     let optional = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     vec![
         ("target", report.target.clone()),
@@ -34,6 +35,12 @@ fn columns(report: &Report) -> Vec<(&'static str, String)> {
         ("sent", report.octets.sent.to_string()),
         ("received", report.octets.received.to_string()),
         ("connections_opened", report.connections.opened.to_string()),
+        ("handshakes_full", handshakes.map_or_else(String::new, |handshakes| handshakes.full.to_string())),
+        (
+            "handshakes_resumed",
+            handshakes.map_or_else(String::new, |handshakes| handshakes.resumed.to_string()),
+        ),
+        ("handshakes_rate", optional(handshakes.map(|handshakes| handshakes.rate))),
         ("response_mean", response.mean.to_string()),
         ("response_p50", response.p50.to_string()),
         ("response_p90", response.p90.to_string()),

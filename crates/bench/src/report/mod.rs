@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::Comparison;
 use crate::cut_off::CutOff;
 use crate::failure::FailureKind;
+use crate::record::Record;
 use crate::run::{Load, Outcome};
 use crate::schedule::Pace;
 use crate::stop::Limit;
@@ -68,6 +69,9 @@ pub struct Report {
     pub octets: Octets,
     /// Connections.
     pub connections: Connections,
+    /// Handshakes of TLS; absent without.
+    #[serde(default)]
+    pub handshakes: Option<Handshakes>,
     /// Times from the actual start of a request to the end of its answer. Requests that timed out count with the time
     /// that was waited.
     pub service_time: TimesReport,
@@ -178,6 +182,17 @@ pub struct Connections {
     pub missing_because: Option<String>,
 }
 
+/// Handshakes of TLS while it was measured. Those of connections that were opened before the start are not among them.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Handshakes {
+    /// With certificates.
+    pub full: u64,
+    /// Of sessions that were resumed.
+    pub resumed: u64,
+    /// Both together, a second.
+    pub rate: f64,
+}
+
 /// A part of the time.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
@@ -273,6 +288,7 @@ impl Report {
                 missing: outcome.missing.map_or(0, |(missing, _)| missing as u64),
                 missing_because: outcome.missing.map(|(_, error)| error.to_string()),
             },
+            handshakes: load.tls.as_ref().map(|_| Handshakes::of(record, seconds)),
             service_time: bounded.clone().unwrap_or_else(|| TimesReport::of(&record.service)),
             response_time: bounded.unwrap_or_else(|| TimesReport::of(&record.response)),
             deliveries: outcome.deliveries.as_ref().map(TimesReport::of),
@@ -372,6 +388,14 @@ impl Settings {
             warm_up_seconds: load.warm_up.as_secs_f64(),
             timeout_seconds: load.manner.timeout.as_secs_f64(),
         }
+    }
+}
+
+impl Handshakes {
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    const fn of(record: &Record, seconds: f64) -> Self {
+        let (full, resumed) = (record.handshakes_full, record.handshakes_resumed);
+        Self { full, resumed, rate: (full + resumed) as f64 / seconds }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::figures::{count, octets, rate, three_digits, time};
-use super::{Report, TimesReport};
+use super::{Handshakes, Report, TimesReport};
 
 pub(super) fn report(report: &Report) -> String {
     let mut text = format!("{}\n{}\n\n", report.target, manner(report));
@@ -84,6 +84,11 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
         ),
     );
     row("connections", format!("{} opened", count(report.connections.opened)));
+    if let Some(handshakes) = report.handshakes.as_ref().filter(|handshakes| handshakes.rate > 0.0) {
+        let Handshakes { full, resumed, rate: per_second } = handshakes;
+        let counts = format!("{} full, {} resumed", count(*full), count(*resumed));
+        row("handshakes", format!("{} handshakes/s: {counts}", rate(*per_second)));
+    }
     if requests.sent_again > 0 {
         row("sent again", format!("{} behind an announced close", count(requests.sent_again)));
     }

@@ -29,6 +29,10 @@ pub enum Workload {
     Gateway,
     /// W7: ten thousand connections.
     Connections,
+    /// W8: connections in TLS, and handshakes.
+    Tls,
+    /// W9: streams of HTTP/2, to servers and through gateways.
+    Http2,
 }
 
 /// One load of one workload, made on several candidates in turn.
@@ -42,8 +46,12 @@ pub struct Case {
     pub request: Request,
     /// Connections at the same time; of no concern over pipes.
     pub connections: u32,
-    /// Requests that are unanswered on a connection, or on a pipe, at the same time.
+    /// Requests that are unanswered on a connection, or on a pipe, at the same time: over HTTP/2, streams.
     pub pipeline: u16,
+    /// Whether TLS is spoken.
+    pub security: Security,
+    /// Whether HTTP/2 is spoken, without asking: TLS is a workload of its own.
+    pub is_http2: bool,
     /// Whether a connection has more than one request.
     pub is_persistent: bool,
     /// Requests a second in an open loop; nothing in a closed one.
@@ -56,6 +64,17 @@ pub struct Case {
     pub peers: Peers,
     /// What is left out first when time is short: the highest. 0 has what a workload is known by.
     pub rank: u8,
+}
+
+/// Whether TLS is spoken, and how connections begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Security {
+    /// It is not.
+    None,
+    /// Sessions are resumed.
+    Resumed,
+    /// Each handshake is a full one.
+    Full,
 }
 
 /// What is asked of a server.
@@ -137,7 +156,7 @@ pub enum Peers {
 
 impl Workload {
     /// Every workload.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Plaintext,
         Self::Pipelining,
         Self::Persistence,
@@ -145,6 +164,8 @@ impl Workload {
         Self::McpStdio,
         Self::Gateway,
         Self::Connections,
+        Self::Tls,
+        Self::Http2,
     ];
 
     /// What it is called on the command line.
@@ -157,6 +178,8 @@ impl Workload {
             Self::McpStdio => "mcp-stdio",
             Self::Gateway => "gateway",
             Self::Connections => "connections",
+            Self::Tls => "tls",
+            Self::Http2 => "http2",
         }
     }
 
@@ -170,6 +193,8 @@ impl Workload {
             Self::McpStdio => "W5: messages of MCP over pipes, and over HTTP",
             Self::Gateway => "W6: in front of other servers",
             Self::Connections => "W7: ten thousand connections",
+            Self::Tls => "W8: TLS",
+            Self::Http2 => "W9: HTTP/2",
         }
     }
 }
@@ -216,6 +241,17 @@ fn plain(method: &str, params: Value) -> McpOperation {
     McpOperation { method: method.to_owned(), params, mirrored: Vec::new(), weight: 1 }
 }
 
+impl Security {
+    /// What is asked for on the command line. Not all peers know key exchanges that withstand quantum computers.
+    const fn options(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Resumed => Some("--insecure --classical-key-exchange"),
+            Self::Full => Some("--insecure --classical-key-exchange --full-handshakes"),
+        }
+    }
+}
+
 impl Case {
     fn new(workload: Workload, name: impl Into<String>, request: Request, connections: u32) -> Self {
         Self {
@@ -224,6 +260,8 @@ impl Case {
             request,
             connections,
             pipeline: 1,
+            security: Security::None,
+            is_http2: false,
             is_persistent: true,
             rate: None,
             amount: Amount::Time,
@@ -236,15 +274,20 @@ impl Case {
     /// The command that makes this load, for a measured time of `duration`; the address is that of the server.
     pub fn command(&self, duration: Duration) -> String {
         let mut words = match self.request {
-            Request::Get(target, _) => vec![format!("thruway bench http 'http://ADDRESS{target}'")],
+            Request::Get(target, _) => {
+                let scheme = if self.security == Security::None { "http" } else { "https" };
+                vec![format!("thruway bench http '{scheme}://ADDRESS{target}'")]
+            }
             Request::Mcp(operation) => vec![self.mcp_command(operation)],
         };
         if self.between.is_on_pipes() {
             words.extend((self.pipeline > 1).then(|| format!("--window {}", self.pipeline)));
         } else {
             words.push(format!("-c {}", self.connections));
-            words.extend((self.pipeline > 1).then(|| format!("--pipeline {}", self.pipeline)));
+            let depth = if self.is_http2 { "--http2 --streams" } else { "--pipeline" };
+            words.extend((self.pipeline > 1).then(|| format!("{depth} {}", self.pipeline)));
             words.extend((!self.is_persistent).then(|| "--no-keep-alive".to_owned()));
+            words.extend(self.security.options().map(str::to_owned));
         }
         words.extend(self.rate.map(|rate| format!("--rate {rate}")));
         words.push(match self.amount {
@@ -274,7 +317,17 @@ impl Case {
 
 /// The cases of these workloads, in the order in which they run.
 pub fn cases(workloads: &[Workload]) -> Vec<Case> {
-    let all = [plaintext(), pipelining(), persistence(), mcp_http(), mcp_stdio(), gateway(), connections()];
+    let all = [
+        plaintext(),
+        pipelining(),
+        persistence(),
+        mcp_http(),
+        mcp_stdio(),
+        gateway(),
+        connections(),
+        tls(),
+        http2(),
+    ];
     all.into_iter().flatten().filter(|case| workloads.contains(&case.workload)).collect()
 }
 
@@ -421,6 +474,46 @@ fn connections() -> Vec<Case> {
     ]
 }
 
+fn tls() -> Vec<Case> {
+    let case = |name: &str, (_, target, octets): (&str, &'static str, u64), connections| Case {
+        security: Security::Resumed,
+        peers: Peers::Only(&["nginx", "haproxy"]),
+        ..Case::new(
+            Workload::Tls,
+            format!("tls {name} c={connections}"),
+            Request::Get(target, octets),
+            connections,
+        )
+    };
+    let [small, medium, large] = SIZES;
+    let handshakes = |name: &str, security| Case { security, is_persistent: false, ..case(name, small, 32) };
+    let two_octets = case("2 B", small, 64);
+    vec![
+        generators(&two_octets),
+        two_octets,
+        case("4 KB", medium, 64),
+        Case { rank: 1, peers: Peers::Only(&["nginx"]), ..case("1 MB", large, 16) },
+        handshakes("full handshakes", Security::Full),
+        handshakes("resumed handshakes", Security::Resumed),
+    ]
+}
+
+fn http2() -> Vec<Case> {
+    let case = |name: String, (_, target, octets): (&str, &'static str, u64)| Case {
+        is_http2: true,
+        pipeline: 32,
+        peers: Peers::Only(&["nginx", "haproxy", "h2o", "hyper"]),
+        ..Case::new(Workload::Http2, name, Request::Get(target, octets), 8)
+    };
+    let [small, medium, _] = SIZES;
+    let server = |size: (&'static str, &'static str, u64)| case(format!("http2 {} c=8 m=32", size.0), size);
+    let gateway = |size: (&'static str, &'static str, u64)| Case {
+        between: Between::Gateways,
+        ..case(format!("http2 gateway {} c=8 m=32", size.0), size)
+    };
+    vec![generators(&server(small)), server(small), server(medium), gateway(small), gateway(medium)]
+}
+
 /// Connections of W1 and W2.
 const MANY: u32 = 256;
 
@@ -462,6 +555,14 @@ mod tests {
         assert_eq!(
             command("keep-alive without -k"),
             "thruway bench http 'http://ADDRESS/plaintext' -c 1000 --no-keep-alive -n 50000"
+        );
+        assert_eq!(
+            command("tls full handshakes c=32"),
+            "thruway bench http 'https://ADDRESS/ok' -c 32 --no-keep-alive --insecure --classical-key-exchange --full-handshakes -d 1000ms"
+        );
+        assert_eq!(
+            command("http2 4 KB c=8 m=32"),
+            "thruway bench http 'http://ADDRESS/download?bytes=4096' -c 8 --http2 --streams 32 -d 1000ms"
         );
         assert_eq!(
             command("stdio tools/call echo, window 16"),

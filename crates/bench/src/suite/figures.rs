@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::report::{Report, octets, rate, time};
+use crate::report::{Handshakes, Report, octets, rate, time};
 use crate::statistics::{Ratio, Summary};
 
 /// What one load has shown. Times are in microseconds; four digits are kept.
@@ -24,6 +24,9 @@ pub struct Figures {
     pub times: Option<SpreadOfTimes>,
     /// Octets a second that were received.
     pub received_rate: Option<f64>,
+    /// Handshakes of TLS; absent where connections persist, or without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshakes: Option<Handshakes>,
     /// CPU time of the server for each answer.
     pub server_cpu: Option<f64>,
     /// CPU time of the load generator for each answer.
@@ -77,6 +80,7 @@ pub enum Metric {
     Deviation,
     ReceivedRate,
     MemoryPerConnection,
+    HandshakeRate,
 }
 
 impl Figures {
@@ -90,6 +94,7 @@ impl Figures {
             let after = server.map_or(before, |server| server.resident_max);
             after.saturating_sub(before) as f64 / report.settings.connections as f64
         };
+        let handshakes = report.handshakes.as_ref().filter(|handshakes| handshakes.rate > 0.0);
         let failure = report.errors.first();
         // Of no answer there is no time, and nothing that it has cost.
         let has_answers = report.requests.answered > 0;
@@ -120,6 +125,8 @@ impl Figures {
                 max: kept(times.max),
             }),
             received_rate: Some(kept(report.received_rate())),
+            handshakes: handshakes
+                .map(|handshakes| Handshakes { rate: kept(handshakes.rate), ..handshakes.clone() }),
             server_cpu: server.filter(|_| has_answers).map(|server| kept(server.cpu_per_request)),
             generator_cpu: has_answers.then(|| kept(report.generator.cpu_per_request)),
             is_generator_limit: report.generator.is_limit,
@@ -158,6 +165,7 @@ impl Metric {
             Self::Deviation => "deviation",
             Self::ReceivedRate => "received/s",
             Self::MemoryPerConnection => "memory per connection",
+            Self::HandshakeRate => "handshakes/s",
         }
     }
 
@@ -165,7 +173,7 @@ impl Metric {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole octets are shown")]
     pub fn format(self, value: f64) -> String {
         match self {
-            Self::Rate => rate(value),
+            Self::Rate | Self::HandshakeRate => rate(value),
             Self::ReceivedRate | Self::MemoryPerConnection => octets(value as u64),
             _ => time(value),
         }
@@ -173,7 +181,7 @@ impl Metric {
 
     /// Whether more is better.
     pub const fn is_more_better(self) -> bool {
-        matches!(self, Self::Rate | Self::ReceivedRate)
+        matches!(self, Self::Rate | Self::ReceivedRate | Self::HandshakeRate)
     }
 
     /// The figure, where there is one.
@@ -185,6 +193,7 @@ impl Metric {
             Self::GeneratorCpu => figures.generator_cpu,
             Self::ReceivedRate => figures.received_rate,
             Self::MemoryPerConnection => figures.memory_per_connection,
+            Self::HandshakeRate => figures.handshakes.as_ref().map(|handshakes| handshakes.rate),
             Self::Mean => times.map(|times| times.mean),
             Self::P50 => times.map(|times| times.p50),
             Self::P90 => times.map(|times| times.p90),

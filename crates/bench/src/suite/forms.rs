@@ -99,7 +99,7 @@ fn aligned(text: &mut String, table: &Table) {
     }
 }
 
-const CSV: [Metric; 10] = [
+const CSV: [Metric; 11] = [
     Metric::Rate,
     Metric::ServerCpu,
     Metric::GeneratorCpu,
@@ -110,4 +110,5 @@ const CSV: [Metric; 10] = [
     Metric::P99,
     Metric::Longest,
     Metric::MemoryPerConnection,
+    Metric::HandshakeRate,
 ];

@@ -18,7 +18,7 @@ mod tables;
 mod forms;
 mod html;
 
-pub use cases::{Amount, Between, Case, Operation, Peers, Request, Workload, cases};
+pub use cases::{Amount, Between, Case, Operation, Peers, Request, Security, Workload, cases};
 pub use figures::{Figures, Metric, SpreadOfTimes, kept};
 pub use plan::{Asked, Plan, PlannedCase};
 pub use results::{

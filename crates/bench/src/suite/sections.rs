@@ -192,7 +192,7 @@ fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
     let mut section = Section::new(workload.title());
     section.paragraphs.extend(limited(&cases));
     match workload {
-        Workload::Plaintext | Workload::Pipelining => {
+        Workload::Plaintext | Workload::Pipelining | Workload::Http2 => {
             section.tables = beside(&cases, &[Metric::Rate, Metric::ServerCpu, Metric::P50, Metric::P99]);
         }
         Workload::Persistence => {
@@ -207,6 +207,11 @@ fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
         Workload::Connections => {
             section.tables =
                 beside(&cases, &[Metric::MemoryPerConnection, Metric::ServerCpu, Metric::P99, Metric::Rate]);
+        }
+        Workload::Tls => {
+            let metrics =
+                [Metric::Rate, Metric::HandshakeRate, Metric::ReceivedRate, Metric::ServerCpu, Metric::P99];
+            section.tables = beside(&cases, &metrics);
         }
     }
     if workload == Workload::Pipelining {

@@ -60,7 +60,7 @@ pub fn judge(report: &SuiteReport) -> Vec<Judged> {
 }
 
 fn all() -> impl Iterator<Item = Target> {
-    single().into_iter().chain(gateway()).chain(generators())
+    single().into_iter().chain(gateway()).chain(generators()).chain(tls()).chain(http2())
 }
 
 fn single() -> Vec<Target> {
@@ -144,6 +144,42 @@ fn beside_wrk() -> impl Iterator<Item = Target> {
             bound,
         })
     })
+}
+
+/// W8: beside servers with the same certificate.
+fn tls() -> impl Iterator<Item = Target> {
+    const CPU: (Metric, Bound) = (Metric::ServerCpu, Bound::AtMost(1.0));
+    const RATE: (Metric, Bound) = (Metric::Rate, Bound::AtLeast(1.0));
+    const HANDSHAKES: (Metric, Bound) = (Metric::HandshakeRate, Bound::AtLeast(1.0));
+    let both = ["nginx", "haproxy"].into_iter().flat_map(|peer| {
+        [
+            ("2 B c=64", CPU),
+            ("4 KB c=64", CPU),
+            ("full handshakes c=32", HANDSHAKES),
+            ("resumed handshakes c=32", HANDSHAKES),
+        ]
+        .map(|(case, bound)| (format!("tls {case}"), peer, bound))
+    });
+    both.chain([("tls 1 MB c=16".to_owned(), "nginx", RATE)]).map(target)
+}
+
+/// W9: beside servers, and beside a gateway.
+fn http2() -> impl Iterator<Item = Target> {
+    const RATE: (Metric, Bound) = (Metric::Rate, Bound::AtLeast(1.0));
+    const P99: (Metric, Bound) = (Metric::P99, Bound::AtMost(1.0));
+    ["2 B", "4 KB"].into_iter().flat_map(|size| {
+        let server = format!("http2 {size} c=8 m=32");
+        let servers = ["hyper", "nginx"].into_iter().flat_map(move |peer| {
+            let server = server.clone();
+            [RATE, P99].map(move |bound| (server.clone(), peer, bound))
+        });
+        let gateway = (format!("http2 gateway {size} c=8 m=32"), "haproxy", RATE);
+        servers.chain([gateway]).map(target)
+    })
+}
+
+fn target((case, peer, (metric, bound)): (String, &'static str, (Metric, Bound))) -> Target {
+    Target { case, metric, against: Against::Candidate(peer), bound }
 }
 
 impl Target {

@@ -1,6 +1,7 @@
 //! Reports of recorded figures, in every form.
 
 use super::*;
+use crate::Handshakes;
 
 /// What three rounds might have shown, each of which took so many microseconds.
 fn rounds(times: &[f64]) -> Vec<Figures> {
@@ -22,6 +23,7 @@ fn rounds(times: &[f64]) -> Vec<Figures> {
             max: time * 4.0,
         }),
         received_rate: Some(1e6),
+        handshakes: Some(Handshakes { full: 1000, resumed: 0, rate: 1e6 / time }),
         server_cpu: Some(*time),
         generator_cpu: Some(*time),
         is_generator_limit: false,

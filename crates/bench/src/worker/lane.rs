@@ -23,7 +23,31 @@ pub trait Connect {
     type Transport: Transport;
 
     /// Opens one.
-    fn connect(&self) -> impl Future<Output = Result<Self::Transport, OpenError>>;
+    fn connect(&self) -> impl Future<Output = Result<Opened<Self::Transport>, OpenError>>;
+}
+
+/// A connection that was opened.
+#[derive(Debug)]
+pub struct Opened<T> {
+    /// The connection.
+    pub transport: T,
+    /// What came before, in TLS.
+    pub handshake: Option<Handshake>,
+}
+
+impl<T> From<T> for Opened<T> {
+    fn from(transport: T) -> Self {
+        Self { transport, handshake: None }
+    }
+}
+
+/// A handshake of TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Handshake {
+    /// With certificates.
+    Full,
+    /// Of a session that was known.
+    Resumed,
 }
 
 /// Why there is no connection to send requests on.
@@ -147,10 +171,10 @@ impl Lane {
             return None;
         };
         match outcome {
-            Ok(transport) => {
+            Ok(Opened { transport, handshake }) => {
                 self.failed_attempts = 0;
                 self.worker.unconnected_since.set(None);
-                self.worker.record.borrow_mut().connections_opened += 1;
+                self.worker.note_opened(handshake);
                 let mut spoken = S::new(transport, &self.worker);
                 spoken.ask(&self.worker, ticket);
                 self.again.drain(..).for_each(|ticket| spoken.ask(&self.worker, ticket));
@@ -171,7 +195,7 @@ impl Lane {
         &self,
         connect: &C,
         ticket: Ticket,
-    ) -> Option<Result<C::Transport, Failure>> {
+    ) -> Option<Result<Opened<C::Transport>, Failure>> {
         let end = ticket.started.max(self.worker.clock.now_exact()) + self.worker.manner.timeout;
         self.deadline.set(Some(end));
         let mut connecting = pin!(connect.connect());

@@ -41,7 +41,7 @@ use crate::schedule::{Pace, Schedule};
 use crate::stop::{Budget, Limit, StopFlag};
 use parking::Parking;
 
-pub use lane::{Connect, OpenError};
+pub use lane::{Connect, Handshake, OpenError, Opened};
 pub(crate) use thread::{ThreadPlan, WorkerThread, thread_cpu_time};
 
 /// How connections are used.
@@ -447,6 +447,20 @@ impl Worker {
         if let Some(lateness) = &mut record.lateness {
             let at = ticket.intended.saturating_sub(self.measured_from);
             lateness.record(at, now.saturating_sub(ticket.intended));
+        }
+    }
+
+    /// A connection was opened for a request.
+    fn note_opened(&self, handshake: Option<Handshake>) {
+        let record = &mut *self.record.borrow_mut();
+        record.connections_opened += 1;
+        if self.clock.now_exact() < self.measured_from {
+            return;
+        }
+        match handshake {
+            None => {}
+            Some(Handshake::Full) => record.handshakes_full += 1,
+            Some(Handshake::Resumed) => record.handshakes_resumed += 1,
         }
     }
 

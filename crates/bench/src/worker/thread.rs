@@ -16,7 +16,7 @@ use thruway_net::Clock;
 use tokio::runtime::{Builder, LocalOptions};
 
 use super::timer::Timer;
-use super::{Connect, Manner, OpenError, Share, Worker};
+use super::{Connect, Handshake, Manner, OpenError, Opened, Share, Worker};
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
 use crate::run::LoadTls;
@@ -69,13 +69,17 @@ struct Connector {
 impl Connect for Connector {
     type Transport = UpstreamStream;
 
-    async fn connect(&self) -> Result<UpstreamStream, OpenError> {
+    async fn connect(&self) -> Result<Opened<UpstreamStream>, OpenError> {
         let within = self.manner.timeout;
         let stream = connect(&self.addresses[self.lane % self.addresses.len()], within).await?;
-        let Some(tls) = &self.tls else { return Ok(stream.into()) };
-        let stream = secure(stream, &tls.connector, &tls.server_name, within).await.map_err(refused)?;
-        let is_agreed = matches!(&stream, UpstreamStream::Tls(stream) if stream.alpn() == Some(b"h2"));
-        if self.manner.is_http2 && !is_agreed { Err(OpenError::NotHttp2) } else { Ok(stream) }
+        let Some(tls) = &self.tls else { return Ok(UpstreamStream::from(stream).into()) };
+        let transport = secure(stream, &tls.connector, &tls.server_name, within).await.map_err(refused)?;
+        let UpstreamStream::Tls(secured) = &transport else { return Ok(transport.into()) };
+        if self.manner.is_http2 && secured.alpn() != Some(b"h2") {
+            return Err(OpenError::NotHttp2);
+        }
+        let handshake = if secured.is_resumed() { Handshake::Resumed } else { Handshake::Full };
+        Ok(Opened { transport, handshake: Some(handshake) })
     }
 }
 
@@ -141,9 +145,9 @@ async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready
     let connecting = (0..plan.connections).map(|lane| async move { connector(plan, lane).connect().await });
     let outcomes: Vec<_> = stream::iter(connecting).buffered(CONNECTING_MAX).collect().await;
     let streams = outcomes.into_iter().map(|outcome| match outcome {
-        Ok(stream) => {
+        Ok(opened) => {
             ready.opened += 1;
-            Some(stream)
+            Some(opened.transport)
         }
         Err(error) => {
             ready.failure.get_or_insert(error);

@@ -251,7 +251,7 @@ fn content_without_end_does_not_hold_up_the_end() {
 fn a_server_tells_what_it_speaks_and_which_tools_it_has() {
     let (_server, address) = serve();
     let within = Duration::from_secs(20);
-    let ask = |revisions: &[Revision]| probe_http(&endpoint(), &address.into(), revisions, within);
+    let ask = |revisions: &[Revision]| probe_http(&endpoint(), &address.into(), None, revisions, within);
     let modern = ask(&[Revision::LATEST, Revision::LATEST_LEGACY]).unwrap();
     assert_eq!(modern.revision, Revision::LATEST);
     let mirrored = modern.tools.iter().find(|tool| tool.name == "mirrored").unwrap();
@@ -269,7 +269,7 @@ fn a_server_tells_what_it_speaks_and_which_tools_it_has() {
         (seen.message["method"] == "server/discover").then(|| answer("400 Bad Request", "text/plain", ""))
     });
     let revisions = [Revision::LATEST, Revision::LATEST_LEGACY];
-    let facts = probe_http(&endpoint(), &legacy.address.into(), &revisions, within).unwrap();
+    let facts = probe_http(&endpoint(), &legacy.address.into(), None, &revisions, within).unwrap();
     assert_eq!((facts.revision, facts.tools.len()), (Revision::R20250618, 0));
     assert_eq!(methods(&legacy).last().unwrap(), "DELETE");
     let ids: Vec<_> = legacy.seen().iter().filter_map(|seen| seen.message["id"].as_u64()).collect();
@@ -279,8 +279,9 @@ fn a_server_tells_what_it_speaks_and_which_tools_it_has() {
 #[test]
 fn a_server_that_cannot_be_understood_is_refused_for_what_it_does() {
     let within = Duration::from_millis(500);
-    let ask =
-        |odd: &Odd| probe_http(&endpoint(), &odd.address.into(), &[Revision::LATEST], within).unwrap_err();
+    let ask = |odd: &Odd| {
+        probe_http(&endpoint(), &odd.address.into(), None, &[Revision::LATEST], within).unwrap_err()
+    };
     let gone = ask(&Odd::listen(|_| answer("404 Not Found", "text/plain", "")));
     assert!(matches!(gone, ProbeError::Status(404)), "{gone}");
     let page = ask(&Odd::listen(|_| answer("200 OK", "text/html", "<html>")));

@@ -14,8 +14,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use thruway_bench::{
-    Connect, Expected, HttpRequest, HttpRequests, Limit, Manner, OpenError, Pace, Record, Share, StopFlag,
-    Url, Worker,
+    Connect, Expected, HttpRequest, HttpRequests, Limit, Manner, OpenError, Opened, Pace, Record, Share,
+    StopFlag, Url, Worker,
 };
 use thruway_client::ConnectError;
 use thruway_net::{Clock, ManualTime};
@@ -238,9 +238,9 @@ struct Connector(Rc<RefCell<Server>>);
 impl Connect for Connector {
     type Transport = DrivenEnd;
 
-    async fn connect(&self) -> Result<DrivenEnd, OpenError> {
+    async fn connect(&self) -> Result<Opened<DrivenEnd>, OpenError> {
         let mut server = self.0.borrow_mut();
-        if server.refuses { Err(ConnectError::Refused.into()) } else { Ok(server.accept()) }
+        if server.refuses { Err(ConnectError::Refused.into()) } else { Ok(server.accept().into()) }
     }
 }
 

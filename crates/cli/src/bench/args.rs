@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use thruway_bench::Expected;
+use thruway_net::tls::TlsVersion;
 
 use super::mcp::McpArgs;
 use super::suite::SuiteArgs;
@@ -31,7 +32,14 @@ pub(crate) struct HttpArgs {
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
     pub(crate) load: HttpLoadArgs,
-    /// The server's process: its CPU time for each request and its memory are told
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// What is told of a load, and where.
+#[derive(Clone, Default, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// The server's process: its CPU time for each request and its memory are told, as those of a child always are
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
     /// How the report is printed
@@ -169,6 +177,26 @@ pub(crate) enum Form {
     Markdown,
 }
 
+/// A version of TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum TlsVersionName {
+    /// TLS 1.2
+    #[value(name = "1.2")]
+    Tls12,
+    /// TLS 1.3
+    #[value(name = "1.3")]
+    Tls13,
+}
+
+impl From<TlsVersionName> for TlsVersion {
+    fn from(name: TlsVersionName) -> Self {
+        match name {
+            TlsVersionName::Tls12 => Self::Tls12,
+            TlsVersionName::Tls13 => Self::Tls13,
+        }
+    }
+}
+
 /// How servers are loaded, whatever they are asked.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag by itself")]
 #[derive(Clone, clap::Args)]
@@ -210,6 +238,12 @@ pub(crate) struct LoadArgs {
     /// With `https`: load whoever answers, without asking who that is
     #[arg(long = "insecure", conflicts_with = "ca")]
     pub(crate) is_insecure: bool,
+    /// With `https`: speak this version only [default: what both know best]
+    #[arg(long = "tls", value_name = "VERSION", value_enum)]
+    pub(crate) tls_version: Option<TlsVersionName>,
+    /// With `https`: offer no key exchange that withstands quantum computers, to compare servers of which some have none
+    #[arg(long = "classical-key-exchange")]
+    pub(crate) is_classical: bool,
     /// With `https`: do a full handshake for each connection, instead of resuming sessions
     #[arg(long = "full-handshakes")]
     pub(crate) is_without_resumption: bool,
@@ -265,6 +299,8 @@ impl Default for LoadArgs {
             is_not_persistent: false,
             ca: None,
             is_insecure: false,
+            tls_version: None,
+            is_classical: false,
             is_without_resumption: false,
             timeout: Duration::from_secs(10),
             header: Vec::new(),

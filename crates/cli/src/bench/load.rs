@@ -9,7 +9,7 @@ use thruway_bench::{
 };
 use thruway_client::{ConnectError, UpstreamAddr, resolve};
 use thruway_net::tls::{
-    InvalidServerName, Roots, TlsConnector, TlsConnectorConfig, TlsFailure, TlsServerName,
+    InvalidServerName, Roots, TlsConnector, TlsConnectorConfig, TlsFailure, TlsServerName, TlsVersion,
 };
 use thruway_net::{Clock, raise_descriptor_limit};
 
@@ -101,15 +101,20 @@ pub(super) fn check(args: &LoadArgs) -> Result<(), Failure> {
 }
 
 /// How TLS is spoken with the server of `url`, if it is, and `alpn` within it.
-fn tls(url: &Url, alpn: &str, args: &LoadArgs) -> Result<Option<LoadTls>, Failure> {
+pub(super) fn tls(url: &Url, alpn: &str, args: &LoadArgs) -> Result<Option<LoadTls>, Failure> {
     let Origin::Tcp { host, .. } = &url.origin else { return Ok(None) };
     if !url.is_https {
         return Ok(None);
     }
+    let version = args.tls_version.map(TlsVersion::from);
     let config = TlsConnectorConfig {
+        min_version: version.unwrap_or(TlsVersion::Tls12),
+        max_version: version.unwrap_or(TlsVersion::Tls13),
+        post_quantum: !args.is_classical,
         roots: args.ca.clone().map_or(Roots::System, |file| Roots::Files(vec![file])),
         verify: !args.is_insecure,
         resume: !args.is_without_resumption,
+        tickets_max: TICKETS_FOR_EACH * args.connections as usize,
         alpn: vec![alpn.as_bytes().to_vec()],
         ..TlsConnectorConfig::default()
     };
@@ -168,7 +173,8 @@ pub(super) fn unreachable(error: &RunError) -> Failure {
     hint.into_iter().fold(Failure::new(error), Failure::with_hint)
 }
 
-fn unconnected(error: ConnectError) -> Option<&'static str> {
+/// Why there is no connection, and what to do about it.
+pub(super) fn unconnected(error: ConnectError) -> Option<&'static str> {
     Some(match error {
         ConnectError::Refused => "is the server running, and is that its port?",
         ConnectError::SocketNotFound => "is the server running, and is that its socket?",
@@ -188,6 +194,8 @@ fn unconnected(error: ConnectError) -> Option<&'static str> {
     })
 }
 
+/// Servers send some with each handshake, and connections come in bursts.
+const TICKETS_FOR_EACH: usize = 4;
 const REACH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Of the reactor and the timer of a thread.

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::args::{AbArgs, Form, HttpArgs, HttpLoadArgs, LoadArgs, WrkArgs};
+use super::args::{AbArgs, HttpArgs, HttpLoadArgs, LoadArgs, ReportArgs, WrkArgs};
 use super::http;
 use crate::config::Failure;
 
@@ -40,5 +40,5 @@ pub(super) fn run_ab(args: &AbArgs) -> Result<ExitCode, Failure> {
 
 fn run(url: &str, load: HttpLoadArgs) -> Result<ExitCode, Failure> {
     let targets = vec![url.to_owned()];
-    http::run(&HttpArgs { targets, load, pid: None, output: Form::Text, html: None, schema: false })
+    http::run(&HttpArgs { targets, load, report: ReportArgs::default() })
 }

@@ -316,7 +316,11 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
         (vec!["http", "http://unix:/none.sock"], "there is no such socket", "is that its socket"),
         (vec!["http", "127.0.0.1:80"], "the URL has no scheme", "put `http://` in front"),
         (vec!["http", "https://localhost/", "--ca", "none.pem"], "`none.pem` cannot be read", "may read it"),
-        (vec!["mcp", "https://localhost/mcp"], "cannot be loaded by `https` yet", "without TLS"),
+        (
+            vec!["mcp", "https://localhost/mcp", "--ca", "none.pem"],
+            "`none.pem` cannot be read",
+            "may read it",
+        ),
         (vec!["http", "http://none.invalid/"], "`none.invalid` cannot be resolved", "spelled rightly"),
         (vec!["http", &url, elsewhere], "are different servers", "`thruway bench compare`"),
         (

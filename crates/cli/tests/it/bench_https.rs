@@ -162,3 +162,65 @@ fn what_cannot_be_spoken_is_refused() {
     let ended = site.bench(&["http", &plain.address(), "--http2", "-n", "10", "--output", "json"]);
     assert_eq!((ended.code, &json(&ended)["errors"][0]["kind"]), (Some(1), &"not_http2".into()));
 }
+
+#[test]
+fn handshakes_are_counted_full_and_resumed() {
+    let site = Site::start("");
+    let url = site.url("/ok");
+    let load = ["http", &url, "-n", "60", "-c", "2", "--no-keep-alive"];
+    let run = |args: &[&str]| site.bench(&[&load[..], args].concat());
+    for (args, is_resumed) in [
+        (&[][..], true),
+        (&["--tls", "1.2"], true),
+        (&["--tls", "1.3", "--classical-key-exchange"], true),
+        (&["--full-handshakes"], false),
+        (&["--full-handshakes", "--tls", "1.2"], false),
+    ] {
+        let report = assert_answered(&run(&[args, &["--output", "json"]].concat()), 60);
+        let handshakes = &report["handshakes"];
+        let [full, resumed] = ["full", "resumed"].map(|kind| handshakes[kind].as_u64().unwrap());
+        assert_eq!(full + resumed, 60, "{handshakes}");
+        // Each of the connections at the same time may begin with a full one.
+        assert!(if is_resumed { (1..=8).contains(&full) } else { resumed == 0 }, "{args:?}: {handshakes}");
+        assert!(handshakes["rate"].as_f64().unwrap() > 0.0);
+        let schema = site.bench(&["http", &url, "-n", "1", "--output", "json"]);
+        assert_eq!(json(&schema)["handshakes"]["rate"], 0.0, "the connection was open before the start");
+    }
+    assert!(run(&["--full-handshakes"]).stdout.contains("handshakes/s: 60 full, 0 resumed"));
+    let csv = run(&["--full-handshakes", "--output", "csv"]).stdout;
+    assert!(
+        csv.contains(",handshakes_full,handshakes_resumed,handshakes_rate,") && csv.contains(",60,0,"),
+        "{csv}"
+    );
+    assert!(run(&["--output", "markdown"]).stdout.contains("| handshakes | "));
+    assert_eq!(run(&["--html", "page.html"]).code, Some(0));
+    let page = fs::read_to_string(site.directory.path().join("page.html")).unwrap();
+    assert!(page.contains("<th>handshakes</th>"));
+}
+
+#[test]
+fn messages_of_mcp_are_sent_over_tls() {
+    let site = Site::start("");
+    let url = site.url("/mcp");
+    for args in
+        [&[][..], &["--era", "legacy"], &["--era", "legacy", "--session", "per-call"], &["--no-keep-alive"]]
+    {
+        let load = ["mcp", &url, "-n", "40", "-c", "2", "--output", "json"];
+        assert_answered(&site.bench(&[&load[..], args].concat()), 40);
+    }
+    let told = ["--subscribers", "3", "--tool", "count", "--uri", "example://counter", "-n", "5"];
+    let ended = site.bench(&[&["mcp", &url, "--output", "json"], &told[..]].concat());
+    assert_answered(&ended, 5);
+
+    let insecure = ["bench", "mcp", &url, "-n", "5", "--insecure", "--output", "json"];
+    assert_answered(&Thruway::start_in(Path::new("."), &insecure).end(), 5);
+    let unknown = Thruway::start_in(Path::new("."), &["bench", "mcp", &url, "-n", "5"]).end();
+    assert_eq!(unknown.code, Some(2));
+    assert!(
+        unknown.stderr.contains("certificate") && unknown.stderr.contains("`--insecure`"),
+        "{}",
+        unknown.stderr
+    );
+    let child = Thruway::start_in(Path::new("."), &["bench", "mcp", "--insecure", "--", "cat"]).end();
+    assert!(child.code == Some(2) && child.stderr.contains("cannot be used with"), "{}", child.stderr);
+}

@@ -50,7 +50,7 @@ fn one_workload_is_measured_and_its_reports_are_written_and_made_again() {
     let command = report["settings"]["command"].as_str().unwrap();
     assert_eq!(
         command,
-        "thruway bench suite pipelining --limit 20m --duration 300ms --rounds 2 --cases 'depth 16' --peers 'none'"
+        "thruway bench suite pipelining --limit 25m --duration 300ms --rounds 2 --cases 'depth 16' --peers 'none'"
     );
 
     let read = |name: &str| fs::read_to_string(directory.path().join("reports").join(name)).unwrap();
@@ -85,6 +85,34 @@ fn every_kind_of_server_is_started_and_loaded() {
     let pipes = &case(&report, "stdio prompts/list")["candidates"];
     assert_eq!((&pipes[0]["name"], &pipes[1]["name"]), (&"thruway".into(), &"thruway over HTTP".into()));
     assert!(pipes[1]["rounds"][1]["answered"].as_u64().is_some_and(|answered| answered > 0), "{pipes}");
+}
+
+#[test]
+fn servers_speak_tls_and_http2_with_a_certificate_of_the_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let cases = "tls 4 KB,handshakes,http2 4 KB,http2 gateway 2 B";
+    let short = ["--rounds", "2", "--duration", "1s", "--peers", "none"];
+    let args = [&["all", "--limit", "5m", "--output", "json", "--cases", cases], &short[..]].concat();
+    let report = json(&suite(directory.path(), &args).stdout);
+    for (name, is_full, is_resumed) in [
+        ("tls 4 KB c=64", false, false),
+        ("tls full handshakes c=32", true, false),
+        ("tls resumed handshakes c=32", true, true),
+        ("http2 4 KB c=8 m=32", false, false),
+        ("http2 gateway 2 B c=8 m=32", false, false),
+    ] {
+        let ours = &case(&report, name)["candidates"][0];
+        let sum = |of: &str| {
+            let rounds = ours["rounds"].as_array().unwrap();
+            rounds.iter().map(|round| round.pointer(of).map_or(0, |n| n.as_u64().unwrap())).sum::<u64>()
+        };
+        assert_eq!((&ours["failure"], sum("/failed")), (&Value::Null, 0), "{name}: {ours}");
+        assert!(sum("/answered") > 0, "{name}: {ours}");
+        // Where sessions are resumed, the first ones may all have been before it was measured.
+        assert!(is_full || sum("/handshakes/full") == 0, "{name}: {ours}");
+        assert_eq!(is_resumed, sum("/handshakes/resumed") > 0, "{name}: {ours}");
+        assert!(!is_full || sum("/handshakes/full") + sum("/handshakes/resumed") > 0, "{name}: {ours}");
+    }
 }
 
 #[test]

@@ -7,14 +7,15 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, Error, RootCertStore};
+use rustls::{ClientConfig, Error, RootCertStore, SupportedProtocolVersion};
 
 use super::TlsVersion;
 use super::acceptor::versions;
 use super::certificates::{CertificateError, CertificateFiles, CertificateProblem, problem, read_roots};
 use super::session::Session;
 use super::stamps::Stamps;
-use super::verifier::{Unverified, provider};
+use super::tickets::Sessions;
+use super::verifier::{Unverified, classical_provider, provider};
 
 /// How TLS is spoken with servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,8 +30,15 @@ pub struct TlsConnectorConfig {
     pub alpn: Vec<Vec<u8>>,
     /// The lowest version. Default 1.2.
     pub min_version: TlsVersion,
+    /// The highest version. Default 1.3.
+    pub max_version: TlsVersion,
+    /// Whether a key exchange that withstands quantum computers is offered first. Default yes.
+    pub post_quantum: bool,
     /// Whether connections resume sessions of earlier ones, which spares both sides most of a handshake. Default yes.
     pub resume: bool,
+    /// Tickets that are kept for each server, each of which resumes one connection of TLS 1.3. Default 8; more for those who open more
+    /// connections at the same time.
+    pub tickets_max: usize,
 }
 
 /// Who is trusted.
@@ -53,7 +61,10 @@ impl Default for TlsConnectorConfig {
             client_certificate: None,
             alpn: vec![b"http/1.1".to_vec()],
             min_version: TlsVersion::Tls12,
+            max_version: TlsVersion::Tls13,
+            post_quantum: true,
             resume: true,
+            tickets_max: 8,
         }
     }
 }
@@ -160,8 +171,9 @@ impl Live {
             let path = config.client_certificate.as_ref().map_or(Path::new(""), |files| &files.chain);
             problem(path, CertificateProblem::Refused(error.to_string()))
         };
-        let builder = ClientConfig::builder_with_provider(provider())
-            .with_protocol_versions(versions(config.min_version))
+        let algorithms = if config.post_quantum { provider() } else { classical_provider() };
+        let builder = ClientConfig::builder_with_provider(algorithms)
+            .with_protocol_versions(versions_up_to(config.min_version, config.max_version))
             .map_err(refused)?;
         let builder = if config.verify {
             builder.with_root_certificates(roots(&config.roots)?)
@@ -176,9 +188,20 @@ impl Live {
             }
         };
         client.alpn_protocols.clone_from(&config.alpn);
-        client.resumption =
-            if config.resume { Resumption::in_memory_sessions(SESSIONS_MAX) } else { Resumption::disabled() };
+        client.resumption = if config.resume {
+            Resumption::store(Arc::new(Sessions::new(SESSIONS_MAX, config.tickets_max)))
+        } else {
+            Resumption::disabled()
+        };
         Ok(Self { client: Arc::new(client), stamps })
+    }
+}
+
+/// None if `max` is lower than `min`.
+fn versions_up_to(min: TlsVersion, max: TlsVersion) -> &'static [&'static SupportedProtocolVersion] {
+    match max {
+        TlsVersion::Tls13 => versions(min),
+        TlsVersion::Tls12 => versions(min).get(1..).unwrap_or_default(),
     }
 }
 

@@ -52,6 +52,11 @@ impl fmt::Display for TlsVersion {
 }
 
 impl<T: Transport> TlsStream<T> {
+    /// Whether the session of an earlier connection was resumed.
+    pub fn is_resumed(&self) -> bool {
+        self.session.common().handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
     /// What was agreed upon. The name that the client has asked for is taken out.
     pub fn take_info(&mut self) -> TlsInfo {
         let common = self.session.common();
@@ -66,7 +71,7 @@ impl<T: Transport> TlsStream<T> {
             cipher_suite: suite.unwrap_or_default(),
             key_exchange: group.unwrap_or_default(),
             alpn: common.alpn_protocol().map(Box::from),
-            is_resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
+            is_resumed: self.is_resumed(),
             peer_certificate: certificate.map(PeerCertificate::of),
             server_name: self.server_name.take(),
         }

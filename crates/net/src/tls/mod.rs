@@ -19,6 +19,7 @@ mod stamps;
 mod acceptor;
 mod connector;
 mod verifier;
+mod tickets;
 
 // one connection
 mod session;

@@ -5,12 +5,19 @@ use std::sync::{Arc, OnceLock};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{DigitallySignedStruct, Error, NamedGroup, SignatureScheme};
 
 /// The algorithms of aws-lc. X25519MLKEM768 is preferred for the exchange of keys.
 pub(super) fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     PROVIDER.get_or_init(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider())).clone()
+}
+
+/// The same without key exchanges that withstand quantum computers: those of RFC 8446.
+pub(super) fn classical_provider() -> Arc<CryptoProvider> {
+    let mut provider = CryptoProvider::clone(&provider());
+    provider.kx_groups.retain(|group| group.name() != NamedGroup::X25519MLKEM768);
+    Arc::new(provider)
 }
 
 /// Takes any server for the right one, as long as it has the key of the certificate that it shows.

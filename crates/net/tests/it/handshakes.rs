@@ -7,7 +7,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, Error, HandshakeKind, version};
 use thruway_net::tls::{
     CertificateFiles, ClientAuthentication, HandshakeError, Roots, TlsAcceptor, TlsAcceptorConfig,
-    TlsConnector, TlsConnectorConfig, TlsFailure, TlsServerName, TlsVersion, connect_tls,
+    TlsConnector, TlsConnectorConfig, TlsFailure, TlsInfo, TlsServerName, TlsVersion, connect_tls,
 };
 use thruway_testkit::{Authority, pipe};
 
@@ -263,6 +263,65 @@ fn connections_to_servers_resume_sessions() {
         stream.take_info().is_resumed
     };
     assert_eq!((resumed(), resumed(), resumed()), (false, true, true));
+}
+
+/// A connection of `connector` to a server; tickets arrive only if something is exchanged.
+fn info_of(connector: &Arc<TlsConnector>, server: &Arc<rustls::ServerConfig>, exchanges: bool) -> TlsInfo {
+    let (near, far) = pipe();
+    let mut other = Other::server(near, server.clone());
+    let connector = connector.clone();
+    let mut connecting =
+        Box::pin(
+            async move { connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap()).await },
+        );
+    let (stream, _) = shake(&mut connecting, &mut other);
+    let mut stream = stream.unwrap();
+    if exchanges {
+        write(&mut stream, &[b"question"]);
+        other.pump().unwrap();
+        other.write(b"answer");
+        assert_eq!(read(&mut stream, 100), b"answer");
+    }
+    assert_eq!(stream.is_resumed(), stream.take_info().is_resumed);
+    stream.take_info()
+}
+
+#[test]
+fn as_many_tickets_are_kept_as_asked_for() {
+    let authority = Authority::new();
+    let server = server_config(&authority.issue("server", &["a.example"]));
+    let resumed = |tickets_max| {
+        let roots = Roots::Files(vec![authority.root()]);
+        let config = TlsConnectorConfig { roots, tickets_max, ..TlsConnectorConfig::default() };
+        let connector = Arc::new(TlsConnector::load(config).unwrap());
+        for _ in 0..20 {
+            info_of(&connector, &server, true);
+        }
+        (0..20).filter(|_| info_of(&connector, &server, false).is_resumed).count()
+    };
+    assert_eq!((resumed(8), resumed(64)), (8, 20));
+}
+
+#[test]
+fn versions_and_key_exchanges_are_those_that_were_asked_for() {
+    let authority = Authority::new();
+    let server = server_config(&authority.issue("server", &["a.example"]));
+    let info = |change: &dyn Fn(&mut TlsConnectorConfig)| {
+        let roots = Roots::Files(vec![authority.root()]);
+        let mut config = TlsConnectorConfig { roots, ..TlsConnectorConfig::default() };
+        change(&mut config);
+        info_of(&Arc::new(TlsConnector::load(config).unwrap()), &server, true)
+    };
+    assert_eq!(info(&|_| {}).key_exchange, "X25519MLKEM768");
+    let classical = info(&|config| config.post_quantum = false);
+    assert_eq!((classical.version, classical.key_exchange), (TlsVersion::Tls13, "X25519"));
+    assert_eq!(info(&|config| config.max_version = TlsVersion::Tls12).version, TlsVersion::Tls12);
+    let none = TlsConnectorConfig {
+        min_version: TlsVersion::Tls13,
+        max_version: TlsVersion::Tls12,
+        ..TlsConnectorConfig::default()
+    };
+    assert!(TlsConnector::load(none).is_err());
 }
 
 #[test]

@@ -27,7 +27,7 @@ use thruway_net::Transport;
 use super::lane::{Ended, Spoken};
 use super::{Answered, Phase, Taken, Ticket, Worker};
 use crate::failure::{Failure, FailureKind};
-use crate::requests::Answer;
+use crate::requests::{Answer, Http2Request};
 use exchange::{Exchange, Finished};
 use verdict::{Verdict, verdict};
 use watched::{Sight, Watched};
@@ -267,26 +267,27 @@ impl<T: Transport> Streams<T> {
                 }
             }
             let ticket = self.queued.pop_front()?;
-            self.send(worker, ticket, now);
+            if let Some(exchange) = self.send(worker, ticket) {
+                self.exchanges.push(exchange);
+            } else {
+                worker.fail(ticket, now, &Failure::of(FailureKind::Unsent));
+                // Others are due too, and so is the end of the load.
+                cx.waker().wake_by_ref();
+                return None;
+            }
         }
         None
     }
 
-    fn send(&mut self, worker: &Worker, ticket: Ticket, now: Duration) {
-        let Some(request) = worker.requests.http2(ticket.number) else {
-            return worker.fail(ticket, now, &Failure::of(FailureKind::Unsent));
-        };
-        match self.send.send_request(request.head, request.content.is_empty()) {
-            Ok((response, mut stream)) => {
-                if !request.content.is_empty() {
-                    // Kept until the server's windows are open. Fails if the stream has ended, which the answer tells.
-                    let _ = stream.send_data(request.content, true);
-                }
-                let expected = *worker.requests.expected(ticket.number);
-                self.exchanges.push(Exchange::new(ticket, expected, response));
-            }
-            Err(_) => self.unhandled.push_back(ticket),
+    /// Sends a request; `None` if the library does not take it.
+    fn send(&mut self, worker: &Worker, ticket: Ticket) -> Option<Exchange> {
+        let Http2Request { head, content } = worker.requests.http2(ticket.number)?;
+        let (response, mut stream) = self.send.send_request(head, content.is_empty()).ok()?;
+        if !content.is_empty() {
+            // Kept until the server's windows are open. Fails if the stream has ended, which the answer tells.
+            let _ = stream.send_data(content, true);
         }
+        Some(Exchange::new(ticket, *worker.requests.expected(ticket.number), response))
     }
 
     /// The connection has ended. Where anything was answered on it, what the server has not looked at is sent again on another one;

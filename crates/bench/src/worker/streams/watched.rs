@@ -12,6 +12,19 @@ use thruway_net::Transport;
 pub(super) struct Watched<T> {
     transport: T,
     sight: Rc<Sight>,
+    ahead: Option<Ahead>,
+}
+
+/// What was read beyond what the library has asked for: it reads a few KiB at a time, and answers come in dozens.
+struct Ahead {
+    octets: Box<[u8]>,
+    taken: usize,
+    filled: usize,
+}
+
+thread_local! {
+    /// The buffer of all connections that have read nothing ahead.
+    static SPARE: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
 }
 
 /// What is seen of a connection.
@@ -92,19 +105,52 @@ fn greeting(mut head: [u8; FRAME_HEAD_BYTES], filled: usize, octets: &[u8]) -> G
 
 impl<T> Watched<T> {
     pub(super) const fn new(transport: T, sight: Rc<Sight>) -> Self {
-        Self { transport, sight }
+        Self { transport, sight, ahead: None }
+    }
+}
+
+impl<T: Transport> Watched<T> {
+    fn poll_ahead(&mut self) -> Poll<io::Result<Ahead>> {
+        if let Some(ahead) = self.ahead.take() {
+            return Poll::Ready(Ok(ahead));
+        }
+        if self.sight.is_turn_over() {
+            // The connection comes again by itself.
+            return Poll::Pending;
+        }
+        let mut octets = SPARE.take().unwrap_or_else(|| vec![0; AHEAD_BYTES].into_boxed_slice());
+        let task = self.sight.task.borrow();
+        let filled = match self.transport.poll_read(&mut Context::from_waker(&task), &mut octets) {
+            Poll::Ready(Ok(filled)) => filled,
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            Poll::Pending => {
+                SPARE.set(Some(octets));
+                return Poll::Pending;
+            }
+        };
+        self.sight.note_received(&octets[..filled])?;
+        Poll::Ready(Ok(Ahead { octets, taken: 0, filled }))
+    }
+}
+
+impl Ahead {
+    /// Moves as much as fits into `buffer`; what is left, if anything is.
+    fn take(mut self, buffer: &mut [u8]) -> (usize, Option<Self>) {
+        let length = buffer.len().min(self.filled - self.taken);
+        buffer[..length].copy_from_slice(&self.octets[self.taken..self.taken + length]);
+        self.taken += length;
+        if self.taken < self.filled {
+            return (length, Some(self));
+        }
+        SPARE.set(Some(self.octets));
+        (length, None)
     }
 }
 
 impl<T: Transport> Transport for Watched<T> {
     fn poll_read(&mut self, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        if self.sight.is_turn_over() {
-            // The connection comes again by itself.
-            return Poll::Pending;
-        }
-        let task = self.sight.task.borrow();
-        let read = ready!(self.transport.poll_read(&mut Context::from_waker(&task), buffer))?;
-        self.sight.note_received(&buffer[..read])?;
+        let (read, ahead) = ready!(self.poll_ahead())?.take(buffer);
+        self.ahead = ahead;
         Poll::Ready(Ok(read))
     }
 
@@ -142,6 +188,9 @@ impl<T: Transport> Transport for Watched<T> {
 /// How much one turn reads: there are other connections, and what is read waits in memory until it is looked at.
 const TURN_BYTES: usize = 256 << 10;
 
+/// How much is read at a time.
+const AHEAD_BYTES: usize = 64 << 10;
+
 /// RFC 9113 §4.1.
 const FRAME_HEAD_BYTES: usize = 9;
 
@@ -160,6 +209,27 @@ mod tests {
             }
         }
         sight
+    }
+
+    #[test]
+    fn what_was_read_at_once_is_given_piece_by_piece() {
+        let (peer, end) = thruway_testkit::pipe();
+        let sight = Rc::new(Sight::default());
+        let mut watched = Watched::new(end, sight.clone());
+        let sent: Vec<u8> = [&[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &[7; 5000], &[8; 3000]].concat();
+        peer.send(&sent);
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut buffer = [0; 1024];
+        assert!(watched.poll_read(&mut cx, &mut buffer).is_pending(), "no turn has begun");
+        sight.begin_turn(Waker::noop());
+        let mut received = Vec::new();
+        while let Poll::Ready(Ok(read)) = watched.poll_read(&mut cx, &mut buffer) {
+            received.extend_from_slice(&buffer[..read]);
+            // All of it was taken from the socket by then, and no other turn is needed for it.
+            assert_eq!(sight.received_bytes.get(), sent.len() as u64);
+            sight.turn_left.set(0);
+        }
+        assert!(received == sent && watched.ahead.is_none());
     }
 
     #[test]

@@ -1,17 +1,15 @@
 //! What can be typed after `thruway bench mcp`.
 
-use std::path::PathBuf;
-
 use clap::ValueEnum;
 use thruway_bench::{Revision, SessionUse};
 
-use crate::bench::args::{Form, LoadArgs};
+use crate::bench::args::{LoadArgs, ReportArgs};
 
 /// Load a server with messages of MCP, over Streamable HTTP or over the pipes of a child
 #[derive(clap::Args)]
 #[command(after_help = AFTER, override_usage = USAGE)]
 pub(crate) struct McpArgs {
-    /// The endpoint: `http://HOST:PORT/PATH`, or `http://unix:SOCKET:/PATH`
+    /// The endpoint: `http://HOST:PORT/PATH`, `https://HOST/PATH`, or `http://unix:SOCKET:/PATH`
     #[arg(value_name = "URL", required_unless_present_any = ["schema", "command"], conflicts_with = "command")]
     pub(crate) target: Option<String>,
     /// The command of a server that reads its standard input and writes its standard output
@@ -50,19 +48,8 @@ pub(crate) struct McpArgs {
 
     #[command(flatten)]
     pub(crate) load: LoadArgs,
-
-    /// The server's process: its CPU time for each request and its memory are told, as those of a child always are
-    #[arg(long, value_name = "PID")]
-    pub(crate) pid: Option<u32>,
-    /// How the report is printed
-    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
-    pub(crate) output: Form,
-    /// Write a page with plots too
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    /// Print the JSON Schema of `--output json` instead
-    #[arg(long, exclusive = true)]
-    pub(crate) schema: bool,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
 }
 
 /// What can be asked for.
@@ -147,8 +134,19 @@ fn parse_era(text: &str) -> Result<Revision, String> {
 }
 
 /// What a child does not have.
-const OF_CONNECTIONS: [&str; 6] =
-    ["connections", "workers", "pipeline", "is_not_persistent", "header", "pid"];
+const OF_CONNECTIONS: [&str; 11] = [
+    "connections",
+    "workers",
+    "pipeline",
+    "is_not_persistent",
+    "header",
+    "pid",
+    "ca",
+    "is_insecure",
+    "is_without_resumption",
+    "tls_version",
+    "is_classical",
+];
 
 const USAGE: &str = "thruway bench mcp [OPTIONS] <URL>\n       thruway bench mcp [OPTIONS] -- <COMMAND>...";
 

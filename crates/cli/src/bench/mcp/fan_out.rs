@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use thruway_bench::{
-    Endpoint, FanOut, FanOutError, McpRequests, McpServerFacts, Origin, Report, SessionUse, StopFlag,
+    Endpoint, FanOut, FanOutError, LoadTls, McpRequests, McpServerFacts, Origin, Report, SessionUse, StopFlag,
 };
 
 use super::super::{load, progress::ProgressLine};
@@ -18,6 +18,7 @@ pub(super) fn run(
     args: &McpArgs,
     facts: &McpServerFacts,
     endpoint: &Endpoint,
+    tls: Option<LoadTls>,
     stop: &StopFlag,
 ) -> Result<Report, Failure> {
     let (Some(subscribers), Some(uri), Some(url)) = (args.subscribers, &args.uri, &args.target) else {
@@ -43,7 +44,8 @@ pub(super) fn run(
     let requests = McpRequests::new(facts.revision, SessionUse::None, &[publication], Some(endpoint));
     let requests = requests.map_err(Failure::new)?;
     let load = load::assemble(Arc::new(requests), Vec::new(), &load_args, stop);
-    let load = thruway_bench::Load { server: args.pid, connections: subscribers as usize + 1, ..load };
+    let load =
+        thruway_bench::Load { server: args.report.pid, tls, connections: subscribers as usize + 1, ..load };
     let line = ProgressLine::new("");
     let outcome = fan_out.run(&load, &mut |progress| line.show(&load, progress));
     line.finish();

@@ -23,18 +23,18 @@ use crate::headers::parse_headers;
 
 /// Loads a server of MCP and reports.
 pub(super) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
-    if args.schema {
+    if args.report.schema {
         output::print(&format!("{:#}", Report::schema().as_value()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    output::check(args.html.as_deref())?;
+    output::check(args.report.html.as_deref())?;
     let groups = ProcessGroups::default();
     let stop = interrupt::stop_flag(&groups)?;
     let report = match &args.target {
         Some(url) => load_endpoint(url, args, &stop)?,
         None => load_child(args, &groups, &stop)?,
     };
-    http::show(&report, args.output, args.html.as_deref())
+    http::show(&report, &args.report)
 }
 
 fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, Failure> {
@@ -45,19 +45,17 @@ fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, F
         headers: parse_headers(&args.load.header)?,
         is_persistent: !args.load.is_not_persistent,
     };
-    if endpoint.url.is_https {
-        return Err(Failure::new("servers of MCP cannot be loaded by `https` yet")
-            .with_hint("load them without TLS, or with `thruway bench http` and `--content`"));
-    }
+    let tls = load::tls(&endpoint.url, "http/1.1", &load_args)?;
     let addresses = load::reachable(&load::addresses(&endpoint.url.origin)?)?;
-    let facts = probe_http(&endpoint, &addresses[0], &revisions(args), args.load.timeout);
+    let facts = probe_http(&endpoint, &addresses[0], tls.as_ref(), &revisions(args), args.load.timeout);
     let facts = facts.map_err(|error| not_understood(url, &error))?;
     if args.subscribers.is_some() {
-        return fan_out::run(args, &facts, &endpoint, stop);
+        return fan_out::run(args, &facts, &endpoint, tls, stop);
     }
     let sessions = sessions(args, &facts)?;
     let (requests, name) = prepare(url, args, &facts, sessions, Some(&endpoint))?;
-    let load = Load { server: args.pid, ..load::assemble(Arc::new(requests), addresses, &load_args, stop) };
+    let load = load::assemble(Arc::new(requests), addresses, &load_args, stop);
+    let load = Load { server: args.report.pid, tls, ..load };
     http::measure(&name, &load, &ProgressLine::new(""))
 }
 
@@ -147,6 +145,7 @@ fn not_understood(target: &str, error: &ProbeError) -> Failure {
         ProbeError::Closed => "does the command speak MCP on its standard input and output?",
         ProbeError::TimedOut => "give it more `--timeout`, if it is slow",
         ProbeError::Request(_) => "a header field is `Name: value`",
-        ProbeError::Connect(..) | ProbeError::System(_) => "is the server still running?",
+        ProbeError::Connect(_, error) => load::unconnected(*error).unwrap_or("is the server still running?"),
+        ProbeError::System(_) => "is the server still running?",
     })
 }

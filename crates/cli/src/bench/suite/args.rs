@@ -16,7 +16,7 @@ pub(crate) struct SuiteArgs {
     #[arg(value_name = "NAME", value_enum, required_unless_present_any = ["schema", "from"])]
     pub(crate) name: Option<SuiteName>,
     /// How long all of it may take: what does not fit is shortened, then measured less often, then left out and named
-    #[arg(long, value_name = "TIME", default_value = "20m", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "25m", value_parser = parse_time)]
     pub(crate) limit: Duration,
     /// How long each candidate is measured each time
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
@@ -68,6 +68,10 @@ pub(crate) enum SuiteName {
     Gateway,
     /// W7: ten thousand connections
     Connections,
+    /// W8: TLS, and handshakes
+    Tls,
+    /// W9: HTTP/2, to servers and through gateways
+    Http2,
     /// All of them
     All,
 }
@@ -83,6 +87,8 @@ impl SuiteName {
             Self::McpStdio => vec![Workload::McpStdio],
             Self::Gateway => vec![Workload::Gateway],
             Self::Connections => vec![Workload::Connections],
+            Self::Tls => vec![Workload::Tls],
+            Self::Http2 => vec![Workload::Http2],
             Self::All => Workload::ALL.to_vec(),
         }
     }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_bench::suite::{Amount, CandidateResult, Case, Figures, Operation, Request, Workload};
+use thruway_bench::suite::{Amount, CandidateResult, Case, Figures, Operation, Request, Security, Workload};
 use thruway_bench::{
-    ChildServer, Endpoint, Era, Expected, HttpRequest, HttpRequests, Load, McpRequests, McpServerFacts, Pace,
-    Report, Requests, Revision, SessionUse, StopFlag, Url, probe_child, probe_http, usage,
+    ChildServer, Endpoint, Era, Expected, HttpRequest, HttpRequests, Load, Manner, McpRequests,
+    McpServerFacts, Pace, Report, Requests, Revision, SessionUse, StopFlag, Url, probe_child, probe_http,
+    usage,
 };
 use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
@@ -19,7 +20,7 @@ use super::peers::Role;
 use super::server::{Ground, Server, told};
 use crate::bench::args::LoadArgs;
 use crate::bench::groups::ProcessGroups;
-use crate::bench::load::{assemble, unreachable};
+use crate::bench::load::{assemble, tls, unreachable};
 use crate::bench::progress::ProgressLine;
 
 /// What is to be loaded, and under which name.
@@ -222,24 +223,31 @@ fn run(
 
 fn http_load(cell: Cell<'_>, server: &Server) -> Result<Load, String> {
     let address = UpstreamAddr::from(server.address);
+    let scheme = if cell.case.security == Security::None { "http" } else { "https" };
     let requests: Arc<dyn Requests> = match cell.case.request {
         Request::Get(target, octets) => {
-            let url = url(server, target)?;
+            let url = url(server, scheme, target)?;
             let expected = Expected { status: Some(200), content_bytes: Some(octets), ..Expected::default() };
             let is_persistent = cell.case.is_persistent;
             let request = HttpRequest { is_persistent, expected, ..HttpRequest::get(url) };
-            Arc::new(HttpRequests::new(&[request]).map_err(|error| error.to_string())?)
+            let requests = HttpRequests::new(&[request]);
+            let requests =
+                if cell.case.is_http2 { requests.and_then(HttpRequests::for_http2) } else { requests };
+            Arc::new(requests.map_err(|error| error.to_string())?)
         }
         Request::Mcp(operation) => {
             let is_persistent = cell.case.is_persistent;
-            let endpoint = Endpoint { url: url(server, "/mcp")?, headers: Vec::new(), is_persistent };
-            let facts = probe_http(&endpoint, &address, &REVISIONS, PROBE_TIMEOUT);
+            let endpoint = Endpoint { url: url(server, scheme, "/mcp")?, headers: Vec::new(), is_persistent };
+            let facts = probe_http(&endpoint, &address, None, &REVISIONS, PROBE_TIMEOUT);
             let facts = facts.map_err(|error| error.to_string())?;
             Arc::new(messages(operation, &facts, Some(&endpoint), cell.case)?)
         }
     };
-    let load = assemble(requests, vec![address], &load_args(cell), cell.ground.stop);
-    Ok(Load { server: Some(server.id()), ..with_rate(load, cell.case) })
+    let args = load_args(cell);
+    let tls = tls(&url(server, scheme, "/")?, "http/1.1", &args).map_err(|failure| told(&failure))?;
+    let load = assemble(requests, vec![address], &args, cell.ground.stop);
+    let manner = Manner { is_http2: cell.case.is_http2, ..load.manner };
+    Ok(Load { server: Some(server.id()), tls, manner, ..with_rate(load, cell.case) })
 }
 
 fn child(found: &Found, cell: Cell<'_>) -> Result<Subject, String> {
@@ -274,8 +282,8 @@ fn messages(
     requests.map_err(|error| error.to_string())
 }
 
-fn url(server: &Server, target: &str) -> Result<Url, String> {
-    Url::parse(&format!("http://{}{target}", server.address)).map_err(|error| error.to_string())
+fn url(server: &Server, scheme: &str, target: &str) -> Result<Url, String> {
+    Url::parse(&format!("{scheme}://{}{target}", server.address)).map_err(|error| error.to_string())
 }
 
 fn load_args(cell: Cell<'_>) -> LoadArgs {
@@ -291,6 +299,9 @@ fn load_args(cell: Cell<'_>) -> LoadArgs {
         warm_up: cell.warm_up,
         pipeline: case.pipeline,
         is_not_persistent: !case.is_persistent,
+        is_insecure: true,
+        is_classical: true,
+        is_without_resumption: case.security == Security::Full,
         ..LoadArgs::default()
     }
 }

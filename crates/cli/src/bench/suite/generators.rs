@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tempfile::TempDir;
-use thruway_bench::suite::{Amount, Case, Figures, Request, Tool, Workload, kept};
+use thruway_bench::suite::{Amount, Case, Figures, Request, Security, Tool, Workload, kept};
 use thruway_bench::{StopFlag, cpu_of_ended, usage};
 use thruway_net::Clock;
 
@@ -45,9 +45,10 @@ impl Generator {
     /// Those that can make the load of `case`, whether they are there or not.
     pub(super) fn of(case: &Case) -> &'static [Self] {
         match case.workload {
-            Workload::Plaintext => &[Self::Wrk, Self::H2load],
+            Workload::Plaintext | Workload::Tls => &[Self::Wrk, Self::H2load],
             Workload::Pipelining => &[Self::Wrk],
             Workload::Persistence => &[Self::Ab],
+            Workload::Http2 => &[Self::H2load],
             _ => &[],
         }
     }
@@ -111,6 +112,7 @@ impl Generator {
             rate: kept(rate),
             times: None,
             received_rate: None,
+            handshakes: None,
             server_cpu,
             generator_cpu: Some(each(own_cpu)),
             is_generator_limit: false,
@@ -128,7 +130,8 @@ impl Generator {
         let Request::Get(target, _) = case.request else {
             return Err(format!("`{}` knows no MCP", self.name()));
         };
-        let (connections, url) = (case.connections.to_string(), format!("http://{address}{target}"));
+        let scheme = if case.security == Security::None { "http" } else { "https" };
+        let (connections, url) = (case.connections.to_string(), format!("{scheme}://{address}{target}"));
         let mut command = Command::new(self.name());
         match self {
             Self::Wrk => {
@@ -147,7 +150,12 @@ impl Generator {
             }
             Self::H2load => {
                 let duration = format!("{}ms", duration.as_millis());
-                command.args(["--h1", "-t", "1", "-c", &connections, "-D", &duration]);
+                command.args(["-t", "1", "-c", &connections, "-D", &duration]);
+                if case.is_http2 {
+                    command.args(["-m", &case.pipeline.to_string()]);
+                } else {
+                    command.arg("--h1");
+                }
             }
         }
         command.arg(url);

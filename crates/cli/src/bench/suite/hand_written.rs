@@ -109,6 +109,7 @@ impl HandWritten {
             rate: kept(count / seconds),
             times: None,
             received_rate: None,
+            handshakes: None,
             server_cpu: before.zip(after).map(|(before, after)| each(after.cpu.saturating_sub(before.cpu))),
             generator_cpu: Some(each(own)),
             is_generator_limit: false,

@@ -10,6 +10,7 @@ mod generators;
 mod hand_written;
 
 // where
+mod certificate;
 mod cores;
 mod machine;
 mod server;
@@ -31,6 +32,7 @@ use super::args::Form;
 use super::groups::ProcessGroups;
 use super::{EXIT_FAILED, EXIT_INTERRUPTED, interrupt, output};
 use crate::config::Failure;
+use certificate::Certificate;
 use cores::{Cores, run_on};
 use found::{Finds, Found, on_path};
 use generators::Generator;
@@ -70,13 +72,14 @@ fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
     raise_descriptor_limit();
     let cores = Cores::share_out();
     let finds = Finds::look(args)?;
+    let certificate = Certificate::make()?;
     let ours = finds.servers.first().ok_or_else(|| Failure::new("ours is missing"))?;
     let environment = machine::describe(ours, &cores, Generator::versions());
     run_on(&cores.load);
     let mut session = Session {
         servers: &finds.servers,
         python: on_path("python3"),
-        ground: Ground { cores: &cores, groups: &groups, stop: &stop },
+        ground: Ground { cores: &cores, groups: &groups, stop: &stop, certificate: &certificate },
         limit: args.limit,
         results: Vec::new(),
         left_out: finds.left_out.clone(),

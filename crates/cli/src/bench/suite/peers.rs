@@ -51,9 +51,16 @@ pub(super) enum Role {
     Pipes,
     /// It stands before others.
     Gateway,
+    /// It has `GET /ok` and `/download?bytes=N` in TLS.
+    Tls,
+    /// It has the same over HTTP/2.
+    Http2,
+    /// It stands before others and speaks HTTP/2 with its clients.
+    Http2Gateway,
 }
 
-/// How a server is started to be one thing. `{address}`, `{host}`, `{port}`, `{directory}`, `{content}`, `{config}` and `{backend}` are filled in.
+/// How a server is started to be one thing. `{address}`, `{host}`, `{port}`, `{directory}`, `{content}`, `{config}`, `{backend}`, `{certificate}`, `{key}` and
+/// `{certificate_and_key}` are filled in.
 pub(super) struct Setup {
     pub(super) role: Role,
     pub(super) arguments: &'static [&'static str],
@@ -101,6 +108,17 @@ pub(super) const PEERS: &[Peer] = &[
             setup(Role::Mcp, &["mcp", "serve", "--listen", "{address}", "--workers", "1"]),
             setup(Role::Pipes, &["mcp", "serve", "--stdio"]),
             configured(Role::Gateway, &["serve", "{config}"], GATEWAY_THRUWAY),
+            configured(Role::Tls, &["serve", "{config}"], include_str!("../../../peers/tls-thruway.toml")),
+            configured(
+                Role::Http2,
+                &["serve", "{config}"],
+                include_str!("../../../peers/http2-thruway.toml"),
+            ),
+            configured(
+                Role::Http2Gateway,
+                &["serve", "{config}"],
+                include_str!("../../../peers/http2-gateway-thruway.toml"),
+            ),
         ],
         not_in: &[],
     },
@@ -112,6 +130,9 @@ pub(super) const PEERS: &[Peer] = &[
         setups: &[
             configured(Role::Http, NGINX, include_str!("../../../peers/nginx.conf")),
             configured(Role::Gateway, NGINX, include_str!("../../../peers/gateway-nginx.conf")),
+            configured(Role::Tls, NGINX, include_str!("../../../peers/tls-nginx.conf")),
+            configured(Role::Http2, NGINX, include_str!("../../../peers/http2-nginx.conf")),
+            configured(Role::Http2Gateway, NGINX, include_str!("../../../peers/http2-gateway-nginx.conf")),
         ],
         not_in: &[],
     },
@@ -123,18 +144,29 @@ pub(super) const PEERS: &[Peer] = &[
         setups: &[
             configured(Role::Http, HAPROXY, include_str!("../../../peers/haproxy.cfg")),
             configured(Role::Gateway, HAPROXY, include_str!("../../../peers/gateway-haproxy.cfg")),
+            configured(Role::Tls, HAPROXY, include_str!("../../../peers/tls-haproxy.cfg")),
+            configured(Role::Http2Gateway, HAPROXY, include_str!("../../../peers/http2-gateway-haproxy.cfg")),
         ],
         not_in: &[],
     },
     Peer {
         name: "h2o",
-        about: "a file of 13 octets, one thread, no log",
+        about: "files, one thread, no log",
         program: Program::Installed("h2o"),
         version: Version::Printed("-v"),
-        setups: &[configured(Role::Http, &["-c", "{config}"], include_str!("../../../peers/h2o.conf"))],
+        setups: &[
+            configured(Role::Http, &["-c", "{config}"], include_str!("../../../peers/h2o.conf")),
+            configured(Role::Http2, &["-c", "{config}"], include_str!("../../../peers/http2-h2o.conf")),
+        ],
         not_in: &[],
     },
-    built("hyper", "`pipeline_flush`, mimalloc", "target/release/bench-hyper", Version::Locked("hyper")),
+    Peer {
+        setups: &[
+            setup(Role::Http, &["--listen", "{address}"]),
+            setup(Role::Http2, &["--listen", "{address}", "--http2"]),
+        ],
+        ..built("hyper", "`pipeline_flush`, mimalloc", "target/release/bench-hyper", Version::Locked("hyper"))
+    },
     built("axum", "`axum::serve`, mimalloc", "target/release/bench-axum", Version::Locked("axum")),
     built("actix", "actix-web, mimalloc", "target/release/bench-actix", Version::Locked("actix-web")),
     built(
@@ -221,7 +253,8 @@ mod tests {
     fn ours_can_be_everything_and_comes_first() {
         let ours = &PEERS[0];
         assert!(matches!(ours.program, Program::Ours));
-        for role in [Role::Http, Role::Mcp, Role::Pipes, Role::Gateway] {
+        let of_https = [Role::Tls, Role::Http2, Role::Http2Gateway];
+        for role in [Role::Http, Role::Mcp, Role::Pipes, Role::Gateway].into_iter().chain(of_https) {
             assert!(ours.setup(role).is_some(), "{role:?}");
         }
     }

@@ -11,6 +11,7 @@ use rustix::thread::CpuSet;
 use tempfile::TempDir;
 use thruway_bench::StopFlag;
 
+use super::certificate::{self, Certificate};
 use super::cores::{Cores, run_on};
 use super::found::Found;
 use super::peers::{CLOSING_BACKEND, Role, Setup};
@@ -45,6 +46,7 @@ pub(super) struct Ground<'a> {
     pub(super) cores: &'a Cores,
     pub(super) groups: &'a ProcessGroups,
     pub(super) stop: &'a StopFlag,
+    pub(super) certificate: &'a Certificate,
 }
 
 impl Server {
@@ -105,6 +107,7 @@ impl Server {
         let fill = |template: &str| filled(template, directory.path(), address, backend);
         if let Some(template) = setup.config {
             fs::write(directory.path().join(CONFIG), fill(template)).map_err(in_words)?;
+            write_what_it_names(template, directory.path(), ground.certificate).map_err(in_words)?;
         }
         let mut command = Command::new(&found.program);
         command.args(setup.arguments.iter().map(|argument| fill(argument)));
@@ -171,18 +174,34 @@ fn filled(template: &str, directory: &Path, address: SocketAddr, backend: Option
         ("{directory}", directory.display().to_string()),
         ("{content}", path(CONTENT)),
         ("{config}", path(CONFIG)),
+        ("{certificate}", path(certificate::CERTIFICATE)),
+        ("{key}", path(certificate::KEY)),
+        ("{certificate_and_key}", path(certificate::BOTH)),
         ("{backend}", backend.map_or_else(String::new, |backend| backend.to_string())),
     ];
     places.iter().fold(template.to_owned(), |text, (place, value)| text.replace(place, value))
 }
 
-/// A directory with what is served from files.
 fn directory() -> Result<TempDir, String> {
-    let directory = tempfile::Builder::new().prefix("thruway-suite-").tempdir().map_err(in_words)?;
-    let content = directory.path().join(CONTENT);
-    fs::create_dir(&content).map_err(in_words)?;
-    fs::write(content.join("plaintext"), "Hello, World!").map_err(in_words)?;
-    Ok(directory)
+    tempfile::Builder::new().prefix("thruway-suite-").tempdir().map_err(in_words)
+}
+
+/// What is served from files, and the certificate.
+fn write_what_it_names(template: &str, directory: &Path, certificate: &Certificate) -> io::Result<()> {
+    if template.contains("{certificate") {
+        certificate.write(directory)?;
+    }
+    if !template.contains("{content}") {
+        return Ok(());
+    }
+    let content = directory.join(CONTENT);
+    fs::create_dir(&content)?;
+    fs::write(content.join("plaintext"), "Hello, World!")?;
+    fs::write(content.join("ok"), "ok")?;
+    for octets in DOWNLOADS {
+        fs::write(content.join(octets.to_string()), vec![b'x'; octets])?;
+    }
+    Ok(())
 }
 
 /// Asks the kernel for a port that nobody has.
@@ -201,6 +220,9 @@ pub(super) fn told(failure: &Failure) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     text.lines().next().unwrap_or_default().to_owned()
 }
+
+/// The lengths that are asked for.
+const DOWNLOADS: [usize; 2] = [4096, 1 << 20];
 
 const CONFIG: &str = "config";
 const CONTENT: &str = "content";
@@ -230,7 +252,8 @@ mod tests {
         }]);
         let found = Found { peer: &DYING, program: "/bin/sh".into(), version: String::new() };
         let (cores, groups, stop) = (Cores::share_out(), ProcessGroups::default(), StopFlag::default());
-        let ground = Ground { cores: &cores, groups: &groups, stop: &stop };
+        let certificate = Certificate::make().unwrap();
+        let ground = Ground { cores: &cores, groups: &groups, stop: &stop, certificate: &certificate };
         let why = Server::start(&found, Role::Http, None, ground).err().unwrap();
         assert_eq!(why, "`shell` has ended: exit status: 3; it printed: no such option");
         let none = Server::start(&found, Role::Gateway, None, ground).err().unwrap();
@@ -245,7 +268,7 @@ mod tests {
                 let text = filled(template, Path::new("dir"), address, Some(address));
                 let places =
                     ["address", "host", "port", "directory", "content", "config", "backend", "bench"];
-                for place in places {
+                for place in places.into_iter().chain(["certificate", "key", "certificate_and_key"]) {
                     assert!(!text.contains(&format!("{{{place}}}")), "{place}: {text}");
                 }
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 use thruway_bench::suite::{
-    Between, CandidateResult, Case, CaseResult, LeftOut, Peers, Plan, PlannedCase, Request,
+    Between, CandidateResult, Case, CaseResult, LeftOut, Peers, Plan, PlannedCase, Request, Security,
 };
 use thruway_net::Clock;
 
@@ -114,7 +114,7 @@ impl Session<'_> {
             (Between::GatewaysBeforeClosing, Some(python)) => {
                 (Some(Server::start_closing_backend(python, ground)?), None)
             }
-            (Between::Generators, _) => (None, Some(Server::start(ours, Role::Http, None, ground)?)),
+            (Between::Generators, _) => (None, Some(Server::start(ours, role(case), None, ground)?)),
             _ => (None, None),
         })
     }
@@ -201,8 +201,11 @@ impl Progress<'_> {
 fn role(case: &Case) -> Role {
     match (case.between, case.request) {
         (Between::Pipes | Between::PipeGenerators, _) => Role::Pipes,
+        (Between::Gateways | Between::GatewaysBeforeClosing, _) if case.is_http2 => Role::Http2Gateway,
         (Between::Gateways | Between::GatewaysBeforeClosing, _) => Role::Gateway,
         (_, Request::Mcp(_)) => Role::Mcp,
+        (_, Request::Get(..)) if case.is_http2 => Role::Http2,
+        (_, Request::Get(..)) if case.security != Security::None => Role::Tls,
         (_, Request::Get(..)) => Role::Http,
     }
 }
