@@ -35,7 +35,7 @@ pub use certificates::{CertificateError, CertificateFiles, CertificateProblem, V
 pub use client_hello::{ClientHello, read_client_hello};
 pub use connector::{InvalidServerName, Roots, TlsConnector, TlsConnectorConfig, TlsServerName};
 pub use failure::{HandshakeError, TlsFailure};
-pub use handshake::{accept_tls, connect_tls};
+pub use handshake::{accept_tls, connect_tls, see_off};
 pub use identity::PeerCertificate;
 pub use info::{TlsInfo, TlsVersion};
 pub use stream::TlsStream;
