@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use thruway_net::tls::{ALPN_ACME, HandshakeError, accept_tls, end_tls};
+use thruway_net::tls::{ALPN_ACME, HandshakeError, accept_tls, end_tls, see_off};
 use thruway_net::{
     Accepted, ClientAddr, ConnectionGuard, ListenAddr, PooledBuffer, ProxyHeader, ReceiveError, Stream,
     Worker, receive_proxy_header, spawn,
@@ -216,8 +216,13 @@ async fn shake_hands(
         Err((stream, HandshakeError::PlainHttp(early))) => {
             spawn(http.refuse_plain_http(stream, early, info, guard));
         }
-        // Whoever likes can cause this: it must not fill the log.
-        Err((_, error)) => tracing::debug!(client = %info.client, %error, "no connection in TLS"),
+        Err((stream, error)) => {
+            // Whoever likes can cause this: it must not fill the log.
+            tracing::debug!(client = %info.client, %error, "no connection in TLS");
+            if matches!(error, HandshakeError::Refused(_)) {
+                see_off(stream, &guard, http.linger()).await;
+            }
+        }
     }
 }
 

@@ -48,6 +48,40 @@ pub async fn end_tls<T: Transport>(mut stream: TlsStream<T>, guard: &ConnectionG
     let _ = until(guard, within, |cx| stream.poll_close(cx).map_err(HandshakeError::Io)).await;
 }
 
+/// Waits until the client of a handshake that was refused has gone, or `within` is over, and passes over a little of what it still sends: a
+/// connection that is closed before all that came was read is reset, and the alert is lost with it.
+///
+/// # Cancel safety
+/// If the future is dropped, the connection is closed.
+pub async fn see_off<T: Transport>(mut transport: T, guard: &ConnectionGuard, within: Duration) {
+    let mut left = PASSED_OVER_BYTES;
+    let gone = until(guard, within, |cx| {
+        let mut hot = Hot::take();
+        let outcome = poll_gone(&mut transport, cx, &mut hot.input, &mut left);
+        hot.give_back();
+        outcome.map(Ok)
+    });
+    // Whether it has gone or not, that was all.
+    let _gone = gone.await;
+}
+
+/// Ready when the peer has ended the connection, or has sent too much.
+fn poll_gone<T: Transport>(
+    transport: &mut T,
+    cx: &mut Context<'_>,
+    input: &mut [u8],
+    left: &mut usize,
+) -> Poll<()> {
+    let _shut = ready!(transport.poll_shutdown(cx));
+    while *left > 0 {
+        match ready!(transport.poll_read(cx, input)) {
+            Ok(0) | Err(_) => return Poll::Ready(()),
+            Ok(read) => *left = left.saturating_sub(read),
+        }
+    }
+    Poll::Ready(())
+}
+
 /// Does the handshake with the server of `transport`, which must have a certificate for `server_name`. Whoever waits for it has the
 /// deadline.
 ///
@@ -176,6 +210,9 @@ fn is_plain_http(octets: &[u8]) -> bool {
 
 /// What is read at a time.
 const FLIGHT_BYTES: usize = 16 << 10;
+
+/// More than what clients send before they look for an answer.
+const PASSED_OVER_BYTES: usize = 256 << 10;
 
 /// Long enough for the reactor to report what has arrived.
 const DRAIN_WAIT: Duration = Duration::from_millis(150);

@@ -152,6 +152,11 @@ impl ConnectionDriver {
         timers::patience(guard, self.service.config.timeouts.header_section)
     }
 
+    /// How long a client may take to read why it was refused.
+    pub(crate) fn linger(&self) -> Duration {
+        self.service.config.timeouts.linger
+    }
+
     /// Answers the octets `early`, which are HTTP where TLS is spoken, and what comes behind them.
     pub(crate) fn refuse_plain_http<T: Transport>(
         &self,

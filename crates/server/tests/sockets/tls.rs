@@ -201,6 +201,17 @@ fn garbage_ends_one_connection_and_no_other() {
     assert!(get(&mut secured.connect(), CLOSING).contains("https a.example"));
 }
 
+/// Once what had come behind was unread when the connection was closed, which reset it: the alert was lost.
+#[test]
+fn clients_hear_why_they_are_refused_though_they_go_on_to_send() {
+    let secured = Secured::start(|_| {});
+    let mut garbage = secured.site.connect();
+    garbage.write_all(&vec![0xff; 200_000]).unwrap();
+    let mut alert = Vec::new();
+    garbage.read_to_end(&mut alert).unwrap();
+    assert_eq!((alert.first(), alert.get(5)), (Some(&0x15), Some(&2)), "{alert:?}");
+}
+
 #[test]
 fn a_handshake_has_its_time() {
     let timeouts = Timeouts { header_section: Duration::from_millis(200), ..Timeouts::default() };
