@@ -7,6 +7,7 @@ use std::time::Duration;
 use thruway_client::{Events, Response};
 use thruway_mcp::json_rpc::{self, Id, Message};
 use thruway_message::StatusCode;
+use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 
 use super::super::conversation::Conversation;
@@ -28,6 +29,8 @@ impl Http {
         let mut events = events_of(conversation, response);
         let mut last_event_id = String::new();
         loop {
+            // A stream that never pauses lets others have their turns, and the clock be looked at.
+            consume_budget().await;
             let reason = match events.next().await {
                 Some(Ok(event)) if event.data.is_empty() => continue,
                 Some(Ok(event)) => match take(conversation, id, event.data.as_bytes())? {
@@ -85,6 +88,7 @@ impl Http {
                 let mut events = events_of(&conversation, response);
                 drop(conversation);
                 while let Some(Ok(event)) = events.next().await {
+                    consume_budget().await;
                     let Some(conversation) = weak.upgrade() else { return };
                     // What is no message is passed over: nobody waits for it.
                     let _ = conversation.handle_octets(event.data.as_bytes());

@@ -8,6 +8,7 @@ use thruway_client::Events;
 use thruway_message::Method;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
+use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
 use super::super::conversation::Conversation;
@@ -85,6 +86,7 @@ async fn read(http: Weak<Http>, conversation: Weak<Conversation>, mut events: Ev
     let is_too_large = loop {
         match events.next().await {
             Some(Ok(event)) => {
+                consume_budget().await;
                 let Some(conversation) = conversation.upgrade() else { return };
                 // What is no message is passed over.
                 let _ = conversation.handle_octets(event.data.as_bytes());

@@ -31,6 +31,15 @@ fn builder(era: EraChoice) -> McpClientBuilder {
     McpClient::builder().options(options)
 }
 
+/// The same, which waits as long as it is to.
+fn patient(era: EraChoice) -> McpClientBuilder {
+    McpClient::builder().options(McpClientOptions {
+        era,
+        message_bytes_max: 64 << 10,
+        ..McpClientOptions::default()
+    })
+}
+
 async fn call(client: &McpClient) -> Result<(), McpClientError> {
     let call = client.call_tool("any", json!({}));
     timeout(Duration::from_secs(20), call).await.expect("the call should end").map(drop)
@@ -66,7 +75,10 @@ async fn a_stream_that_never_pauses_ends_with_the_time_of_the_call() {
         let events = event.repeat(1000);
         while stream.write_all(events.as_bytes()).is_ok() {}
     });
-    assert_eq!(call(&builder(EraChoice::Modern).http(&url)).await, Err(McpClientError::TimedOut));
+    let client = builder(EraChoice::Modern).http(&url);
+    let began = tokio::time::Instant::now();
+    assert_eq!(call(&client).await, Err(McpClientError::TimedOut));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
@@ -106,7 +118,7 @@ async fn a_stream_that_breaks_for_ever_is_not_taken_up_for_ever() {
 async fn a_list_that_only_grows_ends() {
     let pages = Arc::new(AtomicUsize::new(0));
     let counted = pages.clone();
-    let client = on_stream_with(builder(EraChoice::Modern), move |request| {
+    let client = on_stream_with(patient(EraChoice::Modern), move |request| {
         let page = counted.fetch_add(1, Ordering::Relaxed);
         let tool = json!({"name": "x".repeat(60 << 10), "inputSchema": {"type": "object"}});
         let result = json!({"resultType": "complete", "tools": [tool], "nextCursor": page.to_string()});
@@ -189,7 +201,7 @@ async fn a_giant_event_on_the_stream_of_2024_11_05_is_told() {
             }
         }
     });
-    let client = builder(EraChoice::Legacy).http(&url).with_timeout(Duration::from_secs(10));
+    let client = patient(EraChoice::Legacy).http(&url);
     assert_eq!(call(&client).await, Err(McpClientError::AnswerLost));
 }
 
@@ -273,7 +285,7 @@ async fn a_schema_that_would_take_for_ever_is_not_checked_against() {
         json!({"type": "object", "properties": {"text": {"pattern": "(?=(a+)+b)"}}}),
     ] {
         let listed = schema.clone();
-        let client = on_stream_with(builder(EraChoice::Modern), move |request| {
+        let client = on_stream_with(patient(EraChoice::Modern), move |request| {
             let result = if request["method"] == "tools/list" {
                 let tool = json!({"name": "any", "inputSchema": {"type": "object"}, "outputSchema": listed});
                 json!({"resultType": "complete", "tools": [tool]})
