@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     } else {
         Router::new().any("/mcp", server(sessions).endpoint())
     };
-    Ok(Server::new(router).listen_on(contract::listen_address().into()).workers(1).run()?)
+    Ok(Server::new(router).listen_on(thruway_server::ListenAddr::from(contract::listen_address())).workers(1).run()?)
 }
 
 /// The floor: a message of the same size, sent back unread.
