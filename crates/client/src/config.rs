@@ -20,7 +20,7 @@ pub struct Config {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
     /// From the end of the request, or the interim response before, to the end of the final response's head.
-    /// Default 60 s.
+    /// Default 60 s; [`Duration::MAX`] is for ever, and costs no timer.
     pub head: Duration,
     /// Without an octet of the response's content. Default 60 s.
     pub content_idle: Duration,

@@ -30,7 +30,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
         let offer = Load { pace, ..load.clone() };
         tries += 1;
         let line = ProgressLine::new(format!("{} requests/s   ", rate(offered)));
-        let tried = Step::of(&measure(&target, &offer, &line)?, p99_limit);
+        let step = Step::of(&measure(&target, &offer, &line)?, p99_limit);
         if !stop.is_set() {
             search.note(tried.holds);
             steps.push(tried);

@@ -67,7 +67,10 @@ struct Alarm {
 impl Alarm {
     /// Ready when `deadline` may have passed.
     fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Duration>, now: Duration) -> Poll<()> {
-        let Some(deadline) = deadline else { return Poll::Pending };
+        // Most of who waits for ever has a deadline of its own, and needs no second timer.
+        let Some(deadline) = deadline.filter(|deadline| *deadline != Duration::MAX) else {
+            return Poll::Pending;
+        };
         // The clock is coarse: it may show less than has passed.
         let until = || Instant::now() + deadline.saturating_sub(now).min(LONGEST) + COARSENESS;
         let is_set = deadline >= self.at && !self.sleep.as_ref().is_none_or(|sleep| sleep.is_elapsed());

@@ -160,7 +160,8 @@ impl Client {
                 outcome => return Ok(outcome?),
             }
         }
-        let stream = self.connect(request, &url, started).await?;
+        // Apart, as most requests find a connection that waits.
+        let stream = Box::pin(self.connect(request, &url, started)).await?;
         let connection = Connection::new(stream, &self.config.exchange);
         Ok(self.exchange(request, &url, &head, connection, started).await?)
     }

@@ -128,10 +128,10 @@ impl McpClient {
         let mut outcome = self.perform_raw(&call).await;
         if is_header_mismatch(&outcome) {
             // The tool may have changed since it was listed, or was never listed; it was not called.
-            self.list_tools_anew().await?;
+            Box::pin(self.list_tools_anew()).await?;
             call.fields = self.fields_of_arguments(name, &arguments).await?;
             if call.fields != fields {
-                outcome = self.perform_raw(&call).await;
+                outcome = Box::pin(self.perform_raw(&call)).await;
             }
         }
         let outcome = ToolOutcome::parse(&outcome?)?;

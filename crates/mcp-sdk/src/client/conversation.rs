@@ -85,9 +85,14 @@ impl Conversation {
 
     /// What was agreed upon with the server. If nothing was, it is now.
     pub(super) async fn spoken(self: &Arc<Self>) -> Result<Arc<Spoken>, McpClientError> {
-        if let Some(spoken) = self.spoken.load_full() {
-            return Ok(spoken);
+        match self.spoken.load_full() {
+            Some(spoken) => Ok(spoken),
+            // Apart, so that those who come later carry nothing of it.
+            None => Box::pin(self.agree()).await,
         }
+    }
+
+    async fn agree(self: &Arc<Self>) -> Result<Arc<Spoken>, McpClientError> {
         let _turn = self.negotiation.lock().await;
         if let Some(spoken) = self.spoken.load_full() {
             return Ok(spoken);

@@ -17,7 +17,7 @@ use super::eras::Spoken;
 use super::error::McpClientError;
 use super::incoming::Answer;
 use super::party::Party;
-use super::{McpClient, is_header_mismatch};
+use super::{McpClient, is_header_mismatch, may_be_again};
 
 /// A request of somebody else.
 #[derive(Debug)]
@@ -61,8 +61,8 @@ impl McpClient {
         let outcome = self.forward_with(onward, self.fields_of(onward)).await;
         if is_header_mismatch(&outcome) && *onward.method == *methods::TOOLS_CALL {
             // The tool was never listed, or has changed; it was not called.
-            self.list_tools_anew().await?;
-            return self.forward_with(onward, self.fields_of(onward)).await;
+            Box::pin(self.list_tools_anew()).await?;
+            return Box::pin(self.forward_with(onward, self.fields_of(onward))).await;
         }
         outcome
     }
@@ -70,8 +70,11 @@ impl McpClient {
     async fn forward_with(&self, onward: &Onward, fields: Vec<Field>) -> Result<Answer, McpClientError> {
         let spoken = self.conversation.spoken().await?;
         let outcome = self.forward_once(onward, &fields, &spoken).await;
-        match self.again(&spoken, &onward.method, onward.name.as_deref(), &outcome).await? {
-            Some(spoken) => self.forward_once(onward, &fields, &spoken).await,
+        if !may_be_again(&outcome) {
+            return outcome;
+        }
+        match Box::pin(self.again(&spoken, &onward.method, onward.name.as_deref(), &outcome)).await? {
+            Some(spoken) => Box::pin(self.forward_once(onward, &fields, &spoken)).await,
             None => outcome,
         }
     }

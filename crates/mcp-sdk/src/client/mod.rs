@@ -205,11 +205,14 @@ impl McpClient {
     async fn perform_raw<P: Serialize>(&self, call: &Call<'_, P>) -> Result<Answer, McpClientError> {
         let conversation = &self.conversation;
         let spoken = conversation.spoken().await?;
-        let mut outcome = spoken.perform(conversation, call).await;
-        if let Some(spoken) = self.again(&spoken, call.method, call.name, &outcome).await? {
-            outcome = spoken.perform(conversation, call).await;
+        let outcome = spoken.perform(conversation, call).await;
+        if !may_be_again(&outcome) {
+            return outcome;
         }
-        outcome
+        match Box::pin(self.again(&spoken, call.method, call.name, &outcome)).await? {
+            Some(spoken) => Box::pin(spoken.perform(conversation, call)).await,
+            None => outcome,
+        }
     }
 
     /// How to send a request again, once, that was not handled, or may be handled twice. What was sent in a session that has
@@ -264,6 +267,11 @@ impl McpClient {
     fn mirrors(&self, spoken: &Spoken) -> bool {
         matches!(spoken, Spoken::Modern(_)) && !self.conversation.binding.has_common_stream()
     }
+}
+
+/// Whether a request may have failed for a reason that does not concern it.
+const fn may_be_again<T>(outcome: &Result<T, McpClientError>) -> bool {
+    matches!(outcome, Err(McpClientError::SessionEnded | McpClientError::Closed))
 }
 
 /// Whether the server missed a header that mirrors an argument, or found another one than it had told of before.

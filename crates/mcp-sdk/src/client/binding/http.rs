@@ -61,7 +61,7 @@ impl Http {
         let answer = match kind_of(&response) {
             Kind::Json => answer(conversation, id, response, &outgoing).await?,
             Kind::Events if response.status().is_success() => {
-                self.answer_in_events(conversation, id, response, &outgoing).await?
+                Box::pin(self.answer_in_events(conversation, id, response, &outgoing)).await?
             }
             Kind::Events | Kind::Other => return Err(refusal(response.status(), &outgoing)),
         };
@@ -123,19 +123,9 @@ impl Http {
         url: &str,
         request: impl Fn() -> Request<'c>,
     ) -> Result<Response, McpClientError> {
-        let Some(authorizer) = &self.authorizer else { return Ok(request().send().await?) };
-        let mut attempts = Attempts::default();
-        let mut standing = authorizer.standing();
-        if standing.ends_soon() {
-            standing = Box::pin(authorizer.renew(&standing)).await;
-        }
-        loop {
-            let response = authorizer.sign(&standing, method.as_str(), url, request())?.send().await?;
-            let Some(demand) = standing.demand(&response) else { return Ok(response) };
-            drop(response);
-            // Apart, so that requests that are not refused carry nothing of it.
-            Box::pin(authorizer.satisfy(&standing, &demand, &mut attempts)).await?;
-            standing = authorizer.standing();
+        match &self.authorizer {
+            None => Ok(request().send().await?),
+            Some(authorizer) => Box::pin(send_signed(authorizer, method, url, request)).await,
         }
     }
 
@@ -166,6 +156,28 @@ impl Http {
         let request = self.client.request(method, url);
         let request = self.fields.iter().fold(request, |request, (name, value)| request.field(name, value));
         fields.iter().fold(request, |request, (name, value)| request.field(name, value))
+    }
+}
+
+/// Sends a request with the token that there is, and again as often as the server wants another one.
+async fn send_signed<'c>(
+    authorizer: &Authorizer,
+    method: Method<'static>,
+    url: &str,
+    request: impl Fn() -> Request<'c>,
+) -> Result<Response, McpClientError> {
+    let mut attempts = Attempts::default();
+    let mut standing = authorizer.standing();
+    if standing.ends_soon() {
+        standing = Box::pin(authorizer.renew(&standing)).await;
+    }
+    loop {
+        let response = authorizer.sign(&standing, method.as_str(), url, request())?.send().await?;
+        let Some(demand) = standing.demand(&response) else { return Ok(response) };
+        drop(response);
+        // Apart, so that requests that are not refused carry nothing of it.
+        Box::pin(authorizer.satisfy(&standing, &demand, &mut attempts)).await?;
+        standing = authorizer.standing();
     }
 }
 
@@ -226,7 +238,7 @@ fn is_end_of_session(status: StatusCode, outgoing: &Outgoing) -> bool {
 }
 
 /// The call has a deadline of its own.
-const FOR_EVER: Duration = Duration::from_hours(24 * 365);
+const FOR_EVER: Duration = Duration::MAX;
 
 /// A stream that brings nothing for so long, not even a comment, is asked for again: it may be dead.
 const SUBSCRIPTION_SILENCE: Duration = Duration::from_mins(5);

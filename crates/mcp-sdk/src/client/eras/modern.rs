@@ -62,7 +62,7 @@ impl Modern {
                     return Ok(answer);
                 }
                 Ok(ResultType::InputRequired) if may_ask(call.method) => {
-                    round = self::answer(conversation, &answer).await?;
+                    round = Box::pin(self::answer(conversation, &answer)).await?;
                 }
                 _ => {
                     return Err(McpClientError::result_invalid(
