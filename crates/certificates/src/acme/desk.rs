@@ -72,6 +72,8 @@ impl Desk {
         }
         // Who is trusted may have changed. What cannot be used leaves those of before.
         let _ = self.config.connector.refresh();
+        // What is issued and cannot be kept counts all the same against what the server issues in a week.
+        self.opened.lock().await.store(&self.config)?.check_room()?;
         let account = self.account().await?;
         let pem = order(&account, &self.config, &self.challenges, names, replaced).await?;
         let mut opened = self.opened.lock().await;

@@ -78,10 +78,22 @@ impl Store {
         kept
     }
 
+    /// Whether there is room for a certificate.
+    pub(super) fn check_room(&self) -> Result<(), AcmeError> {
+        let path = self.directory.join("room");
+        let written = write_beside(&path, &[0; CERTIFICATE_BYTES]);
+        // What stays is removed the next time.
+        let _ = fs::remove_file(path.with_added_extension("new"));
+        written.map(drop).map_err(|error| failure(&path, &error))
+    }
+
     fn account_path(&self) -> PathBuf {
         self.directory.join("account.json")
     }
 }
+
+/// More than a certificate with those of its issuers and its key has.
+const CERTIFICATE_BYTES: usize = 64 << 10;
 
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     put_in_place(&write_beside(path, content)?, path)

@@ -144,7 +144,7 @@ async fn run(
     loop {
         tokio::select! {
             said = wanted.recv() => match said {
-                Some(Said::Follow(acceptors)) => looking.acceptors = acceptors,
+                Some(Said::Follow(acceptors)) => looking.follow(acceptors),
                 Some(Said::FetchNow) => looking.looked.values_mut().for_each(|looked| looked.next = Instant::now()),
                 None => return,
             },
@@ -160,6 +160,16 @@ async fn run(
 }
 
 impl Looking {
+    /// Looks after these from now on. Clients of others are given nothing any more: nobody would renew it.
+    fn follow(&mut self, acceptors: Acceptors) {
+        for before in &self.acceptors {
+            if !acceptors.iter().any(|now| Arc::ptr_eq(now, before)) {
+                self.looked.keys().for_each(|certificate| before.staple(certificate, None));
+            }
+        }
+        self.acceptors = acceptors;
+    }
+
     /// Finds certificates, has answers fetched that are due, and gives them to clients.
     fn look(&mut self) {
         let served: Vec<_> = self.acceptors.iter().flat_map(|acceptor| acceptor.served()).collect();

@@ -32,8 +32,8 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
         let line = ProgressLine::new(format!("{} requests/s   ", rate(offered)));
         let step = Step::of(&measure(&target, &offer, &line)?, p99_limit);
         if !stop.is_set() {
-            search.note(tried.holds);
-            steps.push(tried);
+            search.note(step.holds);
+            steps.push(step);
         }
     }
     let ramp = Ramp::new(target, p99_limit, load.pace, steps, &search);

@@ -33,6 +33,8 @@ pub struct TlsAcceptorConfig {
     /// The chains among them that need not be there yet, as they are still to be issued. As long as there is no certificate at all,
     /// handshakes are refused with an alert (`access_denied`). Default none.
     pub awaited: Vec<PathBuf>,
+    /// The names, in lower case, that those will have: they are [matched](TlsAcceptor::match_of) before the certificates are there. Default none.
+    pub awaited_names: Vec<String>,
     /// What ACME servers are shown that validate names. Default nothing.
     pub challenges: Option<TlsAlpnChallenges>,
     /// The lowest version. Default 1.2.
@@ -104,6 +106,7 @@ impl TlsAcceptorConfig {
         Self {
             certificates,
             awaited: Vec::new(),
+            awaited_names: Vec::new(),
             challenges: None,
             min_version: TlsVersion::Tls12,
             alpn: vec![b"http/1.1".to_vec()],
@@ -227,9 +230,10 @@ impl TlsAcceptor {
         live.certificates.iter().map(served).collect()
     }
 
-    /// Whether there is a certificate for the host of this name, which is in lower case.
+    /// Whether there is a certificate for the host of this name, which is in lower case, or will be.
     pub fn match_of(&self, name: &str) -> Option<NameMatch> {
-        self.live.load().names.match_of(name)
+        let is_awaited = self.config.awaited_names.iter().any(|awaited| awaited == name);
+        self.live.load().names.match_of(name).max(is_awaited.then_some(NameMatch::Exact))
     }
 
     /// How it was made.

@@ -70,7 +70,8 @@ impl Resolver<'_> {
             let has_tls = tls.is_some();
             let tls = tls.and_then(|tls| self.listener_tls(tls, http2));
             let redirect_to_https = redirect_to_https.map(Spanned::into_inner);
-            let answers_challenges = tcp.is_none() && !has_tls && self.validates_by(ChallengeKind::Http01);
+            let answers_challenges =
+                tcp.is_none() && !has_tls && http2 != Http2::Only && self.validates_by(ChallengeKind::Http01);
             match text.get_ref().parse().map(|address| self.listener(address)) {
                 Ok(address) if is_listed(listeners.iter().map(ListenerConfig::address), &address) => {
                     self.refuse_with(&text, format!("`{address}` is listened on already"), LISTED_HINT);

@@ -40,10 +40,11 @@ impl Resolver<'_> {
         let raw = raw.into_inner();
         self.refuse_empty(&raw.certificates, "TLS needs a certificate", CERTIFICATE_HINT);
         let certificates_span = raw.certificates.span();
-        let mut awaited = Vec::new();
+        let (mut awaited, mut awaited_names) = (Vec::new(), Vec::new());
         let certificates = raw.certificates.into_inner().into_iter();
-        let certificates: Vec<_> =
-            certificates.filter_map(|raw| self.listener_certificate(raw, &mut awaited)).collect();
+        let certificates: Vec<_> = certificates
+            .filter_map(|raw| self.listener_certificate(raw, &mut awaited, &mut awaited_names))
+            .collect();
         if certificates.is_empty() {
             return None;
         }
@@ -53,6 +54,7 @@ impl Resolver<'_> {
         let challenges = self.validates_by(ChallengeKind::TlsAlpn01).then(|| challenges().tls_alpn());
         let config = TlsAcceptorConfig {
             awaited,
+            awaited_names,
             challenges,
             min_version: version(raw.min_version),
             tickets: raw.tickets.unwrap_or(defaults.tickets),
@@ -124,11 +126,12 @@ impl Resolver<'_> {
         }
     }
 
-    /// Where a certificate of a listener is; among those `awaited`, if it is ordered.
+    /// Where a certificate of a listener is; among those `awaited` with its names, if it is ordered.
     fn listener_certificate(
         &mut self,
         raw: Spanned<RawListenerCertificate>,
         awaited: &mut Vec<PathBuf>,
+        awaited_names: &mut Vec<String>,
     ) -> Option<CertificateFiles> {
         let span = raw.span();
         match raw.into_inner() {
@@ -138,6 +141,7 @@ impl Resolver<'_> {
             RawListenerCertificate { chain: None, key: None, ocsp: None, acme: Some(names) } => {
                 let files = self.ordered(&names)?;
                 awaited.push(files.chain.clone());
+                awaited_names.extend(names.get_ref().iter().map(|name| name.get_ref().to_ascii_lowercase()));
                 Some(files)
             }
             _ => {

@@ -54,6 +54,16 @@ enum State {
     Waiting,
 }
 
+impl<T> Shared<T> {
+    /// What was asked for was not fetched, and is not for a while.
+    fn rest(&self) {
+        let rest = |stage: &mut Stage| {
+            *stage = Stage { state: State::Resting, fetches: stage.fetches.wrapping_add(1) }
+        };
+        self.stage.send_modify(rest);
+    }
+}
+
 impl<T: Send + Sync + 'static> KeptDocument<T> {
     /// Begins to fetch. `read` makes of the content what is kept, or says why it cannot be used.
     pub fn start<E: fmt::Display>(
@@ -67,6 +77,7 @@ impl<T: Send + Sync + 'static> KeptDocument<T> {
         let spawned = keeper.spawn(move || run(weak, receiver, &Source::new(config), &read));
         if let Err(error) = spawned {
             tracing::error!("there is no thread to fetch documents with: {error}");
+            shared.rest();
         }
         Self { shared }
     }
@@ -109,10 +120,18 @@ fn run<T, E: fmt::Display>(
     source: &Source,
     read: &dyn Fn(&[u8]) -> Result<T, E>,
 ) {
-    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(keep(shared, stages, source, read)),
-        Err(error) => tracing::error!("there is no runtime to fetch documents with: {error}"),
-    }
+    // Descriptors may be used up for a while; nobody is kept waiting for that.
+    let runtime = loop {
+        match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => break runtime,
+            Err(error) => tracing::error!("there is no runtime to fetch documents with: {error}"),
+        }
+        let Some(kept) = shared.upgrade() else { return };
+        kept.rest();
+        drop(kept);
+        thread::sleep(source.config.rest);
+    };
+    runtime.block_on(keep(shared, stages, source, read));
 }
 
 async fn keep<T, E: fmt::Display>(
