@@ -229,7 +229,7 @@ fn a_second_interrupt_ends_what_was_started_too() {
     bench.until_it_has_a_thread("bench-0");
     bench.signal(Signal::INT);
     while !path("ended").exists() {
-        std::thread::yield_now();
+        thread::yield_now();
     }
     bench.signal(Signal::INT);
     let ended = bench.end_unread();
