@@ -3,7 +3,6 @@
 use anyhow::bail;
 
 use super::Options;
-use super::gateway::Backends;
 use super::peers::Peer;
 use super::prepare::{Prepared, Ready};
 use super::workloads::Case;
@@ -13,8 +12,6 @@ pub(super) struct Plan<'a> {
     pub(super) pairs: Vec<PlannedPair<'a>>,
     /// Cases in which ours is missing or has no part, with the name of ours.
     pub(super) left_out: Vec<(&'static str, &'static str)>,
-    /// What stands behind gateways.
-    pub(super) backends: Backends<'a>,
     /// Seconds of a run by `wrk`.
     pub(super) seconds: u32,
 }
@@ -61,7 +58,7 @@ impl<'a> Plan<'a> {
                 "there is nothing to run: ours or every peer is missing\n\nhint: `--ours ceiling` measures peers"
             );
         }
-        Ok(Self { pairs, left_out, backends: Backends::of(ready), seconds: options.seconds })
+        Ok(Self { pairs, left_out, seconds: options.seconds })
     }
 
     /// About how long the pairs from `first` on take.

@@ -76,7 +76,7 @@ impl Session<'_> {
     }
 
     fn run_one(&mut self, pair: &PlannedPair<'_>, server: &Prepared) -> anyhow::Result<Option<Sample>> {
-        match measure::run(server, self.plan.backends, pair.case.load, self.plan.seconds, self.stop) {
+        match measure::run(server, pair.case.load, self.plan.seconds, self.stop) {
             Ok(sample) => {
                 let figures: Vec<_> =
                     sample.iter().map(|(m, value)| format!("{} {}", m.label(), m.format(*value))).collect();

@@ -15,6 +15,7 @@ mod machine;
 mod server;
 
 // what is done
+mod reloads;
 mod contender;
 mod session;
 
