@@ -59,9 +59,6 @@ pub fn judge(report: &SuiteReport) -> Vec<Judged> {
     all().filter(is_of_interest).map(|target| target.judge(report)).collect()
 }
 
-/// Who does nothing but answer is ahead by definition.
-pub(super) const CEILING: &str = "ceiling";
-
 fn all() -> impl Iterator<Item = Target> {
     single().into_iter().chain(gateway()).chain(front()).chain(generators())
 }
@@ -259,6 +256,9 @@ impl fmt::Display for Bound {
         }
     }
 }
+
+/// Who does nothing but answer is ahead by definition.
+pub(super) const CEILING: &str = "ceiling";
 
 #[cfg(test)]
 mod tests {
