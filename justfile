@@ -65,7 +65,7 @@ differential directory *arguments:
 schema directory:
     cargo xtask schema {{ directory }}
 
-# Measure Thruway against its peers
+# Build the peers and measure Thruway against them
 bench *arguments:
     cargo xtask bench {{ arguments }}
 

@@ -74,25 +74,12 @@ pub(super) fn cpu_time_of_ended_children() -> anyhow::Result<Duration> {
     ticks.map(from_ticks).context("`/proc/self/stat` has no times of children")
 }
 
-/// Memory of a process and its descendants, in octets.
-pub(super) struct Memory {
-    /// Resident, files that are mapped included.
-    pub(super) resident: u64,
-    /// Anonymous: the heap and the stacks.
-    pub(super) anonymous: u64,
-}
-
-/// Reads how much memory a process and its descendants have now.
+/// Reads how much anonymous memory, the heap and the stacks, a process and its descendants have now, in octets.
 ///
 /// # Errors
 /// When the process is gone, or the kernel does not say.
-pub(super) fn memory(id: u32) -> anyhow::Result<Memory> {
-    let mut memory = Memory { resident: 0, anonymous: 0 };
-    for id in family(id) {
-        memory.resident += kibibytes(&format!("/proc/{id}/status"), "VmRSS:")?;
-        memory.anonymous += kibibytes(&format!("/proc/{id}/smaps_rollup"), "Pss_Anon:")?;
-    }
-    Ok(memory)
+pub(super) fn anonymous_memory(id: u32) -> anyhow::Result<u64> {
+    family(id).into_iter().map(|id| kibibytes(&format!("/proc/{id}/smaps_rollup"), "Pss_Anon:")).sum()
 }
 
 /// A process and all its descendants.
@@ -161,7 +148,7 @@ fn kibibytes(path: &str, name: &str) -> anyhow::Result<u64> {
 mod tests {
     use std::process::Command;
 
-    use super::{CpuSource, family, memory};
+    use super::{CpuSource, anonymous_memory, family};
 
     /// Of a child, because this process has others that come and go with the tests beside this one.
     #[test]
@@ -171,12 +158,12 @@ mod tests {
         let times = [CpuSource::detect(), CpuSource::Stat].map(|source| source.cpu_time(id));
         let program = std::fs::read_link(format!("/proc/{id}/exe")).unwrap();
         let without = CpuSource::detect().cpu_time_without(id, &program).unwrap();
-        let (family, memory) = (family(id), memory(id));
+        let (family, memory) = (family(id), anonymous_memory(id));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(times.iter().all(Result::is_ok), "{times:?}");
         assert_eq!(family, [id]);
         assert_eq!(without, std::time::Duration::ZERO);
-        assert!(memory.unwrap().anonymous > 0);
+        assert!(memory.unwrap() > 0);
     }
 }

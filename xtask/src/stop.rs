@@ -67,19 +67,6 @@ impl Stop {
             thread::sleep(TICK);
         }
     }
-
-    /// Sleeps, unless it is time to end.
-    ///
-    /// # Errors
-    /// Those of [`Stop::check`].
-    pub(super) fn sleep(&self, duration: Duration) -> anyhow::Result<()> {
-        let end = now() + duration;
-        while now() < end {
-            self.check()?;
-            thread::sleep(TICK.min(duration));
-        }
-        Ok(())
-    }
 }
 
 /// The time.

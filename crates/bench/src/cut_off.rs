@@ -13,6 +13,8 @@ pub(crate) struct CutOff {
     pub(crate) at_least_from: Duration,
     /// How long the oldest had waited.
     pub(crate) longest: Duration,
+    /// How many there were, late or not.
+    count: u64,
 }
 
 impl CutOff {
@@ -24,13 +26,18 @@ impl CutOff {
         let late = times.add_above(usual, &record.cut_off_waits)?;
         let is_other =
             exceeds(times.percentile(99.0), usual, 1.05) || exceeds(times.max(), answered.max(), 1.05);
-        is_other.then(|| Self { times, at_least_from: late, longest: record.cut_off_waits.max() })
+        let (longest, count) = (record.cut_off_waits.max(), record.cut_off_waits.count());
+        is_other.then_some(Self { times, at_least_from: late, longest, count })
     }
 
     /// Whether the server had likely stopped to answer: the oldest had waited for a good part of what was measured, and for twice as long as
-    /// any that was answered, or so many that the 99th percentile is twice as long with them.
+    /// any that was answered, or so many that the 99th percentile is twice as long with them. What is usual is not known where only few
+    /// were answered for each that was cut off.
     pub(crate) fn is_stall(&self, answered: &Times, measured: Duration) -> bool {
         let is_long = self.longest >= (measured / 20).max(STALL_MIN);
+        if answered.count() < self.count * USUAL_MIN {
+            return false;
+        }
         let [p99, with_them] = [answered, &self.times].map(|times| times.percentile(99.0));
         is_long && (exceeds(self.longest, answered.max(), 2.0) || exceeds(with_them, p99, 2.0))
     }
@@ -41,7 +48,10 @@ fn exceeds(time: Duration, other: Duration, factor: f64) -> bool {
 }
 
 /// What is shorter may be the machine's.
-const STALL_MIN: Duration = Duration::from_millis(100);
+const STALL_MIN: Duration = Duration::from_millis(500);
+
+/// So many answers for each that was cut off tell what is usual.
+const USUAL_MIN: u64 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -94,6 +104,8 @@ mod tests {
         let mut record = Record::new();
         record.cut_off_waits.record(SECOND);
         let cut_off = CutOff::of(&record).unwrap();
-        assert!(cut_off.is_stall(&record.service, SECOND) && cut_off.times.count() == 1);
+        assert!(cut_off.times.max() >= SECOND && cut_off.times.count() == 1);
+        // Nor has one stopped to answer that answers each connection once in a while.
+        assert!(!cut_off.is_stall(&record.service, SECOND));
     }
 }

@@ -12,7 +12,7 @@ use thruway_bench::{
 
 use super::metric::{Metric, Sample};
 use super::prepare::{Prepared, Ready};
-use super::server::{CLIENT_CORE, SERVER_CORE, Server};
+use super::server::{CLIENT_CORE, Server};
 use super::stdio::Pinned;
 use crate::process::CpuSource;
 use crate::stop::Stop;
@@ -45,7 +45,7 @@ pub(super) fn run(
     stop: &Stop,
 ) -> anyhow::Result<Sample> {
     let behind = behind.context("there is no server to be bridged to")?;
-    let bridge = Server::start(prepared, &SERVER_CORE.to_string(), None, stop)?;
+    let bridge = Server::start(prepared, stop)?;
     let _pinned = Pinned::to(CLIENT_CORE)?;
     run_on(&bridge, behind, load, stop).map_err(|error| bridge.blame(&error))
 }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, anyhow, ensure};
 
 use super::metric::{Metric, Sample};
 use super::prepare::Prepared;
-use super::server::{CLIENT_CORE, SERVER_CORE, Server};
+use super::server::{CLIENT_CORE, Server};
 use super::stdio::guarded;
 use crate::child::{self, Running};
 use crate::process::CpuSource;
@@ -29,7 +29,7 @@ pub(super) struct Load {
 /// # Errors
 /// Anything that makes the run no result; with the end of what both printed.
 pub(super) fn run(prepared: &Prepared, load: Load, stop: &Stop) -> anyhow::Result<Sample> {
-    let server = Server::start(prepared, &SERVER_CORE.to_string(), None, stop)?;
+    let server = Server::start(prepared, stop)?;
     let errors = tempfile::NamedTempFile::new()?;
     let url = format!("http://{}/mcp", server.address());
     let (client, input, output) =

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use super::gateway::Backends;
 use super::metric::{Metric, Sample};
 use super::prepare::Prepared;
-use super::server::{CLIENT_CORE, SERVER_CORE, Server};
+use super::server::{CLIENT_CORE, Server};
 use super::stdio::Pinned;
 use crate::process;
 use crate::stop::{Stop, now};
+
+/// The name of the server that commands talk to in the table of peers.
+pub(super) const BESIDE: &str = "thruway";
 
 /// Runs a command so many times, beside a server that it may talk to.
 ///
@@ -19,12 +21,11 @@ use crate::stop::{Stop, now};
 /// When it fails, or prints nothing.
 pub(super) fn run(
     prepared: &Prepared,
-    backends: Backends<'_>,
+    server: Option<&Prepared>,
     runs: u32,
     stop: &Stop,
 ) -> anyhow::Result<Sample> {
-    let server = backends.fast.context("there is no server")?;
-    let server = Server::start(server, &SERVER_CORE.to_string(), None, stop)?;
+    let server = Server::start(server.context("there is no server")?, stop)?;
     let _pinned = Pinned::to(CLIENT_CORE)?;
     let backend = server.address().to_string();
     // As it was loaded once, all that it is made of is in memory.

@@ -25,7 +25,6 @@ pub(super) struct Machine {
     pub(super) descriptors: Option<u64>,
     pub(super) rustc: String,
     pub(super) wrk: String,
-    pub(super) ab: String,
     pub(super) cpu_time_source: &'static str,
 }
 
@@ -55,7 +54,6 @@ pub(super) fn describe(stop: &Stop) -> Machine {
         descriptors: getrlimit(Resource::Nofile).current,
         rustc: first("rustc", "--version"),
         wrk: first("wrk", "-v"),
-        ab: first("ab", "-V"),
         cpu_time_source: CpuSource::detect().describe(),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::workloads::{GatewayLoad, Load, What};
+use super::workloads::Load;
 
 /// A figure of one run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -25,28 +25,15 @@ pub(super) enum Metric {
     /// Time from sending a request to the end of its answer, in microseconds: its percentiles.
     P50,
     P90,
-    P98,
     P99,
     /// The longest of them.
     Longest,
     /// Share of its core that the server used: well below 1, the load generator was the bottleneck.
     CoreUse,
-    /// Growth of `VmRSS` for each idle connection, in octets.
-    ResidentPerConnection,
-    /// Growth of `Pss_Anon` for each idle connection, in octets.
-    AnonymousPerConnection,
-    /// `VmRSS` before the connections, in octets.
-    ResidentBase,
     /// Growth of `Pss_Anon` over a run, in octets.
     AnonymousGrowth,
     /// Requests of a run.
     Requests,
-    /// Connections that were not taken because a listener had too many waiting.
-    ListenOverflows,
-    /// The p99 while the config is read again and again, in relation to that of the same server without.
-    P99Growth,
-    /// How often the config was read again.
-    Reloads,
 }
 
 /// The figures of one run.
@@ -65,18 +52,11 @@ impl Metric {
             Self::RequestsPerSecond => "requests/s",
             Self::P50 => "p50",
             Self::P90 => "p90",
-            Self::P98 => "p98",
             Self::P99 => "p99",
             Self::Longest => "longest",
             Self::CoreUse => "core used",
-            Self::ResidentPerConnection => "VmRSS per connection",
-            Self::AnonymousPerConnection => "Pss_Anon per connection",
-            Self::ResidentBase => "VmRSS of the base",
             Self::AnonymousGrowth => "growth of Pss_Anon",
             Self::Requests => "requests",
-            Self::ListenOverflows => "listen overflows",
-            Self::P99Growth => "p99 / usual",
-            Self::Reloads => "reloads",
         }
     }
 
@@ -86,24 +66,12 @@ impl Metric {
             Self::CpuPerRequest | Self::CpuOfBoth | Self::CpuOfClient | Self::CpuOfBridge => {
                 format!("{value:.3} µs")
             }
-            Self::RequestsPerSecond | Self::Requests | Self::ListenOverflows | Self::Reloads => {
-                thousands(value)
-            }
-            Self::P99Growth => format!("{value:.2}"),
-            Self::P50
-            | Self::P90
-            | Self::P98
-            | Self::P99
-            | Self::Longest
-            | Self::CpuPerRun
-            | Self::TimePerRun => {
+            Self::RequestsPerSecond | Self::Requests => thousands(value),
+            Self::P50 | Self::P90 | Self::P99 | Self::Longest | Self::CpuPerRun | Self::TimePerRun => {
                 format!("{:.2} ms", value / 1000.0)
             }
             Self::CoreUse => format!("{:.0} %", value * 100.0),
-            Self::ResidentPerConnection | Self::AnonymousPerConnection | Self::AnonymousGrowth => {
-                format!("{} B", thousands(value))
-            }
-            Self::ResidentBase => format!("{:.1} MiB", value / f64::from(1 << 20)),
+            Self::AnonymousGrowth => format!("{} B", thousands(value)),
         }
     }
 
@@ -113,11 +81,6 @@ impl Metric {
             Load::Wrk { .. } | Load::Mcp { .. } | Load::Stdio { .. } => {
                 &[Self::CpuPerRequest, Self::RequestsPerSecond]
             }
-            Load::Gateway(GatewayLoad { what: What::Idle, .. }) | Load::Idle { .. } => {
-                &[Self::ResidentPerConnection, Self::AnonymousPerConnection]
-            }
-            Load::Gateway(_) => &[Self::CpuPerRequest, Self::RequestsPerSecond, Self::P99],
-            Load::Ab { .. } => &[Self::CpuPerRequest, Self::RequestsPerSecond, Self::P99, Self::Longest],
             Load::Soak { .. } => &[Self::CpuPerRequest],
             Load::Calls { .. } => &[Self::CpuOfBoth, Self::RequestsPerSecond],
             Load::Bridge { .. } => &[Self::CpuOfBridge, Self::RequestsPerSecond],
@@ -129,15 +92,9 @@ impl Metric {
     pub(super) fn shown(load: Load) -> &'static [Self] {
         match load {
             Load::Wrk { depth: 1, .. } | Load::Mcp { .. } => {
-                &[Self::P50, Self::P90, Self::P99, Self::CoreUse]
+                &[Self::P50, Self::P90, Self::P99, Self::Longest, Self::CoreUse]
             }
-            Load::Gateway(GatewayLoad { what: What::Idle, .. }) | Load::Idle { .. } => &[Self::ResidentBase],
-            Load::Gateway(GatewayLoad { what: What::Reloads, .. }) => {
-                &[Self::P99Growth, Self::Reloads, Self::CoreUse]
-            }
-            Load::Gateway(_) => &[Self::P50, Self::P90, Self::CoreUse, Self::ListenOverflows],
             Load::Wrk { .. } | Load::Stdio { .. } => &[Self::CoreUse],
-            Load::Ab { .. } => &[Self::P50, Self::P98, Self::CoreUse],
             Load::Soak { .. } => &[Self::AnonymousGrowth, Self::Requests],
             Load::Calls { .. } => &[Self::CpuOfClient, Self::CpuPerRequest],
             Load::Bridge { .. } => &[Self::CpuPerRequest, Self::P50, Self::P99],

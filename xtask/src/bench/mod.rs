@@ -1,5 +1,9 @@
 //! Measures Thruway against its peers: alternating runs on one machine, reported as pairwise ratios.
 //!
+//! Most workloads are those of `thruway bench suite`: for these, peers are built here and the suite is called. What stands here besides is what the
+//! suite does not know: axum on our engine, SDKs of MCP in both eras beside bare echoes, and a million messages, for which `wrk` makes the load; and
+//! clients of MCP, bridges and the command line, which are the load themselves or have ours.
+//!
 //! Nothing here is a test: figures depend on the machine, and only ratios taken in one run are compared.
 //!
 //! A case (one load of one workload) is run in rounds; in each round every peer gets a pair of runs, ours and then
@@ -12,6 +16,9 @@ mod workloads;
 mod metric;
 mod targets;
 
+// what the suite measures
+mod suite;
+
 // before the runs
 mod prepare;
 mod packages;
@@ -23,11 +30,8 @@ mod server;
 mod request;
 mod probe;
 mod wrk;
-mod ab;
-mod idle;
 mod stdio;
 mod soak;
-mod gateway;
 mod calls;
 mod bridge;
 mod command;
@@ -71,12 +75,9 @@ pub(crate) struct Options {
     /// Pairs of runs for each case and peer; more narrow the median down.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: u32,
-    /// Seconds that `wrk` loads a server in one run.
+    /// Seconds that a server is loaded in one run.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Run the cases too that no target is set for: `plaintext` at 1, 64 and 1000 connections, single settings of gateways.
-    #[arg(long)]
-    full: bool,
     /// Stop after so many minutes and report what there is.
     #[arg(long, default_value_t = 120, value_name = "MINUTES", value_parser = clap::value_parser!(u32).range(1..))]
     time_limit: u32,
@@ -95,8 +96,11 @@ pub(crate) struct Options {
 /// measured is reported all the same.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let stop = Stop::new(Duration::from_secs(60 * u64::from(options.time_limit)))?;
+    if let Some(name) = options.workload.in_suite() {
+        return suite::run(options, name, &stop);
+    }
     machine::raise_descriptor_limit()?;
-    let cases = workloads::select(options.workload, &options.cases, options.full)?;
+    let cases = workloads::select(options.workload, &options.cases)?;
     let selected = peers::select(&options.peers)?;
     let ready = prepare::all(&wanted(options, &cases, &selected), options.ours.as_deref(), &stop)?;
     let plan = Plan::new(options, &cases, &selected, &ready)?;
@@ -128,11 +132,11 @@ fn wanted(options: &Options, cases: &[&'static Case], selected: &[&'static Peer]
     let ours = workloads.iter().filter(|_| options.ours.is_none()).map(|workload| workload.ours());
     let mut wanted: Vec<&'static Peer> = ours.filter_map(peers::find).collect();
     wanted.extend(options.ours.as_deref().and_then(peers::find));
-    if cases.iter().any(|case| matches!(case.load, Load::Gateway(_) | Load::Command { .. })) {
-        wanted.extend(gateway::BACKENDS.iter().filter_map(|name| peers::find(name)));
-    }
     if cases.iter().any(|case| matches!(case.load, Load::Bridge { .. })) {
         wanted.extend(peers::find(bridge::BEHIND));
+    }
+    if cases.iter().any(|case| matches!(case.load, Load::Command { .. })) {
+        wanted.extend(peers::find(command::BESIDE));
     }
     wanted.extend(selected.iter().filter(|peer| peer.workloads.iter().any(|w| workloads.contains(w))));
     wanted.sort_by_key(|peer| peers::position(peer));

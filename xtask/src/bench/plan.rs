@@ -5,21 +5,20 @@ use std::path::Path;
 use anyhow::bail;
 
 use super::Options;
-use super::bridge;
-use super::gateway::Backends;
 use super::peers::Peer;
 use super::prepare::{Prepared, Ready};
 use super::workloads::Case;
+use super::{bridge, command};
 
 /// All pairs of runs of one invocation, in order.
 pub(super) struct Plan<'a> {
     pub(super) pairs: Vec<PlannedPair<'a>>,
     /// Cases in which ours is missing or has no part, with the name of ours.
     pub(super) left_out: Vec<(&'static str, &'static str)>,
-    /// What stands behind gateways.
-    pub(super) backends: Backends<'a>,
     /// The program behind bridges.
     pub(super) behind_bridges: Option<&'a Path>,
+    /// The server that commands talk to.
+    pub(super) beside_commands: Option<&'a Prepared>,
     /// Seconds of a run by `wrk`.
     pub(super) seconds: u32,
 }
@@ -69,8 +68,8 @@ impl<'a> Plan<'a> {
         Ok(Self {
             pairs,
             left_out,
-            backends: Backends::of(ready),
             behind_bridges: bridge::behind(ready),
+            beside_commands: ready.find(command::BESIDE),
             seconds: options.seconds,
         })
     }

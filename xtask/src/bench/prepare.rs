@@ -15,7 +15,7 @@ use crate::{child, places};
 const BUILD_LIMIT: Duration = Duration::from_mins(15);
 
 /// Programs without which nothing can be measured.
-const TOOLS: &[&str] = &["setpriv", "taskset", "wrk", "ab"];
+const TOOLS: &[&str] = &["setpriv", "taskset", "wrk"];
 
 /// A server that can be started.
 pub(super) struct Prepared {
@@ -51,9 +51,7 @@ impl Ready {
 pub(super) fn all(wanted: &[&'static Peer], ours: Option<&str>, stop: &Stop) -> anyhow::Result<Ready> {
     for tool in TOOLS {
         if places::find_on_path(tool).is_none() {
-            bail!(
-                "`{tool}` is not on the path\n\nhint: on Debian: apt-get install util-linux wrk apache2-utils"
-            );
+            bail!("`{tool}` is not on the path\n\nhint: on Debian: apt-get install util-linux wrk");
         }
     }
     let root = places::repository();
@@ -105,7 +103,6 @@ fn prepare(peer: &'static Peer, root: &Path, stop: &Stop) -> anyhow::Result<Prep
         Build::Go(command) => go_build(&bench, command, stop)?,
         Build::Node(folder) => packages::node(&bench, folder, stop)?,
         Build::Python(folder) => packages::python(&bench, folder, stop)?,
-        Build::Installed(name) => places::find_on_path(name).context("not on the path")?,
     };
     let shown_program = shown(&program, root);
     let version = versions::of_peer(peer, &program, &bench, stop);

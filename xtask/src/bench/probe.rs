@@ -25,7 +25,7 @@ const WARM_UP_BATCHES: usize = 640;
 const WARM_UP_BYTES_MAX: usize = 256 << 20;
 
 /// When the warm-up of a slow server is over, however many requests it has had.
-pub(super) const WARM_UP: Duration = Duration::from_secs(5);
+const WARM_UP: Duration = Duration::from_secs(5);
 
 /// A persistent connection on which answers are read one by one.
 pub(super) struct Probe {
@@ -60,23 +60,15 @@ impl Probe {
         self.answer_bytes
     }
 
-    /// Makes one more request.
-    ///
-    /// # Errors
-    /// When the connection no longer answers.
-    pub(super) fn repeat(&mut self) -> anyhow::Result<()> {
-        self.batch(1)
-    }
-
-    /// Sends some 10,000 requests, pipelined, or as many as are answered within `limit`, and checks that there were as
+    /// Sends some 10,000 requests, pipelined, or as many as are answered within five seconds, and checks that there were as
     /// many answers and nothing after them.
     ///
     /// # Errors
     /// Fewer or more octets than so many answers have.
-    pub(super) fn warm_up(mut self, limit: Duration) -> anyhow::Result<()> {
+    pub(super) fn warm_up(mut self) -> anyhow::Result<()> {
         let (started, bytes) = (now(), BATCH * self.answer_bytes);
         for _ in 0..WARM_UP_BATCHES.min(WARM_UP_BYTES_MAX / bytes + 1) {
-            if started.elapsed() > limit {
+            if started.elapsed() > WARM_UP {
                 break;
             }
             self.batch(BATCH)?;

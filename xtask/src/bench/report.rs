@@ -10,8 +10,8 @@ use super::results::{Comparison, Results};
 use super::server::CLIENT_CORE;
 use super::server::SERVER_CORE;
 use super::targets::Verdict;
-use super::workloads::{CASES, Case, GatewayLoad, Load, What};
-use super::{Options, ab, calls, wrk};
+use super::workloads::{CASES, Case, Load};
+use super::{Options, calls, wrk};
 
 /// What stands for the address, as each run has a port of its own.
 const ADDRESS: &str = "127.0.0.1:PORT";
@@ -97,8 +97,7 @@ impl Report<'_> {
         });
         let table = table(&["target", "bound", "figure", "verdict"], rows);
         format!(
-            "## Targets\n\nRatios are ours to the peer's. A failed request makes a run a failure, so W3's “no failed \
-                 request” holds wherever there are figures.\n\n{table}"
+            "## Targets\n\nRatios are ours to the peer's. A failed request makes a run a failure.\n\n{table}"
         )
     }
 
@@ -120,7 +119,7 @@ impl Report<'_> {
     }
 
     fn method(&self) -> String {
-        let Machine { rustc, wrk, ab, descriptors, cpu_time_source, .. } = self.machine;
+        let Machine { rustc, wrk, descriptors, cpu_time_source, .. } = self.machine;
         let descriptors = descriptors.map_or_else(|| "without limit".to_owned(), |n| n.to_string());
         format!(
             "## How it was measured\n\n\
@@ -132,23 +131,16 @@ impl Report<'_> {
              answers and nothing more.\n\
              - A run with a socket error, another status, a failed request or a wrong number of octets is a failure.\n\
              - CPU time: {cpu_time_source}, from before the load generator's start to after its end.\n\
-             - Open descriptors: {descriptors}. {rustc}; {wrk}; {ab}."
+             - Open descriptors: {descriptors}. {rustc}; {wrk}."
         )
     }
 
     fn servers(&self) -> String {
         let rows = self.ready.servers.iter().map(|server| {
-            let config = server.peer.config.map_or_else(String::new, |name| format!("`{name}`"));
             let command = format!("`{}`", shown_command(server));
-            vec![
-                server.peer.name.to_owned(),
-                server.version.clone(),
-                server.peer.about.to_owned(),
-                command,
-                config,
-            ]
+            vec![server.peer.name.to_owned(), server.version.clone(), server.peer.about.to_owned(), command]
         });
-        format!("## Servers\n\n{}", table(&["name", "version", "what", "command line", "config"], rows))
+        format!("## Servers\n\n{}", table(&["name", "version", "what", "command line"], rows))
     }
 }
 
@@ -218,21 +210,12 @@ fn table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
 /// The command line of a load, or what is done in its place.
 fn load_command(load: Load, seconds: u32) -> String {
     let wrk_command = |request, connections, depth, seconds| {
-        let load = wrk::Load { request, connections, depth, seconds, cores: String::new() };
+        let load = wrk::Load { request, connections, depth, seconds };
         quoted("wrk", wrk::arguments(&load, ADDRESS, "xtask/src/bench/wrk.lua", "REQUEST"))
     };
     match load {
-        Load::Wrk { connections, depth, stretch } => {
-            wrk_command(load.request(), connections, depth, seconds * stretch)
-        }
+        Load::Wrk { connections, depth } => wrk_command(load.request(), connections, depth, seconds),
         Load::Mcp { request, connections } => wrk_command(request, connections, 1, seconds),
-        Load::Gateway(GatewayLoad { what: What::Idle, connections, .. }) | Load::Idle { connections } => {
-            format!("{connections} connections opened one after the other, one request each.")
-        }
-        Load::Gateway(load) => wrk_command(load.request, load.connections, 1, seconds * load.stretch()),
-        Load::Ab { requests, connections, persistent } => {
-            quoted("ab", ab::arguments(ab::Load { requests, connections, persistent }, ADDRESS, "FILE.csv"))
-        }
         Load::Stdio { window, .. } => {
             format!(
                 "Messages on the standard input of a child process for {seconds} s, {window} unanswered at a time."
@@ -262,14 +245,7 @@ fn quoted(program: &str, arguments: Vec<String>) -> String {
 
 /// The command line of a server, with names in the place of what differs between runs.
 fn shown_command(server: &Prepared) -> String {
-    let places = [
-        ("{address}", ADDRESS),
-        ("{directory}", "DIRECTORY"),
-        ("{bench}", "bench"),
-        ("{config}", "DIRECTORY/config"),
-        ("{host}", "127.0.0.1"),
-        ("{port}", "PORT"),
-    ];
+    let places = [("{address}", ADDRESS), ("{bench}", "bench"), ("{host}", "127.0.0.1"), ("{port}", "PORT")];
     let arguments = server.peer.arguments.join(" ");
     let arguments = places.iter().fold(arguments, |text, (place, name)| text.replace(place, name));
     format!("taskset -c {SERVER_CORE} {} {arguments}", server.shown_program)

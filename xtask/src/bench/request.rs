@@ -9,12 +9,6 @@ use serde_json::{Value, json};
 pub(super) enum Request {
     /// `GET /plaintext`.
     Plaintext,
-    /// `GET /ok`: two octets.
-    Ok,
-    /// `GET /download?bytes=4096`.
-    Download4Kb,
-    /// `GET /download?bytes=1048576`.
-    Download1Mb,
     /// A call of the tool `echo`, revision 2026-07-28.
     CallTool,
     /// The list of 100 tools, revision 2026-07-28.
@@ -26,7 +20,7 @@ pub(super) enum Request {
 }
 
 /// Content of every answer to `GET /plaintext`.
-pub(super) const PLAINTEXT: &str = "Hello, World!";
+const PLAINTEXT: &str = "Hello, World!";
 
 /// How many tools the servers of MCP have.
 const TOOLS: usize = 100;
@@ -41,9 +35,6 @@ impl Request {
         };
         let (method, revision) = match self {
             Self::Plaintext => return get("/plaintext"),
-            Self::Ok => return get("/ok"),
-            Self::Download4Kb => return get("/download?bytes=4096"),
-            Self::Download1Mb => return get("/download?bytes=1048576"),
             Self::CallTool => ("tools/call", MODERN),
             Self::ListTools => ("tools/list", MODERN),
             Self::LegacyCallTool => ("tools/call", LEGACY),
@@ -65,7 +56,7 @@ impl Request {
     /// The message of MCP; that of no message is null.
     pub(super) fn message(self, id: u32) -> Value {
         match self {
-            Self::Plaintext | Self::Ok | Self::Download4Kb | Self::Download1Mb => Value::Null,
+            Self::Plaintext => Value::Null,
             Self::CallTool => modern(id, "tools/call", call()),
             Self::ListTools => modern(id, "tools/list", json!({})),
             Self::LegacyCallTool => message(id, "tools/call", Some(call())),
@@ -90,10 +81,6 @@ impl Request {
     /// It is not as the workload says.
     pub(super) fn check(self, head: &str, content: &str) -> anyhow::Result<()> {
         ensure!(head.starts_with("HTTP/1.1 200 "), "the status is not 200: {head}");
-        if let Some(bytes) = self.download_bytes() {
-            ensure!(content.len() == bytes, "the content has {} octets", content.len());
-            return Ok(());
-        }
         if self == Self::Plaintext {
             ensure!(content == PLAINTEXT, "the content is {content:?}");
             ensure!(
@@ -109,16 +96,6 @@ impl Request {
             "the `Content-Type` is not `application/json`"
         );
         self.check_message(content)
-    }
-
-    /// How long the content of the answer is, where nothing else of it is of interest.
-    const fn download_bytes(self) -> Option<usize> {
-        match self {
-            Self::Ok => Some(2),
-            Self::Download4Kb => Some(4096),
-            Self::Download1Mb => Some(1 << 20),
-            _ => None,
-        }
     }
 
     /// Checks a message that is an answer.
@@ -138,7 +115,7 @@ impl Request {
         }
         let result = &message["result"];
         match self {
-            Self::Plaintext | Self::Ok | Self::Download4Kb | Self::Download1Mb => false,
+            Self::Plaintext => false,
             Self::CallTool | Self::LegacyCallTool => {
                 result["structuredContent"]["echo"] == MESSAGE && result["content"][0]["type"] == "text"
             }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ use tempfile::TempDir;
 
 use super::prepare::Prepared;
 use crate::child::{self, Running};
-use crate::places::repository;
 use crate::stop::Stop;
 
 /// The core of the load generator.
@@ -19,9 +17,6 @@ pub(super) const CLIENT_CORE: u32 = 1;
 
 /// The core of the server under test; the load generator has [`CLIENT_CORE`].
 pub(super) const SERVER_CORE: u32 = 0;
-
-/// Where everything runs that shares both.
-pub(super) const BOTH_CORES: &str = "0,1";
 
 /// How long a server may take to listen.
 const START: Duration = Duration::from_secs(10);
@@ -37,19 +32,14 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a server on `cores` and waits until it accepts connections. `backend` is where a gateway forwards to.
+    /// Starts a server on its core and waits until it accepts connections.
     ///
     /// # Errors
     /// When it cannot be started, ends at once, or does not listen in time.
-    pub(super) fn start(
-        prepared: &Prepared,
-        cores: &str,
-        backend: Option<SocketAddr>,
-        stop: &Stop,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn start(prepared: &Prepared, stop: &Stop) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("thruway-bench-").tempdir()?;
         let address = free_address()?;
-        let command = command(prepared, cores, address, backend, directory.path())?;
+        let command = command(prepared, address)?;
         let running = Running::start(command, &directory.path().join(LOG))?;
         let mut server = Self { running, directory, address };
         let listening = stop.wait("the server to listen", START, || server.connected());
@@ -100,40 +90,18 @@ pub(super) fn stdio_command(prepared: &Prepared) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-fn command(
-    prepared: &Prepared,
-    cores: &str,
-    address: SocketAddr,
-    backend: Option<SocketAddr>,
-    directory: &Path,
-) -> anyhow::Result<Command> {
+fn command(prepared: &Prepared, address: SocketAddr) -> anyhow::Result<Command> {
     let bench = prepared.bench_directory.to_str().context("the repository's path is not UTF-8")?;
-    let directory_name = directory.to_str().context("the temporary directory's path is not UTF-8")?;
-    let config = format!("{directory_name}/config");
+    let places = [
+        ("{address}", address.to_string()),
+        ("{host}", address.ip().to_string()),
+        ("{port}", address.port().to_string()),
+        ("{bench}", bench.to_owned()),
+    ];
     let fill = |template: &str| {
-        let (host, port) = (address.ip().to_string(), address.port().to_string());
-        let backend_port = backend.map_or_else(String::new, |backend| backend.port().to_string());
-        let backend = backend.map_or_else(String::new, |backend| backend.to_string());
-        let places = [
-            ("{address}", address.to_string().as_str()),
-            ("{host}", &host),
-            ("{port}", &port),
-            ("{directory}", directory_name),
-            ("{bench}", bench),
-            ("{content}", &format!("{bench}/h2o/root")),
-            ("{config}", &config),
-            ("{backend}", &backend),
-            ("{backend_port}", &backend_port),
-        ]
-        .map(|(place, value)| (place, value.to_owned()));
         places.iter().fold(template.to_owned(), |text, (place, value)| text.replace(place, value))
     };
-    if let Some(name) = prepared.peer.config {
-        let template =
-            fs::read_to_string(repository().join(name)).with_context(|| format!("cannot read `{name}`"))?;
-        fs::write(&config, fill(&template))?;
-    }
-    let mut command = child::pinned(cores, &prepared.program);
+    let mut command = child::pinned(&SERVER_CORE.to_string(), &prepared.program);
     command.args(prepared.peer.arguments.iter().map(|argument| fill(argument)));
     Ok(command)
 }

@@ -5,7 +5,7 @@ use anyhow::ensure;
 use super::metric::{Metric, Sample};
 use super::probe::Probe;
 use super::request::Request;
-use super::server::{CLIENT_CORE, Server};
+use super::server::Server;
 use super::wrk;
 use crate::process;
 use crate::stop::Stop;
@@ -26,14 +26,14 @@ pub(super) struct Load {
 /// When a run of `wrk` is no result, or the server is gone.
 pub(super) fn run(server: &Server, load: Load, stop: &Stop) -> anyhow::Result<(u64, Sample)> {
     let warm_up = round(server, load, stop)?;
-    let before = process::memory(server.id())?.anonymous;
+    let before = process::anonymous_memory(server.id())?;
     let mut requests = 0;
     while requests < load.requests {
         let more = round(server, load, stop)?;
         ensure!(more > 0, "no request was answered");
         requests += more;
     }
-    let after = process::memory(server.id())?.anonymous;
+    let after = process::anonymous_memory(server.id())?;
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     let figures =
         [(Metric::AnonymousGrowth, after as f64 - before as f64), (Metric::Requests, requests as f64)];
@@ -45,13 +45,7 @@ fn round(server: &Server, load: Load, stop: &Stop) -> anyhow::Result<u64> {
     let mut requests = 0;
     for request in [Request::CallTool, Request::ListTools, Request::LegacyCallTool, Request::LegacyPing] {
         let answer_bytes = Probe::connect(server.address(), request)?.answer_bytes();
-        let load = wrk::Load {
-            request,
-            connections: load.connections,
-            depth: 1,
-            seconds: load.seconds,
-            cores: CLIENT_CORE.to_string(),
-        };
+        let load = wrk::Load { request, connections: load.connections, depth: 1, seconds: load.seconds };
         let totals = wrk::run(&load, server.address(), stop)?;
         totals.check(&load, answer_bytes)?;
         requests += totals.requests;

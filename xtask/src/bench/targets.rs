@@ -1,16 +1,11 @@
 //! What must hold, as a table, and whether it does.
 
-mod gateway;
-
 use serde::Serialize;
 use thruway_bench::statistics::Summary;
 
 use super::metric::Metric;
 use super::results::Results;
 use super::workloads::Case;
-
-/// Who is slower than none but by definition: targets against "every peer" leave it out.
-const CEILING: &str = "ceiling";
 
 /// A figure that must hold.
 #[derive(Clone, Copy)]
@@ -26,7 +21,7 @@ struct Target {
 enum Against {
     /// This peer's figure of the same pair.
     Peer(&'static str),
-    /// The figure of every peer but the ceiling.
+    /// The figure of every peer.
     EveryPeer,
     /// Our own figure in another case.
     OurCase(&'static str),
@@ -39,7 +34,6 @@ enum Against {
 enum Bound {
     AtMost(f64),
     AtLeast(f64),
-    Below(f64),
 }
 
 /// A target, the figure that was measured, and what follows.
@@ -63,36 +57,6 @@ const CPU: Metric = Metric::CpuPerRequest;
 const SOAK_GROWTH: f64 = 256.0 * 1024.0;
 
 const TARGETS: &[Target] = &[
-    // W1
-    against_peer("plaintext c=16", CPU, CEILING, Bound::AtMost(1.10)),
-    against_peer("plaintext c=256", CPU, CEILING, Bound::AtMost(1.10)),
-    against_every_peer("plaintext c=16"),
-    against_every_peer("plaintext c=256"),
-    // W2
-    against_peer("pipelining depth 16", CPU, CEILING, Bound::AtMost(1.5)),
-    against_peer("pipelining depth 100", CPU, CEILING, Bound::AtMost(1.5)),
-    against_peer("pipelining depth 100", CPU, "hyper", Bound::AtMost(0.4)),
-    against_every_peer("pipelining depth 16"),
-    against_every_peer("pipelining depth 100"),
-    // W3
-    against_peer("keep-alive with -k", Metric::P99, "nginx", Bound::AtMost(1.0)),
-    against_peer("keep-alive without -k", Metric::RequestsPerSecond, "nginx", Bound::AtLeast(1.0)),
-    against_peer("keep-alive without -k", Metric::P98, "nginx", Bound::AtMost(1.0)),
-    against_peer("keep-alive without -k", Metric::P99, "nginx", Bound::AtMost(1.0)),
-    against_peer("keep-alive without -k", Metric::Longest, "nginx", Bound::AtMost(1.0)),
-    // W7
-    Target {
-        case: "connections idle",
-        metric: Metric::ResidentPerConnection,
-        against: Against::Nothing,
-        bound: Bound::AtMost(2048.0),
-    },
-    Target {
-        case: "connections c=10000",
-        metric: CPU,
-        against: Against::OurCase("connections c=100"),
-        bound: Bound::AtMost(1.5),
-    },
     // axum mounted on our engine
     against_peer("axum depth 1", Metric::RequestsPerSecond, "axum", Bound::AtLeast(1.0)),
     against_peer("axum depth 16", Metric::RequestsPerSecond, "axum", Bound::AtLeast(1.5)),
@@ -140,10 +104,6 @@ const fn against_peer(case: &'static str, metric: Metric, peer: &'static str, bo
     Target { case, metric, against: Against::Peer(peer), bound }
 }
 
-const fn against_every_peer(case: &'static str) -> Target {
-    Target { case, metric: CPU, against: Against::EveryPeer, bound: Bound::Below(1.0) }
-}
-
 const fn bounded(case: &'static str, metric: Metric, most: f64) -> Target {
     Target { case, metric, against: Against::Nothing, bound: Bound::AtMost(most) }
 }
@@ -153,15 +113,10 @@ const fn twenty_times_every_peer(case: &'static str) -> Target {
     Target { case, metric, against: Against::EveryPeer, bound: Bound::AtLeast(20.0) }
 }
 
-/// All targets, in the order of the report.
-fn all() -> impl Iterator<Item = Target> {
-    TARGETS.iter().copied().chain(gateway::targets())
-}
-
 /// Holds the results against the targets of these cases.
 pub(super) fn judge(results: &Results, cases: &[&Case]) -> Vec<Verdict> {
-    let is_selected = |target: &Target| cases.iter().any(|case| case.name == target.case);
-    all().filter(is_selected).map(|target| target.judge(results)).collect()
+    let is_selected = |target: &&Target| cases.iter().any(|case| case.name == target.case);
+    TARGETS.iter().filter(is_selected).map(|target| target.judge(results)).collect()
 }
 
 impl Target {
@@ -184,12 +139,12 @@ impl Target {
 
     /// What holds against the closest peer holds against every other.
     fn judge_closest_peer(&self, results: &Results) -> Verdict {
-        let peers = results.of_case(self.case).filter(|comparison| comparison.peer != CEILING);
+        let peers = results.of_case(self.case);
         let ratios =
             peers.filter_map(|comparison| Some((comparison.peer, comparison.ratio_of(self.metric)?)));
         let compare = |a: &Summary, b: &Summary| match self.bound {
             Bound::AtLeast(_) => b.median.total_cmp(&a.median),
-            Bound::AtMost(_) | Bound::Below(_) => a.median.total_cmp(&b.median),
+            Bound::AtMost(_) => a.median.total_cmp(&b.median),
         };
         match ratios.max_by(|(_, a), (_, b)| compare(a, b)) {
             Some((peer, ratio)) => self.verdict(&format!(" / every peer (closest: {peer})"), Some(ratio)),
@@ -213,7 +168,6 @@ impl Bound {
         match self {
             Self::AtMost(bound) => figure <= bound,
             Self::AtLeast(bound) => figure >= bound,
-            Self::Below(bound) => figure < bound,
         }
     }
 
@@ -221,7 +175,6 @@ impl Bound {
         match self {
             Self::AtMost(bound) => format!("≤ {bound:.2}"),
             Self::AtLeast(bound) => format!("≥ {bound:.2}"),
-            Self::Below(bound) => format!("< {bound:.2}"),
         }
     }
 }
@@ -232,12 +185,12 @@ mod tests {
     use super::super::peers;
     use super::super::results::{Comparison, Pair, Results};
     use super::super::workloads::{CASES, Selection, select};
-    use super::{Against, Bound, CPU, Verdict, all};
+    use super::{Against, Bound, CPU, Metric, TARGETS, Verdict};
 
     #[test]
     fn targets_name_cases_and_peers_that_exist() {
         let is_case = |name: &str| CASES.iter().any(|case| case.name == name);
-        for target in all() {
+        for target in TARGETS {
             assert!(is_case(target.case), "no case {}", target.case);
             match target.against {
                 Against::Peer(name) => assert!(peers::find(name).is_some(), "no peer {name}"),
@@ -248,45 +201,40 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_up_to_and_including_their_value_unless_below() {
+    fn bounds_hold_up_to_and_including_their_value() {
         assert!(Bound::AtMost(1.0).holds(1.0) && Bound::AtLeast(1.0).holds(1.0));
-        assert!(!Bound::Below(1.0).holds(1.0));
     }
 
-    fn judge(results: &Results) -> Vec<Verdict> {
-        super::judge(results, &select(Selection::Plaintext, &[], false).unwrap())
+    fn judge(comparisons: Vec<Comparison>, selection: Selection) -> Vec<Verdict> {
+        let results = Results { comparisons, failures: Vec::new(), ended_early: None };
+        super::judge(&results, &select(selection, &[]).unwrap())
     }
 
-    /// Results of `plaintext c=16` with our CPU times, beside peers that take 10.0.
-    fn results(peers: &[(&'static str, [f64; 3])]) -> Results {
-        let case = CASES.iter().find(|case| case.name == "plaintext c=16").unwrap();
-        let pair = |ours: f64| Pair { ours: Sample::from([(CPU, ours)]), peer: Sample::from([(CPU, 10.0)]) };
-        let comparison = |&(peer, ours): &(&'static str, [f64; 3])| Comparison {
-            case,
-            ours: "thruway",
-            peer,
-            pairs: ours.map(pair).into(),
-        };
-        Results {
-            comparisons: peers.iter().map(comparison).collect(),
-            failures: Vec::new(),
-            ended_early: None,
-        }
+    /// Our figures in a case, beside a peer that has 10.0.
+    fn beside(peer: &'static str, case: &str, metric: Metric, ours: [f64; 3]) -> Comparison {
+        let case = CASES.iter().find(|known| known.name == case).unwrap();
+        let pair = |ours| Pair { ours: Sample::from([(metric, ours)]), peer: Sample::from([(metric, 10.0)]) };
+        Comparison { case, ours: case.workload.ours(), peer, pairs: ours.map(pair).into() }
     }
 
     #[test]
     fn a_figure_is_judged_by_its_median_and_marked_when_the_spread_crosses_the_bound() {
-        let verdicts = judge(&results(&[("ceiling", [10.5, 11.5, 10.8])]));
-        assert!(verdicts[0].figure.is_some() && verdicts[0].met && verdicts[0].close);
-        // The other case was not measured.
-        assert!(verdicts[1].figure.is_none() && !verdicts[1].met);
+        let comparison = beside("thruway-echo", "mcp call c=16", CPU, [13.0, 14.0, 13.2]);
+        let verdicts = judge(vec![comparison], Selection::Mcp);
+        let of = |part: &str| verdicts.iter().find(|verdict| verdict.target.contains(part)).unwrap();
+        let echo = of("`mcp call c=16`: CPU per request / thruway-echo");
+        assert!(echo.figure.is_some() && echo.met && echo.close);
+        // That peer was not measured.
+        assert!(of("/ rmcp").figure.is_none() && !of("/ rmcp").met);
     }
 
     #[test]
-    fn every_peer_is_judged_by_the_closest_and_without_the_ceiling() {
-        let results = results(&[("ceiling", [11.0; 3]), ("hyper", [8.0; 3]), ("nginx", [9.0; 3])]);
-        let verdicts = judge(&results);
-        let closest = verdicts.iter().find(|verdict| verdict.target.contains("closest: nginx")).unwrap();
-        assert!(closest.met && !closest.close);
+    fn every_peer_is_judged_by_the_closest() {
+        let peers = [("supergateway", 500.0), ("mcp-proxy-npm", 190.0), ("mcp-proxy-python", 300.0)];
+        let comparison = |(peer, rate)| beside(peer, "mcp bridge c=1", Metric::RequestsPerSecond, [rate; 3]);
+        let verdicts = judge(peers.map(comparison).into(), Selection::McpBridge);
+        let closest =
+            verdicts.iter().find(|verdict| verdict.target.contains("closest: mcp-proxy-npm")).unwrap();
+        assert!(!closest.met && !closest.close);
     }
 }

@@ -54,7 +54,9 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push([name.to_owned(), value]);
     if let Some(offered) = report.offered_rate {
-        row("offered rate", format!("{} requests/s", rate(offered)));
+        let due = report.due_rate.filter(|_| report.settings.pace == "poisson");
+        let due = due.map_or_else(String::new, |due| format!(", {} due by chance", rate(due)));
+        row("offered rate", format!("{} requests/s{due}", rate(offered)));
     }
     row("achieved rate", format!("{} requests/s", rate(report.achieved_rate)));
     let requests = &report.requests;

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::gateway::{self, SIZES};
 use crate::probe::McpServerFacts;
 use crate::requests::McpOperation;
 use crate::{Era, FoundTool};
@@ -60,6 +61,8 @@ pub struct Case {
     pub amount: Amount,
     /// Between what the comparison is.
     pub between: Between,
+    /// Where it happens, and what else meanwhile.
+    pub circumstance: Circumstance,
     /// Who takes part besides ours.
     pub peers: Peers,
     /// What is left out first when time is short: the highest. 0 has what a workload is known by.
@@ -143,11 +146,24 @@ impl Between {
     }
 }
 
+/// Where a load happens, and what else meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Circumstance {
+    /// The server has a core of its own, and nobody touches it.
+    Usual,
+    /// The server, what stands behind it and the load generator share all cores.
+    SharedCores,
+    /// Our server is told again and again that its config has changed; another one of ours is left alone.
+    Reloads,
+}
+
 /// Who takes part in a case besides ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peers {
-    /// All that can.
+    /// All that can, but for those that take part only where they are named.
     All,
+    /// The same, and those of these names.
+    AllAnd(&'static [&'static str]),
     /// Those of these names.
     Only(&'static [&'static str]),
     /// Nobody.
@@ -253,7 +269,12 @@ impl Security {
 }
 
 impl Case {
-    fn new(workload: Workload, name: impl Into<String>, request: Request, connections: u32) -> Self {
+    pub(super) fn new(
+        workload: Workload,
+        name: impl Into<String>,
+        request: Request,
+        connections: u32,
+    ) -> Self {
         Self {
             workload,
             name: name.into(),
@@ -266,9 +287,20 @@ impl Case {
             rate: None,
             amount: Amount::Time,
             between: Between::Servers,
+            circumstance: Circumstance::Usual,
             peers: Peers::All,
             rank: 0,
         }
+    }
+
+    /// Whether so many connections are held that what they take of the server's memory is of interest.
+    pub const fn holds_connections(&self) -> bool {
+        self.is_crowded() && self.rate.is_some()
+    }
+
+    /// Whether it has ten thousand connections, which take their time.
+    pub const fn is_crowded(&self) -> bool {
+        self.connections >= CROWD
     }
 
     /// The command that makes this load, for a measured time of `duration`; the address is that of the server.
@@ -323,7 +355,7 @@ pub fn cases(workloads: &[Workload]) -> Vec<Case> {
         persistence(),
         mcp_http(),
         mcp_stdio(),
-        gateway(),
+        gateway::cases(),
         connections(),
         tls(),
         http2(),
@@ -352,7 +384,8 @@ fn pipelining() -> Vec<Case> {
     let case = |pipeline: u16| {
         let name = format!("pipelining depth {pipeline}");
         let rank = u8::from(pipeline != 16);
-        Case { pipeline, rank, ..Case::new(Workload::Pipelining, name, PLAINTEXT, MANY) }
+        let peers = Peers::AllAnd(&["axum-flush"]);
+        Case { pipeline, peers, rank, ..Case::new(Workload::Pipelining, name, PLAINTEXT, MANY) }
     };
     let mut cases: Vec<_> = [1, 16, 100].map(case).into();
     cases.push(generators(&case(16)));
@@ -438,29 +471,6 @@ fn mcp_stdio() -> Vec<Case> {
     cases
 }
 
-const SIZES: [(&str, &str, u64); 3] = [
-    ("2 B", "/ok", 2),
-    ("4 KB", "/download?bytes=4096", 4096),
-    ("1 MB", "/download?bytes=1048576", 1_048_576),
-];
-
-fn gateway() -> Vec<Case> {
-    let mut cases = Vec::new();
-    let backends =
-        [("", Between::Gateways, 0), (" before a closing backend", Between::GatewaysBeforeClosing, 2)];
-    for (what, between, rank) in backends {
-        for (size, target, octets) in SIZES {
-            for connections in [50, 200, 500] {
-                let name = format!("gateway{what} {size} c={connections}");
-                let case = Case::new(Workload::Gateway, name, Request::Get(target, octets), connections);
-                let rank = rank + u8::from(connections != 200);
-                cases.push(Case { between, rank, ..case });
-            }
-        }
-    }
-    cases
-}
-
 fn connections() -> Vec<Case> {
     let case = |name: &str, connections, rate: Option<f64>| {
         let case = Case::new(Workload::Connections, name, PLAINTEXT, connections);
@@ -468,9 +478,10 @@ fn connections() -> Vec<Case> {
         Case { rate, rank, peers: Peers::Only(&["nginx", "haproxy", "h2o", "hyper", "nethttp"]), ..case }
     };
     vec![
-        case("connections held c=10000", 10_000, Some(2000.0)),
+        // Each connection is used while it warms up.
+        case("connections held c=10000", CROWD, Some(5000.0)),
         case("connections busy c=100", 100, None),
-        case("connections busy c=10000", 10_000, None),
+        case("connections busy c=10000", CROWD, None),
     ]
 }
 
@@ -516,6 +527,9 @@ fn http2() -> Vec<Case> {
 
 /// Connections of W1 and W2.
 const MANY: u32 = 256;
+
+/// Connections of W7.
+const CROWD: u32 = 10_000;
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 
 // what is measured
 mod cases;
+mod gateway;
 mod plan;
 
 // what came of it
@@ -18,7 +19,7 @@ mod tables;
 mod forms;
 mod html;
 
-pub use cases::{Amount, Between, Case, Operation, Peers, Request, Security, Workload, cases};
+pub use cases::{Amount, Between, Case, Circumstance, Operation, Peers, Request, Security, Workload, cases};
 pub use figures::{Figures, Metric, SpreadOfTimes, kept};
 pub use plan::{Asked, Plan, PlannedCase};
 pub use results::{

@@ -4,7 +4,7 @@ use super::cases::{Between, Workload};
 use super::figures::{Figures, Metric};
 use super::results::{CandidateResult, CaseResult, SuiteReport};
 use super::tables::{self, Table};
-use super::targets::{Judged, judge};
+use super::targets::{CEILING, Judged, judge};
 use crate::report::{octets, three_digits};
 use crate::statistics::Ratio;
 
@@ -143,8 +143,8 @@ fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
 /// What is ours as a multiple of what is each other's, where there are enough rounds for an interval.
 fn ratios(case: &CaseResult, metric: Metric) -> Vec<(&str, Ratio)> {
     let Some(ours) = case.ours() else { return Vec::new() };
-    // What is only a yardstick is not ahead.
-    let others = case.others().filter(|other| other.name != OVER_HTTP);
+    // Another one of ours is a yardstick, and not ahead; neither is who does nothing.
+    let others = case.others().filter(|other| !other.name.starts_with(OURS) && other.name != CEILING);
     let ratios = others.filter_map(|other| Some((other.name.as_str(), tables::ratio(metric, ours, other)?)));
     ratios.collect()
 }
@@ -298,21 +298,52 @@ fn mcp_stdio(cases: &[&CaseResult]) -> Vec<Table> {
 }
 
 fn gateway(cases: &[&CaseResult]) -> Vec<Table> {
-    let metrics =
-        [Metric::Rate, Metric::P50, Metric::P90, Metric::P99, Metric::ServerCpu, Metric::ReceivedRate];
-    let backends = [
-        (Between::Gateways, "a backend that keeps its connections"),
-        (Between::GatewaysBeforeClosing, "a backend that closes after each response"),
+    let metrics = [
+        Metric::Rate,
+        Metric::P50,
+        Metric::P90,
+        Metric::P99,
+        Metric::ServerCpu,
+        Metric::ReceivedRate,
+        Metric::MemoryPerConnection,
     ];
     let mut all = Vec::new();
-    for (between, backend) in backends {
-        let cases: Vec<_> = cases.iter().copied().filter(|case| case.between == between).collect();
+    for (group, caption) in GATEWAY_GROUPS {
+        let cases: Vec<_> = cases.iter().copied().filter(|case| gateway_group(case) == group).collect();
         for table in metrics.iter().filter_map(|metric| tables::by_candidate(&cases, *metric)) {
-            all.push(Table { caption: format!("Before {backend}: {}", table.caption), ..table });
+            all.push(Table { caption: format!("{caption}: {}", table.caption), ..table });
         }
         all.extend(tables::outcomes(&cases));
     }
     all
+}
+
+/// The cases of W6 that stand together, as they have the same candidates.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GatewayGroup {
+    BySize,
+    Closing,
+    Edges,
+    Settings,
+}
+
+const GATEWAY_GROUPS: [(GatewayGroup, &str); 4] = [
+    (GatewayGroup::BySize, "Before a backend that keeps its connections"),
+    (GatewayGroup::Closing, "Before a backend that closes after each response"),
+    (GatewayGroup::Edges, "One connection, ten thousand, and shared cores"),
+    (GatewayGroup::Settings, "Ours with more in the config, and while it is read again"),
+];
+
+fn gateway_group(case: &CaseResult) -> GatewayGroup {
+    let is_by_size = [50, 200, 500].iter().any(|count| case.name.ends_with(&format!("B c={count}")));
+    match case.between {
+        Between::GatewaysBeforeClosing => GatewayGroup::Closing,
+        _ if is_by_size => GatewayGroup::BySize,
+        _ if case.candidates.iter().all(|candidate| candidate.name.starts_with(OURS)) => {
+            GatewayGroup::Settings
+        }
+        _ => GatewayGroup::Edges,
+    }
 }
 
 /// Of the cases that are never left out, in the metric that says most.
@@ -379,7 +410,10 @@ fn method(report: &SuiteReport) -> Section {
         ("rounds", settings.rounds.to_string()),
         (
             "measured each time",
-            format!("{} s, after {} s of warm-up", settings.duration_seconds, settings.warm_up_seconds),
+            format!(
+                "{} s, after {} s of warm-up; more with ten thousand connections or large answers",
+                settings.duration_seconds, settings.warm_up_seconds
+            ),
         ),
         ("took", format!("{:.0} s of at most {:.0} s", report.elapsed_seconds, settings.limit_seconds)),
     ];
@@ -418,8 +452,8 @@ fn coverage(report: &SuiteReport) -> Option<f64> {
 /// In which somebody else may be ahead.
 const COMPARED: [Metric; 3] = [Metric::Rate, Metric::ServerCpu, Metric::P99];
 
-/// Our own, as a yardstick for pipes.
-const OVER_HTTP: &str = "thruway over HTTP";
+/// How the names of ours begin.
+const OURS: &str = "thruway";
 
 const METHOD: &str = "The candidates of a case are started together, each on the same core; the load generator has another one. They are loaded in turn, \
      one at a time, in rounds: in a random order, and in the next round the other way round. Figures are medians of the rounds. A ratio is taken within each \

@@ -91,6 +91,12 @@ fn up_to_rank(rank: u8) -> SuiteReport {
         Between::Generators => ["thruway bench", "wrk", "ab"],
         Between::PipeGenerators => ["thruway bench", "hand-written loop", "none"],
         Between::Pipes => ["thruway", "thruway over HTTP", "rmcp"],
+        _ if matches!(case.peers, Peers::Only([first, ..]) if first.starts_with("thruway")) => {
+            ["thruway", "thruway-realistic", "thruway-routes"]
+        }
+        _ if case.circumstance == Circumstance::Reloads => {
+            ["thruway", "thruway left alone", "thruway-routes"]
+        }
         _ => ["thruway", "nginx", "haproxy"],
     };
     let of = |known: &Case| {
@@ -117,6 +123,8 @@ fn a_report_has_a_section_for_each_workload_and_says_who_is_ahead() {
         "### With and without a connection for each request (ours)",
         "### Pipes against HTTP: requests/s",
         "### Before a backend that closes after each response: p99",
+        "### One connection, ten thousand, and shared cores: memory per connection",
+        "### Ours with more in the config, and while it is read again: p99",
         "| gateway 1 MB c=500 | 100,000 |",
         "requests/s with pipelining, as a multiple of those without",
         "## Is the load generator to be trusted?",

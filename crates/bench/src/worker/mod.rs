@@ -224,8 +224,12 @@ impl Worker {
         }
         if self.phase.get() == Phase::Running {
             let mut plan = self.plan.borrow_mut();
-            let is_over = plan.budget.end.is_some_and(|end| now >= end);
-            if !is_over && plan.schedule.next().is_some_and(|next| next <= now) {
+            let end = plan.budget.end;
+            let is_due = |next| next <= now && end.is_none_or(|end| next < end);
+            let is_due = plan.schedule.next().is_some_and(is_due);
+            // What was due before the end is sent as long as a connection is free for it: this thread may have come late.
+            let is_over = end.is_some_and(|end| now >= end) && !(is_due && plan.parking.has_waiting());
+            if is_due && !is_over {
                 plan.parking.wake_one();
             }
             drop(plan);

@@ -76,6 +76,8 @@ pub(crate) struct Scene {
     /// When the stop flag is set.
     pub(crate) stops_at: Option<Duration>,
     pub(crate) refuses: bool,
+    /// Whether the worker always wakes up a millisecond late.
+    pub(crate) is_late: bool,
 }
 
 /// What came of it.
@@ -107,6 +109,7 @@ impl Default for Scene {
             stop: StopFlag::default(),
             stops_at: None,
             refuses: false,
+            is_late: false,
         }
     }
 }
@@ -162,7 +165,8 @@ impl Scene {
             let mut server = server.borrow_mut();
             server.read_requests(clock.now());
             let next = server.next_event().map_or(next, |event| event.min(next));
-            time.advance(next.saturating_sub(clock.now()));
+            let late = if self.is_late { Duration::from_millis(1) } else { Duration::ZERO };
+            time.advance(next.saturating_sub(clock.now()) + late);
             server.deliver(clock.now());
             drop(server);
             if self.stops_at.is_some_and(|at| clock.now() >= at) {

@@ -100,6 +100,8 @@ fn a_slow_server_holds_a_rate() {
         let step = Step::of(&report, 20e6);
         assert!(step.holds, "{step:?}");
         assert!(report.elapsed_seconds > 0.45, "the last answers come after the end: {report:?}");
+        let is_by_chance = matches!(pace, Pace::Poisson { .. });
+        assert_eq!(report.to_text().contains(" due by chance"), is_by_chance, "{}", report.to_text());
     }
 }
 

@@ -153,6 +153,19 @@ fn a_stop_cuts_the_wait_for_the_last_answers_short() {
     }
 }
 
+/// What was due in the last moment was not sent, although connections were free: of a short load, that was more than one of a hundred.
+#[test]
+fn what_is_due_just_before_the_end_is_sent() {
+    for connections in [1, 4] {
+        // The last is due within the last millisecond, and all there is wakes up when it is over.
+        let pace = Pace::Constant { rate: 10.0 };
+        let limit = Limit::Duration(SECOND + Duration::from_micros(1));
+        let scene = Scene { pace, limit, connections, is_late: true, ..Scene::default() };
+        let record = scene.run(|_, _| Reaction::proper(MILLISECOND)).record;
+        assert_eq!((record.answered, record.failed()), (11, 0), "{connections}");
+    }
+}
+
 #[test]
 fn what_was_never_sent_counts_with_the_time_it_waited() {
     // Four times what one connection at 10 ms takes.

@@ -23,12 +23,12 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
     let target = args.targets.join(" ");
     let p99_limit = args.p99.as_secs_f64() * 1e6;
     let mut search = Search::new(args.load.load.rate.unwrap_or(FIRST_RATE));
-    let (mut steps, mut tries) = (Vec::new(), 0);
+    let (mut steps, mut number) = (Vec::new(), 0);
     while let Some(offered) = search.next().filter(|_| !stop.is_set()) {
         // Where a chance arrival has made a rate fail, another try must not be the same again.
-        let pace = at_rate(load.pace, offered).tried_again(tries);
+        let pace = at_rate(load.pace, offered).tried_again(number);
         let offer = Load { pace, ..load.clone() };
-        tries += 1;
+        number += 1;
         let line = ProgressLine::new(format!("{} requests/s   ", rate(offered)));
         let step = Step::of(&measure(&target, &offer, &line)?, p99_limit);
         if !stop.is_set() {

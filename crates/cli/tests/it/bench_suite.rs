@@ -87,6 +87,63 @@ fn every_kind_of_server_is_started_and_loaded() {
     assert!(pipes[1]["rounds"][1]["answered"].as_u64().is_some_and(|answered| answered > 0), "{pipes}");
 }
 
+/// Measures these cases of W6, and holds who took part in them against `expected`.
+fn assert_gateways(chosen: &str, expected: &[(&str, &[&str])]) {
+    let directory = tempfile::tempdir().unwrap();
+    let args = ["gateway", "--limit", "5m", "--output", "json", "--cases", chosen];
+    let args = [&args[..], &["--rounds", "2", "--duration", "100ms", "--peers", "none"]].concat();
+    let report = json(&suite(directory.path(), &args).stdout);
+    for (name, candidates) in expected {
+        let found = case(&report, name)["candidates"].as_array().unwrap();
+        let names: Vec<_> = found.iter().map(|candidate| candidate["name"].as_str().unwrap()).collect();
+        assert_eq!(names, *candidates, "{name}");
+        for candidate in found {
+            let rounds = candidate["rounds"].as_array().unwrap();
+            assert!(candidate["failure"].is_null() && rounds.len() == 2, "{name}: {candidate}");
+            for figures in rounds {
+                assert!(
+                    figures["answered"].as_u64() > Some(0) && figures["failed"] == 0,
+                    "{name}: {candidate}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn gateways_share_cores_and_read_their_config_again() {
+    assert_gateways(
+        "shared cores,reloads",
+        &[
+            ("gateway 2 B c=200, shared cores", &["thruway"]),
+            ("gateway reloads c=200", &["thruway", "thruway left alone"]),
+        ],
+    );
+}
+
+#[test]
+fn gateways_of_every_config_answer() {
+    assert_gateways(
+        "realistic,single settings",
+        &[
+            ("gateway realistic config c=200", &["thruway", "thruway-realistic"]),
+            (
+                "gateway single settings c=200",
+                &[
+                    "thruway",
+                    "thruway-routes",
+                    "thruway-servers",
+                    "thruway-access-log",
+                    "thruway-metrics",
+                    "thruway-checks",
+                    "thruway-rewriting",
+                    "thruway-policies",
+                ],
+            ),
+        ],
+    );
+}
+
 #[test]
 fn servers_speak_tls_and_http2_with_a_certificate_of_the_run() {
     let directory = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{AlertDescription, ClientConfig, Error};
 use thruway_net::Transport;
 use thruway_net::tls::{
-    ALPN_ACME, CertificateFiles, HandshakeError, TlsAcceptor, TlsAcceptorConfig, TlsAlpnChallenges,
+    ALPN_ACME, CertificateFiles, HandshakeError, NameMatch, TlsAcceptor, TlsAcceptorConfig, TlsAlpnChallenges,
 };
 use thruway_testkit::{Authority, pipe};
 
@@ -37,6 +37,22 @@ fn refused(acceptor: &Arc<TlsAcceptor>, config: &Arc<ClientConfig>, name: &str) 
 
 fn shown(other: &Other) -> CertificateDer<'static> {
     other.tls.peer_certificates().unwrap()[0].clone().into_owned()
+}
+
+#[test]
+fn the_names_of_a_certificate_count_before_it_is_there() {
+    let authority = Authority::new();
+    let files = authority.issue("server", &["a.example"]);
+    fs::remove_file(&files.chain).unwrap();
+    let config = TlsAcceptorConfig::new(vec![files.clone()]);
+    let awaiting = TlsAcceptorConfig {
+        awaited: vec![files.chain],
+        awaited_names: vec!["a.example".to_owned()],
+        ..config
+    };
+    let acceptor = TlsAcceptor::load(awaiting).unwrap();
+    assert_eq!(acceptor.match_of("a.example"), Some(NameMatch::Exact));
+    assert_eq!(acceptor.match_of("b.example"), None);
 }
 
 #[test]

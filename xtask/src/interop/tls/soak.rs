@@ -140,7 +140,7 @@ struct Usage {
 impl Usage {
     fn of(id: u32) -> anyhow::Result<Self> {
         let descriptors = fs::read_dir(format!("/proc/{id}/fd")).context("the server is gone")?.count();
-        Ok(Self { octets: process::memory(id)?.anonymous, descriptors })
+        Ok(Self { octets: process::anonymous_memory(id)?, descriptors })
     }
 }
 

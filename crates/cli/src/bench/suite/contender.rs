@@ -17,6 +17,7 @@ use super::found::Found;
 use super::generators::Generator;
 use super::hand_written::HandWritten;
 use super::peers::Role;
+use super::reloads::Reloads;
 use super::server::{Ground, Server, told};
 use crate::bench::args::LoadArgs;
 use crate::bench::groups::ProcessGroups;
@@ -39,6 +40,8 @@ pub(super) enum What {
     Ours(Option<Generator>),
     /// Ours on pipes, by a loop written by hand.
     HandWritten(Found),
+    /// This gateway, which is told all the time that its config has changed.
+    Reloaded(Found),
 }
 
 /// What is common to the cells of a case.
@@ -64,6 +67,7 @@ pub(super) struct Contender {
 
 enum Subject {
     Server(Box<Server>, Load),
+    Reloaded(Box<Server>, Load),
     Shared(Load),
     Child(Box<Piped>, Load),
     Other(Generator),
@@ -102,7 +106,8 @@ impl Contender {
     /// Loads it once. One that has failed is not loaded again.
     pub(super) fn measure(&mut self, cell: Cell<'_>, line: &ProgressLine) {
         // What connections leave behind in a server would be no growth in the next round.
-        if cell.case.workload == Workload::Connections && !self.rounds.is_empty() {
+        let is_lasting = cell.case.workload == Workload::Connections || cell.case.is_crowded();
+        if is_lasting && !self.rounds.is_empty() {
             self.subject = None;
             self.prepare(cell);
         }
@@ -139,10 +144,12 @@ impl Subject {
         match what {
             What::Server(found, Role::Pipes) => child(found, cell),
             What::Server(found, role) => {
-                let backend = cell.backend.map(|backend| backend.address);
-                let server = Server::start(found, *role, backend, cell.ground)?;
-                let load = http_load(cell, &server).map_err(|why| server.with_what_it_printed(&why))?;
+                let (server, load) = listening(found, *role, cell)?;
                 Ok(Self::Server(Box::new(server), load))
+            }
+            What::Reloaded(found) => {
+                let (server, load) = listening(found, Role::Gateway, cell)?;
+                Ok(Self::Reloaded(Box::new(server), load))
             }
             What::HandWritten(ours) => {
                 HandWritten::start(ours, cell.ground).map(|started| Self::HandWritten(Box::new(started)))
@@ -156,10 +163,17 @@ impl Subject {
         match self {
             Self::Server(server, load) => {
                 // The growth with connections is that of the process from before there were any.
-                let counts_memory = cell.case.workload == Workload::Connections && cell.case.rate.is_some();
-                let before = usage(server.id()).filter(|_| counts_memory);
+                let before = usage(server.id()).filter(|_| cell.case.holds_connections());
                 let report = run(load, None, cell, line)?;
                 Ok(Figures::of(&report, before.map(|before| before.resident_bytes)))
+            }
+            Self::Reloaded(server, load) => {
+                let reloads = Reloads::begin(server.id());
+                let report = run(load, None, cell, line);
+                match reloads.end() {
+                    0 => Err("it was not told to read its config again".to_owned()),
+                    _ => report.map(|report| Figures::of(&report, None)),
+                }
             }
             Self::Shared(load) => run(load, None, cell, line).map(|report| Figures::of(&report, None)),
             Self::Child(piped, load) => {
@@ -184,7 +198,7 @@ impl Subject {
     /// Why what is loaded has ended, if it has.
     fn death(&mut self) -> Option<String> {
         match self {
-            Self::Server(server, _) => server.death(),
+            Self::Server(server, _) | Self::Reloaded(server, _) => server.death(),
             Self::Child(piped, _) => Some(format!("it has ended: {}", piped.child.status()?)),
             Self::HandWritten(started) => started.death(),
             Self::Shared(_) | Self::Other(_) => None,
@@ -219,6 +233,14 @@ fn run(
     line.finish();
     let report = outcome.map(|outcome| Report::new("", &load, &outcome));
     report.map_err(|error| told(&unreachable(&error)))
+}
+
+/// A server that was started, and what it is loaded with.
+fn listening(found: &Found, role: Role, cell: Cell<'_>) -> Result<(Server, Load), String> {
+    let backend = cell.backend.map(|backend| backend.address);
+    let server = Server::start(found, role, backend, cell.ground)?;
+    let load = http_load(cell, &server).map_err(|why| server.with_what_it_printed(&why))?;
+    Ok((server, load))
 }
 
 fn http_load(cell: Cell<'_>, server: &Server) -> Result<Load, String> {

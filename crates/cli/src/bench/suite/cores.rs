@@ -12,6 +12,7 @@ pub(super) struct Cores {
     pub(super) backend: CpuSet,
     /// How many there are.
     pub(super) count: usize,
+    all: CpuSet,
     description: String,
 }
 
@@ -26,7 +27,14 @@ impl Cores {
             cores.get(place.min(cores.len().saturating_sub(1))).inspect(|core| only.set(**core));
             only
         };
-        Self { server: core(0), load: core(1), backend: core(2), count: cores.len(), description }
+        let (server, load, backend, count) = (core(0), core(1), core(2), cores.len());
+        Self { server, load, backend, count, all: allowed, description }
+    }
+
+    /// The same cores, of which everything may use each.
+    pub(super) fn shared(&self) -> Self {
+        let Self { all, count, .. } = *self;
+        Self { server: all, load: all, backend: all, count, all, description: self.description.clone() }
     }
 
     /// In words.
@@ -71,5 +79,7 @@ mod tests {
         assert!(cores.count > 0);
         run_on(&cores.server);
         assert_eq!(Cores::share_out().count, 1);
+        run_on(&cores.shared().server);
+        assert_eq!(Cores::share_out().count, cores.count);
     }
 }

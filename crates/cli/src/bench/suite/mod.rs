@@ -16,6 +16,7 @@ mod machine;
 mod server;
 
 // what is done
+mod reloads;
 mod contender;
 mod session;
 

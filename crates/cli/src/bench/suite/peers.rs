@@ -59,7 +59,7 @@ pub(super) enum Role {
     Http2Gateway,
 }
 
-/// How a server is started to be one thing. `{address}`, `{host}`, `{port}`, `{directory}`, `{content}`, `{config}`, `{backend}`, `{certificate}`, `{key}` and
+/// How a server is started to be one thing. `{address}`, `{host}`, `{port}`, `{directory}`, `{content}`, `{config}`, `{backend}`, `{backend_port}`, `{certificate}`, `{key}` and
 /// `{certificate_and_key}` are filled in.
 pub(super) struct Setup {
     pub(super) role: Role,
@@ -89,10 +89,44 @@ const fn built_for_mcp(
     Peer { setups: SPEAKING_MCP, ..built(name, about, program, version) }
 }
 
+/// Ours, set up in another way.
+const fn ours(name: &'static str, about: &'static str, setups: &'static [Setup]) -> Peer {
+    Peer { name, about, program: Program::Ours, version: Version::Printed("--version"), setups, not_in: &[] }
+}
+
+/// Ours behind gateways, at nine addresses with the same port.
+pub(super) const BACKEND: Setup = setup(
+    Role::Http,
+    &[
+        "serve",
+        "--workers",
+        "1",
+        "--listen",
+        "{address}",
+        "--listen",
+        "127.0.0.2:{port}",
+        "--listen",
+        "127.0.0.3:{port}",
+        "--listen",
+        "127.0.0.4:{port}",
+        "--listen",
+        "127.0.0.5:{port}",
+        "--listen",
+        "127.0.0.6:{port}",
+        "--listen",
+        "127.0.0.7:{port}",
+        "--listen",
+        "127.0.0.8:{port}",
+        "--listen",
+        "127.0.0.9:{port}",
+    ],
+);
+
 const LISTENING: &[Setup] = &[setup(Role::Http, &["--listen", "{address}"])];
 const SPEAKING_MCP: &[Setup] =
     &[setup(Role::Mcp, &["--listen", "{address}"]), setup(Role::Pipes, &["--stdio"])];
 
+const GATEWAY: &[&str] = &["serve", "{config}"];
 const NGINX: &[&str] = &["-p", "{directory}", "-e", "stderr", "-c", "{config}"];
 const HAPROXY: &[&str] = &["-db", "-f", "{config}"];
 
@@ -107,7 +141,7 @@ pub(super) const PEERS: &[Peer] = &[
             setup(Role::Http, &["serve", "--listen", "{address}", "--workers", "1"]),
             setup(Role::Mcp, &["mcp", "serve", "--listen", "{address}", "--workers", "1"]),
             setup(Role::Pipes, &["mcp", "serve", "--stdio"]),
-            configured(Role::Gateway, &["serve", "{config}"], GATEWAY_THRUWAY),
+            configured(Role::Gateway, GATEWAY, GATEWAY_THRUWAY),
             configured(Role::Tls, &["serve", "{config}"], include_str!("../../../peers/tls-thruway.toml")),
             configured(
                 Role::Http2,
@@ -150,6 +184,58 @@ pub(super) const PEERS: &[Peer] = &[
         not_in: &[],
     },
     Peer {
+        name: "haproxy-tuned",
+        about: "as a gateway with splice, larger buffers and connections shared by all clients; where there is something to splice",
+        program: Program::Installed("haproxy"),
+        version: Version::Printed("-v"),
+        setups: &[configured(
+            Role::Gateway,
+            HAPROXY,
+            include_str!("../../../peers/gateway-haproxy-tuned.cfg"),
+        )],
+        not_in: &[],
+    },
+    ours(
+        "thruway-realistic",
+        "ours as a gateway with 20 routes, 3 upstreams of 3 servers, fields rewritten, access log, metrics and checks",
+        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-realistic.toml"))],
+    ),
+    ours(
+        "thruway-routes",
+        "ours as a gateway with 20 routes",
+        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-routes.toml"))],
+    ),
+    ours(
+        "thruway-servers",
+        "ours as a gateway with 3 servers",
+        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-servers.toml"))],
+    ),
+    ours(
+        "thruway-access-log",
+        "ours as a gateway with an access log",
+        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-access-log.toml"))],
+    ),
+    ours(
+        "thruway-metrics",
+        "ours as a gateway with metrics",
+        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-metrics.toml"))],
+    ),
+    ours(
+        "thruway-checks",
+        "ours as a gateway that checks 3 servers every second",
+        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-checks.toml"))],
+    ),
+    ours(
+        "thruway-rewriting",
+        "ours as a gateway that rewrites fields",
+        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-rewriting.toml"))],
+    ),
+    ours(
+        "thruway-policies",
+        "ours as a gateway with three policies",
+        &[configured(Role::Gateway, GATEWAY, include_str!("../../../peers/gateway-policies.toml"))],
+    ),
+    Peer {
         name: "h2o",
         about: "files, one thread, no log",
         program: Program::Installed("h2o"),
@@ -161,6 +247,16 @@ pub(super) const PEERS: &[Peer] = &[
         not_in: &[],
     },
     Peer {
+        // It reads no `Connection`.
+        not_in: &[Workload::Persistence],
+        ..built(
+            "ceiling",
+            "raw epoll, a constant answer, nothing parsed: what the kernel's part costs",
+            "target/release/bench-ceiling",
+            Version::Locked("bench-ceiling"),
+        )
+    },
+    Peer {
         setups: &[
             setup(Role::Http, &["--listen", "{address}"]),
             setup(Role::Http2, &["--listen", "{address}", "--http2"]),
@@ -168,6 +264,15 @@ pub(super) const PEERS: &[Peer] = &[
         ..built("hyper", "`pipeline_flush`, mimalloc", "target/release/bench-hyper", Version::Locked("hyper"))
     },
     built("axum", "`axum::serve`, mimalloc", "target/release/bench-axum", Version::Locked("axum")),
+    Peer {
+        setups: &[setup(Role::Http, &["--listen", "{address}", "--pipeline-flush"])],
+        ..built(
+            "axum-flush",
+            "axum on hyper with `pipeline_flush`, which `axum::serve` does not set; where there are pipelines",
+            "target/release/bench-axum",
+            Version::Locked("axum"),
+        )
+    },
     built("actix", "actix-web, mimalloc", "target/release/bench-actix", Version::Locked("actix-web")),
     built(
         "ntex",
@@ -224,6 +329,12 @@ const GATEWAY_THRUWAY: &str = include_str!("../../../peers/gateway-thruway.toml"
 pub(super) const CLOSING_BACKEND: &str = include_str!("../../../peers/closing.py");
 
 impl Peer {
+    /// Whether it takes part only where a case names it: another setup of one that takes part anyway.
+    pub(super) fn is_extra(&self) -> bool {
+        let is_ours = matches!(self.program, Program::Ours);
+        is_ours && self.name != PEERS[0].name || ["haproxy-tuned", "axum-flush"].contains(&self.name)
+    }
+
     /// How it is started to be `role`, if it can be.
     pub(super) fn setup(&self, role: Role) -> Option<&'static Setup> {
         self.setups.iter().find(|setup| setup.role == role)
@@ -243,9 +354,22 @@ mod tests {
         let names: BTreeSet<_> = PEERS.iter().map(|peer| peer.name).collect();
         assert_eq!(names.len(), PEERS.len());
         for case in cases(&Workload::ALL) {
-            if let Peers::Only(named) = case.peers {
+            if let Peers::Only(named) | Peers::AllAnd(named) = case.peers {
                 assert!(named.iter().all(|name| names.contains(name)), "{}: {named:?}", case.name);
             }
+        }
+    }
+
+    #[test]
+    fn another_setup_of_a_peer_takes_part_only_where_it_is_named() {
+        let extras: Vec<_> = PEERS.iter().filter(|peer| peer.is_extra()).collect();
+        assert!(!PEERS[0].is_extra() && extras.len() == 10);
+        for extra in extras {
+            let is_named = |case: &thruway_bench::suite::Case| match case.peers {
+                Peers::Only(named) | Peers::AllAnd(named) => named.contains(&extra.name),
+                Peers::All | Peers::None => false,
+            };
+            assert!(cases(&Workload::ALL).iter().any(is_named), "{}", extra.name);
         }
     }
 

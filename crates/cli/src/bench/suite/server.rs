@@ -14,7 +14,7 @@ use thruway_bench::StopFlag;
 use super::certificate::{self, Certificate};
 use super::cores::{Cores, run_on};
 use super::found::Found;
-use super::peers::{CLOSING_BACKEND, Role, Setup};
+use super::peers::{BACKEND, CLOSING_BACKEND, Role, Setup};
 use crate::bench::groups::ProcessGroups;
 use crate::bench::started::Started;
 use crate::config::Failure;
@@ -70,14 +70,18 @@ impl Server {
         .map_err(|not_started| not_started.why)
     }
 
-    /// Starts ours behind gateways.
+    /// Starts ours behind gateways, at nine addresses.
     ///
     /// # Errors
     /// Why there is none, with what it has printed.
     pub(super) fn start_backend(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
-        let setup = ours.peer.setup(Role::Http).ok_or("it cannot be that")?;
-        let started = Self::try_to_start(ours, setup, None, &ground.cores.backend, ground);
-        started.map_err(|not_started| not_started.why)
+        let start = || Self::try_to_start(ours, &BACKEND, None, &ground.cores.backend, ground);
+        match start() {
+            // Nobody has the port at one address, but somebody may have at another.
+            Err(NotStarted { has_ended: true, .. }) => start(),
+            started => started,
+        }
+        .map_err(|not_started| not_started.why)
     }
 
     /// Starts the backend that closes after each response.
@@ -178,6 +182,7 @@ fn filled(template: &str, directory: &Path, address: SocketAddr, backend: Option
         ("{key}", path(certificate::KEY)),
         ("{certificate_and_key}", path(certificate::BOTH)),
         ("{backend}", backend.map_or_else(String::new, |backend| backend.to_string())),
+        ("{backend_port}", backend.map_or_else(String::new, |backend| backend.port().to_string())),
     ];
     places.iter().fold(template.to_owned(), |text, (place, value)| text.replace(place, value))
 }
@@ -266,9 +271,21 @@ mod tests {
         for setup in PEERS.iter().flat_map(|peer| peer.setups) {
             for template in setup.arguments.iter().chain(setup.config.as_ref()) {
                 let text = filled(template, Path::new("dir"), address, Some(address));
-                let places =
-                    ["address", "host", "port", "directory", "content", "config", "backend", "bench"];
-                for place in places.into_iter().chain(["certificate", "key", "certificate_and_key"]) {
+                let places = [
+                    "address",
+                    "host",
+                    "port",
+                    "directory",
+                    "content",
+                    "config",
+                    "backend",
+                    "backend_port",
+                    "bench",
+                    "certificate",
+                    "key",
+                    "certificate_and_key",
+                ];
+                for place in places {
                     assert!(!text.contains(&format!("{{{place}}}")), "{place}: {text}");
                 }
             }

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 use thruway_bench::suite::{
-    Between, CandidateResult, Case, CaseResult, LeftOut, Peers, Plan, PlannedCase, Request, Security,
+    Between, CandidateResult, Case, CaseResult, Circumstance, LeftOut, Peers, Plan, PlannedCase, Request,
+    Security,
 };
 use thruway_net::Clock;
 
 use super::contender::{Cell, Contender, Entry, What};
+use super::cores::run_on;
 use super::found::Found;
 use super::generators::Generator;
 use super::peers::Role;
@@ -71,16 +73,34 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// On the cores that the case asks for.
     fn measure(&mut self, case: &Case, place: usize, progress: &Progress<'_>) -> Result<(), Failure> {
-        let (mut backend, mut shared) = match self.surroundings(case) {
+        let apart = self.ground.cores;
+        let shared = apart.shared();
+        let is_shared = case.circumstance == Circumstance::SharedCores;
+        let ground = Ground { cores: if is_shared { &shared } else { apart }, ..self.ground };
+        run_on(&ground.cores.load);
+        let measured = self.measure_on(ground, case, place, progress);
+        run_on(&apart.load);
+        measured
+    }
+
+    fn measure_on(
+        &mut self,
+        ground: Ground<'_>,
+        case: &Case,
+        place: usize,
+        progress: &Progress<'_>,
+    ) -> Result<(), Failure> {
+        let (mut backend, mut shared) = match self.surroundings(case, ground) {
             Ok(surroundings) => surroundings,
             Err(because) => {
                 self.leave_out(&case.name, because);
                 return Ok(());
             }
         };
-        let (ground, duration) = (self.ground, progress.plan.duration_of(case));
-        let (warm_up, rounds) = (Plan::WARM_UP, progress.plan.rounds);
+        let duration = progress.plan.duration_of(case);
+        let (warm_up, rounds) = (Plan::warm_up_of(case), progress.plan.rounds);
         let cell =
             Cell { case, duration, warm_up, ground, backend: backend.as_ref(), shared: shared.as_ref() };
         let mut contenders: Vec<_> =
@@ -107,8 +127,12 @@ impl Session<'_> {
     }
 
     /// The backend of gateways, and the server that all load generators share, as far as the case needs them.
-    fn surroundings(&self, case: &Case) -> Result<(Option<Server>, Option<Server>), String> {
-        let (ours, ground) = (&self.servers[0], self.ground);
+    fn surroundings(
+        &self,
+        case: &Case,
+        ground: Ground<'_>,
+    ) -> Result<(Option<Server>, Option<Server>), String> {
+        let ours = &self.servers[0];
         Ok(match (case.between, &self.python) {
             (Between::Gateways, _) => (Some(Server::start_backend(ours, ground)?), None),
             (Between::GatewaysBeforeClosing, Some(python)) => {
@@ -133,6 +157,10 @@ impl Session<'_> {
             let others = others.map(|generator| entry(generator.name(), What::Ours(Some(*generator))));
             return [own].into_iter().chain(others).collect();
         }
+        if case.circumstance == Circumstance::Reloads {
+            let left_alone = entry("thruway left alone", What::Server(ours.clone(), role));
+            return vec![entry(ours.peer.name, What::Reloaded(ours.clone())), left_alone];
+        }
         let mut entries = vec![entry(ours.peer.name, What::Server(ours.clone(), role))];
         // One request at a time on pipes is compared with one at a time on a connection.
         if case.between == Between::Pipes && case.peers == Peers::None {
@@ -140,7 +168,8 @@ impl Session<'_> {
         }
         let takes_part = |found: &&Found| {
             let is_chosen = match case.peers {
-                Peers::All => true,
+                Peers::All => !found.peer.is_extra(),
+                Peers::AllAnd(names) => !found.peer.is_extra() || names.contains(&found.peer.name),
                 Peers::Only(names) => names.contains(&found.peer.name),
                 Peers::None => false,
             };
