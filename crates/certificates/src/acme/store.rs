@@ -81,7 +81,7 @@ impl Store {
     /// Whether there is room for a certificate.
     pub(super) fn check_room(&self) -> Result<(), AcmeError> {
         let path = self.directory.join("room");
-        let written = write_beside(&path, &[0; CERTIFICATE_BYTES]);
+        let written = write_beside(&path, &vec![0; CERTIFICATE_BYTES]);
         // What stays is removed the next time.
         let _ = fs::remove_file(path.with_added_extension("new"));
         written.map(drop).map_err(|error| failure(&path, &error))

@@ -30,10 +30,10 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
         let offer = Load { pace, ..load.clone() };
         number += 1;
         let line = ProgressLine::new(format!("{} requests/s   ", rate(offered)));
-        let step = Step::of(&measure(&target, &offer, &line)?, p99_limit);
+        let measured = Step::of(&measure(&target, &offer, &line)?, p99_limit);
         if !stop.is_set() {
-            search.note(step.holds);
-            steps.push(step);
+            search.note(measured.holds);
+            steps.push(measured);
         }
     }
     let ramp = Ramp::new(target, p99_limit, load.pace, steps, &search);

@@ -134,12 +134,20 @@ impl Forwarding {
         course: &mut Course<'_>,
     ) -> Result<Response, Failed> {
         let clock = course.clock();
+        let total = self.timeouts.total(&lease.upstream.config);
+        // Who had the request only when most of its time was over was not slow.
+        let is_late = self.left(clock).zip(total).is_some_and(|(left, total)| left < total / 2);
+        let fair = |failure| match failure {
+            Failure::Exchange(Error::TimedOut) if is_late => Failure::TimedOut,
+            failure => failure,
+        };
         let waiting = if later_than.is_some() { None } else { acquire(&lease, clock.now()) };
         let (connection, is_reused) = match waiting {
             Some(connection) => (Acquired::Http1(connection), true),
             // Boxed, so that requests on connections that are there have no room for it.
             None => Box::pin(open_within(self.left(clock), &lease, later_than))
                 .await
+                .map_err(|not| NotOpened { failure: fair(not.failure), ..not })
                 .map_err(|not_opened| failed_to_open(&lease, not_opened, clock))?,
         };
         let (may_be_stale, number) = (is_reused && later_than.is_none(), connection.number());
@@ -164,7 +172,7 @@ impl Forwarding {
         }
         let mut relay = Relay::new(exchange, lease, clock.clone(), self.until);
         let begun = poll_fn(|cx| relay.poll_response(cx, &mut self.body)).await;
-        let mut begun = begun.map_err(|failure| failed(&relay.lease, relay.blamed(failure)))?;
+        let mut begun = begun.map_err(|failure| failed(&relay.lease, fair(relay.blamed(failure))))?;
         course.responded();
         let is_complete = begun.is_complete();
         if !is_complete && is_event_stream(&begun.response) {

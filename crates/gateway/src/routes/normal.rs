@@ -117,6 +117,9 @@ impl Changed {
                 }
                 b"." => start,
                 b".." => match segments.pop() {
+                    Some(Some(before)) if is_several_or_none(&changed.octets[before..start]) => {
+                        return Err(UnclearPath::HiddenDots);
+                    }
                     Some(Some(start)) => start,
                     Some(None) => return Err(UnclearPath::DotsAfterEmpty),
                     None => return Err(UnclearPath::AboveRoot),
@@ -193,6 +196,11 @@ fn hides_dots(segment: &[u8]) -> bool {
         }
     }
     is_dots(&segment[start..])
+}
+
+/// Whether some servers see several segments in `segment`, which begins with a slash, or an empty one: dots behind it lead them elsewhere.
+fn is_several_or_none(segment: &[u8]) -> bool {
+    segment.get(1) == Some(&b';') || segment.windows(3).any(|part| part == b"%2F" || part == b"%5C")
 }
 
 impl fmt::Display for UnclearPath {
@@ -276,6 +284,7 @@ mod tests {
             ("/%c3%a4", "/%C3%A4"),
             ("/.../..a/a../.well-known", "/.../..a/a../.well-known"),
             ("/a;b/c;..", "/a;b/c;.."),
+            ("/a;x/../b", "/b"),
         ] {
             assert_eq!(normalized_path(sent).as_deref(), Ok(normal), "{sent}");
             // What is normal stays so.
@@ -298,6 +307,9 @@ mod tests {
             ("/x%5c..%5cadmin", UnclearPath::HiddenDots),
             ("/x\\..", UnclearPath::HiddenDots),
             ("/a%2F%2e%2E", UnclearPath::HiddenDots),
+            ("/a%2Fb/../c", UnclearPath::HiddenDots),
+            ("/a/b\\c/../d", UnclearPath::HiddenDots),
+            ("/a/;b/../c", UnclearPath::HiddenDots),
             ("/a%", UnclearPath::PercentEncoding),
             ("/a%4/b", UnclearPath::PercentEncoding),
             ("/%u0061", UnclearPath::PercentEncoding),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
-use thruway_mcp::json_rpc::{Error, Id, Response, write_request};
+use thruway_mcp::json_rpc::{self, Error, Id, Message, Request, Response, write_request};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Question;
@@ -35,6 +35,16 @@ impl PendingRequests {
         };
         // Whoever asked may have gone.
         let _ = waiting.send(outcome);
+    }
+
+    /// Whether somebody still waits for the answer to `message`, if it is a question.
+    pub(crate) fn is_waiting_for(&self, message: &[u8]) -> bool {
+        match json_rpc::parse(message) {
+            Ok(Message::Request(Request { id: Id::Integer(id), .. })) => {
+                self.lock().waiting.contains_key(&id)
+            }
+            _ => true,
+        }
     }
 
     /// The client will not answer any more: whoever waits or asks is told so.

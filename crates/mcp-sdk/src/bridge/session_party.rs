@@ -81,8 +81,7 @@ pub(crate) fn handle_notification(session: &Session, notification: &Notification
         return;
     }
     if let Some(upstream) = session.upstream().clone() {
-        // A server that is gone asks when it is there again.
-        tokio::spawn(async move { upstream.client.roots_changed().await });
+        upstream.tell_of_roots();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -24,6 +25,10 @@ pub(crate) struct Upstream {
     /// That there may be one more, if it is for one client alone.
     permit: Mutex<Option<OwnedSemaphorePermit>>,
     is_alone: bool,
+    /// Who tells of roots takes turns here.
+    roots: tokio::sync::Mutex<()>,
+    /// Somebody is about to tell.
+    roots_are_due: AtomicBool,
     since: Instant,
 }
 
@@ -60,6 +65,8 @@ impl Upstream {
             logs: tokio::sync::Mutex::default(),
             is_alone: permit.is_some(),
             permit: Mutex::new(permit),
+            roots: tokio::sync::Mutex::default(),
+            roots_are_due: AtomicBool::new(false),
             since: Instant::now(),
         })
     }
@@ -77,6 +84,19 @@ impl Upstream {
     /// Makes room for another one, whoever still holds this one.
     pub(super) fn make_room(&self) {
         drop(self.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Tells that the client's roots have changed, once for all who say so meanwhile.
+    pub(super) fn tell_of_roots(self: Arc<Self>) {
+        if self.roots_are_due.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        tokio::spawn(async move {
+            let _turn = self.roots.lock().await;
+            self.roots_are_due.store(false, Ordering::Release);
+            // A server that is gone asks when it is there again.
+            let _ = self.client.roots_changed().await;
+        });
     }
 
     /// Asks for the log messages that `session` wants, and for all that other sessions want too: each is told what it wants

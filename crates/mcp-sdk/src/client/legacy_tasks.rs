@@ -2,6 +2,7 @@
 //! request that waits for the end. What a task asks comes as requests meanwhile.
 
 use serde::Deserialize;
+use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{
     CallToolResult, CompletedTask, DetailedTask, FailedTask, InputRequests, InputRequiredTask, JsonObject,
     Task, TaskStatus, TaskSupport, WorkingTask, methods,
@@ -105,6 +106,12 @@ impl McpClient {
                 DetailedTask::InputRequired(InputRequiredTask { task, input_requests: InputRequests::new() })
             }
             TaskStatus::Completed | TaskStatus::Failed => match self.legacy_result::<JsonObject>(id).await {
+                // A tool that says that it has failed has a result all the same.
+                Ok(_) if status == TaskStatus::Failed => {
+                    let reason = task.status_message.clone();
+                    let error = Error::internal(reason.unwrap_or_else(|| "the call has failed".to_owned()));
+                    DetailedTask::Failed(FailedTask { task, error })
+                }
                 Ok(result) => DetailedTask::Completed(CompletedTask { task, result }),
                 Err(McpClientError::Server(error)) => DetailedTask::Failed(FailedTask { task, error }),
                 Err(error) => return Err(error),

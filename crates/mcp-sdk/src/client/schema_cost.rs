@@ -24,6 +24,8 @@ struct Way<'s> {
     depth: usize,
     /// How deep in the schema.
     nesting: usize,
+    /// How many schemas were looked at.
+    steps: u32,
     known: HashMap<&'s str, SchemaCost>,
 }
 
@@ -38,7 +40,8 @@ impl SchemaCost {
         let mut root = schema.clone();
         root.shift_remove("$id");
         let root = Value::Object(root);
-        Way { root: &root, open: Vec::new(), depth: 0, nesting: 0, known: HashMap::new() }.cost(&root)
+        Way { root: &root, open: Vec::new(), depth: 0, nesting: 0, steps: 0, known: HashMap::new() }
+            .cost(&root)
     }
 
     /// Whether it has no end.
@@ -64,7 +67,8 @@ impl SchemaCost {
 impl<'s> Way<'s> {
     fn cost(&mut self, schema: &'s Value) -> SchemaCost {
         let Value::Object(keywords) = schema else { return SchemaCost::ONE };
-        if self.nesting >= NESTING_MAX {
+        self.steps += 1;
+        if self.nesting >= NESTING_MAX || self.steps > STEPS_MAX {
             return SchemaCost::TOO_MUCH;
         }
         self.nesting += 1;
@@ -80,12 +84,14 @@ impl<'s> Way<'s> {
             "$ref" | "$dynamicRef" => self.follow(value),
             // What is referred to from here on is somewhere else.
             "$id" => SchemaCost::TOO_MUCH,
-            "allOf" | "anyOf" | "oneOf" | "dependentSchemas" => self.all(value),
+            "allOf" | "anyOf" | "oneOf" | "dependencies" | "dependentSchemas" => self.all(value),
             "if" | "then" | "else" | "not" => self.cost(value),
             "properties" | "patternProperties" | "prefixItems" => self.below(|way| way.all(value)),
+            "additionalItems" | "items" => {
+                self.below(|way| if value.is_array() { way.all(value) } else { way.cost(value) })
+            }
             "additionalProperties"
             | "contains"
-            | "items"
             | "propertyNames"
             | "unevaluatedItems"
             | "unevaluatedProperties" => self.below(|way| way.cost(value)),
@@ -123,13 +129,24 @@ impl<'s> Way<'s> {
             // Back at the same value, it would go on for ever.
             return if *depth == self.depth { SchemaCost::TOO_MUCH } else { SchemaCost::RECURSION };
         }
-        let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+        let pointer = reference.strip_prefix('#').filter(|pointer| self.is_plain(pointer));
+        let target = pointer.and_then(|pointer| self.root.pointer(pointer));
         let Some(target) = target else { return SchemaCost::TOO_MUCH };
         self.open.push((reference, self.depth));
         let cost = self.cost(target);
         self.open.pop();
-        self.known.insert(reference, cost);
+        // What begins again depends on where it began.
+        if cost.recursions == 0 {
+            self.known.insert(reference, cost);
+        }
         cost
+    }
+
+    /// Whether everybody finds the same at `pointer`: nothing in it is encoded, and what stands on the way has no name of its own.
+    fn is_plain(&self, pointer: &str) -> bool {
+        let has_id =
+            |end: usize| self.root.pointer(&pointer[..end]).is_some_and(|value| value.get("$id").is_some());
+        !pointer.contains('%') && !pointer.match_indices('/').skip(1).any(|(end, _)| has_id(end))
     }
 }
 
@@ -151,6 +168,9 @@ const EVALUATIONS_MAX: u64 = 300_000_000;
 
 /// How deep schemas lead into one another, by references too.
 const NESTING_MAX: usize = 200;
+
+/// How many schemas are looked at, those that are referred to each time.
+const STEPS_MAX: u32 = 100_000;
 
 #[cfg(test)]
 mod tests {
@@ -195,6 +215,9 @@ mod tests {
             (0..1000).map(|n| (format!("d{n}"), json!({"$ref": format!("#/$defs/d{}", n + 1)}))).collect();
         for endless in [
             json!({"$ref": "#/$defs/d0", "$defs": doubling}),
+            json!({"dependencies": {"a": {"$ref": "#/$defs/d0"}}, "$defs": doubling}),
+            json!({"$ref": "#/$defs/%61", "$defs": {"%61": {}, "a": {}}}),
+            json!({"$ref": "#/$defs/a/$defs/b", "$defs": {"a": {"$id": "a", "$defs": {"b": {}}}}}),
             json!({"$ref": "#"}),
             json!({"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}}),
             json!({"$ref": "#/$defs/d0", "$defs": chain}),

@@ -6,8 +6,8 @@ use tokio::sync::{Mutex, mpsc};
 
 use crate::dispatch::Said;
 
-/// Messages that wait for a stream of their session: whichever comes first takes them, and no other. Where there is neither,
-/// nothing is kept.
+/// Messages that wait for a stream of their session: whichever comes first takes them, and no other. Questions that
+/// nobody waits for any more are passed over.
 #[derive(Default, Debug)]
 pub(crate) struct Asides(OnceLock<Queue>);
 

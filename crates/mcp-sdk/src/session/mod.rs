@@ -99,9 +99,12 @@ impl Session {
     /// # Cancel safety
     /// Nothing is lost.
     pub(crate) async fn next_aside(&self) -> Vec<u8> {
-        match &self.asides {
-            Some(asides) => asides.next().await,
-            None => std::future::pending().await,
+        let Some(asides) = &self.asides else { return std::future::pending().await };
+        loop {
+            let message = asides.next().await;
+            if self.pending.is_waiting_for(&message) {
+                return message;
+            }
         }
     }
 

@@ -140,8 +140,7 @@ fn what_was_fetched_of_revocation_is_given_with_its_certificate_only() {
         let builder = builder.with_safe_default_protocol_versions().unwrap().dangerous();
         let config = builder.with_custom_certificate_verifier(seen.clone()).with_no_client_auth();
         accepted_by(&acceptor, &Arc::new(config), "a.example");
-        let seen = seen.0.lock().unwrap().clone();
-        seen
+        seen.0.lock().unwrap().clone()
     };
     acceptor.staple(b"another certificate", Some(b"of another"));
     assert_eq!(seen(), b"");

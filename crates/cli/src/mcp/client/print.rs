@@ -238,7 +238,8 @@ fn first_line(text: Option<&str>) -> String {
 
 /// Rows whose columns stand below each other.
 fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let length = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| length(column).min(WIDTH_MAX);
     let widths: [usize; N] = std::array::from_fn(width);
     let line = |row: &[String; N]| {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
@@ -246,6 +247,9 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
     };
     rows.iter().map(line).collect()
 }
+
+/// What is longer stands beyond its column.
+const WIDTH_MAX: usize = 200;
 
 #[cfg(test)]
 mod tests {
@@ -260,5 +264,8 @@ mod tests {
     fn columns_stand_below_each_other() {
         let rows = [["a".to_owned(), "one".to_owned()], ["grün".to_owned(), String::new()]];
         assert_eq!(table(&rows), "a     one\ngrün\n");
+        let long = "x".repeat(100_000);
+        let rows = [["a".to_owned(), String::new()], [long.clone(), "b".to_owned()]];
+        assert_eq!(table(&rows), format!("a\n{long}  b\n"));
     }
 }

@@ -33,6 +33,9 @@ fn no_other_reading_of_a_path_goes_past_a_policy() {
         "/a/b%5Cc%2Fd",
         "/admin%2Fboth",
         "/admin;/both",
+        "/open/y/;x/../../admin",
+        "/open/y/%2F/../../admin",
+        "/admin%2Fx/../users",
     ] {
         assert_eq!(status_of(&scene, path), "400", "{path}");
     }
