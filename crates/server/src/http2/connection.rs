@@ -110,6 +110,7 @@ impl<T: Transport> Connection<T> {
         for _ in 0..TURNS_MAX {
             match self.poll_turn(cx, now) {
                 Turn::Moved => {}
+                Turn::Waits if self.write(cx).is_ready() => return Poll::Ready(()),
                 Turn::Waits => {
                     self.deadline.set(self.deadline());
                     return Poll::Pending;
@@ -117,9 +118,24 @@ impl<T: Transport> Connection<T> {
                 Turn::IsOver => return Poll::Ready(()),
             }
         }
+        if self.write(cx).is_ready() {
+            return Poll::Ready(());
+        }
         // Others want their turn too.
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Writes what the turns have left to be written, all of it at once. Ready if there is nobody any more to write to.
+    fn write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.wire.poll_gathered(cx) {
+            Poll::Ready(Err(error)) if matches!(self.phase, Phase::Open(_)) => {
+                tracing::debug!(%error, "a connection of HTTP/2 has failed");
+                self.break_off_streams();
+                Poll::Ready(())
+            }
+            _ => Poll::Pending,
+        }
     }
 
     fn poll_turn(&mut self, cx: &mut Context<'_>, now: Duration) -> Turn {
@@ -146,6 +162,7 @@ impl<T: Transport> Connection<T> {
             self.busy_at = now;
         }
         self.leave_if_due(now);
+        self.wire.gather();
         if self.wire.is_too_odd() {
             self.abort(Reason::ENHANCE_YOUR_CALM);
         }

@@ -35,6 +35,8 @@ struct State<T> {
 
     // octets out
     output: Gathered,
+    /// What the library flushes waits for the end of the turn.
+    is_gathering: bool,
     sent: FrameScan,
     is_shut_down: bool,
 
@@ -66,6 +68,7 @@ impl<T: Transport> Wire<T> {
             has_input_ended: false,
             turn_left: TURN_BYTES,
             output: Gathered::default(),
+            is_gathering: false,
             sent: FrameScan::behind(0),
             is_shut_down: false,
             oddities: Oddities::new(oddities, now),
@@ -88,6 +91,18 @@ impl<T: Transport> Wire<T> {
 
     pub(super) fn times(&self) -> Times {
         self.0.borrow().times
+    }
+
+    /// Has what the library flushes from now on wait for [`poll_gathered`](Self::poll_gathered): it flushes after each request that it gives.
+    pub(super) fn gather(&self) {
+        self.0.borrow_mut().is_gathering = true;
+    }
+
+    /// Writes what waits.
+    pub(super) fn poll_gathered(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let state = &mut *self.0.borrow_mut();
+        state.is_gathering = false;
+        state.poll_written(cx)
     }
 
     /// Whether the peer has behaved too oddly. Then nothing more is read.
@@ -240,7 +255,8 @@ impl<T: Transport> AsyncWrite for Wire<T> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.borrow_mut().poll_written(cx)
+        let state = &mut *self.0.borrow_mut();
+        if state.is_gathering { state.poll_room(cx) } else { state.poll_written(cx) }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
