@@ -37,6 +37,18 @@ fn handlers_see_what_they_would_see_of_http11() {
     );
 }
 
+/// The library flushes after each request that it gives: each answer was a write of its own.
+#[test]
+fn answers_that_are_there_together_go_out_in_one_write() {
+    let scene = Scene::new(|| Response::text("hello"));
+    let mut client = greeted(&scene);
+    let before = client.writes();
+    let requests: Vec<u8> = (0..50).flat_map(|n| frames::request(2 * n + 1, &frames::get("/"))).collect();
+    client.send(requests);
+    let answered = received(&mut client).iter().filter(|frame| frame.kind == DATA).count();
+    assert_eq!((answered, client.writes() - before), (50, 1));
+}
+
 #[test]
 fn answers_have_the_fields_that_those_of_http11_have() {
     let scene =
