@@ -190,6 +190,16 @@ mod tests {
     }
 
     #[test]
+    fn that_there_is_no_room_is_known_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        store.check_room().unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "only the lock stays");
+        fs::create_dir(directory.path().join("room.new")).unwrap();
+        assert!(matches!(store.check_room(), Err(AcmeError::Store(..))));
+    }
+
+    #[test]
     fn an_account_that_is_none_is_not_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path()).unwrap();

@@ -137,6 +137,17 @@ fn another_certificate_gets_another_answer() {
     assert_eq!(responder.requests(), 2);
 }
 
+/// Once it was given to clients for ever, beyond its expiry.
+#[test]
+fn what_nobody_renews_any_more_is_given_to_nobody() {
+    let (_responder, files, acceptor) = scene();
+    let stapler = stapler(&acceptor);
+    assert!(stapler.wait_until(PATIENCE, is_stapled));
+    stapler.follow(Vec::new());
+    let is_gone = |_: &[StapleStatus]| acceptor.stapled(&files.chain).is_none();
+    assert!(stapler.wait_until(PATIENCE, is_gone));
+}
+
 #[test]
 fn nobody_is_asked_about_a_certificate_that_names_nobody() {
     let (responder, _, named) = scene();

@@ -99,3 +99,20 @@ impl Drop for Forget<'_> {
         self.pending.lock().waiting.remove(&self.id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_questions_that_somebody_waits_for_are_worth_asking() {
+        let pending = PendingRequests::default();
+        let (id, _answered) = pending.begin().unwrap();
+        let question = |id: i64| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#).into_bytes();
+        assert!(pending.is_waiting_for(&question(id)));
+        assert!(!pending.is_waiting_for(&question(id + 1)));
+        drop(Forget { pending: &pending, id });
+        assert!(!pending.is_waiting_for(&question(id)));
+        assert!(pending.is_waiting_for(br#"{"jsonrpc":"2.0","method":"notifications/message"}"#));
+    }
+}

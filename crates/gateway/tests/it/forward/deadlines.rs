@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::listen;
 use thruway_client::{Config, Timeouts};
@@ -152,6 +152,25 @@ fn the_time_of_a_request_includes_waiting_for_a_server_that_has_room() {
     assert_eq!((second.status, gateway.upstream.waiting()), (504, 0));
     assert_eq!(backend.requests(), 1);
     backend.now(Behaviour::Closes);
+    drop(first);
+}
+
+/// In a queue where everybody waits long, each server has each request for a moment only: all were ejected.
+#[test]
+fn a_server_that_had_a_request_only_at_the_end_of_its_time_has_not_failed() {
+    let backend = Backend::start(Behaviour::SaysNothing);
+    let mut config = touchy(&[backend.address, upstream::refuses()], in_all(SOON * 10));
+    config.ejection.failures = 2;
+    config.queue.timeout = Duration::from_hours(1);
+    config.servers[0].requests_max = 1;
+    config.servers[1].is_backup = true;
+    let gateway = Gateway::start(config);
+    let first = gateway.begin("GET", "");
+    until(|| backend.requests() == 1);
+    let began = Instant::now();
+    until(|| began.elapsed() >= SOON * 4);
+    assert_eq!(gateway.get().status, 504);
+    assert_eq!((backend.requests(), ejected(&gateway)), (2, 0));
     drop(first);
 }
 

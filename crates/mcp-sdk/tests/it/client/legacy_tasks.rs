@@ -38,7 +38,7 @@ impl Server {
                 let status = match (*asked, message["params"]["taskId"].as_str().unwrap()) {
                     (1, _) => "working",
                     (2, _) => "input_required",
-                    (_, "fail") => "failed",
+                    (_, "fail" | "wrong") => "failed",
                     _ => "completed",
                 };
                 result(task(message["params"]["taskId"].as_str().unwrap(), status))
@@ -46,6 +46,9 @@ impl Server {
             Some("tasks/result") if message["params"]["taskId"] == "fail" => {
                 let error = json!({"code": -32000, "message": "it does not work"});
                 vec![json!({"jsonrpc": "2.0", "id": id, "error": error})]
+            }
+            Some("tasks/result") if message["params"]["taskId"] == "wrong" => {
+                result(json!({"content": [{"type": "text", "text": "it does not work"}], "isError": true}))
             }
             Some("tasks/result") => {
                 *self.waiting.lock().unwrap() = id.clone();
@@ -151,6 +154,17 @@ async fn a_task_that_fails_fails_its_call() {
     let failed = client.call_tool("fail", json!({})).await.unwrap_err();
     assert!(failed.server_error().is_some_and(|error| error.message == "it does not work"), "{failed}");
     assert!(matches!(client.get_task("fail").await.unwrap(), DetailedTask::Failed(_)));
+}
+
+/// Its result was taken for that of a task that has succeeded.
+#[tokio::test]
+async fn a_task_whose_tool_says_that_it_has_failed_has_failed() {
+    let (client, _) = client(Revision::R20251125, offers());
+    for _ in 0..2 {
+        client.get_task("wrong").await.unwrap();
+    }
+    let task = client.get_task("wrong").await.unwrap();
+    assert!(matches!(task, DetailedTask::Failed(_)), "{task:?}");
 }
 
 #[tokio::test]
