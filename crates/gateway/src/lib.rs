@@ -28,6 +28,7 @@ mod tunnel;
 
 // what became of it
 mod failure;
+mod histogram;
 mod meter;
 mod measured;
 

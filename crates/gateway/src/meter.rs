@@ -9,6 +9,8 @@ use std::time::Duration;
 use thruway_net::{Clock, Worker};
 use thruway_server::StatusCode;
 
+use crate::histogram::Histogram;
+
 /// Counts the requests of one route.
 #[derive(Debug)]
 pub struct RouteMeter {
@@ -28,9 +30,7 @@ pub(crate) struct Awaited {
 struct Shard {
     /// By status class, from 1xx.
     classes: [AtomicU64; CLASSES],
-    /// Responses in each bucket; the last is for those beyond all bounds.
-    buckets: [AtomicU64; BUCKETS],
-    microseconds: AtomicU64,
+    times: Histogram<BUCKETS>,
 }
 
 /// What a [`RouteMeter`] has counted so far.
@@ -74,20 +74,18 @@ impl RouteMeter {
         let worker = Worker::current().map_or(0, |worker| worker.index());
         let shard = &self.shards[worker % self.shards.len()];
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES) - 1;
-        let bucket = Self::BOUNDS.partition_point(|bound| *bound < time);
-        let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         shard.classes[class].fetch_add(1, Ordering::Relaxed);
-        shard.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        shard.microseconds.fetch_add(microseconds, Ordering::Relaxed);
+        shard.times.record(&Self::BOUNDS, time);
     }
 
     /// What was counted so far.
     pub fn counts(&self) -> RouteCounts {
         let mut counts = RouteCounts::default();
         for shard in &self.shards {
-            add(&mut counts.classes, &shard.classes);
-            add(&mut counts.buckets, &shard.buckets);
-            counts.time += Duration::from_micros(shard.microseconds.load(Ordering::Relaxed));
+            for (sum, count) in counts.classes.iter_mut().zip(&shard.classes) {
+                *sum += count.load(Ordering::Relaxed);
+            }
+            counts.time += shard.times.add_to(&mut counts.buckets);
         }
         counts
     }
@@ -123,12 +121,6 @@ impl Drop for Awaited {
             false if is_cut_off() => StatusCode::SERVICE_UNAVAILABLE,
             false => CLIENT_CLOSED_REQUEST,
         });
-    }
-}
-
-fn add<const N: usize>(sums: &mut [u64; N], shard: &[AtomicU64; N]) {
-    for (sum, counter) in sums.iter_mut().zip(shard) {
-        *sum += counter.load(Ordering::Relaxed);
     }
 }
 

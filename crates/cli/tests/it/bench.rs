@@ -23,10 +23,6 @@ fn bench(args: &[&str]) -> Ended {
     Thruway::start_in(Path::new("."), &[&["bench"], args].concat()).end()
 }
 
-fn json(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr))
-}
-
 #[test]
 fn a_load_is_reported_in_every_form() {
     let (demo, url) = demo("/plaintext");
@@ -44,13 +40,13 @@ fn a_load_is_reported_in_every_form() {
     // Nobody looks at a terminal.
     assert_eq!(text.stderr, "");
 
-    let report = json(&run("json"));
+    let report = run("json").json();
     assert_eq!(report["format"], "thruway-bench/1");
     assert_eq!(report["requests"]["answered"], 500);
     assert_eq!(report["octets"]["content"], 500 * 13);
     assert!(report["server"]["resident_max"].as_u64().unwrap() > 1 << 20);
     let schema = bench(&["http", "--schema"]);
-    jsonschema::validate(&json(&schema), &report).unwrap();
+    jsonschema::validate(&schema.json(), &report).unwrap();
 
     let csv = run("csv");
     let lines: Vec<_> = csv.stdout.lines().map(|line| line.split(',').count()).collect();
@@ -79,11 +75,11 @@ fn requests_are_what_was_asked_for_and_answers_what_was_expected() {
     assert_eq!(bench(&good).code, Some(0));
     let pipelined = bench(&[&good[..], &["--pipeline", "8"]].concat());
     assert_eq!(pipelined.code, Some(0), "{}", pipelined.stdout);
-    let closing = json(&bench(&[&good[..], &["--no-keep-alive", "--output", "json"]].concat()));
+    let closing = bench(&[&good[..], &["--no-keep-alive", "--output", "json"]].concat()).json();
     assert_eq!((&closing["connections"]["opened"], &closing["requests"]["failed"]), (&50.into(), &0.into()));
 
     let wrong = bench(&["http", &url, "-n", "50", "--content", "hello", "--length", "6", "--output", "json"]);
-    let report = json(&wrong);
+    let report = wrong.json();
     assert_eq!(wrong.code, Some(1));
     assert_eq!(report["errors"][0]["kind"], "wrong_length");
     assert_eq!(
@@ -103,7 +99,7 @@ fn a_file_of_requests_is_sent_by_weight() {
     let args = ["bench", "http", "@requests.jsonl", "-n", "400", "--output", "json"];
     let ended = Thruway::start_in(directory.path(), &args).end();
     assert_eq!(ended.code, Some(0), "{}", ended.stdout);
-    let report = json(&ended);
+    let report = ended.json();
     let missing = report["statuses"][1]["count"].as_u64().unwrap();
     assert!((250..350).contains(&missing), "{missing}");
 }
@@ -112,7 +108,7 @@ fn a_file_of_requests_is_sent_by_weight() {
 fn an_open_loop_tells_offered_and_achieved_rate() {
     let (_demo, url) = demo("/ok");
     let args = ["http", &url, "--rate", "300", "--poisson", "-d", "700ms", "--output", "json"];
-    let report = json(&bench(&args));
+    let report = bench(&args).json();
     assert_eq!((&report["offered_rate"], &report["settings"]["pace"]), (&300.0.into(), &"poisson".into()));
     // How many requests there are is up to the seed, and not to the machine.
     let requests =
@@ -127,7 +123,7 @@ fn chance_arrivals_are_others_each_time_unless_they_are_asked_for_again() {
     let (_demo, url) = demo("/ok");
     let http = ["http", &url, "--rate", "1000", "--poisson", "-d", "100ms", "--output", "json"];
     let due = |args: &[&str]| {
-        let report = json(&bench(&[&http[..], args].concat()));
+        let report = bench(&[&http[..], args].concat()).json();
         (report["due_rate"].clone(), report["settings"]["seed"].clone())
     };
     let first = due(&["--seed", "7"]);
@@ -137,7 +133,7 @@ fn chance_arrivals_are_others_each_time_unless_they_are_asked_for_again() {
     assert_eq!(due(&["--seed", &seed]).1.to_string(), seed);
 
     let ramp = ["ramp", &url, "-d", "50ms", "--rate", "1000", "--poisson", "--seed", "7", "--p99", "1ns"];
-    let ramp = json(&bench(&[&ramp[..], &["--output", "json"]].concat()));
+    let ramp = bench(&[&ramp[..], &["--output", "json"]].concat()).json();
     let [one, two] = [0, 1].map(|step| &ramp["steps"][step]);
     assert_eq!(one["offered_rate"], two["offered_rate"]);
     assert_ne!(one["due_rate"], two["due_rate"]);
@@ -153,7 +149,7 @@ fn an_interrupt_ends_a_load_with_what_was_measured() {
     bench.signal(Signal::INT);
     let ended = bench.end();
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
-    assert_eq!(json(&ended)["is_interrupted"], true);
+    assert_eq!(ended.json()["is_interrupted"], true);
 }
 
 #[test]
@@ -175,12 +171,12 @@ fn servers_are_compared_by_url_and_by_command() {
     let load = ["-n", "200", "--rounds", "4", "--output", "json"];
     let two =
         Thruway::start_in(directory.path(), &[&["bench", "compare", &url, &other], &load[..]].concat()).end();
-    let comparison = json(&two);
+    let comparison = two.json();
     assert_eq!(two.code, Some(0), "{}", two.stderr);
     assert_eq!(comparison["candidates"][1]["rounds"].as_array().unwrap().len(), 4);
     assert_eq!(comparison["pairs"].as_array().unwrap().len(), 3);
     let schema = bench(&["compare", "--schema"]);
-    jsonschema::validate(&json(&schema), &comparison).unwrap();
+    jsonschema::validate(&schema.json(), &comparison).unwrap();
 
     let csv = ["compare", &url, &other, "-n", "50", "--rounds", "2", "--output", "csv"];
     assert_eq!(bench(&csv).stdout.lines().count(), 1 + 2 * 2);
@@ -201,7 +197,7 @@ fn servers_are_compared_by_url_and_by_command() {
     let ended = Thruway::start_in(directory.path(), &args).end();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("regression: requests/s of http://unix:"), "{}", ended.stderr);
-    assert!(json(&ended)["candidates"][0]["rounds"][0]["server_cpu"].as_f64().unwrap() > 0.0);
+    assert!(ended.json()["candidates"][0]["rounds"][0]["server_cpu"].as_f64().unwrap() > 0.0);
     // Too few rounds would never find one.
     let few = ["bench", "compare", &url, "--baseline", "one.json", "--rounds", "3"];
     let few = Thruway::start_in(directory.path(), &few).end();
@@ -246,11 +242,11 @@ fn the_highest_rate_is_looked_for_step_by_step() {
     // Any machine holds the first rates, and none a p99 of a nanosecond.
     let args = ["ramp", &url, "-d", "50ms", "--rate", "100", "--p99", "1ns", "--output", "json"];
     let ended = bench(&args);
-    let ramp = json(&ended);
+    let ramp = ended.json();
     assert_eq!((ended.code, &ramp["highest_rate"]), (Some(1), &Value::Null), "{}", ended.stderr);
     let rates: Vec<_> = ramp["steps"].as_array().unwrap().iter().map(|step| &step["offered_rate"]).collect();
     assert_eq!(rates[..4], [100.0, 100.0, 50.0, 50.0]);
-    jsonschema::validate(&json(&bench(&["ramp", "--schema"])), &ramp).unwrap();
+    jsonschema::validate(&bench(&["ramp", "--schema"]).json(), &ramp).unwrap();
 }
 
 #[test]
@@ -297,7 +293,7 @@ fn a_server_that_stops_to_answer_before_the_end_is_told() {
         }
     });
     let ended = bench(&["http", &url, "-d", "1500ms", "-c", "2", "--output", "json"]);
-    let report = json(&ended);
+    let report = ended.json();
     assert_eq!((ended.code, &report["is_stalled"]), (Some(1), &true.into()), "{report}");
     assert!(report["response_time"]["max"].as_f64().unwrap() > 500_000.0, "{report}");
     assert_eq!(report["requests"]["cut_off"], 2);
@@ -383,6 +379,6 @@ fn a_server_that_goes_away_is_reported_with_what_was_measured() {
     // It may have gone before the first connection.
     assert!(matches!(ended.code, Some(1 | 2)), "{}", ended.stdout);
     if ended.code == Some(1) {
-        assert!(json(&ended)["requests"]["failed"].as_u64().unwrap() > 0);
+        assert!(ended.json()["requests"]["failed"].as_u64().unwrap() > 0);
     }
 }

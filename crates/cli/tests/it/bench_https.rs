@@ -45,26 +45,12 @@ impl Site {
     }
 }
 
-fn json(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr))
-}
-
-fn assert_answered(ended: &Ended, requests: u64) -> Value {
-    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
-    let report = json(ended);
-    assert_eq!(
-        (&report["requests"]["answered"], &report["requests"]["failed"]),
-        (&requests.into(), &0.into())
-    );
-    report
-}
-
 #[test]
 fn streams_of_http2_are_loaded_with_tls_and_without() {
     let site = Site::start("http2 = true");
     let load = ["-n", "500", "-c", "2", "--http2", "--streams", "16"];
     let over_tls = site.bench(&[&["http", &site.url("/plaintext"), "--output", "json"], &load[..]].concat());
-    let report = assert_answered(&over_tls, 500);
+    let report = over_tls.answered(500);
     assert_eq!(
         (&report["settings"]["http_version"], &report["settings"]["pipeline"]),
         (&"2".into(), &16.into())
@@ -87,7 +73,7 @@ fn streams_of_http2_are_loaded_with_tls_and_without() {
     let mut plain = Thruway::serve(directory.path(), config);
     let url = format!("{}/ok", plain.address());
     let args = [&["bench", "http", &url, "--output", "json"], &load[..]].concat();
-    assert_answered(&Thruway::start_in(Path::new("."), &args).end(), 500);
+    Thruway::start_in(Path::new("."), &args).end().answered(500);
 }
 
 #[test]
@@ -97,14 +83,14 @@ fn what_is_sent_over_http2_is_what_was_asked_for() {
     let load = ["-n", "60", "-c", "2", "--http2", "--streams", "4", "--output", "json"];
     let echo = site.url("/echo");
     let good = ["http", &echo, "--content", "hello", "--length", "5", "--sha256", digest, "--status", "200"];
-    assert_answered(&site.bench(&[&good[..], &load].concat()), 60);
+    site.bench(&[&good[..], &load].concat()).answered(60);
     let wrong = site.bench(&[&["http", &echo, "--content", "hello", "--length", "6"], &load[..]].concat());
-    assert_eq!((wrong.code, &json(&wrong)["errors"][0]["kind"]), (Some(1), &"wrong_length".into()));
+    assert_eq!((wrong.code, &wrong.json()["errors"][0]["kind"]), (Some(1), &"wrong_length".into()));
 
     // More than the server takes at a time, and other content each time.
     let long = format!("{}{{n}}", "x".repeat(200_000));
     fs::write(site.directory.path().join("long"), long).unwrap();
-    assert_answered(&site.bench(&[&["http", &echo, "--content", "@long"], &load[..]].concat()), 60);
+    site.bench(&[&["http", &echo, "--content", "@long"], &load[..]].concat()).answered(60);
 
     let lines = format!(
         "{{\"url\": \"{}\"}}\n{{\"url\": \"{}\", \"status\": 404, \"weight\": 3}}\n",
@@ -112,11 +98,11 @@ fn what_is_sent_over_http2_is_what_was_asked_for() {
         site.url("/none")
     );
     fs::write(site.directory.path().join("requests.jsonl"), lines).unwrap();
-    let report = assert_answered(&site.bench(&[&["http", "@requests.jsonl"], &load[..]].concat()), 60);
+    let report = site.bench(&[&["http", "@requests.jsonl"], &load[..]].concat()).answered(60);
     assert!(report["statuses"][1]["count"].as_u64().is_some_and(|missing| missing > 20), "{report}");
 
     let headers = site.bench(&[&["http", &site.url("/headers"), "-H", "X-Number: {n}"], &load[..]].concat());
-    assert_answered(&headers, 60);
+    headers.answered(60);
 }
 
 #[test]
@@ -125,12 +111,12 @@ fn open_loops_ramps_and_comparisons_speak_http2() {
     let url = site.url("/ok");
     let http2 = ["--http2", "--streams", "4", "-c", "2", "--output", "json"];
     let open = ["http", &url, "--rate", "200", "-d", "500ms"];
-    let report = json(&site.bench(&[&open[..], &http2].concat()));
+    let report = site.bench(&[&open[..], &http2].concat()).json();
     assert_eq!(report["offered_rate"], 200.0);
     let requests = &report["requests"];
     assert_eq!(requests["answered"].as_u64().unwrap() + requests["failed"].as_u64().unwrap(), 100);
     let ramp = ["ramp", &url, "-d", "50ms", "--rate", "100", "--p99", "1ns"];
-    assert_eq!(json(&site.bench(&[&ramp[..], &http2].concat()))["highest_rate"], Value::Null);
+    assert_eq!(site.bench(&[&ramp[..], &http2].concat()).json()["highest_rate"], Value::Null);
     let other = site.url("/plaintext");
     let compare = ["compare", &url, &other, "-n", "100", "--rounds", "2"];
     let ended = site.bench(&[&compare[..], &http2].concat());
@@ -160,7 +146,7 @@ fn what_cannot_be_spoken_is_refused() {
     // Without TLS nobody is asked before.
     let mut plain = Thruway::demo(&[]);
     let ended = site.bench(&["http", &plain.address(), "--http2", "-n", "10", "--output", "json"]);
-    assert_eq!((ended.code, &json(&ended)["errors"][0]["kind"]), (Some(1), &"not_http2".into()));
+    assert_eq!((ended.code, &ended.json()["errors"][0]["kind"]), (Some(1), &"not_http2".into()));
 }
 
 #[test]
@@ -176,7 +162,7 @@ fn handshakes_are_counted_full_and_resumed() {
         (&["--full-handshakes"], false),
         (&["--full-handshakes", "--tls", "1.2"], false),
     ] {
-        let report = assert_answered(&run(&[args, &["--output", "json"]].concat()), 60);
+        let report = run(&[args, &["--output", "json"]].concat()).answered(60);
         let handshakes = &report["handshakes"];
         let [full, resumed] = ["full", "resumed"].map(|kind| handshakes[kind].as_u64().unwrap());
         assert_eq!(full + resumed, 60, "{handshakes}");
@@ -184,7 +170,7 @@ fn handshakes_are_counted_full_and_resumed() {
         assert!(if is_resumed { (1..=8).contains(&full) } else { resumed == 0 }, "{args:?}: {handshakes}");
         assert!(handshakes["rate"].as_f64().unwrap() > 0.0);
         let schema = site.bench(&["http", &url, "-n", "1", "--output", "json"]);
-        assert_eq!(json(&schema)["handshakes"]["rate"], 0.0, "the connection was open before the start");
+        assert_eq!(schema.json()["handshakes"]["rate"], 0.0, "the connection was open before the start");
     }
     assert!(run(&["--full-handshakes"]).stdout.contains("handshakes/s: 60 full, 0 resumed"));
     let csv = run(&["--full-handshakes", "--output", "csv"]).stdout;
@@ -206,14 +192,14 @@ fn messages_of_mcp_are_sent_over_tls() {
         [&[][..], &["--era", "legacy"], &["--era", "legacy", "--session", "per-call"], &["--no-keep-alive"]]
     {
         let load = ["mcp", &url, "-n", "40", "-c", "2", "--output", "json"];
-        assert_answered(&site.bench(&[&load[..], args].concat()), 40);
+        site.bench(&[&load[..], args].concat()).answered(40);
     }
     let told = ["--subscribers", "3", "--tool", "count", "--uri", "example://counter", "-n", "5"];
     let ended = site.bench(&[&["mcp", &url, "--output", "json"], &told[..]].concat());
-    assert_answered(&ended, 5);
+    ended.answered(5);
 
     let insecure = ["bench", "mcp", &url, "-n", "5", "--insecure", "--output", "json"];
-    assert_answered(&Thruway::start_in(Path::new("."), &insecure).end(), 5);
+    Thruway::start_in(Path::new("."), &insecure).end().answered(5);
     let unknown = Thruway::start_in(Path::new("."), &["bench", "mcp", &url, "-n", "5"]).end();
     assert_eq!(unknown.code, Some(2));
     assert!(

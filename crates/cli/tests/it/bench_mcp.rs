@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
-
 use crate::process::{Ended, Signal, Thruway};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_thruway");
@@ -23,20 +21,6 @@ fn bench(args: &[&str]) -> Ended {
 
 fn stdio(args: &[&str]) -> Ended {
     bench(&[args, &["--", PROGRAM, "mcp", "serve", "--stdio"]].concat())
-}
-
-fn json(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr))
-}
-
-fn assert_answered(ended: &Ended, requests: u64) -> Value {
-    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
-    let report = json(ended);
-    assert_eq!(
-        (&report["requests"]["answered"], &report["requests"]["failed"]),
-        (&requests.into(), &0.into())
-    );
-    report
 }
 
 #[test]
@@ -64,7 +48,7 @@ fn a_server_over_http_is_loaded_in_both_eras() {
         ),
     ] {
         let load = [&url, "-n", "120", "-c", "4", "--output", "json", "--pid", &pid];
-        let report = assert_answered(&bench(&[&load[..], args].concat()), 120);
+        let report = bench(&[&load[..], args].concat()).answered(120);
         assert_eq!(report["target"], format!("{url} {target}"));
         assert_eq!(report["statuses"][0]["status"], 200);
         assert!(report["server"]["resident_max"].as_u64().unwrap() > 1 << 20);
@@ -83,7 +67,7 @@ fn a_child_is_loaded_in_both_eras() {
         (&["--rate", "400"], "(MCP 2026-07-28: tools/call echo)"),
     ] {
         let ended = stdio(&[&["-n", "200", "--output", "json"][..], args].concat());
-        let report = assert_answered(&ended, 200);
+        let report = ended.answered(200);
         assert_eq!(report["target"], format!("{PROGRAM} mcp serve --stdio {target}"));
         assert!(report["server"]["resident_max"].as_u64().unwrap() > 1 << 20);
         assert!(report["statuses"].as_array().unwrap().is_empty());
@@ -98,7 +82,7 @@ fn the_time_until_the_last_subscriber_was_told_is_measured_in_both_eras() {
         let args =
             [&url, "--era", era, "--subscribers", "20", "--tool", "count", "--uri", "example://counter"];
         let load = ["-n", "15", "--output", "json", "--pid", &pid];
-        let report = assert_answered(&bench(&[&args[..], &load].concat()), 15);
+        let report = bench(&[&args[..], &load].concat()).answered(15);
         assert!(
             report["target"].as_str().unwrap().contains("count tells 20 subscribers of example://counter")
         );
@@ -108,10 +92,10 @@ fn the_time_until_the_last_subscriber_was_told_is_measured_in_both_eras() {
         assert_eq!(last("service_time"), last("deliveries"), "nobody was told after the last one");
         assert!(of("deliveries", "p50") <= of("service_time", "max") && of("deliveries", "p50") > 0.0);
         assert!(report["server"]["cpu_seconds"].as_f64().unwrap() > 0.0);
-        jsonschema::validate(&json(&bench(&["--schema"])), &report).unwrap();
+        jsonschema::validate(&bench(&["--schema"]).json(), &report).unwrap();
     }
     let args = [&url, "--subscribers", "20", "--tool", "count", "--uri", "example://counter", "-n", "60"];
-    let report = json(&bench(&[&args[..], &["--output", "json"]].concat()));
+    let report = bench(&[&args[..], &["--output", "json"]].concat()).json();
     assert!(report["generator"]["cpu_seconds"].as_f64().unwrap() > 0.002, "{report}");
     let text = bench(&args).stdout;
     assert!(
@@ -145,7 +129,7 @@ fn a_report_has_the_schema_and_the_page_of_every_load() {
     let directory = tempfile::tempdir().unwrap();
     let args = ["bench", "mcp", &url, "-n", "500", "--html", "page.html", "--output", "json"];
     let ended = Thruway::start_in(directory.path(), &args).end();
-    jsonschema::validate(&json(&bench(&["--schema"])), &assert_answered(&ended, 500)).unwrap();
+    jsonschema::validate(&bench(&["--schema"]).json(), &ended.answered(500)).unwrap();
     let page = fs::read_to_string(directory.path().join("page.html")).unwrap();
     assert_eq!(page.matches("<svg ").count(), 3);
     let text = stdio(&["-n", "50", "--window", "4"]);
@@ -164,7 +148,7 @@ fn bad_answers_are_told_and_fail_the_load() {
         let era = if args[0] == "-o" { &["--era", "legacy", "--session", "none"][..] } else { &[] };
         let ended = bench(&[&[&url, "-n", "20", "-c", "2", "--output", "json"], &args[..], era].concat());
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-        let errors = &json(&ended)["errors"];
+        let errors = &ended.json()["errors"];
         assert_eq!((&errors[0]["kind"], &errors[0]["count"]), (&kind.into(), &20.into()), "{errors}");
         assert_eq!(errors[0]["example"], example);
     }
@@ -181,7 +165,7 @@ fn a_child_that_dies_is_reported_with_what_was_measured() {
     let args = ["-o", "list", "-d", "1h", "--output", "json", "--", "sh", "-c", script];
     let ended = bench(&args);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    let report = json(&ended);
+    let report = ended.json();
     assert_eq!((&report["requests"]["answered"], &report["is_given_up"]), (&1.into(), &true.into()));
 }
 
@@ -193,7 +177,7 @@ fn an_interrupt_ends_a_load_of_a_child_with_what_was_measured() {
     bench.signal(Signal::INT);
     let ended = bench.end();
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
-    assert_eq!(json(&ended)["is_interrupted"], true);
+    assert_eq!(ended.json()["is_interrupted"], true);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, kill_process};
+use serde_json::Value;
 
 pub(crate) use rustix::process::Signal;
 
@@ -23,6 +24,24 @@ pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// What it printed, which is JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stderr))
+    }
+
+    /// The report of a load of which so many requests were answered and none failed.
+    pub(crate) fn answered(&self, requests: u64) -> Value {
+        assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.stderr);
+        let report = self.json();
+        assert_eq!(
+            (&report["requests"]["answered"], &report["requests"]["failed"]),
+            (&requests.into(), &0.into())
+        );
+        report
+    }
 }
 
 /// The lines of a pipe. What nobody takes stays in the pipe.

@@ -1,14 +1,12 @@
 //! How long requests have waited for a server with room.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use crate::histogram::Histogram;
 
 /// Counts those that have waited, and for how long: only who waits writes it.
 #[derive(Debug, Default)]
-pub(super) struct WaitingTimes {
-    buckets: [AtomicU64; BUCKETS],
-    microseconds: AtomicU64,
-}
+pub(super) struct WaitingTimes(Histogram<BUCKETS>);
 
 /// How many requests have waited for a server with room, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -41,18 +39,14 @@ impl WaitingCounts {
 impl WaitingTimes {
     /// Counts one that has waited for `time`, whatever for.
     pub(super) fn record(&self, time: Duration) {
-        let bucket = WaitingCounts::BOUNDS.partition_point(|bound| *bound < time);
-        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        self.microseconds.fetch_add(microseconds, Ordering::Relaxed);
+        self.0.record(&WaitingCounts::BOUNDS, time);
     }
 
     /// What was counted so far.
     pub(super) fn counts(&self) -> WaitingCounts {
-        WaitingCounts {
-            buckets: self.buckets.each_ref().map(|count| count.load(Ordering::Relaxed)),
-            time: Duration::from_micros(self.microseconds.load(Ordering::Relaxed)),
-        }
+        let mut counts = WaitingCounts::default();
+        counts.time = self.0.add_to(&mut counts.buckets);
+        counts
     }
 }
 
