@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
 
 use crate::Worker;
 use crate::socket::Socket;
@@ -149,12 +150,19 @@ impl Batch {
 
     fn flush(&mut self) -> io::Result<()> {
         let Self { ring, queued, outcomes, .. } = self;
-        if queued.is_empty() {
-            return Ok(());
-        }
-        let sends =
-            queued.iter().map(|queued| Send { socket: &*queued.socket, octets: queued.octets.clone() });
-        let works = ring.send(sends, outcomes);
+        let works = match &queued[..] {
+            [] => return Ok(()),
+            // A call of its own costs less than the ring does.
+            [only] => {
+                outcomes.push(send(&only.socket, ring.kept(only.octets.clone()), DONTWAIT));
+                Ok(())
+            }
+            several => {
+                let sends =
+                    several.iter().map(|one| Send { socket: &*one.socket, octets: one.octets.clone() });
+                ring.send(sends, outcomes)
+            }
+        };
         for (Queued { socket, octets }, outcome) in queued.drain(..).zip(outcomes.drain(..)) {
             match outcome {
                 Ok(taken) if taken == octets.len() => Socket::handle_sent(&socket, &[], Ok(0)),
@@ -166,6 +174,9 @@ impl Batch {
         works
     }
 }
+
+/// As the ring sends.
+const DONTWAIT: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
 /// Sends in one system call. More gains nothing, and lets the first wait.
 const SENDS_MAX: u32 = 64;

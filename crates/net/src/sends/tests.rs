@@ -138,6 +138,18 @@ fn what_a_socket_does_not_take_is_sent_later() {
     });
 }
 
+/// One send alone does not go through the ring; these do.
+#[test]
+fn what_two_sockets_do_not_take_is_sent_later() {
+    run(true, || async {
+        let (mut one, far_one) = pair();
+        let (mut other, far_other) = pair();
+        let (written, told) = tokio::join!(fill(&mut one), fill(&mut other));
+        assert!(arrive(&far_one, written.len()).await.0 == written);
+        assert!(arrive(&far_other, told.len()).await.0 == told);
+    });
+}
+
 #[test]
 fn it_is_sent_even_if_the_stream_is_dropped() {
     run_both(|| async {
@@ -173,12 +185,17 @@ fn the_end_comes_after_what_was_written() {
 #[test]
 fn a_stream_whose_peer_has_gone_says_so_with_the_next_octets() {
     run(true, || async {
-        let (mut near, far) = pair();
-        drop(far);
-        assert_eq!(write(&mut near, b"lost").await.unwrap(), 4);
-        yield_now().await;
-        assert_eq!(write(&mut near, b"lost").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
-        assert!(poll_fn(|cx| near.poll_shutdown(cx)).await.is_err());
+        for count in [1, 2] {
+            let mut streams: Vec<_> = (0..count).map(|_| pair().0).collect();
+            for near in &mut streams {
+                assert_eq!(write(near, b"lost").await.unwrap(), 4);
+            }
+            yield_now().await;
+            for near in &mut streams {
+                assert_eq!(write(near, b"lost").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+                assert!(poll_fn(|cx| near.poll_shutdown(cx)).await.is_err());
+            }
+        }
     });
 }
 
@@ -205,17 +222,20 @@ fn what_is_discarded_does_not_keep_the_socket() {
 #[test]
 fn when_the_ring_fails_what_was_in_it_is_lost_and_said_to_be() {
     run(true, || async {
-        let ((mut lost, far_lost), (mut other, far_other)) = (pair(), pair());
+        let mut lost = [pair(), pair()];
+        let (mut other, far_other) = pair();
         super::break_down();
-        assert_eq!(write(&mut lost, b"lost").await.unwrap(), 4);
+        for (near, _) in &mut lost {
+            assert_eq!(write(near, b"lost").await.unwrap(), 4);
+        }
         yield_now().await;
         assert!(super::BATCH.with_borrow(Option::is_none), "it is not tried again");
-        assert_eq!(
-            write(&mut lost, b"more").await.unwrap_err().raw_os_error(),
-            Some(Errno::CANCELED.raw_os_error())
-        );
-        assert_eq!(poll_fn(|cx| lost.poll_read(cx, &mut [0])).await.unwrap(), 0, "whoever waits is told");
-        assert_eq!(arrived(&far_lost), (vec![], false));
+        for (near, far) in &mut lost {
+            let error = write(near, b"more").await.unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(Errno::CANCELED.raw_os_error()));
+            assert_eq!(poll_fn(|cx| near.poll_read(cx, &mut [0])).await.unwrap(), 0, "whoever waits is told");
+            assert_eq!(arrived(far), (vec![], false));
+        }
         write(&mut other, b"sent").await.unwrap();
         assert_eq!(arrived(&far_other).0, b"sent");
     });
