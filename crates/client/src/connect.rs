@@ -98,7 +98,24 @@ pub async fn secure(
     server_name: &TlsServerName,
     within: Duration,
 ) -> Result<UpstreamStream, ConnectError> {
-    match timeout(within, connect_tls(stream, connector, server_name)).await {
+    secure_for(stream, connector, server_name, None, within).await
+}
+
+/// The same, with these `protocols` on offer (ALPN) in the place of those of the connector.
+///
+/// # Errors
+/// As [`secure`], and the server speaks none of them.
+///
+/// # Cancel safety
+/// As [`secure`].
+pub async fn secure_for(
+    stream: Stream,
+    connector: &TlsConnector,
+    server_name: &TlsServerName,
+    protocols: Option<&[&[u8]]>,
+    within: Duration,
+) -> Result<UpstreamStream, ConnectError> {
+    match timeout(within, connect_tls(stream, connector, server_name, protocols)).await {
         Ok(Ok(stream)) => Ok(UpstreamStream::Tls(Box::new(stream))),
         Ok(Err(error)) => Err(ConnectError::Tls(error.failure())),
         Err(_) => Err(ConnectError::Tls(TlsFailure::TimedOut)),

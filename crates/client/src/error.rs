@@ -71,7 +71,7 @@ pub enum Error {
     RequestContentTooLong,
     /// Less content was to be sent than the head of the request had announced.
     RequestContentTooShort,
-    /// The request cannot be said in HTTP/2: it names no host, or one that is none there.
+    /// The request cannot be said in HTTP/2: it names no host, or one that is none there, or asks for a WebSocket without a key.
     RequestUnspeakable,
     /// The upstream has refused the stream, or left without having looked at it (RFC 9113 §8.7).
     StreamRefused,

@@ -26,6 +26,14 @@ impl UpstreamStream {
         }
     }
 
+    /// The protocol that was agreed upon in TLS (ALPN), if one was.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => stream.alpn(),
+        }
+    }
+
     /// Whether it is the socket itself.
     pub const fn is_plain(&self) -> bool {
         matches!(self, Self::Plain(_))

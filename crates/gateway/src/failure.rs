@@ -32,6 +32,8 @@ pub enum Failure {
     RequestContent(ContentError),
     /// The time of the whole request was over before a server had it.
     TimedOut,
+    /// An upgrade was asked for, and the server speaks HTTP/2 and takes none there (RFC 8441 §3).
+    UpgradeUnsupported,
 }
 
 impl Failure {
@@ -42,7 +44,8 @@ impl Failure {
             Self::AddressRefused
             | Self::ConnectRefused
             | Self::DestinationRefused
-            | Self::RequestContent(_) => Side::Client,
+            | Self::RequestContent(_)
+            | Self::UpgradeUnsupported => Side::Client,
             Self::Exchange(error) => error.side(),
             Self::NameUnresolved | Self::NoServer => Side::Upstream,
             Self::QueueFull | Self::QueueTimedOut | Self::TimedOut => Side::Local,
@@ -62,7 +65,8 @@ impl Failure {
             | Self::QueueFull
             | Self::QueueTimedOut
             | Self::RequestContent(_)
-            | Self::TimedOut => Retry::Never,
+            | Self::TimedOut
+            | Self::UpgradeUnsupported => Retry::Never,
         }
     }
 
@@ -78,12 +82,14 @@ impl Failure {
             Self::Connect(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::Exchange(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::Exchange(error) if matches!(error.side(), Side::Client) => StatusCode::BAD_REQUEST,
-            Self::Connect(_) | Self::Exchange(_) | Self::NameUnresolved => StatusCode::BAD_GATEWAY,
+            Self::Connect(_) | Self::Exchange(_) | Self::NameUnresolved | Self::UpgradeUnsupported => {
+                StatusCode::BAD_GATEWAY
+            }
         }
     }
 
     /// All that failures are [called](Self::proxy_error).
-    pub const PROXY_ERRORS: [&str; 19] = [
+    pub const PROXY_ERRORS: [&str; 20] = [
         "connection_limit_reached",
         "connection_read_timeout",
         "connection_refused",
@@ -99,6 +105,7 @@ impl Failure {
         "http_request_error",
         "http_response_incomplete",
         "http_response_timeout",
+        "http_upgrade_failed",
         "proxy_internal_error",
         "tls_alert_received",
         "tls_certificate_error",
@@ -134,6 +141,7 @@ impl Failure {
             Self::QueueFull | Self::QueueTimedOut => "connection_limit_reached",
             Self::RequestContent(_) => "http_request_error",
             Self::TimedOut => "http_response_timeout",
+            Self::UpgradeUnsupported => "http_upgrade_failed",
         }
     }
 
@@ -188,6 +196,7 @@ impl fmt::Display for Failure {
             Self::QueueTimedOut => f.write_str("no server had room in time"),
             Self::RequestContent(error) => write!(f, "the request: {error}"),
             Self::TimedOut => f.write_str("the request took too long"),
+            Self::UpgradeUnsupported => f.write_str("the server takes no upgrades over HTTP/2"),
         }
     }
 }
@@ -223,6 +232,7 @@ mod tests {
             Failure::QueueFull,
             Failure::QueueTimedOut,
             Failure::TimedOut,
+            Failure::UpgradeUnsupported,
             Failure::Connect(ConnectError::Refused),
             Failure::Connect(ConnectError::TimedOut),
             Failure::Connect(ConnectError::Unreachable),

@@ -1,7 +1,7 @@
 //! What touches the operating system: listeners, streams, workers, buffers, deadlines and drain.
 //!
 //! A worker is a thread with a runtime, buffers and deadlines of its own; nothing is shared between workers on the
-//! path of a request. Nothing here knows a protocol but the one in which proxies tell who connects.
+//! path of a request. Nothing here knows a protocol but the one in which proxies tell who connects, and of HTTP/2 only streams that are tunnels.
 #![deny(unsafe_code)]
 
 // time
@@ -20,6 +20,7 @@ mod proxy_protocol;
 
 // octets in and out
 mod stream;
+mod http2_stream;
 mod socket;
 mod sends;
 mod buffers;
@@ -43,6 +44,7 @@ pub use clock::{Clock, ManualTime};
 pub use deadlines::{Deadline, Deadlines};
 pub use descriptors::raise_descriptor_limit;
 pub use gathered::Gathered;
+pub use http2_stream::Http2Stream;
 pub use ip_text::IpText;
 pub use listened::{is_listened_on, is_of_this_machine};
 pub use listening::LiveWorkers;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::TE;
 use http::uri::Scheme;
-use thruway_client::http2::request_of;
+use thruway_client::http2::Spoken;
 
 /// A request as the library for HTTP/2 takes it.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ impl Http2Request {
     /// through a header section costs both sides more than to see that there is none.
     pub(super) fn of_octets(octets: &[u8], is_secured: bool, has_te: bool) -> Option<Self> {
         let scheme = if is_secured { Scheme::HTTPS } else { Scheme::HTTP };
-        let (mut head, used) = request_of(octets, scheme)?;
+        let Spoken { mut head, used, .. } = Spoken::of(octets, scheme, false)?;
         if !has_te {
             head.headers_mut().remove(TE);
         }

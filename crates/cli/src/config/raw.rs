@@ -49,7 +49,7 @@ pub(super) use tls::{
 };
 pub(super) use upstreams::{
     RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawPool, RawProxyVersion, RawQueue,
-    RawResolver, RawResolverName, RawRetryBudget, RawServer, RawSticky, RawUpstream,
+    RawResolver, RawResolverName, RawRetryBudget, RawServer, RawSticky, RawUpstream, RawUpstreamHttp2,
 };
 
 /// A whole file.

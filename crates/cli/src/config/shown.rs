@@ -28,7 +28,12 @@ impl fmt::Display for Config {
         for upstream in self.upstreams.values() {
             let servers: Vec<_> = upstream.servers.iter().map(|server| server.address.to_string()).collect();
             let tls = if upstream.tls.is_some() { ", by TLS" } else { "" };
-            writeln!(f, "upstream {}: {}{tls}", upstream.name, servers.join(", "))?;
+            let http2 = match (upstream.http2, upstream.negotiates_http2) {
+                (None, _) => "",
+                (Some(_), false) => ", HTTP/2",
+                (Some(_), true) => ", HTTP/2 or HTTP/1.1 as each server chooses",
+            };
+            writeln!(f, "upstream {}: {}{tls}{http2}", upstream.name, servers.join(", "))?;
         }
         for (name, policy) in &self.policies {
             writeln!(f, "policy {name}: {policy}")?;

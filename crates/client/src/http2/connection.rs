@@ -1,8 +1,8 @@
 //! One connection, which has room for many exchanges.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -16,8 +16,8 @@ use thruway_http1::BodyLength;
 use thruway_net::{Clock, Deadline, Transport, Worker};
 
 use super::exchange::{Exchange, Parts, Sending};
-use super::head::request_of;
-use super::octets::Octets;
+use super::head::Spoken;
+use super::octets::{Heard, Octets};
 use crate::{Config, Error, RequestToSend};
 
 /// How connections of HTTP/2 are kept. How large responses may be, and how long they may take, says [`Config`], as for HTTP/1.1.
@@ -58,8 +58,11 @@ pub struct Connection {
 #[derive(Default)]
 pub(super) struct State {
     exchanges: Cell<usize>,
-    received: Rc<Cell<u64>>,
+    heard: Rc<Heard>,
     is_over: Cell<bool>,
+    /// Whether the library has taken note of the upstream's settings, and who waits for that.
+    has_settings: Cell<bool>,
+    awaiting_settings: RefCell<Vec<Waker>>,
 }
 
 /// Moves the octets of a connection until that has ended. To be run beside the exchanges, on the same thread.
@@ -77,7 +80,7 @@ impl Connection {
     ) -> Result<(Self, Driver), Error> {
         let scheme = if transport.is_secured() { Scheme::HTTPS } else { Scheme::HTTP };
         let state = Rc::new(State::default());
-        let octets = Octets::new(transport, state.received.clone());
+        let octets = Octets::new(transport, state.heard.clone());
         let list_bytes = config.limits.header_section_bytes.saturating_add(config.limits.field_lines * 32);
         let handshake = h2::client::Builder::new()
             .enable_push(false)
@@ -95,12 +98,13 @@ impl Connection {
         let driver = Driver(Box::pin(async move {
             let ending = ending;
             let mut watch = watch;
-            std::future::poll_fn(|cx| {
+            poll_fn(|cx| {
                 loop {
                     // What has failed exchanges are told themselves.
                     if Pin::new(&mut library).poll(cx).is_ready() {
                         return Poll::Ready(());
                     }
+                    ending.0.note_settings();
                     match watch.as_mut().map_or(Seen::Waits, |watch| watch.look(cx)) {
                         Seen::Asks => {}
                         Seen::Waits => return Poll::Pending,
@@ -128,11 +132,27 @@ impl Connection {
         self.state.is_over.get() || matches!(is_ready, Poll::Ready(Err(_)))
     }
 
+    /// Whether the upstream takes upgrades, as extended CONNECT (RFC 8441 §3). Waits until its settings are there, or the connection is over.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost if the future is dropped.
+    pub async fn takes_upgrades(&self) -> bool {
+        poll_fn(|cx| {
+            if self.state.has_settings.get() || self.state.is_over.get() {
+                return Poll::Ready(self.send.is_extended_connect_protocol_enabled());
+            }
+            self.state.awaiting_settings.borrow_mut().push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
     /// Begins an exchange. `write_head` appends the octets of the request's head as HTTP/1.1 has them, and of content that is there
-    /// already.
+    /// already. A GET that asks for an upgrade becomes an extended CONNECT, which is to be sent only if the upstream [takes
+    /// those](Self::takes_upgrades); in other requests, that is left out (RFC 9110 §7.8).
     ///
     /// # Errors
-    /// The connection has ended meanwhile, or what was written is no request.
+    /// The connection has ended meanwhile, or what was written is no request that can be said so.
     pub fn start(
         &mut self,
         request: RequestToSend,
@@ -141,24 +161,25 @@ impl Connection {
     ) -> Result<Exchange, Error> {
         let mut octets = thruway_net::PooledBuffer::take();
         write_head(&mut octets);
-        let (head, used) = request_of(&octets, self.scheme.clone()).ok_or(Error::RequestUnspeakable)?;
+        let spoken = Spoken::of(&octets, self.scheme.clone(), request.asks_for_upgrade);
+        let Spoken { head, used, upgrade } = spoken.ok_or(Error::RequestUnspeakable)?;
         let content = Bytes::copy_from_slice(&octets[used..]);
         let sending = match request.body_length {
             BodyLength::NONE => Sending::Complete,
             BodyLength::Octets(remaining) => Sending::Octets { remaining },
             BodyLength::Chunked | BodyLength::UntilClose => Sending::Chunked,
         };
-        let is_all = sending == Sending::Complete && content.is_empty();
+        let is_all = sending == Sending::Complete && content.is_empty() && upgrade.is_none();
         let (response, send) =
             self.send.send_request(head, is_all).map_err(|_| Error::ClosedBeforeRequest)?;
         let counted = Counted::new(self.state.clone());
-        let parts = Parts { response, send, content, sending, counted };
+        let parts = Parts { response, send, content, sending, upgrade, counted };
         Ok(Exchange::new(parts, request.response_to, self.config, now))
     }
 }
 
-/// Counts an exchange as long as it is there.
-pub(super) struct Counted(Rc<State>);
+/// Counts an exchange, or the tunnel that has become of it, as long as that is there.
+pub struct Counted(Rc<State>);
 
 impl Counted {
     fn new(state: Rc<State>) -> Self {
@@ -173,12 +194,27 @@ impl Drop for Counted {
     }
 }
 
+impl State {
+    /// Tells those who wait for the upstream's settings, if the library has them. It has acted on all that has come when it waits for more.
+    fn note_settings(&self) {
+        if !self.has_settings.get() && self.heard.has_settings() {
+            self.has_settings.set(true);
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        self.awaiting_settings.take().into_iter().for_each(Waker::wake);
+    }
+}
+
 /// Marks the connection as over when its driver is.
 struct Ending(Rc<State>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
         self.0.is_over.set(true);
+        self.0.wake();
     }
 }
 
@@ -217,7 +253,7 @@ impl Watch {
 
     fn look(&mut self, cx: &mut Context<'_>) -> Seen {
         let now = self.clock.now();
-        let received = self.state.received.get();
+        let received = self.state.heard.octets();
         if self.pings.poll_pong(cx).is_ready() || received != self.received {
             (self.received, self.since, self.asked_at) = (received, now, None);
         }
@@ -255,6 +291,12 @@ impl Future for Driver {
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection").field("exchanges", &self.state.exchanges.get()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Counted")
     }
 }
 

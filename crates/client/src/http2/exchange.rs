@@ -10,9 +10,11 @@ use h2::client::ResponseFuture;
 use h2::{Reason, RecvStream, SendStream};
 use thruway_http1::{self as http1, BodyLength, ResponseTo};
 use thruway_message::{FieldLines, FieldLinesBuf};
+use thruway_net::Http2Stream;
 
 use super::connection::Counted;
 use super::head::{Received, field_map};
+use super::upgrade::Upgrade;
 use crate::timers::Timers;
 use crate::{Config, Error, ResponseEvent, Timeouts};
 
@@ -23,6 +25,7 @@ pub struct Exchange {
     pub(super) timers: Timers,
     pub(super) config: Config,
     response_to: ResponseTo,
+    upgrade: Option<Upgrade>,
 
     // the request out
     send: SendStream<Bytes>,
@@ -37,8 +40,11 @@ pub struct Exchange {
     head: Received,
     piece: Bytes,
 
-    _counted: Counted,
+    counted: Counted,
 }
+
+/// A stream that is no longer HTTP. Dropping it resets the stream, if that is not over.
+pub type Tunnel = Http2Stream<Counted>;
 
 /// What an exchange begins with.
 pub(super) struct Parts {
@@ -46,6 +52,7 @@ pub(super) struct Parts {
     pub(super) send: SendStream<Bytes>,
     pub(super) content: Bytes,
     pub(super) sending: Sending,
+    pub(super) upgrade: Option<Upgrade>,
     pub(super) counted: Counted,
 }
 
@@ -68,17 +75,19 @@ pub(super) enum Phase {
     ExpectHead,
     ExpectContent,
     Complete,
+    Tunnel,
 }
 
 impl Exchange {
     pub(super) fn new(parts: Parts, response_to: ResponseTo, config: Config, now: Duration) -> Self {
-        let Parts { response, send, content, sending, counted } = parts;
+        let Parts { response, send, content, sending, upgrade, counted } = parts;
         Self {
             sending,
             phase: Phase::ExpectHead,
             timers: Timers::new(now, None),
             config,
             response_to,
+            upgrade,
             send,
             first: content,
             response,
@@ -86,7 +95,7 @@ impl Exchange {
             interim_responses: 0,
             head: Received::default(),
             piece: Bytes::new(),
-            _counted: counted,
+            counted,
         }
     }
 
@@ -243,7 +252,7 @@ impl Exchange {
         match self.phase {
             Phase::ExpectHead => self.poll_head(cx, now),
             Phase::ExpectContent => self.poll_content(cx, now),
-            Phase::Complete => Poll::Ready(Ok(ResponseEvent::End(FieldLines::default()))),
+            Phase::Complete | Phase::Tunnel => Poll::Ready(Ok(ResponseEvent::End(FieldLines::default()))),
         }
     }
 
@@ -253,6 +262,10 @@ impl Exchange {
             self.timers.owed_since = None;
             if self.interim_responses > self.config.limits.interim_responses {
                 return Poll::Ready(Err(Error::HeadMalformed(http1::Error::InterimResponsesTooMany)));
+            }
+            // There is no such status here (RFC 9113 §8.6), and whoever it is passed on to would take what follows for another protocol.
+            if interim.status() == http::StatusCode::SWITCHING_PROTOCOLS {
+                return Poll::Ready(Err(Error::HeadMalformed(http1::Error::UnexpectedMessage)));
             }
             self.head = Received::head(&interim, &self.config.limits).map_err(Error::HeadMalformed)?;
             return Poll::Ready(Ok(ResponseEvent::Interim(self.head.as_head())));
@@ -265,9 +278,20 @@ impl Exchange {
             Poll::Ready(response) => response.map_err(|error| error_before_head(&error))?,
         };
         let (head, content) = response.into_parts();
-        self.head = Received::head(&http::Response::from_parts(head, ()), &self.config.limits)
-            .map_err(Error::HeadMalformed)?;
+        let mut head = http::Response::from_parts(head, ());
         self.timers.owed_since = None;
+        if let Some(upgrade) = self.upgrade.take() {
+            if head.status().is_success() {
+                upgrade.switch(&mut head);
+                self.head = Received::head(&head, &self.config.limits).map_err(Error::HeadMalformed)?;
+                self.phase = Phase::Tunnel;
+                self.content = Some(content);
+                return Poll::Ready(Ok(ResponseEvent::Tunnel(self.head.as_head())));
+            }
+            // There will be no tunnel, and so there is no more to be sent.
+            self.send(Bytes::new(), true);
+        }
+        self.head = Received::head(&head, &self.config.limits).map_err(Error::HeadMalformed)?;
         let body_length = self.body_length();
         if body_length == BodyLength::NONE {
             self.complete();
@@ -326,6 +350,12 @@ impl Exchange {
         self.head = Received::trailers(&trailers, &self.config.limits).map_err(Error::ContentMalformed)?;
         self.complete();
         Poll::Ready(Ok(ResponseEvent::End(self.head.field_lines())))
+    }
+
+    /// Takes the stream out of HTTP; `None` unless the response was a [tunnel](ResponseEvent::Tunnel).
+    pub fn into_tunnel(self) -> Option<Tunnel> {
+        let Self { phase, send, content, counted, .. } = self;
+        content.filter(|_| phase == Phase::Tunnel).map(|content| Http2Stream::new(send, content, counted))
     }
 
     /// The response is complete: there is nothing to send the rest of the request for.

@@ -6,23 +6,42 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use thruway_http1::{self as http1, HeadIndex, Limits, ServerConnection, ServerEvent};
 use thruway_message::token::is_field_value;
 use thruway_message::{
-    FieldLineSpan, FieldLines, FieldLinesBuf, FieldName, RequestHead, ResponseHead, StatusCode, Version,
+    FieldLineSpan, FieldLines, FieldLinesBuf, FieldName, Method, RequestHead, ResponseHead, StatusCode, Version,
 };
 
-/// A request as the library has it, made of one as HTTP/1.1 writes it, and how long its head was; what stands behind that is its content.
-/// `None` if it is none, which is the mistake of whoever wrote it.
-pub fn request_of(octets: &[u8], scheme: Scheme) -> Option<(http::Request<()>, usize)> {
-    let limits = Limits {
-        request_target_bytes: u32::MAX,
-        header_section_bytes: u32::MAX,
-        field_lines: FIELD_LINES_MAX,
-        content_bytes: u64::MAX,
-        ..Limits::default()
-    };
-    let mut index = HeadIndex::with_capacity(FIELD_LINES);
-    let (event, used) = ServerConnection::new(limits).handle_input(octets, &mut index).ok()?;
-    let Some(ServerEvent::Request) = event else { return None };
-    Some((to_library(&index.request_head(&octets[..used]), scheme)?, used))
+use super::upgrade::Upgrade;
+
+/// A request as the library has it, made of one as HTTP/1.1 writes it.
+pub struct Spoken {
+    /// Its head.
+    pub head: http::Request<()>,
+    /// How many octets it was made of; what stands behind them is its content.
+    pub used: usize,
+    /// What it asks for besides a response.
+    pub(super) upgrade: Option<Upgrade>,
+}
+
+impl Spoken {
+    /// What `octets` say. `None` if that is no request, or none that HTTP/2 can say, which is the mistake of whoever wrote it.
+    pub fn of(octets: &[u8], scheme: Scheme, asks_for_upgrade: bool) -> Option<Self> {
+        let limits = Limits {
+            request_target_bytes: u32::MAX,
+            header_section_bytes: u32::MAX,
+            field_lines: FIELD_LINES_MAX,
+            content_bytes: u64::MAX,
+            ..Limits::default()
+        };
+        let mut index = HeadIndex::with_capacity(FIELD_LINES);
+        let (event, used) = ServerConnection::new(limits).handle_input(octets, &mut index).ok()?;
+        let Some(ServerEvent::Request) = event else { return None };
+        let read = index.request_head(&octets[..used]);
+        let mut head = to_library(&read, scheme)?;
+        let mut upgrade = None;
+        if asks_for_upgrade && read.method == Method::Get {
+            upgrade = Some(Upgrade::of(&read)?.ask(&mut head));
+        }
+        Some(Self { head, used, upgrade })
+    }
 }
 
 fn to_library(head: &RequestHead<'_>, scheme: Scheme) -> Option<http::Request<()>> {

@@ -9,18 +9,45 @@ use std::task::{Context, Poll, ready};
 use thruway_net::{Gathered, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+/// What has come on a connection.
+#[derive(Debug, Default)]
+pub struct Heard {
+    octets: Cell<u64>,
+    /// How long the first frame is, from its head (RFC 9113 §4.1), as far as that is there.
+    first_frame: Cell<u64>,
+}
+
+impl Heard {
+    /// How many octets there were. That they change says that the upstream is still there.
+    pub const fn octets(&self) -> u64 {
+        self.octets.get()
+    }
+
+    /// Whether the first frame is there: the upstream's settings (RFC 9113 §3.4).
+    pub const fn has_settings(&self) -> bool {
+        self.octets.get() >= FRAME_HEAD_BYTES && self.octets.get() >= FRAME_HEAD_BYTES + self.first_frame.get()
+    }
+
+    fn note(&self, octets: &[u8]) {
+        let before = usize::try_from(self.octets.get()).unwrap_or(usize::MAX);
+        for octet in octets.iter().take(LENGTH_BYTES.saturating_sub(before)) {
+            self.first_frame.set(self.first_frame.get() << 8 | u64::from(*octet));
+        }
+        self.octets.set(self.octets.get().wrapping_add(octets.len() as u64));
+    }
+}
+
 /// The transport as the library has it. What is written is kept until it is flushed, or much: the library writes frame by frame.
 pub struct Octets<T> {
     transport: T,
     output: Gathered,
-    /// How many octets have come, for those who want to know whether the upstream is still there.
-    received: Rc<Cell<u64>>,
+    heard: Rc<Heard>,
 }
 
 impl<T: Transport> Octets<T> {
-    /// Those of `transport`; what comes is counted in `received`.
-    pub fn new(transport: T, received: Rc<Cell<u64>>) -> Self {
-        Self { transport, output: Gathered::default(), received }
+    /// Those of `transport`; what comes is noted in `heard`.
+    pub fn new(transport: T, heard: Rc<Heard>) -> Self {
+        Self { transport, output: Gathered::default(), heard }
     }
 
     /// Ready when there is room for more.
@@ -44,8 +71,9 @@ impl<T: Transport> AsyncRead for Octets<T> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = ready!(self.transport.poll_read(cx, buffer.initialize_unfilled()))?;
+        let filled = buffer.filled().len();
         buffer.advance(read);
-        self.received.set(self.received.get().wrapping_add(read as u64));
+        self.heard.note(&buffer.filled()[filled..]);
         Poll::Ready(Ok(()))
     }
 }
@@ -82,3 +110,7 @@ impl<T: Transport> AsyncWrite for Octets<T> {
         self.transport.poll_shutdown(cx)
     }
 }
+
+/// Of which the first three octets are the length of what follows it.
+const FRAME_HEAD_BYTES: u64 = 9;
+const LENGTH_BYTES: usize = 3;

@@ -28,7 +28,7 @@ impl Exchange {
         match self.phase {
             Phase::ExpectHead => Awaited::Head,
             Phase::ExpectContent => Awaited::Content,
-            Phase::Complete => Awaited::Nothing,
+            Phase::Complete | Phase::Tunnel => Awaited::Nothing,
         }
     }
 }

@@ -14,17 +14,17 @@ use thruway_net::{Clock, ManualTime, Worker};
 use thruway_testkit::{Peer, pipe};
 
 /// A connection, and the upstream as the test plays it.
-struct Scene {
+pub(crate) struct Scene {
     time: ManualTime,
-    peer: Peer,
-    connection: Connection,
+    pub(crate) peer: Peer,
+    pub(crate) connection: Connection,
     driver: Driver,
     /// What the connection takes its time from.
     _worker: Rc<Worker>,
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let time = ManualTime::default();
         let worker = Worker::for_test(Clock::manual(time.clone()));
         let (peer, far) = pipe();
@@ -36,18 +36,18 @@ impl Scene {
     }
 
     /// One whose upstream has said how many streams it allows.
-    fn allowing(streams: u8) -> Self {
+    pub(crate) fn allowing(streams: u8) -> Self {
         let mut scene = Self::new();
         scene.say(&[&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, streams]]);
         scene
     }
 
-    fn say(&mut self, frames: &[&[u8]]) {
+    pub(crate) fn say(&mut self, frames: &[&[u8]]) {
         self.peer.send(frames.concat());
         assert!(self.drive().is_pending());
     }
 
-    fn drive(&mut self) -> Poll<()> {
+    pub(crate) fn drive(&mut self) -> Poll<()> {
         poll(pin!(&mut self.driver))
     }
 
@@ -65,7 +65,7 @@ impl Scene {
     }
 
     /// The kinds of the frames that have come.
-    fn kinds(&self) -> Vec<u8> {
+    pub(crate) fn kinds(&self) -> Vec<u8> {
         let octets = self.peer.received();
         let mut rest = octets.strip_prefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap_or(&octets);
         let mut kinds = Vec::new();
@@ -77,12 +77,12 @@ impl Scene {
     }
 }
 
-fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+pub(crate) fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// What comes of the response, in a few words.
-fn event(exchange: &mut Exchange, now: Duration) -> Poll<Result<String, Error>> {
+pub(crate) fn event(exchange: &mut Exchange, now: Duration) -> Poll<Result<String, Error>> {
     let mut cx = Context::from_waker(Waker::noop());
     exchange.poll_event(&mut cx, now).map_ok(|event| match event {
         ResponseEvent::Interim(head) => format!("interim {}", head.status),

@@ -17,4 +17,5 @@ mod sockets;
 // the comfortable way
 mod client;
 mod http2;
+mod http2_upgrades;
 mod https;

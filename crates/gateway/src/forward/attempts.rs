@@ -4,10 +4,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_client::{Connection, Error, RequestToSend, http2};
+use thruway_client::Error;
 use thruway_net::{Clock, Worker};
 use thruway_server::Response;
-use tokio::time::timeout;
 
 use super::course::Course;
 use super::relay::Relay;
@@ -17,7 +16,7 @@ use super::request_id::RequestId;
 use super::timeouts::{ForwardTimeouts, is_event_stream};
 use crate::Failure;
 use crate::upstream::{
-    Exchange, Lease, NotOpened, RequestKey, Server, Upstream, acquire, connect_secured, share,
+    Acquired, Lease, NotOpened, Purpose, RequestKey, Server, Upstream, acquire, open_within,
 };
 
 /// A request on its way. It is lent to the futures that forward it: each that took it along would have room for it twice.
@@ -126,6 +125,11 @@ impl Forwarding {
             && failure.retry().allows(self.request.is_idempotent)
     }
 
+    /// What a connection for it is for.
+    const fn purpose(&self, later_than: Option<u64>) -> Purpose {
+        Purpose { later_than, is_upgrade: self.request.is_upgrade }
+    }
+
     /// One try at one server, on a connection that was opened `later_than` another if that is there.
     async fn attempt(
         &mut self,
@@ -142,15 +146,16 @@ impl Forwarding {
             failure => failure,
         };
         let waiting = if later_than.is_some() { None } else { acquire(&lease, clock.now()) };
-        let (connection, is_reused) = match waiting {
-            Some(connection) => (Acquired::Http1(connection), true),
+        let connection = match waiting {
+            Some(connection) => Acquired::Http1(connection),
             // Boxed, so that requests on connections that are there have no room for it.
-            None => Box::pin(open_within(self.left(clock), &lease, later_than))
+            None => Box::pin(open_within(self.left(clock), &lease, self.purpose(later_than)))
                 .await
                 .map_err(|not| NotOpened { failure: fair(not.failure), ..not })
                 .map_err(|not_opened| failed_to_open(&lease, not_opened, clock))?,
         };
-        let (may_be_stale, number) = (is_reused && later_than.is_none(), connection.number());
+        let (is_reused, number) = (connection.is_reused(), connection.number());
+        let may_be_stale = is_reused && later_than.is_none();
         let failed = |lease: &Lease, failure: Failure| {
             lease.failed(failure, may_be_stale, clock);
             if !failure.retry().blames_nobody(may_be_stale) {
@@ -198,57 +203,4 @@ fn failed_to_open(lease: &Lease, not_opened: NotOpened, clock: &Clock) -> Failed
         lease.server.count_failure(failure);
     }
     Failed { failure, may_be_stale: false, number: 0, server: lease.server.clone() }
-}
-
-/// A connection on which an exchange can begin.
-enum Acquired {
-    Http1(Connection),
-    /// With its number.
-    Http2(http2::Connection, u64),
-}
-
-/// The same as [`open`], unless there is a connection only when nothing is `left` of the request's time.
-async fn open_within(
-    left: Option<Duration>,
-    lease: &Lease,
-    later_than: Option<u64>,
-) -> Result<(Acquired, bool), NotOpened> {
-    let Some(left) = left else { return open(lease, later_than).await };
-    let failure = Failure::Exchange(Error::TimedOut);
-    timeout(left, open(lease, later_than)).await.unwrap_or(Err(NotOpened { failure, is_counted: false }))
-}
-
-/// A connection to the leased server that no other request has, or one of HTTP/2 that others share; and whether it was used before.
-async fn open(lease: &Lease, later_than: Option<u64>) -> Result<(Acquired, bool), NotOpened> {
-    if let Some(http2) = &lease.upstream.config.http2 {
-        let shared = share(lease, http2, later_than).await?;
-        return Ok((Acquired::Http2(shared.connection, shared.number), shared.is_reused));
-    }
-    match connect_secured(lease).await {
-        Ok(stream) => Ok((Acquired::Http1(Connection::new(stream, &lease.upstream.config.exchange)), false)),
-        Err(error) => Err(NotOpened { failure: error.into(), is_counted: false }),
-    }
-}
-
-impl Acquired {
-    const fn number(&self) -> u64 {
-        match self {
-            Self::Http1(_) => 0,
-            Self::Http2(_, number) => *number,
-        }
-    }
-
-    fn start(
-        self,
-        request: RequestToSend,
-        now: Duration,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<Exchange, Error> {
-        match self {
-            Self::Http1(connection) => Ok(Exchange::Http1(connection.start(request, now, write))),
-            Self::Http2(mut connection, _) => {
-                connection.start(request, now, write).map(Box::new).map(Exchange::Http2)
-            }
-        }
-    }
 }

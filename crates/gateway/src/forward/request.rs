@@ -21,6 +21,8 @@ pub(super) struct OutgoingRequest {
     octets: PooledBuffer,
     to_send: RequestToSend,
     pub(super) is_idempotent: bool,
+    /// Whether it is answered by another protocol or in vain: of other methods than GET, servers may make something without that.
+    pub(super) is_upgrade: bool,
     /// Where in the octets the line `Host` belongs, if that depends on the server.
     host_at: Option<usize>,
     /// What is changed in the response, if anything is.
@@ -61,6 +63,7 @@ impl OutgoingRequest {
             octets,
             to_send,
             is_idempotent: request.method().is_idempotent(),
+            is_upgrade: asks_for_upgrade && request.method() == Method::Get,
             host_at,
             response_rewrite: ResponseRewrite::of(config, request, id),
         })

@@ -17,6 +17,7 @@ pub(super) struct Condition {
     pub(super) ejection: Ejection,
     pub(super) standing: StandingCell,
     checked: AtomicU8,
+    chosen: AtomicU8,
     /// When it may get requests again, as it has said itself.
     pub(super) asks_to_wait_until: AtomicU64,
     /// When it has come back; 0 if it never was away.
@@ -34,6 +35,17 @@ pub(super) enum Checked {
     Down,
 }
 
+/// Which version of HTTP a server has chosen last, where it may choose.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(u8)]
+pub(super) enum Chosen {
+    /// None yet.
+    #[default]
+    NotYet,
+    Http1,
+    Http2,
+}
+
 impl Condition {
     #[inline]
     pub(super) fn checked(&self) -> Checked {
@@ -47,7 +59,21 @@ impl Condition {
     pub(super) fn set_checked(&self, checked: Checked) {
         self.checked.store(checked as u8, Ordering::Relaxed);
     }
+
+    pub(super) fn chosen(&self) -> Chosen {
+        match self.chosen.load(Ordering::Relaxed) {
+            HTTP1 => Chosen::Http1,
+            HTTP2 => Chosen::Http2,
+            _ => Chosen::NotYet,
+        }
+    }
+
+    pub(super) fn set_chosen(&self, chosen: Chosen) {
+        self.chosen.store(chosen as u8, Ordering::Relaxed);
+    }
 }
 
 const UP: u8 = Checked::Up as u8;
 const DOWN: u8 = Checked::Down as u8;
+const HTTP1: u8 = Chosen::Http1 as u8;
+const HTTP2: u8 = Chosen::Http2 as u8;

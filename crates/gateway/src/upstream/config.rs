@@ -40,6 +40,9 @@ pub struct UpstreamConfig {
     /// Whether its servers speak HTTP/2 without having negotiated it, and how connections to them are kept. Each is shared by as many
     /// requests as its server allows. Default not: HTTP/1.1.
     pub http2: Option<Http2Config>,
+    /// Whether each server chooses between HTTP/2 and HTTP/1.1 when TLS is negotiated (ALPN), for each connection anew; then
+    /// [`http2`](Self::http2) says how those of HTTP/2 are kept. The connector offers both. Default not.
+    pub negotiates_http2: bool,
     /// How TLS is spoken with its servers, behind the header of the PROXY protocol if there is one. Default not.
     pub tls: Option<UpstreamTls>,
     /// How long a server may take to accept a connection, and as long again for the handshake of TLS. Default 5 s.
@@ -136,6 +139,7 @@ impl UpstreamConfig {
             slow_start: Duration::ZERO,
             proxy_protocol: None,
             http2: None,
+            negotiates_http2: false,
             tls: None,
             connect_timeout: Duration::from_secs(5),
             tunnel_idle: Duration::from_hours(1),

@@ -10,11 +10,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 use thruway_client::{
-    ConnectError, Connection, Pool, PoolConfig, UpstreamAddr, UpstreamStream, connect_and_write, secure,
+    ConnectError, Connection, Pool, PoolConfig, UpstreamAddr, UpstreamStream, connect_and_write, secure_for,
 };
 use thruway_net::tls::TlsFailure;
 use thruway_net::{ProxyHeader, ProxyVersion, Stream};
 
+use super::condition::Chosen;
 use super::idle::IdleCount;
 use super::{Lease, Server, ServerAddr, Upstream, UpstreamTls};
 
@@ -67,9 +68,13 @@ pub(crate) fn acquire(lease: &Lease, now: Duration) -> Option<Connection> {
     })
 }
 
-/// Lets a connection to the leased server wait for the next request.
+/// Lets a connection to the leased server wait for the next request; unless the server has chosen another version since, in which the next
+/// ones are sent.
 pub(crate) fn release(lease: &Lease, connection: Connection, now: Duration) {
     let (upstream, server): (&Upstream, &Server) = (&lease.upstream, &lease.server);
+    if upstream.config.negotiates_http2 && server.condition.chosen() == Chosen::Http2 {
+        return;
+    }
     POOLS.with_borrow_mut(|pools| {
         let known = pools.iter().position(|pool| pool.upstream == upstream.id);
         let index = known.unwrap_or_else(|| {
@@ -87,15 +92,18 @@ pub(crate) fn release(lease: &Lease, connection: Connection, now: Duration) {
     });
 }
 
-/// A new connection to the leased server, in TLS if that is wanted.
-pub(crate) async fn connect_secured(lease: &Lease) -> Result<UpstreamStream, ConnectError> {
+/// A new connection to the leased server, in TLS if that is wanted, with these `protocols` on offer there or those of the config.
+pub(super) async fn connect_secured(
+    lease: &Lease,
+    protocols: Option<&[&[u8]]>,
+) -> Result<UpstreamStream, ConnectError> {
     let stream = connect(lease).await?;
     let config = &lease.upstream.config;
     match &config.tls {
         None => Ok(stream.into()),
         Some(tls) => {
             let configured = &config.servers[lease.server.origin].address;
-            secure_as(stream, tls, configured, config.connect_timeout).await
+            secure_as(stream, tls, configured, protocols, config.connect_timeout).await
         }
     }
 }
@@ -105,12 +113,13 @@ pub(super) async fn secure_as(
     stream: Stream,
     tls: &UpstreamTls,
     configured: &ServerAddr,
+    protocols: Option<&[&[u8]]>,
     within: Duration,
 ) -> Result<UpstreamStream, ConnectError> {
     let Some(name) = tls.name_of(configured) else {
         return Err(ConnectError::Tls(TlsFailure::CertificateForOtherName));
     };
-    secure(stream, &tls.connector, &name, within).await
+    secure_for(stream, &tls.connector, &name, protocols, within).await
 }
 
 /// A new connection to the leased server, which is told about the client if that is wanted.

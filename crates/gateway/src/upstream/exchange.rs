@@ -17,6 +17,14 @@ pub(crate) enum Exchange {
     Http2(Box<http2::Exchange>),
 }
 
+/// What is no longer HTTP.
+pub(crate) enum Upgraded {
+    /// A connection.
+    Http1(Tunnel),
+    /// A stream.
+    Http2(http2::Tunnel),
+}
+
 /// A part of the reading of a response, without a pause.
 pub(crate) enum Turn<'e> {
     Http1(client::Turn<'e, UpstreamStream>),
@@ -162,11 +170,11 @@ impl Exchange {
         }
     }
 
-    /// The connection, if the response has made it a tunnel.
-    pub(crate) fn into_tunnel(self) -> Option<Tunnel> {
+    /// The connection, or its stream, if the response has made it a tunnel.
+    pub(crate) fn into_tunnel(self) -> Option<Upgraded> {
         match self {
-            Self::Http1(exchange) => exchange.into_tunnel(),
-            Self::Http2(_) => None,
+            Self::Http1(exchange) => exchange.into_tunnel().map(Upgraded::Http1),
+            Self::Http2(exchange) => exchange.into_tunnel().map(Upgraded::Http2),
         }
     }
 

@@ -41,6 +41,7 @@ mod names;
 mod idle;
 mod connections;
 mod streams;
+mod open;
 mod exchange;
 
 #[cfg(test)]
@@ -59,20 +60,21 @@ pub use balance::Balance;
 pub use budget::RetryBudget;
 pub use checks::{CheckConfig, CheckKind};
 pub use config::{ResolverConfig, ServerConfig, UpstreamConfig, UpstreamTls};
-pub(crate) use connections::{acquire, connect, connect_secured, release};
+pub(crate) use connections::{acquire, connect, release};
 pub use ejection::EjectionConfig;
-pub(crate) use exchange::Exchange;
+pub(crate) use exchange::{Exchange, Upgraded};
 pub use key::HashBy;
 pub(crate) use key::RequestKey;
 pub(crate) use lease::Lease;
 pub use names::FirstLookup;
+pub(crate) use open::{Acquired, Purpose, open_within};
 pub use queue::QueueConfig;
 pub(crate) use server::Server;
 pub use standing::Standing;
 pub use status::{ServerState, ServerStatus};
 pub use statuses::{InvalidStatusRange, StatusRange};
 pub use sticky::Sticky;
-pub(crate) use streams::{NotOpened, share};
+pub(crate) use streams::NotOpened;
 pub use waiting::WaitingCounts;
 
 use ejection::Admission;

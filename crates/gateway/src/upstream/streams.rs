@@ -1,4 +1,7 @@
 //! The connections of one worker to servers that speak HTTP/2: each is shared by as many requests as its server allows.
+//!
+//! Where servers choose the version, one that has chosen HTTP/1.1 last is expected to do so again: nobody waits for a connection that could not
+//! be shared. Whoever is mistaken in what a server will choose takes what has come of it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -7,10 +10,12 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use thruway_client::http2::{Connection, Driver, Http2Config};
+use thruway_client::{self as client, UpstreamStream};
 use thruway_net::spawn;
 
-use super::Lease;
+use super::condition::Chosen;
 use super::connections::connect_secured;
+use super::{Acquired, Lease};
 use crate::Failure;
 
 /// The connections to one server.
@@ -56,6 +61,12 @@ pub(crate) struct SharedConnection {
     pub(crate) is_reused: bool,
 }
 
+/// A connection of one version or the other, and what drives it.
+enum Opened {
+    Http1(client::Connection),
+    Http2(SharedConnection, Driver),
+}
+
 /// There is no connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotOpened {
@@ -65,21 +76,26 @@ pub(crate) struct NotOpened {
 }
 
 /// A connection to the leased server with room for one more exchange, which was opened later than the one of this number. A server that
-/// refuses streams or leaves does so to many requests at once: what they are sent again on is one connection too.
+/// refuses streams or leaves does so to many requests at once: what they are sent again on is one connection too. Where the server may choose,
+/// it can be one of HTTP/1.1, for this request alone.
 pub(crate) async fn share(
     lease: &Lease,
     http2: &Http2Config,
     later_than: Option<u64>,
-) -> Result<SharedConnection, NotOpened> {
+) -> Result<Acquired, NotOpened> {
     if lease.proxied.is_some() {
-        let (of_one_client, driver) = open(lease, http2).await?;
-        spawn(driver);
-        return Ok(of_one_client);
+        return Ok(match open(lease, http2).await? {
+            Opened::Http1(connection) => Acquired::Http1(connection),
+            Opened::Http2(of_one_client, driver) => {
+                spawn(driver);
+                Acquired::Http2(of_one_client)
+            }
+        });
     }
     while let Some(found) = find(lease, later_than) {
         match found {
             Ok((number, connection)) => {
-                return Ok(SharedConnection { connection, number, is_reused: true });
+                return Ok(Acquired::Http2(SharedConnection { connection, number, is_reused: true }));
             }
             Err(opening) => {
                 if let Outcome::Failed(failure) = opening.wait().await {
@@ -88,23 +104,47 @@ pub(crate) async fn share(
             }
         }
     }
-    let guard = Guard::begin(lease);
+    let guard = is_waited_for(lease).then(|| Guard::begin(lease));
     let opened = open(lease, http2).await;
-    guard.end(opened.as_ref().map_or_else(|failed| Outcome::Failed(failed.failure), |_| Outcome::Open));
-    let (shared, driver) = opened?;
-    keep(key_of(lease), &shared, driver);
-    Ok(shared)
+    if let Some(guard) = guard {
+        guard.end(opened.as_ref().map_or_else(|failed| Outcome::Failed(failed.failure), |_| Outcome::Open));
+    }
+    match opened? {
+        Opened::Http1(connection) => Ok(Acquired::Http1(connection)),
+        Opened::Http2(shared, driver) => {
+            keep(key_of(lease), &shared, driver);
+            Ok(Acquired::Http2(shared))
+        }
+    }
 }
 
-/// A new connection, and what drives it.
-async fn open(lease: &Lease, http2: &Http2Config) -> Result<(SharedConnection, Driver), NotOpened> {
+/// Whether a connection that is being opened will be shared, as far as anybody knows.
+fn is_waited_for(lease: &Lease) -> bool {
+    !lease.upstream.config.negotiates_http2 || lease.server.condition.chosen() != Chosen::Http1
+}
+
+/// A new connection, and what drives it if it is one of HTTP/2.
+async fn open(lease: &Lease, http2: &Http2Config) -> Result<Opened, NotOpened> {
     let failed = |failure: Failure| NotOpened { failure, is_counted: false };
-    let stream = connect_secured(lease).await.map_err(|error| failed(error.into()))?;
-    let connected = Connection::new(stream, &lease.upstream.config.exchange, http2).await;
+    let config = &lease.upstream.config;
+    let stream = connect_secured(lease, None).await.map_err(|error| failed(error.into()))?;
+    if config.negotiates_http2 {
+        let chosen = if speaks_http2(&stream) { Chosen::Http2 } else { Chosen::Http1 };
+        lease.server.condition.set_chosen(chosen);
+        if chosen == Chosen::Http1 {
+            return Ok(Opened::Http1(client::Connection::new(stream, &config.exchange)));
+        }
+    }
+    let connected = Connection::new(stream, &config.exchange, http2).await;
     let (connection, driver) = connected.map_err(|error| failed(error.into()))?;
     let number = LAST.get() + 1;
     LAST.set(number);
-    Ok((SharedConnection { connection, number, is_reused: false }, driver))
+    Ok(Opened::Http2(SharedConnection { connection, number, is_reused: false }, driver))
+}
+
+/// Whether the server has chosen HTTP/2 (RFC 9113 §3.2).
+pub(super) fn speaks_http2(stream: &UpstreamStream) -> bool {
+    stream.alpn() == Some(b"h2")
 }
 
 /// Lets others share a connection until that has ended.
@@ -123,7 +163,7 @@ fn find(lease: &Lease, later_than: Option<u64>) -> Option<Result<(u64, Connectio
         shared.open.retain_mut(|(_, connection)| !connection.is_over());
         let mut later = shared.open.iter_mut().filter(|(number, _)| Some(*number) > later_than);
         let open = later.find_map(|(number, open)| open.has_room().then(|| (*number, open.clone())));
-        open.map(Ok).or_else(|| shared.opening.clone().map(Err))
+        open.map(Ok).or_else(|| shared.opening.clone().filter(|_| is_waited_for(lease)).map(Err))
     })
 }
 
@@ -210,9 +250,9 @@ mod tests {
         let connected = async {
             let lease = upstream.lease(&RequestKey::default(), &[], &Clock::system(), None).await.unwrap();
             let shared = share(&lease, &Http2Config::default(), None).await.unwrap();
-            assert!(!shared.is_reused);
+            assert!(!shared.is_reused());
             let again = share(&lease, &Http2Config::default(), None).await.unwrap();
-            assert_eq!((again.is_reused, again.number), (true, shared.number));
+            assert_eq!((again.is_reused(), again.number()), (true, shared.number()));
             assert_eq!(SHARED.with_borrow(HashMap::len), 1);
             drop(listener.accept().unwrap());
             while SHARED.with_borrow(HashMap::len) > 0 {

@@ -151,10 +151,18 @@ impl TlsConnector {
         &self.config
     }
 
-    /// A connection that is about to greet its server.
-    pub(super) fn session(&self, server_name: &TlsServerName) -> Result<Session, Error> {
+    /// A connection that is about to greet its server, and offers `protocols`, or those of the config.
+    pub(super) fn session(
+        &self,
+        server_name: &TlsServerName,
+        protocols: Option<&[&[u8]]>,
+    ) -> Result<Session, Error> {
         let client = self.live.load().client.clone();
-        let client = UnbufferedClientConnection::new(client, server_name.0.clone())?;
+        let protocols = match protocols {
+            None => client.alpn_protocols.clone(),
+            Some(protocols) => protocols.iter().map(|name| name.to_vec()).collect(),
+        };
+        let client = UnbufferedClientConnection::new_with_alpn(client, server_name.0.clone(), protocols)?;
         Ok(Session::Client(Box::new(client)))
     }
 }

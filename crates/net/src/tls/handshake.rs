@@ -82,8 +82,8 @@ fn poll_gone<T: Transport>(
     Poll::Ready(())
 }
 
-/// Does the handshake with the server of `transport`, which must have a certificate for `server_name`. Whoever waits for it has the
-/// deadline.
+/// Does the handshake with the server of `transport`, which must have a certificate for `server_name`, and offers it `protocols`, or those of the
+/// connector. Whoever waits for it has the deadline.
 ///
 /// # Errors
 /// There is no connection in TLS. A server that breaks a rule was told so.
@@ -94,8 +94,9 @@ pub async fn connect_tls<T: Transport>(
     transport: T,
     connector: &TlsConnector,
     server_name: &TlsServerName,
+    protocols: Option<&[&[u8]]>,
 ) -> Result<TlsStream<T>, HandshakeError> {
-    let session = connector.session(server_name).map_err(HandshakeError::Refused)?;
+    let session = connector.session(server_name, protocols).map_err(HandshakeError::Refused)?;
     let mut stream = TlsStream::new(transport, session, PooledBuffer::default());
     poll_fn(|cx| stream.poll_handshake(cx)).await?;
     Ok(stream)

@@ -207,7 +207,7 @@ pub(crate) fn just_connected(authority: &Authority) -> (Tls, Other) {
     let connector = connector(authority);
     let mut connecting =
         Box::pin(
-            async move { connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap()).await },
+            async move { connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap(), None).await },
         );
     let (stream, outcome) = shake(&mut connecting, &mut other);
     outcome.unwrap();

@@ -209,7 +209,7 @@ fn connect_to(
     let (near, far) = pipe();
     let mut other = Other::server(near, server_config(files));
     let mut connecting =
-        Box::pin(async move { connect_tls(far, &connector, &TlsServerName::new(name).unwrap()).await });
+        Box::pin(async move { connect_tls(far, &connector, &TlsServerName::new(name).unwrap(), None).await });
     let (outcome, _) = shake(&mut connecting, &mut other);
     outcome.map(drop).map_err(|error| error.failure())
 }
@@ -252,7 +252,7 @@ fn connections_to_servers_resume_sessions() {
         let connector = connector.clone();
         let mut connecting =
             Box::pin(
-                async move { connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap()).await },
+                async move { connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap(), None).await },
             );
         let (stream, _) = shake(&mut connecting, &mut other);
         let mut stream = stream.unwrap();
@@ -272,7 +272,7 @@ fn info_of(connector: &Arc<TlsConnector>, server: &Arc<rustls::ServerConfig>, ex
     let connector = connector.clone();
     let mut connecting =
         Box::pin(
-            async move { connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap()).await },
+            async move { connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap(), None).await },
         );
     let (stream, _) = shake(&mut connecting, &mut other);
     let mut stream = stream.unwrap();

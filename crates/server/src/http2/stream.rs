@@ -19,12 +19,12 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use thruway_http1::{RequestFacts, ResponseBody};
 use thruway_message::{FieldLinesBuf, StatusCode};
-use thruway_net::{ConnectionGuard, Deadline};
+use thruway_net::{ConnectionGuard, Deadline, Http2Stream};
 
 use super::incoming::{Incoming, Reading};
 use super::response_head::{head_of, response_head, tunnel_head};
 use super::sending::{Sending, Sent};
-use super::tunnel::{HandedOver, StreamOctets};
+use super::tunnel::HandedOver;
 use crate::connection::{Log, Logged, Outcome, Service, poll_later, settle};
 use crate::record::Told;
 use crate::response::Source;
@@ -163,7 +163,7 @@ impl Stream {
         self.connected.note_moved(true);
         match (response.take_content(), from, respond.send_response(head, false)) {
             (Source::Tunnel(handler), Some(from), Ok(to)) => {
-                self.state = State::Tunnels(HandedOver::new(handler, StreamOctets::new(to, from), told));
+                self.state = State::Tunnels(HandedOver::new(handler, Http2Stream::new(to, from, ()), told));
             }
             _ => self.record_unanswered(told),
         }

@@ -1,9 +1,12 @@
 //! Upstreams as the file says them.
 
+use std::borrow::Cow;
+use std::fmt;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, IntoDeserializer, MapAccess};
+use serde::de::{Error, IntoDeserializer, MapAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::super::spanned::Spanned;
 use super::{FromText, Period, RawForwarded, RawHost, RawUpstreamTlsOrNot, TextOrTable};
@@ -41,8 +44,9 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) slow_start: Option<Spanned<Period>>,
     /// `v1` or `v2`: connections begin with a header of the PROXY protocol, which tells the server who the client is. Default none.
     pub(in super::super) proxy_protocol: Option<RawProxyVersion>,
-    /// Whether its servers speak HTTP/2: with `tls` that is negotiated, without they are taken to know it. Default no: HTTP/1.1.
-    pub(in super::super) http2: Option<Spanned<bool>>,
+    /// Whether its servers speak HTTP/2: with `tls` that is negotiated, without they are taken to know it. `auto`, with `tls`: each server chooses
+    /// between HTTP/2 and HTTP/1.1. Default no: HTTP/1.1.
+    pub(in super::super) http2: Option<Spanned<RawUpstreamHttp2>>,
     /// How TLS is spoken with the servers: `true`, or a table. Default not.
     pub(in super::super) tls: Option<Spanned<RawUpstreamTlsOrNot>>,
     /// For a server to accept a connection, and as long again for the handshake of TLS.
@@ -78,6 +82,14 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) retries_max: Option<Spanned<u32>>,
     /// Octets of content that are kept until the response begins, so that the request may be sent again.
     pub(in super::super) replay_bytes_max: Option<Spanned<usize>>,
+}
+
+/// Whether servers speak HTTP/2.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum RawUpstreamHttp2 {
+    No,
+    Yes,
+    Auto,
 }
 
 /// Who is asked for the addresses of names: one of two, or a table.
@@ -230,6 +242,45 @@ pub(in super::super) struct RawEjection {
     pub(in super::super) time_max: Option<Spanned<Period>>,
     /// How many of a hundred servers at the same time.
     pub(in super::super) percent_max: Option<Spanned<u32>>,
+}
+
+impl<'de> Deserialize<'de> for RawUpstreamHttp2 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl Visitor<'_> for Reader {
+            type Value = RawUpstreamHttp2;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`true`, `false` or `\"auto\"`")
+            }
+
+            fn visit_bool<E: Error>(self, is_wanted: bool) -> Result<RawUpstreamHttp2, E> {
+                Ok(if is_wanted { RawUpstreamHttp2::Yes } else { RawUpstreamHttp2::No })
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<RawUpstreamHttp2, E> {
+                match text {
+                    "auto" => Ok(RawUpstreamHttp2::Auto),
+                    _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl JsonSchema for RawUpstreamHttp2 {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "UpstreamHttp2".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "boolean" }, { "const": "auto" }] })
+    }
 }
 
 impl FromText for RawServer {

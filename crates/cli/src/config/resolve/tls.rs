@@ -77,7 +77,7 @@ impl Resolver<'_> {
     pub(super) fn upstream_tls(
         &mut self,
         raw: Spanned<RawUpstreamTlsOrNot>,
-        has_http2: bool,
+        http2: Http2,
     ) -> Option<UpstreamTls> {
         let span = raw.span();
         let RawUpstreamTlsOrNot::Yes(raw) = raw.into_inner() else { return None };
@@ -87,7 +87,7 @@ impl Resolver<'_> {
             verify: verify.unwrap_or(true),
             client_certificate: certificate.map(|files| self.certificate(files)),
             min_version: version(min_version),
-            alpn: alpn(if has_http2 { Http2::Only } else { Http2::No }),
+            alpn: alpn(http2),
             ..TlsConnectorConfig::default()
         };
         let server_name = server_name.and_then(|text| self.server_name(&text));

@@ -14,10 +14,11 @@ use thruway_server::{FieldName, FieldValue};
 
 use super::super::raw::{
     Period, RawBalance, RawBalanceName, RawCheck, RawEjection, RawHash, RawProxyVersion, RawQueue,
-    RawResolver, RawResolverName, RawRetryBudget, RawServer, RawSticky, RawUpstream, TextOrTable,
+    RawResolver, RawResolverName, RawRetryBudget, RawServer, RawSticky, RawUpstream, RawUpstreamHttp2,
+    RawUpstreamTlsOrNot, TextOrTable,
 };
 use super::super::spanned::Spanned;
-use super::super::{Span, Upstreams};
+use super::super::{Http2, Span, Upstreams};
 use super::routes::is_path_octet;
 use super::{PERIOD_MAX, Resolver};
 
@@ -33,11 +34,7 @@ impl Resolver<'_> {
             self.refuse_at(&span, "an upstream has at least one server");
         }
         self.check_name(&name, &span, "an upstream");
-        let http2 = raw.http2.take().filter(|http2| *http2.get_ref());
-        if let (Some(http2), Some(_)) = (&http2, &raw.proxy_protocol) {
-            let hint = "connections of HTTP/2 are shared by clients: take `http2` or `proxy_protocol` away";
-            self.refuse_with(http2, "servers that are told the client of a connection speak HTTP/1.1", hint);
-        }
+        let http2 = self.upstream_http2(&mut raw);
         let default = UpstreamConfig::new(name, []);
         let requests_max = raw.server_requests_max.unwrap_or_default();
         let event_stream_idle = Period(default.event_stream_idle);
@@ -54,8 +51,9 @@ impl Resolver<'_> {
             ejection: self.ejection(raw.ejection),
             slow_start: self.or(raw.slow_start, Period(default.slow_start), ANY_PERIOD).0,
             proxy_protocol: raw.proxy_protocol.map(proxy_version),
-            http2: http2.is_some().then(Http2Config::default),
-            tls: raw.tls.and_then(|tls| self.upstream_tls(tls, http2.is_some())),
+            http2: (http2 != Http2::No).then(Http2Config::default),
+            negotiates_http2: http2 == Http2::Too,
+            tls: raw.tls.and_then(|tls| self.upstream_tls(tls, http2)),
             connect_timeout: self.or(raw.connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
             tunnel_idle: self.or(raw.tunnel_idle_timeout, Period(default.tunnel_idle), SOME_PERIOD).0,
             requests_max: raw.requests_max.unwrap_or(default.requests_max),
@@ -65,6 +63,25 @@ impl Resolver<'_> {
             replay_bytes_max: self.or(raw.replay_bytes_max, default.replay_bytes_max, 0..=REPLAY_BYTES_MAX),
             ..default
         }
+    }
+
+    /// Which versions are spoken with the servers. A choice is theirs only where something is negotiated.
+    fn upstream_http2(&mut self, raw: &mut RawUpstream) -> Http2 {
+        let Some(http2) = raw.http2.take() else { return Http2::No };
+        let is_plain = raw.tls.as_ref().is_none_or(|tls| matches!(tls.get_ref(), RawUpstreamTlsOrNot::No));
+        match http2.get_ref() {
+            RawUpstreamHttp2::No => return Http2::No,
+            RawUpstreamHttp2::Auto if is_plain => {
+                let hint = "with `tls`, each server chooses; without, say `true` if they speak HTTP/2";
+                self.refuse_with(&http2, "without TLS, no version is negotiated", hint);
+            }
+            RawUpstreamHttp2::Auto | RawUpstreamHttp2::Yes => {}
+        }
+        if raw.proxy_protocol.is_some() {
+            let hint = "connections of HTTP/2 are shared by clients: take `http2` or `proxy_protocol` away";
+            self.refuse_with(&http2, "servers that are told the client of a connection speak HTTP/1.1", hint);
+        }
+        if *http2.get_ref() == RawUpstreamHttp2::Auto { Http2::Too } else { Http2::Only }
     }
 
     fn resolver(&mut self, raw: RawResolver) -> ResolverConfig {

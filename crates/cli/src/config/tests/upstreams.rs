@@ -77,6 +77,28 @@ fn servers_speak_http2_where_that_is_said_and_clients_share_connections() {
 }
 
 #[test]
+fn servers_choose_the_version_where_one_is_negotiated() {
+    let offered = |keys: &str| {
+        let config = with_servers(keys).unwrap();
+        let connector = config.tls.unwrap().connector;
+        let offered = connector.config().alpn.iter().map(|name| String::from_utf8_lossy(name).into_owned());
+        (offered.collect::<Vec<_>>().join(" "), config.http2.is_some(), config.negotiates_http2)
+    };
+    assert_eq!(offered("tls = true\nhttp2 = \"auto\""), ("h2 http/1.1".to_owned(), true, true));
+    assert_eq!(offered("tls = true\nhttp2 = true"), ("h2".to_owned(), true, false));
+    assert_eq!(offered("tls = true"), ("http/1.1".to_owned(), false, false));
+    for (keys, message) in [
+        ("http2 = \"auto\"", "without TLS, no version is negotiated"),
+        ("http2 = \"auto\"\ntls = false", "without TLS, no version is negotiated"),
+        ("http2 = \"auto\"\ntls = true\nproxy_protocol = \"v1\"", "speak HTTP/1.1"),
+        ("http2 = \"only\"", "expected `true`, `false` or `\"auto\"`"),
+    ] {
+        let failure = with_servers(keys).unwrap_err();
+        assert!(failure.contains(message) && failure.contains("serve.toml:8"), "{failure}");
+    }
+}
+
+#[test]
 fn names_are_asked_of_the_system_or_of_servers_of_names() {
     let resolver = |keys: &str| with_servers(keys).unwrap().resolver;
     assert_eq!(resolver("resolver = \"system\""), ResolverConfig::System);

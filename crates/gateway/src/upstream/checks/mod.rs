@@ -115,6 +115,7 @@ fn what_to_check(upstream: &Weak<Upstream>, server: &Weak<Server>) -> Option<ToP
         proxy_protocol,
         tls: upstream.config.tls.clone(),
         http2: upstream.config.http2,
+        negotiates_http2: upstream.config.negotiates_http2,
     })
 }
 

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::super::connections::{connect_and_tell, secure_as};
 use super::super::statuses::StatusRange;
+use super::super::streams::speaks_http2;
 use super::super::{Exchange, ServerAddr, UpstreamTls};
 use super::{CheckConfig, CheckKind};
 
@@ -45,6 +46,8 @@ pub(super) struct ToProbe {
     pub(super) proxy_protocol: Option<ProxyVersion>,
     /// How it is spoken to, if that is by HTTP/2.
     pub(super) http2: Option<Http2Config>,
+    /// Whether it is the server that chooses that.
+    pub(super) negotiates_http2: bool,
     /// How TLS is spoken, if it is.
     pub(super) tls: Option<UpstreamTls>,
 }
@@ -77,7 +80,7 @@ impl ToProbe {
         };
         match &self.tls {
             None => Ok(stream.into()),
-            Some(tls) => secure_as(stream, tls, &self.configured, within).await,
+            Some(tls) => secure_as(stream, tls, &self.configured, None, within).await,
         }
     }
 
@@ -85,7 +88,8 @@ impl ToProbe {
         let (config, now) = (Config::default(), Clock::system().now());
         let to_send = RequestToSend::new(Method::Get, BodyLength::NONE);
         let write = |output: &mut Vec<u8>| output.extend_from_slice(request);
-        let Some(http2) = &self.http2 else {
+        let is_http2 = !self.negotiates_http2 || speaks_http2(&stream);
+        let Some(http2) = self.http2.as_ref().filter(|_| is_http2) else {
             return Ok(Exchange::Http1(Connection::new(stream, &config).start(to_send, now, write)));
         };
         let (mut connection, driver) = http2::Connection::new(stream, &config, http2).await?;

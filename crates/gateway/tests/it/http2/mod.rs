@@ -4,6 +4,8 @@ mod client;
 mod origin;
 
 mod combinations;
+mod negotiated;
+mod upgrades;
 mod failures;
 
 use std::net::SocketAddr;

@@ -14,7 +14,8 @@ use thruway_server::{
     Answer, BoxError, Content, ContentStream, Handler, ListenAddr, Listener, Piece, Request, RequestContent,
     Response, RunningServer, Server, StatusCode, send_interim,
 };
-use tokio::io::AsyncWriteExt;
+use thruway_net::Transport as _;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// A server that says back what it is told.
 pub(super) struct Origin {
@@ -35,6 +36,11 @@ impl Origin {
         Self { server: Some(server), address, made }
     }
 
+    /// Begins the drain.
+    pub(super) fn drain(&self) {
+        self.server.iter().for_each(RunningServer::drain);
+    }
+
     /// How many connections there were.
     pub(super) fn connections(&self) -> u64 {
         self.server.iter().flat_map(RunningServer::loads).map(|load| load.connections_total).sum()
@@ -50,7 +56,8 @@ impl Drop for Origin {
     }
 }
 
-struct Echo(Arc<AtomicUsize>);
+/// Says back what it is told, and counts the pieces of endless content.
+pub(super) struct Echo(pub(super) Arc<AtomicUsize>);
 
 impl Handler for Echo {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
@@ -68,12 +75,32 @@ impl Handler for Echo {
                 Response::text("hinted")
             }),
             "/chat" if request.wants_upgrade_to("websocket") => {
-                Answer::Now(Response::upgrade("websocket", async |mut tunnel| {
+                let switched = Response::upgrade("websocket", async |mut tunnel| {
                     let (mut from, mut to) = tokio::io::split(&mut tunnel);
                     tokio::io::copy(&mut from, &mut to).await.unwrap();
                     to.shutdown().await.unwrap();
+                });
+                Answer::Now(switched.with_field("Sec-WebSocket-Accept", ACCEPT))
+            }
+            "/farewell" if request.wants_upgrade_to("websocket") => {
+                let told = self.0.clone();
+                Answer::Now(Response::upgrade("websocket", async move |mut tunnel| {
+                    tunnel.write_all(b"farewell").await.unwrap();
+                    tunnel.shutdown().await.unwrap();
+                    let mut rest = Vec::new();
+                    match tunnel.read_to_end(&mut rest).await {
+                        Ok(octets) => told.fetch_add(octets, Ordering::Relaxed),
+                        Err(_) => told.fetch_add(BROKEN_OFF, Ordering::Relaxed),
+                    };
                 }))
             }
+            "/cut" if request.wants_upgrade_to("websocket") => {
+                Answer::Now(Response::upgrade("websocket", async |mut tunnel| {
+                    let _ = tunnel.read(&mut [0; 1]).await;
+                    tunnel.discard_unsent();
+                }))
+            }
+            "/declined" => Answer::Now(Response::text("no").with_status(StatusCode::FORBIDDEN)),
             "/empty" => Answer::Now(Response::new(StatusCode::OK)),
             _ => {
                 let mut said = format!("{request} {}\n", request.version());
@@ -116,6 +143,12 @@ impl ContentStream for Endless {
 }
 
 pub(super) const PIECE_BYTES: usize = 10_000;
+
+/// What proves that the key of RFC 6455 §1.2 was seen.
+pub(super) const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+
+/// What a tunnel counts that did not come to its end.
+pub(super) const BROKEN_OFF: usize = 1 << 40;
 
 /// How an upstream refuses requests.
 #[derive(Clone, Copy, Debug)]
@@ -186,9 +219,9 @@ fn each_connection(
 }
 
 /// Calls `begun` with the id of each stream of a connection, to its end.
-fn requests_of(
-    mut stream: TcpStream,
-    mut begun: impl FnMut(&mut TcpStream, [u8; 4]) -> io::Result<()>,
+pub(super) fn requests_of<S: Read + Write>(
+    mut stream: S,
+    mut begun: impl FnMut(&mut S, [u8; 4]) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut preface = [0; 24];
     stream.read_exact(&mut preface)?;
@@ -205,7 +238,7 @@ fn requests_of(
 }
 
 /// 200, without content.
-fn answer(stream: &mut TcpStream, id: [u8; 4]) -> io::Result<()> {
+pub(super) fn answer(stream: &mut impl Write, id: [u8; 4]) -> io::Result<()> {
     stream.write_all(&[b"\0\0\x01\x01\x05", &id[..], b"\x88"].concat())
 }
 

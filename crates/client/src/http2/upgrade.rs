@@ -1,0 +1,69 @@
+//! Upgrades of HTTP/1.1, and what they are in HTTP/2: extended CONNECT (RFC 8441).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use h2::ext::Protocol;
+use http::header::{CONTENT_LENGTH, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::{Method, Request, Response, StatusCode};
+use sha1::{Digest, Sha1};
+use thruway_message::token::is_token;
+use thruway_message::{RequestHead, list};
+
+/// What a request asks for, and what a client of HTTP/1.1 is told if it gets that.
+#[derive(Clone, Debug)]
+pub(super) struct Upgrade {
+    /// The protocol that it prefers.
+    protocol: String,
+    /// The proof that its request was understood, if that is for a WebSocket.
+    accept: Option<HeaderValue>,
+}
+
+impl Upgrade {
+    /// What `head` asks for. `None` if it names no protocol, or asks for a WebSocket without the key from which the answer to that is made:
+    /// nobody else will see it.
+    pub(super) fn of(head: &RequestHead<'_>) -> Option<Self> {
+        let mut named = head.field_lines.all("upgrade").flat_map(|value| list::members(value.as_bytes()));
+        let protocol = named.find(|protocol| is_token(protocol))?;
+        let protocol = str::from_utf8(protocol).ok()?.to_owned();
+        let is_websocket = protocol.eq_ignore_ascii_case("websocket");
+        let accept = if is_websocket { Some(accept(head)?) } else { None };
+        Some(Self { protocol, accept })
+    }
+
+    /// Has `request` ask for it (RFC 8441 §4). A key has no meaning there.
+    pub(super) fn ask(self, request: &mut Request<()>) -> Self {
+        *request.method_mut() = Method::CONNECT;
+        request.extensions_mut().insert(Protocol::from(&*self.protocol));
+        request.headers_mut().remove(SEC_WEBSOCKET_KEY);
+        self
+    }
+
+    /// Makes what a server of HTTP/1.1 would have said of a success.
+    pub(super) fn switch(&self, response: &mut Response<()>) {
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let fields = response.headers_mut();
+        fields.remove(CONTENT_LENGTH);
+        fields.remove(SEC_WEBSOCKET_ACCEPT);
+        if let Ok(protocol) = HeaderValue::from_str(&self.protocol) {
+            fields.insert(UPGRADE, protocol);
+        }
+        if let Some(accept) = &self.accept {
+            fields.insert(SEC_WEBSOCKET_ACCEPT, accept.clone());
+        }
+    }
+}
+
+/// What proves to a client that its key was seen: sixteen octets in base64, of which there is one (RFC 6455 §4.2.1 and §4.2.2).
+fn accept(head: &RequestHead<'_>) -> Option<HeaderValue> {
+    let mut keys = head.field_lines.all("sec-websocket-key");
+    let (Some(key), None) = (keys.next(), keys.next()) else { return None };
+    let key = key.as_bytes();
+    STANDARD.decode(key).ok().filter(|octets| octets.len() == KEY_BYTES)?;
+    let digest = Sha1::new().chain_update(key).chain_update(GUID).finalize();
+    HeaderValue::try_from(STANDARD.encode(digest)).ok()
+}
+
+const KEY_BYTES: usize = 16;
+
+/// RFC 6455 §1.3.
+const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";

@@ -1,0 +1,205 @@
+//! Upstreams that choose the version when TLS is negotiated.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::SendStream;
+use h2::client::{ResponseFuture, SendRequest};
+use thruway_client::UpstreamAddr;
+use thruway_client::http2::Http2Config;
+use thruway_gateway::{CheckConfig, CheckKind, UpstreamConfig, UpstreamTls};
+use thruway_net::tls::{Roots, TlsConnector, TlsConnectorConfig, TlsServerName};
+use thruway_server::{ListenAddr, Listener, RunningServer, Server, TlsAcceptor, TlsAcceptorConfig};
+use thruway_testkit::Authority;
+use tokio::task::yield_now;
+
+use super::client::{connect, piece, request, run, whole};
+use super::origin::Echo;
+use crate::gateway::{Gateway, until};
+
+/// A place where servers take turns, and who certifies them.
+pub(super) struct Place {
+    pub(super) authority: Authority,
+    directory: tempfile::TempDir,
+}
+
+/// A server that ends with the test.
+pub(super) struct Secured(Option<RunningServer>);
+
+impl Place {
+    pub(super) fn new() -> Self {
+        Self { authority: Authority::new(), directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.directory.path().join("upstream.sock")
+    }
+
+    /// A server that speaks `protocols`, in the place of one that was there.
+    pub(super) fn serve(&self, protocols: &[&str]) -> Secured {
+        // Connections to that one go on.
+        let _ = fs::remove_file(self.path());
+        let files = self.authority.issue("server", &["a.example"]);
+        let alpn = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let config = TlsAcceptorConfig { alpn, ..TlsAcceptorConfig::new(vec![files]) };
+        let address: ListenAddr = format!("unix:{}", self.path().display()).parse().unwrap();
+        let listener = Listener::new(address).tls(Arc::new(TlsAcceptor::load(config).unwrap()));
+        Secured(Some(Server::new(Echo(Arc::default())).workers(1).listen_on(listener).start().unwrap()))
+    }
+
+    pub(super) fn upstream(&self) -> UpstreamConfig {
+        let connector = TlsConnectorConfig {
+            roots: Roots::Files(vec![self.authority.root()]),
+            alpn: vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            ..TlsConnectorConfig::default()
+        };
+        let connector = Arc::new(TlsConnector::load(connector).unwrap());
+        let mut config = UpstreamConfig::new("a", [UpstreamAddr::unix(self.path())]);
+        config.ejection.failures = 0;
+        UpstreamConfig {
+            http2: Some(Http2Config::default()),
+            negotiates_http2: true,
+            tls: Some(UpstreamTls { connector, server_name: TlsServerName::new("a.example").ok() }),
+            ..config
+        }
+    }
+}
+
+impl Secured {
+    /// How many connections there were.
+    pub(super) fn connections(&self) -> u64 {
+        self.0.iter().flat_map(RunningServer::loads).map(|load| load.connections_total).sum()
+    }
+}
+
+impl Drop for Secured {
+    fn drop(&mut self) {
+        if let Some(server) = self.0.take() {
+            server.drain();
+            server.join();
+        }
+    }
+}
+
+/// The version in which a request arrives.
+async fn version(send: &mut SendRequest<Bytes>) -> String {
+    let (response, _) = send.send_request(request("GET", "/"), true).unwrap();
+    let (head, said, _) = whole(response).await;
+    assert_eq!(head.status().as_u16(), 200, "{head:?}");
+    said.lines().next().unwrap().replace("GET / ", "")
+}
+
+/// So many requests that are under way together; the upstream has answered each of them.
+async fn under_way(send: &mut SendRequest<Bytes>, requests: usize) -> Vec<(h2::RecvStream, SendStream<Bytes>)> {
+    let begin = |_| send.send_request(request("POST", "/echo"), false).unwrap();
+    let begun: Vec<(ResponseFuture, _)> = (0..requests).map(begin).collect();
+    let mut answered = Vec::new();
+    for (response, to) in begun {
+        answered.push((response.await.unwrap().into_body(), to));
+    }
+    answered
+}
+
+async fn end((mut content, mut to): (h2::RecvStream, SendStream<Bytes>)) {
+    to.send_data(Bytes::from_static(b"end"), true).unwrap();
+    assert_eq!(piece(&mut content).await.unwrap(), "end");
+    assert_eq!(piece(&mut content).await, None);
+}
+
+#[test]
+fn each_request_goes_in_the_version_that_its_server_chooses() {
+    for (protocols, expected) in [
+        (&["h2", "http/1.1"][..], "HTTP/2.0"),
+        (&["h2"], "HTTP/2.0"),
+        (&["http/1.1"], "HTTP/1.1"),
+        (&[], "HTTP/1.1"),
+    ] {
+        let place = Place::new();
+        let server = place.serve(protocols);
+        let gateway = Gateway::of_both_versions(place.upstream());
+        run(async {
+            let mut send = connect(gateway.address).await;
+            for _ in 0..3 {
+                assert_eq!(version(&mut send).await, expected, "{protocols:?}");
+            }
+        });
+        assert_eq!(server.connections(), 1, "{protocols:?}: it is shared, or waits for the next request");
+    }
+}
+
+#[test]
+fn requests_together_share_a_connection_or_have_one_each() {
+    for (protocol, connections) in [("h2", 1), ("http/1.1", REQUESTS as u64)] {
+        let place = Place::new();
+        let server = place.serve(&[protocol]);
+        let gateway = Gateway::of_both_versions(place.upstream());
+        run(async {
+            let mut send = connect(gateway.address).await;
+            for begun in under_way(&mut send, REQUESTS).await {
+                end(begun).await;
+            }
+        });
+        assert_eq!(server.connections(), connections, "{protocol}");
+    }
+}
+
+#[test]
+fn a_server_that_comes_back_with_another_version_is_spoken_to_in_that() {
+    let place = Place::new();
+    let gateway = Gateway::of_both_versions(place.upstream());
+    run(async {
+        let mut send = connect(gateway.address).await;
+        for (protocol, expected) in [("h2", "HTTP/2.0"), ("http/1.1", "HTTP/1.1"), ("h2", "HTTP/2.0")] {
+            let server = place.serve(&[protocol]);
+            assert_eq!(version(&mut send).await, expected);
+            // Together, when another version was chosen last.
+            for begun in under_way(&mut send, REQUESTS).await {
+                end(begun).await;
+            }
+            drop(server);
+        }
+    });
+}
+
+#[test]
+fn connections_of_a_version_that_is_chosen_no_more_wait_for_nobody() {
+    let place = Place::new();
+    let before = place.serve(&["http/1.1"]);
+    let gateway = Gateway::of_both_versions(place.upstream());
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let mut begun = under_way(&mut send, 2).await;
+        end(begun.pop().unwrap()).await;
+        while gateway.upstream.idle_connections() != 1 {
+            yield_now().await;
+        }
+        let _now = place.serve(&["h2"]);
+        // The one that waits is used first.
+        let also_before = under_way(&mut send, 1).await;
+        assert_eq!(version(&mut send).await, "HTTP/2.0");
+        for begun in begun.into_iter().chain(also_before) {
+            end(begun).await;
+        }
+        for _ in 0..3 {
+            assert_eq!(version(&mut send).await, "HTTP/2.0");
+        }
+        assert_eq!((before.connections(), gateway.upstream.idle_connections()), (2, 0));
+    });
+}
+
+#[test]
+fn checks_speak_what_the_server_chooses() {
+    for protocol in ["h2", "http/1.1"] {
+        let place = Place::new();
+        let server = place.serve(&[protocol]);
+        let check = CheckConfig { interval: Duration::from_millis(10), ..CheckConfig::new(CheckKind::http("/")) };
+        let gateway = Gateway::of_both_versions(UpstreamConfig { check: Some(check), ..place.upstream() });
+        until(|| server.connections() > 2);
+        assert_eq!(gateway.upstream.server_statuses()[0].state, thruway_gateway::ServerState::Up, "{protocol}");
+    }
+}
+
+const REQUESTS: usize = 10;

@@ -1,0 +1,335 @@
+//! Upgrades of clients of both versions, to upstreams that speak HTTP/2 or choose.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use h2::ext::Protocol;
+use h2::{Reason, RecvStream, SendStream};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use thruway_gateway::{EjectionConfig, ServerState, UpstreamConfig};
+use tokio::task::yield_now;
+
+use super::client::{connect, piece, request, run, whole};
+use super::negotiated::Place;
+use super::only_http2;
+use super::origin::{ACCEPT, BROKEN_OFF, Origin, answer, requests_of, scripted};
+use crate::forward::Client;
+use crate::gateway::{Gateway, until};
+
+/// A request for a WebSocket, as RFC 6455 §1.2 has it.
+fn asked(path: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+}
+
+/// A client of HTTP/1.1 whose connection has become a tunnel.
+fn upgraded(gateway: &Gateway, path: &str) -> Client {
+    let mut client = Client::new(gateway.address);
+    client.send(asked(path));
+    let answer = client.answer(false);
+    assert_eq!((answer.status, answer.field("upgrade")), (101, Some("websocket")));
+    assert_eq!(answer.field("sec-websocket-accept"), Some(ACCEPT));
+    assert_eq!(answer.field("connection").map(str::to_lowercase).as_deref(), Some("upgrade"));
+    client
+}
+
+/// What a client of HTTP/2 gets for a WebSocket.
+async fn connected(send: &mut SendRequest<Bytes>, path: &str) -> (u16, RecvStream, SendStream<Bytes>) {
+    // What the gateway allows is known when its settings are there.
+    let (response, _) = send.send_request(request("GET", "/empty"), true).unwrap();
+    whole(response).await;
+    let mut request = request("CONNECT", path);
+    request.extensions_mut().insert(Protocol::from_static("websocket"));
+    let (response, to) = send.send_request(request, false).unwrap();
+    let (head, content) = response.await.unwrap().into_parts();
+    assert!(!head.headers.contains_key("upgrade") && !head.headers.contains_key("sec-websocket-accept"));
+    (head.status.as_u16(), content, to)
+}
+
+#[test]
+fn websockets_of_clients_of_http11_are_streams_of_the_upstream() {
+    let origin = Origin::start(true);
+    let gateway = Gateway::of_both_versions(only_http2(origin.address));
+    let mut client = upgraded(&gateway, "/chat");
+    client.send("hello");
+    assert_eq!(client.take(5), "hello");
+    client.send(" and farewell");
+    client.finish();
+    let mut rest = Vec::new();
+    client.read_rest(&mut rest);
+    assert_eq!(rest, b" and farewell");
+}
+
+#[test]
+fn websockets_of_clients_of_http2_are_streams_of_the_upstream() {
+    let origin = Origin::start(true);
+    let gateway = Gateway::of_both_versions(only_http2(origin.address));
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let (status, mut content, mut to) = connected(&mut send, "/chat").await;
+        assert_eq!(status, 200);
+        to.send_data(Bytes::from_static(b"hello"), false).unwrap();
+        assert_eq!(piece(&mut content).await.unwrap(), "hello");
+        to.send_data(Bytes::new(), true).unwrap();
+        assert_eq!(piece(&mut content).await, None);
+    });
+}
+
+#[test]
+fn an_upstream_that_ends_first_hears_the_rest() {
+    let origin = Origin::start(true);
+    let gateway = Gateway::of_both_versions(only_http2(origin.address));
+    let mut client = upgraded(&gateway, "/farewell");
+    let mut said = Vec::new();
+    client.read_rest(&mut said);
+    assert_eq!(said, b"farewell");
+    client.send("the last");
+    client.socket().shutdown(Shutdown::Write).unwrap();
+    until(|| origin.made.load(Ordering::Relaxed) == 8);
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let (_, mut content, mut to) = connected(&mut send, "/farewell").await;
+        assert_eq!(piece(&mut content).await.unwrap(), "farewell");
+        assert_eq!(piece(&mut content).await, None);
+        to.send_data(Bytes::from_static(b"the last"), true).unwrap();
+        while origin.made.load(Ordering::Relaxed) != 16 {
+            yield_now().await;
+        }
+    });
+}
+
+#[test]
+fn who_breaks_off_breaks_off_on_the_other_side() {
+    let origin = Origin::start(true);
+    let gateway = Gateway::of_both_versions(only_http2(origin.address));
+    let mut asked = gateway.begin_raw(&asked("/farewell"));
+    assert_eq!(asked.first(), "HTTP/1.1 101");
+    asked.break_off();
+    until(|| origin.made.load(Ordering::Relaxed) == BROKEN_OFF);
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let (_, mut content, mut to) = connected(&mut send, "/farewell").await;
+        assert_eq!(piece(&mut content).await.unwrap(), "farewell");
+        to.send_reset(Reason::CANCEL);
+        while origin.made.load(Ordering::Relaxed) != 2 * BROKEN_OFF {
+            yield_now().await;
+        }
+    });
+    let mut client = upgraded(&gateway, "/cut");
+    client.send("x");
+    let error = client.socket().read(&mut [0; 1]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let (_, mut content, mut to) = connected(&mut send, "/cut").await;
+        to.send_data(Bytes::from_static(b"x"), false).unwrap();
+        assert!(content.data().await.unwrap().unwrap_err().is_reset());
+    });
+}
+
+#[test]
+fn a_tunnel_carries_more_than_its_windows_hold() {
+    const OCTETS: usize = 3 << 20;
+    let origin = Origin::start(true);
+    let gateway = Gateway::of_both_versions(only_http2(origin.address));
+    let mut client = upgraded(&gateway, "/chat");
+    let mut writer = client.socket().try_clone().unwrap();
+    let writing = thread::spawn(move || {
+        writer.write_all(&vec![b'c'; OCTETS]).unwrap();
+        writer.shutdown(Shutdown::Write).unwrap();
+    });
+    let mut rest = Vec::new();
+    client.read_rest(&mut rest);
+    writing.join().unwrap();
+    assert_eq!((rest.len(), origin.connections()), (OCTETS, 1));
+}
+
+#[test]
+fn tunnels_go_on_while_either_side_drains() {
+    let origin = Origin::start(true);
+    let gateway = Gateway::of_both_versions(only_http2(origin.address));
+    let mut client = upgraded(&gateway, "/chat");
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let (_, mut content, mut to) = connected(&mut send, "/chat").await;
+        origin.drain();
+        gateway.drain();
+        for said in ["one", "two"] {
+            client.send(said);
+            assert_eq!(client.take(3), said);
+            to.send_data(Bytes::from_static(said.as_bytes()), false).unwrap();
+            assert_eq!(piece(&mut content).await.unwrap(), said);
+        }
+        to.send_data(Bytes::new(), true).unwrap();
+        assert_eq!(piece(&mut content).await, None);
+    });
+    client.finish();
+    let mut rest = Vec::new();
+    client.read_rest(&mut rest);
+    assert_eq!(rest, b"");
+}
+
+#[test]
+fn an_upgrade_that_is_declined_is_answered_as_such() {
+    let origin = Origin::start(true);
+    let gateway = Gateway::of_both_versions(only_http2(origin.address));
+    let mut client = Client::new(gateway.address);
+    client.send(asked("/declined"));
+    let declined = client.answer(false);
+    assert_eq!((declined.status, &*declined.content), (403, &b"no"[..]));
+    // A success that is none of what was asked for.
+    client.send(asked("/empty"));
+    assert_eq!(client.answer(false).status, 501);
+    assert_eq!(client.ask("GET /empty HTTP/1.1", "").status, 200);
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let (status, mut content, _to) = connected(&mut send, "/declined").await;
+        assert_eq!((status, piece(&mut content).await.unwrap().as_str()), (403, "no"));
+    });
+    assert!(origin.connections() <= 2, "one for each worker");
+}
+
+#[test]
+fn of_other_methods_and_without_a_key_nothing_is_asked_of_the_upstream() {
+    let origin = Origin::start(true);
+    let gateway = Gateway::of_both_versions(only_http2(origin.address));
+    let mut client = Client::new(gateway.address);
+    client.send(asked("/chat").replace("GET", "OPTIONS"));
+    assert_eq!(client.answer(false).status, 200);
+    for key in ["", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25j\r\n", "Sec-WebSocket-Key: ?\r\n"] {
+        client.send(asked("/chat").replace("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n", key));
+        assert_eq!(client.answer(false).status, 400, "{key}");
+    }
+}
+
+/// Once it arrived as a plain GET.
+#[test]
+fn an_upstream_that_takes_no_upgrades_is_asked_for_none() {
+    let (address, connections) = scripted(b"");
+    connections.fetch_add(1, Ordering::SeqCst);
+    let ejection = EjectionConfig { failures: 1, ..EjectionConfig::default() };
+    let gateway = Gateway::of_both_versions(UpstreamConfig { ejection, ..only_http2(address) });
+    let refused = |client: &mut Client| {
+        client.send(asked("/chat"));
+        let refused = client.answer(false);
+        assert_eq!((refused.status, refused.field("proxy-status")), (502, Some("thruway; error=http_upgrade_failed")));
+    };
+    let mut client = Client::new(gateway.address);
+    refused(&mut client);
+    assert_eq!(client.ask("GET / HTTP/1.1", "").status, 200);
+    refused(&mut client);
+    run(async {
+        let mut send = connect(gateway.address).await;
+        assert_eq!(connected(&mut send, "/chat").await.0, 502);
+    });
+    let status = gateway.upstream.server_statuses().swap_remove(0);
+    assert_eq!((status.state, status.failures), (ServerState::Up, vec![("http_upgrade_failed", 3)]));
+}
+
+/// A server in TLS that chooses among `protocols` and takes no upgrades over HTTP/2. Over HTTP/1.1 it switches, and says back what it is told.
+fn old_server(place: &Place, protocols: &[&str]) {
+    let files = place.authority.issue("server", &["a.example"]);
+    let chain = CertificateDer::pem_file_iter(&files.chain).unwrap().map(Result::unwrap).collect();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let key = PrivateKeyDer::from_pem_file(&files.key).unwrap();
+    let mut config = config.with_no_client_auth().with_single_cert(chain, key).unwrap();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    let (config, listener) = (Arc::new(config), UnixListener::bind(place.path()).unwrap());
+    thread::spawn(move || {
+        for socket in listener.incoming().map_while(Result::ok) {
+            let config = config.clone();
+            thread::spawn(move || {
+                let mut stream = StreamOwned::new(ServerConnection::new(config).unwrap(), socket);
+                if stream.conn.complete_io(&mut stream.sock).is_err() {
+                    return;
+                }
+                if stream.conn.alpn_protocol() == Some(b"h2") {
+                    // Whatever the gateway does to the connection is its business.
+                    drop(requests_of(stream, |stream, id| {
+                        answer(stream, id)?;
+                        stream.flush()
+                    }));
+                } else {
+                    switch(stream);
+                }
+            });
+        }
+    });
+}
+
+fn switch(stream: impl Read + Write) {
+    let mut stream = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert!(stream.read_line(&mut head).unwrap() > 0, "{head}");
+    }
+    assert!(head.to_lowercase().contains("\r\nupgrade: websocket\r\n"), "{head}");
+    let switched = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {ACCEPT}\r\n\r\n"
+    );
+    stream.get_mut().write_all(switched.as_bytes()).unwrap();
+    let mut octets = [0; 100];
+    while let Ok(read @ 1..) = stream.read(&mut octets) {
+        stream.get_mut().write_all(&octets[..read]).unwrap();
+    }
+}
+
+#[test]
+fn where_the_server_chooses_upgrades_go_in_the_version_that_has_them() {
+    for protocols in [&["h2", "http/1.1"][..], &["http/1.1"]] {
+        let place = Place::new();
+        let server = place.serve(protocols);
+        let gateway = Gateway::of_both_versions(place.upstream());
+        for _ in 0..2 {
+            let mut client = upgraded(&gateway, "/chat");
+            client.send("hello");
+            assert_eq!(client.take(5), "hello");
+        }
+        assert!(server.connections() <= 2, "{protocols:?}: none was opened in vain");
+    }
+    let place = Place::new();
+    old_server(&place, &["h2", "http/1.1"]);
+    let gateway = Gateway::of_both_versions(place.upstream());
+    assert_eq!(gateway.get().status, 200, "over HTTP/2");
+    for _ in 0..2 {
+        let mut client = upgraded(&gateway, "/chat");
+        client.send("hello");
+        assert_eq!(client.take(5), "hello");
+    }
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let (status, mut content, mut to) = connected(&mut send, "/chat").await;
+        assert_eq!(status, 200);
+        to.send_data(Bytes::from_static(b"hello"), false).unwrap();
+        assert_eq!(piece(&mut content).await.unwrap(), "hello");
+    });
+    assert_eq!(gateway.get().status, 200, "still over HTTP/2");
+}
+
+#[test]
+fn where_the_server_has_no_version_with_upgrades_they_are_refused() {
+    let place = Place::new();
+    old_server(&place, &["h2"]);
+    let mut config = place.upstream();
+    config.ejection.failures = 1;
+    let gateway = Gateway::of_both_versions(config);
+    for _ in 0..2 {
+        let mut client = Client::new(gateway.address);
+        client.send(asked("/chat"));
+        let refused = client.answer(false);
+        assert_eq!((refused.status, refused.field("proxy-status")), (502, Some("thruway; error=http_upgrade_failed")));
+        assert_eq!(gateway.get().status, 200);
+    }
+    assert_eq!(gateway.upstream.server_statuses()[0].state, ServerState::Up);
+}

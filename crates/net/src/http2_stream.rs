@@ -1,0 +1,92 @@
+//! Streams of HTTP/2 that are no longer HTTP, on either side of a connection (RFC 8441 §5, RFC 9113 §8.5).
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use h2::{Reason, RecvStream, SendStream};
+
+use crate::Transport;
+
+/// The octets of a stream, both ways.
+pub struct Http2Stream<H = ()> {
+    to: SendStream<Bytes>,
+    from: RecvStream,
+    /// What came and was not taken.
+    piece: Bytes,
+    /// What is there as long as the stream is.
+    _held: H,
+}
+
+impl<H> Http2Stream<H> {
+    /// A stream on which nothing is said any more but octets, and what is `held` until its end.
+    pub const fn new(to: SendStream<Bytes>, from: RecvStream, held: H) -> Self {
+        Self { to, from, piece: Bytes::new(), _held: held }
+    }
+
+    /// How many of `wanted` octets may be written.
+    fn poll_room(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
+        self.to.reserve_capacity(wanted);
+        let mut room = self.to.capacity();
+        while room == 0 && wanted > 0 {
+            match ready!(self.to.poll_capacity(cx)) {
+                Some(capacity) => room = capacity.map_err(|error| broken(&error))?,
+                None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            }
+        }
+        Poll::Ready(Ok(room.min(wanted)))
+    }
+}
+
+impl<H: 'static> Transport for Http2Stream<H> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        while self.piece.is_empty() {
+            match ready!(self.from.poll_data(cx)) {
+                Some(data) => self.piece = data.map_err(|error| broken(&error))?,
+                None => return Poll::Ready(Ok(0)),
+            }
+        }
+        let read = self.piece.len().min(buffer.len());
+        self.piece.copy_to_slice(&mut buffer[..read]);
+        // Fails if it is more than has come, which it is not.
+        let _ = self.from.flow_control().release_capacity(read);
+        Poll::Ready(Ok(read))
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let Some(first) = slices.iter().find(|slice| !slice.is_empty()) else { return Poll::Ready(Ok(0)) };
+        let room = ready!(self.poll_room(cx, first.len()))?;
+        let sent = self.to.send_data(Bytes::copy_from_slice(&first[..room]), false);
+        Poll::Ready(sent.map(|()| room).map_err(|error| broken(&error)))
+    }
+
+    fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        length: usize,
+    ) -> Poll<io::Result<usize>> {
+        let mut octets = vec![0; ready!(self.poll_room(cx, length.min(FILE_BYTES)))?];
+        let read = file.read_at(&mut octets, offset)?;
+        self.poll_write(cx, &[IoSlice::new(&octets[..read])])
+    }
+
+    fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.to.send_data(Bytes::new(), true).map_err(|error| broken(&error)))
+    }
+
+    fn discard_unsent(&mut self) {
+        self.to.send_reset(Reason::CANCEL);
+    }
+}
+
+fn broken(error: &h2::Error) -> io::Error {
+    let kind = if error.is_reset() { io::ErrorKind::ConnectionReset } else { io::ErrorKind::BrokenPipe };
+    kind.into()
+}
+
+/// What is read of a file at a time.
+const FILE_BYTES: usize = 64 << 10;
