@@ -200,6 +200,7 @@ impl Parts {
             let mirror = mirror.map(|mirror| self.keep_mirror(route, mirror, before));
             let forward = |name: &String| {
                 let forward = self.forward(config, name, action).recorded(is_recorded);
+                let forward = forward.timed(config.admin.is_some());
                 let forward = meter.iter().cloned().fold(forward, Forward::measured_by);
                 mirror.iter().cloned().fold(forward, Forward::mirrored_by).into_handler()
             };
