@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use sha1::{Digest, Sha1};
 use thruway_net::Clock;
+use thruway_net::tls::CertificateFiles;
 use thruway_server::{
     Config, ListenAddr, Listener, OwnedRequest, Response, RunningServer, Server, StatusCode, Timeouts,
 };
@@ -35,6 +36,8 @@ pub enum Says {
     Good(Duration),
     /// The same, in the name of the authority by somebody whom it lets answer.
     GoodBySomebody(Duration),
+    /// The same, of a certificate that is named by another digest than that of the question.
+    GoodByOtherDigest,
     /// The same by somebody whom nobody lets answer.
     GoodByNobody,
     /// That another certificate is good.
@@ -101,6 +104,25 @@ impl OcspResponder {
         *lock(&self.state.says) = says;
     }
 
+    /// What it says of the certificate in `files`, which its authority has issued: what somebody may have put into a file.
+    ///
+    /// # Panics
+    /// They hold no certificate.
+    pub fn answer_about(&self, files: &CertificateFiles) -> Vec<u8> {
+        let contents = files.contents().expect("it was issued");
+        let certificate = Certificate::from_der(&contents.chain[0]).expect("it is a certificate");
+        let issuer = self.state.authority.certificate().tbs_certificate.subject_public_key_info;
+        let name = certificate.tbs_certificate.issuer.to_der().expect("it can be encoded");
+        let digest = |octets: &[u8]| OctetString::new(Sha1::digest(octets).to_vec()).expect("it is short");
+        let asked = CertId {
+            hash_algorithm: AlgorithmIdentifierOwned { oid: SHA1, parameters: None },
+            issuer_name_hash: digest(&name),
+            issuer_key_hash: digest(issuer.subject_public_key.raw_bytes()),
+            serial_number: certificate.tbs_certificate.serial_number,
+        };
+        self.state.answer(*lock(&self.state.says), asked)
+    }
+
     /// How often it was asked.
     pub fn requests(&self) -> usize {
         self.state.requests.load(Ordering::Relaxed)
@@ -143,6 +165,11 @@ impl State {
             Says::Future => (now + DAY, now + 2 * DAY),
             _ => (now - HOUR, now + DAY),
         };
+        if says == Says::GoodByOtherDigest {
+            asked.hash_algorithm.oid = SHA256;
+            let digest = || OctetString::new(vec![7; 32]).expect("it is short");
+            (asked.issuer_name_hash, asked.issuer_key_hash) = (digest(), digest());
+        }
         if says == Says::GoodOfOther {
             asked.issuer_key_hash = OctetString::new(vec![7; 20]).expect("it is short");
         }
@@ -210,6 +237,8 @@ fn time(time: SystemTime) -> OcspGeneralizedTime {
 /// A certificate, and what signs for it.
 pub(crate) type Signer = (Certificate, Box<dyn Fn(&[u8]) -> Vec<u8>>);
 
+const SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1");
+const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
 const ECDSA_WITH_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.2");
 const QUESTION: &[u8] = b"application/ocsp-request";
 const QUESTION_BYTES_MAX: usize = 4 << 10;

@@ -286,6 +286,9 @@ pub(crate) struct CheckArgs {
     /// A header of the request to explain: `Name: value`; may be given several times
     #[arg(short = 'H', long, value_name = "HEADER", requires = "explain")]
     pub(crate) header: Vec<String>,
+    /// Do not ask whether names of servers can be resolved
+    #[arg(long, conflicts_with = "schema")]
+    pub(crate) offline: bool,
     /// Print the JSON Schema of configs instead, for editors
     #[arg(long, conflicts_with_all = ["config", "explain"])]
     pub(crate) schema: bool,

@@ -1,10 +1,12 @@
 //! `thruway check`.
 
-use std::io::{Write, stdout};
+use std::io::{Write, stderr, stdout};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use thruway_gateway::Routes;
+use thruway_gateway::{Routes, unresolved};
+use tokio::task::JoinSet;
 
 use crate::access_log;
 use crate::args::CheckArgs;
@@ -27,11 +29,46 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
 fn say(path: &Path, args: &CheckArgs) -> Result<String, Failure> {
     let config = Config::load(path)?;
     let routes = checked(&config)?;
-    match &args.explain {
-        Some(request) => explain(&config, &routes, request, &args.header),
-        None => Ok(format!("`{}` is valid\n{config}", path.display())),
+    if let Some(request) = &args.explain {
+        return explain(&config, &routes, request, &args.header);
     }
+    let names = if args.offline { Vec::new() } else { unresolved_names(&config) };
+    if let Some(warnings) = Failure::all(config.unused().into_iter().chain(names).collect()) {
+        // Nobody may be reading there.
+        let _ = writeln!(stderr(), "{warnings}");
+    }
+    Ok(format!("`{}` is valid\n{config}", path.display()))
 }
+
+/// Warnings of the names of servers that cannot be resolved here and now: elsewhere, or later, they may be.
+fn unresolved_names(config: &Config) -> Vec<Failure> {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return vec![Failure::warning("nothing can be asked about the names of servers")];
+    };
+    let mut lookups = JoinSet::new();
+    for (name, upstream) in config.upstreams.clone() {
+        lookups.spawn_on(
+            async move { (unresolved(&upstream, LOOKUP_MAX).await, name, upstream) },
+            runtime.handle(),
+        );
+    }
+    let mut found = runtime.block_on(lookups.join_all());
+    // The system may still be asking.
+    runtime.shutdown_background();
+    found.sort_by(|(_, one, _), (_, other, _)| one.cmp(other));
+    let warnings = found.into_iter().flat_map(|(servers, name, upstream)| {
+        servers.into_iter().map(move |server| {
+            let message = format!("`{}` has no address", upstream.servers[server].address);
+            config.warning_at_server(&name, server, message).with_hint(NAME_HINT)
+        })
+    });
+    warnings.collect()
+}
+
+/// How long somebody may take to say which addresses a name has.
+const LOOKUP_MAX: Duration = Duration::from_secs(2);
+
+const NAME_HINT: &str = "see whether the name is right; where it is not known yet, or nobody can be asked, `--offline` leaves this out";
 
 /// The routes of `config`, if all of it can be served.
 fn checked(config: &Config) -> Result<Routes, Failure> {

@@ -76,10 +76,11 @@ impl Reloader {
         // From here on, nothing can fail.
         parts.start();
         parts.keep_standings_of(&self.parts);
-        self.routes.replace(routes);
         streams.follow(&parts);
         self.write_to(log);
+        // Before the routes: which hosts are served elsewhere is known when the first of their requests could be answered.
         self.server.replace(config.server.clone(), listeners);
+        self.routes.replace(routes);
         self.server.set_connections_max(config.connections_max);
         self.present.replace(&config, &parts, &streams);
         self.secured.follow(&config, &parts);

@@ -72,9 +72,10 @@ impl Parts {
             parts.upstreams.insert(name.clone(), (config.clone(), upstream));
         }
         for (name, config) in &config.policies {
-            let kept = before.policies.get(name).filter(|(other, _)| config == other);
-            let fresh = || Arc::new(Policy::new(name.as_str(), config.clone()));
-            let policy = kept.map_or_else(fresh, |(_, kept)| kept.clone());
+            let policy = match before.policies.get(name) {
+                Some((other, kept)) if config == other => kept.clone(),
+                before => Arc::new(fresh_policy(name, config, before.map(|(_, before)| &**before))),
+            };
             parts.policies.insert(name.clone(), (config.clone(), policy));
         }
         parts
@@ -199,6 +200,7 @@ impl Parts {
             let mirror = mirror.map(|mirror| self.keep_mirror(route, mirror, before));
             let forward = |name: &String| {
                 let forward = self.forward(config, name, action).recorded(is_recorded);
+                let forward = forward.timed(config.admin.is_some());
                 let forward = meter.iter().cloned().fold(forward, Forward::measured_by);
                 mirror.iter().cloned().fold(forward, Forward::mirrored_by).into_handler()
             };
@@ -267,6 +269,15 @@ impl Parts {
         let endpoint =
             || before.mcp.get(hosts).cloned().unwrap_or_else(|| mcp::endpoint(hosts).into_handler());
         self.mcp.entry(hosts.to_owned()).or_insert_with(endpoint).clone()
+    }
+}
+
+/// A policy that was not there `before`, or not like this.
+fn fresh_policy(name: &str, config: &PolicyConfig, before: Option<&Policy>) -> Policy {
+    let policy = Policy::new(name, config.clone());
+    match before {
+        Some(before) => policy.in_place_of(before),
+        None => policy,
     }
 }
 

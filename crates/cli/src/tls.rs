@@ -5,9 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use thruway_certificates::acme::{Acme, CertificateStatus, Challenges};
-use thruway_certificates::ocsp::{StapleStatus, Stapler};
+use thruway_certificates::ocsp::{Staple, StapleStatus, Stapler};
 use thruway_net::Clock;
-use thruway_net::tls::{CertificateError, ServedCertificate, TlsAcceptor, TlsConnector};
+use thruway_net::tls::{CertificateError, CertificateProblem, ServedCertificate, TlsAcceptor, TlsConnector};
 use thruway_server::ListenAddr;
 
 use crate::acme::challenges;
@@ -133,11 +133,17 @@ impl Present {
                 Err(error) => wrong.push(error),
             }
         }
+        wrong.extend(self.acceptors.iter().flat_map(|(_, acceptor)| acceptor.problems()));
         for error in wrong.iter().filter(|error| !self.told.contains(error)) {
             tracing::error!(
                 "certificates have changed and cannot be used, those of before are kept: {error}"
             );
         }
+        let withheld: Vec<_> = self.acceptors.iter().flat_map(|(_, acceptor)| withhold(acceptor)).collect();
+        for error in withheld.iter().filter(|error| !self.told.contains(error)) {
+            tracing::error!("clients are not given what is said of a certificate: {error}");
+        }
+        wrong.extend(withheld);
         self.told = wrong;
     }
 }
@@ -147,7 +153,8 @@ pub(crate) fn check(config: &Config) -> Result<(), Failure> {
     let of_listeners = config.listeners.iter().filter_map(|listener| listener.tls.as_ref());
     let failures = of_listeners.flat_map(|tls| {
         let failure = |error: CertificateError| config.failure_at(&tls.span, &error).with_hint(error.hint());
-        invalid(&tls.acceptor).into_iter().map(failure)
+        let staples = disbelieved(&tls.acceptor).into_iter().map(|disbelieved| disbelieved.error);
+        invalid(&tls.acceptor).into_iter().chain(staples).map(failure)
     });
     Failure::all(failures.collect()).map_or(Ok(()), Err)
 }
@@ -157,6 +164,35 @@ fn invalid(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
     let mut invalid = acceptor.invalid_at(Clock::system().time_of_day());
     invalid.retain(|error| !acceptor.config().awaited.contains(&error.path));
     invalid
+}
+
+/// What a file says of the revocation of a certificate, and is not to be believed now.
+struct Disbelieved {
+    certificate: Vec<u8>,
+    response: Vec<u8>,
+    error: CertificateError,
+}
+
+fn disbelieved(acceptor: &TlsAcceptor) -> Vec<Disbelieved> {
+    let now = Clock::system().time_of_day();
+    let served = acceptor.served().into_iter();
+    let disbelieved = |ServedCertificate { contents, ocsp, .. }: ServedCertificate| {
+        let (of_file, certificate) = (ocsp?, contents.chain.first()?.clone());
+        let error = Staple::of_chain(&of_file.response, &contents.chain, now).err()?;
+        let problem = CertificateProblem::Refused(error.to_string());
+        let error = CertificateError { path: of_file.path, problem };
+        Some(Disbelieved { certificate, response: of_file.response, error })
+    };
+    served.filter_map(disbelieved).collect()
+}
+
+/// Gives clients nothing of what is not to be believed; what is wrong with it.
+fn withhold(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
+    let disbelieved = disbelieved(acceptor);
+    let (responses, errors): (Vec<_>, Vec<_>) =
+        disbelieved.into_iter().map(|of| ((of.certificate, of.response), of.error)).unzip();
+    acceptor.withhold(responses);
+    errors
 }
 
 /// How soon a change is seen.

@@ -67,6 +67,13 @@ impl Transport for UpstreamStream {
         }
     }
 
+    fn has_written_part(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.has_written_part(),
+            Self::Tls(stream) => stream.has_written_part(),
+        }
+    }
+
     fn poll_send_file(
         &mut self,
         cx: &mut Context<'_>,

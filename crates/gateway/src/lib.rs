@@ -57,6 +57,7 @@ pub use tcp::{ServerNames, StreamCounts, StreamEnd, TcpConfig, TcpForward};
 pub use thruway_net::ProxyVersion;
 pub use upstream::{
     Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
-    InvalidStatusRange, QueueConfig, ResolverConfig, RetryBudget, ServerAddr, ServerConfig, ServerState,
-    ServerStatus, Standing, StatusRange, Sticky, Upstream, UpstreamConfig, UpstreamTls, WaitingCounts,
+    InvalidStatusRange, QueueConfig, ResolverConfig, ResponseCounts, RetryBudget, ServerAddr, ServerConfig,
+    ServerState, ServerStatus, Standing, StatusRange, Sticky, Upstream, UpstreamConfig, UpstreamTls,
+    WaitingCounts, unresolved,
 };

@@ -97,6 +97,11 @@ impl Awaited {
         Self { meter: Some(meter), began: Clock::system().now_exact() }
     }
 
+    /// When it has come.
+    pub(crate) const fn began(&self) -> Duration {
+        self.began
+    }
+
     /// Counts it as answered with `status`.
     pub(crate) fn answered(mut self, status: StatusCode) {
         self.count(status);
@@ -131,7 +136,7 @@ const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::new(499) {
 };
 
 const CLASSES: usize = 5;
-const BUCKETS: usize = 16;
+pub(crate) const BUCKETS: usize = 16;
 
 #[cfg(test)]
 mod tests {

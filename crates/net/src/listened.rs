@@ -1,5 +1,6 @@
 //! Where this process listens itself: for those who connect wherever somebody else says.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -49,8 +50,12 @@ pub fn is_of_this_machine(address: IpAddr) -> bool {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    // The kernel speaks to an address of its own from the same one.
-    let Ok(socket) = UdpSocket::bind((any, 0)) else {
+    speaks_to_itself(UdpSocket::bind((any, 0)), address)
+}
+
+/// Whether this machine speaks to `address` from the same one by `socket`: to one of its own the kernel does.
+fn speaks_to_itself(socket: io::Result<UdpSocket>, address: IpAddr) -> bool {
+    let Ok(socket) = socket else {
         // Nobody can say, and whoever asks wants to keep somebody out.
         return true;
     };
@@ -93,6 +98,18 @@ mod tests {
         assert!(at("127.0.0.1") && at("127.0.0.2") && at("0.0.0.0"));
         assert!(!at("192.0.2.1"), "it is another's");
     }
+
+    /// Once descriptors that were used up made any address another's, and let tunnels lead to this machine.
+    #[test]
+    fn an_address_of_which_nothing_can_be_found_out_is_taken_for_one_of_this_machine() {
+        let other = "192.0.2.1".parse().unwrap();
+        let used_up = || Err(io::Error::from_raw_os_error(EMFILE));
+        assert!(speaks_to_itself(used_up(), other));
+        assert!(!speaks_to_itself(UdpSocket::bind("0.0.0.0:0"), other));
+    }
+
+    /// There are no descriptors left.
+    const EMFILE: i32 = 24;
 
     #[test]
     fn addresses_of_this_machine_are_told_from_others() {

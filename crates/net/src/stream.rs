@@ -33,6 +33,12 @@ pub trait Transport: 'static {
     /// The connection failed.
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
 
+    /// Whether some of what was not told to be written may have left all the same: of what [`poll_write`](Self::poll_write) was given when
+    /// it was pending.
+    fn has_written_part(&self) -> bool {
+        false
+    }
+
     /// Writes up to `length` octets of `file` from `offset` on; how many is returned, 0 at the end of the file.
     ///
     /// # Errors

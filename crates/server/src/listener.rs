@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use thruway_net::tls::TlsAcceptor;
 use thruway_net::{ClientAddr, ListenAddr, Networks};
 
@@ -37,8 +38,11 @@ pub(crate) enum Speaks {
 pub(crate) struct ListenerTls {
     pub(crate) acceptor: Arc<TlsAcceptor>,
     pub(crate) strict_transport_security: Option<Arc<str>>,
-    pub(crate) elsewhere: Option<Arc<Elsewhere>>,
+    pub(crate) elsewhere: LiveElsewhere,
 }
+
+/// The hosts that are served elsewhere now, as all connections of a listener see it: those, too, that were accepted before a reload.
+pub(crate) type LiveElsewhere = Arc<ArcSwapOption<Elsewhere>>;
 
 /// Hosts that are served elsewhere, where clients must show other certificates.
 #[derive(Debug)]
@@ -81,7 +85,8 @@ impl Listener {
     /// [`header_section`](crate::Timeouts::header_section). Streams that are no HTTP are not decrypted.
     #[must_use]
     pub fn tls(self, acceptor: Arc<TlsAcceptor>) -> Self {
-        Self { tls: Some(ListenerTls { acceptor, strict_transport_security: None, elsewhere: None }), ..self }
+        let elsewhere = LiveElsewhere::default();
+        Self { tls: Some(ListenerTls { acceptor, strict_transport_security: None, elsewhere }), ..self }
     }
 
     /// Has answers to clients of TLS say this in `Strict-Transport-Security` (RFC 6797), if they say nothing themselves: such as
@@ -98,10 +103,11 @@ impl Listener {
     /// only one with a wildcard where the other's has the name. To be told the acceptors of listeners that ask their clients for other certificates: whoever names a host there, on a connection that
     /// was made to this listener, has not shown what it would have to show.
     #[must_use]
-    pub fn hosts_elsewhere(mut self, others: Vec<Arc<TlsAcceptor>>) -> Self {
-        if let Some(tls) = &mut self.tls {
+    pub fn hosts_elsewhere(self, others: Vec<Arc<TlsAcceptor>>) -> Self {
+        if let Some(tls) = &self.tls {
             let own = tls.acceptor.clone();
-            tls.elsewhere = (!others.is_empty()).then(|| Arc::new(Elsewhere { own, others }));
+            let elsewhere = (!others.is_empty()).then(|| Arc::new(Elsewhere { own, others }));
+            tls.elsewhere.store(elsewhere);
         }
         self
     }
@@ -140,6 +146,15 @@ impl Listener {
     #[must_use]
     pub fn streams(self, streams: Arc<dyn ServeStream>) -> Self {
         Self { streams: Some(streams), ..self }
+    }
+
+    /// Takes the place of `before`: connections that this has accepted are told which hosts are served elsewhere from now on.
+    pub(crate) fn in_place_of(mut self, before: &Self) -> Self {
+        if let (Some(tls), Some(before)) = (&mut self.tls, &before.tls) {
+            before.elsewhere.store(tls.elsewhere.load_full());
+            tls.elsewhere = before.elsewhere.clone();
+        }
+        self
     }
 
     pub(crate) const fn has_streams(&self) -> bool {

@@ -141,7 +141,13 @@ impl Serving {
     fn place(&mut self, listener: Listener, socket: Socket, new: &mut Vec<(usize, Bound)>) -> Place {
         match socket {
             Socket::Kept(place) => {
-                self.listeners[place.listener].store(Some(Arc::new(listener.at(&place.address))));
+                let slot = &self.listeners[place.listener];
+                let listener = listener.at(&place.address);
+                let listener = match slot.load_full() {
+                    Some(before) => listener.in_place_of(&before),
+                    None => listener,
+                };
+                slot.store(Some(Arc::new(listener)));
                 place
             }
             Socket::New(bound) => {

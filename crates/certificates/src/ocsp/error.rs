@@ -10,6 +10,8 @@ use thruway_client::ClientError;
 pub enum OcspError {
     /// It is about another certificate.
     ForOther,
+    /// The chain ends with the certificate: nobody knows who may say something of it.
+    IssuerMissing,
     /// What came is no answer.
     Malformed,
     /// It is too old, or from the future.
@@ -32,6 +34,7 @@ impl fmt::Display for OcspError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ForOther => f.write_str("the answer is about another certificate"),
+            Self::IssuerMissing => f.write_str("the chain has no issuer that could have signed it"),
             Self::Malformed => f.write_str("what the responder says is no answer"),
             Self::NotCurrent => f.write_str("the answer is too old, or from the future"),
             Self::Refused(reason) => write!(f, "the responder has no answer: reason {reason}"),

@@ -30,7 +30,7 @@ pub(super) async fn fetch(client: &Client, subject: &Subject) -> Result<Staple, 
         return Err(OcspError::Status(status));
     }
     let der = response.collect(ANSWER_BYTES_MAX).await.map_err(OcspError::Unreachable)?;
-    Staple::read(&der, subject, Clock::system().time_of_day())
+    Staple::read(&der, &subject.named, Clock::system().time_of_day())
 }
 
 /// Those in use have some kilobytes with the certificates of whoever signs.

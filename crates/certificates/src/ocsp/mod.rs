@@ -16,4 +16,4 @@ mod error;
 pub use error::OcspError;
 pub use staple::Staple;
 pub use stapler::{StapleStatus, Stapler};
-pub use subject::Subject;
+pub use subject::{Named, Subject};

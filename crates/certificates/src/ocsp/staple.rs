@@ -6,7 +6,8 @@ use x509_cert::der::Decode;
 use x509_ocsp::{BasicOcspResponse, CertStatus, OcspGeneralizedTime, OcspResponse, OcspResponseStatus};
 
 use super::signature::verify;
-use super::{OcspError, Subject};
+use super::subject::SHA1;
+use super::{Named, OcspError};
 
 /// That a certificate is good.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,21 +21,28 @@ pub struct Staple {
 }
 
 impl Staple {
-    /// Reads what the responder of `subject` has answered.
+    /// Reads what is said of the first certificate of `chain`, whose second has issued it.
+    ///
+    /// # Errors
+    /// As those of [`read`](Self::read), or the chain is too short.
+    pub fn of_chain(der: &[u8], chain: &[Vec<u8>], now: SystemTime) -> Result<Self, OcspError> {
+        Self::read(der, &Named::of(chain).ok_or(OcspError::IssuerMissing)?, now)
+    }
+
+    /// Reads what is said of `named`.
     ///
     /// # Errors
     /// It does not say that the certificate is good at `now`, or is not to be believed.
-    pub fn read(der: &[u8], subject: &Subject, now: SystemTime) -> Result<Self, OcspError> {
+    pub fn read(der: &[u8], named: &Named, now: SystemTime) -> Result<Self, OcspError> {
         let whole = OcspResponse::from_der(der).map_err(|_| OcspError::Malformed)?;
         if whole.response_status != OcspResponseStatus::Successful {
             return Err(OcspError::Refused(whole.response_status as u32));
         }
         let octets = whole.response_bytes.ok_or(OcspError::Malformed)?.response;
         let basic = BasicOcspResponse::from_der(octets.as_bytes()).map_err(|_| OcspError::Malformed)?;
-        verify(&basic, octets.as_bytes(), &subject.issuer, now)?;
+        verify(&basic, octets.as_bytes(), &named.issuer, now)?;
         let mut answers = basic.tbs_response_data.responses.iter();
-        let answer =
-            answers.find(|answer| is_same(&answer.cert_id, &subject.id)).ok_or(OcspError::ForOther)?;
+        let answer = answers.find(|answer| is_same(&answer.cert_id, &named.id)).ok_or(OcspError::ForOther)?;
         let this_update = time_of(answer.this_update);
         let next_update = answer.next_update.map_or(this_update + UNSAID, time_of);
         if this_update > now + SKEW || next_update <= now || next_update <= this_update {
@@ -48,12 +56,12 @@ impl Staple {
     }
 }
 
-/// Whether both are of the same certificate. Some leave out that the digest has no parameters.
-fn is_same(one: &x509_ocsp::CertId, other: &x509_ocsp::CertId) -> bool {
-    one.hash_algorithm.oid == other.hash_algorithm.oid
-        && one.issuer_name_hash == other.issuer_name_hash
-        && one.issuer_key_hash == other.issuer_key_hash
-        && one.serial_number == other.serial_number
+/// Whether `said` is of the certificate of `own`. Some leave out that the digest has no parameters. Answers in files may have been asked for
+/// with another digest than ours; as the issuer has signed them, or who answers for it, the number alone tells its certificates apart.
+fn is_same(said: &x509_ocsp::CertId, own: &x509_ocsp::CertId) -> bool {
+    let is_of_issuer =
+        said.issuer_name_hash == own.issuer_name_hash && said.issuer_key_hash == own.issuer_key_hash;
+    said.serial_number == own.serial_number && (is_of_issuer || said.hash_algorithm.oid != SHA1)
 }
 
 fn time_of(time: OcspGeneralizedTime) -> SystemTime {

@@ -16,23 +16,36 @@ pub struct Subject {
     pub responder: String,
     /// The question, encoded.
     pub request: Vec<u8>,
+    pub(super) named: Named,
+}
+
+/// What tells a certificate from all others.
+#[derive(Clone)]
+pub struct Named {
     pub(super) id: CertId,
     pub(super) issuer: Certificate,
 }
 
-impl Subject {
-    /// That of a chain, whose first certificate it is and whose second has issued it. `None` if the chain is too short, or it names no
-    /// responder that can be asked by HTTP.
+impl Named {
+    /// That of a chain, whose first certificate it is and whose second has issued it. `None` if the chain is too short.
     pub fn of(chain: &[Vec<u8>]) -> Option<Self> {
         let [certificate, issuer, ..] = chain else { return None };
         let certificate = Certificate::from_der(certificate).ok()?;
         let issuer = Certificate::from_der(issuer).ok()?;
-        let responder = responder_of(&certificate)?;
         let id = id_of(&certificate, &issuer)?;
-        let request = Request { req_cert: id.clone(), single_request_extensions: None };
+        Some(Self { id, issuer })
+    }
+}
+
+impl Subject {
+    /// That of a chain, as [`Named::of`]. `None` also if it names no responder that can be asked by HTTP.
+    pub fn of(chain: &[Vec<u8>]) -> Option<Self> {
+        let named = Named::of(chain)?;
+        let responder = responder_of(&Certificate::from_der(chain.first()?).ok()?)?;
+        let request = Request { req_cert: named.id.clone(), single_request_extensions: None };
         let tbs_request = TbsRequest { request_list: vec![request], ..TbsRequest::default() };
         let request = OcspRequest { tbs_request, optional_signature: None }.to_der().ok()?;
-        Some(Self { responder, request, id, issuer })
+        Some(Self { responder, request, named })
     }
 }
 
@@ -61,7 +74,7 @@ fn id_of(certificate: &Certificate, issuer: &Certificate) -> Option<CertId> {
     })
 }
 
-const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
+pub(super) const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
 
 /// id-ad-ocsp.
 const OCSP: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1");

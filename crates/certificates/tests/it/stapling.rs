@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_certificates::ocsp::{OcspError, StapleStatus, Stapler};
+use thruway_certificates::ocsp::{OcspError, Staple, StapleStatus, Stapler};
 use thruway_net::Clock;
 use thruway_net::tls::{CertificateFiles, TlsAcceptor, TlsAcceptorConfig};
 use thruway_testkit::Authority;
@@ -156,4 +156,41 @@ fn nobody_is_asked_about_a_certificate_that_names_nobody() {
     stapler.follow(vec![unnamed.clone(), named]);
     assert!(stapler.wait_until(PATIENCE, is_stapled));
     assert_eq!((stapler.statuses().len(), responder.requests()), (1, 1));
+}
+
+/// What a file says is looked at as what is fetched.
+#[test]
+fn what_a_file_says_is_about_its_certificate_and_holds_now() {
+    let (responder, files, _) = scene();
+    let chain = files.contents().unwrap().chain;
+    let read = |said: &[u8], chain: &[Vec<u8>]| {
+        Staple::of_chain(said, chain, Clock::system().time_of_day()).map(drop)
+    };
+    let good = responder.answer_about(&files);
+    assert_eq!(read(&good, &chain), Ok(()));
+    // Nobody need be named who could be asked, but somebody who has signed.
+    let unnamed = responder.authority().issue("unnamed", &["b.example"]);
+    let alone = unnamed.contents().unwrap().chain;
+    let about_unnamed = responder.answer_about(&unnamed);
+    assert_eq!(read(&about_unnamed, &[alone[0].clone(), chain[1].clone()]), Ok(()));
+    assert_eq!(read(&about_unnamed, &alone), Err(OcspError::IssuerMissing));
+    assert_eq!(read(&about_unnamed, &chain), Err(OcspError::ForOther));
+    assert_eq!(read(b"an answer", &chain), Err(OcspError::Malformed));
+    responder.say(Says::Stale);
+    assert_eq!(read(&responder.answer_about(&files), &chain), Err(OcspError::NotCurrent));
+    let after = Clock::system().time_of_day() + 2 * DAY;
+    assert_eq!(Staple::of_chain(&good, &chain, after).err(), Some(OcspError::NotCurrent));
+}
+
+/// Others than ours may have been used to ask for what is in a file.
+#[test]
+fn another_digest_names_the_same_certificate() {
+    let (responder, files, _) = scene();
+    let chain = files.contents().unwrap().chain;
+    responder.say(Says::GoodByOtherDigest);
+    let now = Clock::system().time_of_day();
+    assert!(Staple::of_chain(&responder.answer_about(&files), &chain, now).is_ok());
+    let other = responder.authority().issue("other", &["b.example"]);
+    let about_other = responder.answer_about(&other);
+    assert_eq!(Staple::of_chain(&about_other, &chain, now).err(), Some(OcspError::ForOther));
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use thruway_gateway::{MirrorCounts, RouteMeter, ServerState, ServerStatus, WaitingCounts};
+use thruway_gateway::{MirrorCounts, ResponseCounts, RouteMeter, ServerState, ServerStatus, WaitingCounts};
 use thruway_net::Clock;
 use thruway_server::{Request, Response};
 
@@ -64,14 +64,14 @@ fn write_routes(exposition: &mut Exposition, running: &Running) {
         "From the head of the request to the head of the response.",
     );
     for (route, counts) in measured() {
-        write_histogram(&mut times, ("route", route), &RouteMeter::BOUNDS, &counts.buckets, counts.time);
+        write_histogram(&mut times, &[("route", route)], &RouteMeter::BOUNDS, &counts.buckets, counts.time);
     }
 }
 
 /// The samples of one histogram, of whose buckets the last has no bound.
 fn write_histogram(
     family: &mut Family<'_>,
-    label: (&str, &str),
+    labels: &[(&str, &str)],
     bounds: &[Duration],
     buckets: &[u64],
     total: Duration,
@@ -80,10 +80,10 @@ fn write_histogram(
     let bounds = bounds.iter().map(|bound| bound.as_secs_f64().to_string());
     for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(buckets) {
         sum += count;
-        family.part("_bucket", &[label, ("le", &bound)], sum);
+        family.part("_bucket", &[labels, &[("le", &*bound)]].concat(), sum);
     }
-    family.part("_sum", &[label], total.as_secs_f64());
-    family.part("_count", &[label], sum);
+    family.part("_sum", labels, total.as_secs_f64());
+    family.part("_count", labels, sum);
 }
 
 fn write_unrouted(exposition: &mut Exposition, running: &Running) {
@@ -152,6 +152,7 @@ fn write_upstreams(exposition: &mut Exposition, running: &Running) {
         waiting.sample(&[("upstream", upstream.name())], upstream.waiting());
     }
     write_waiting_times(exposition, running);
+    write_response_times(exposition, running);
     let help = "Connections that wait to be used again.";
     let mut idle = exposition.family("thruway_upstream_idle_connections", Kind::Gauge, help);
     for upstream in &running.upstreams {
@@ -182,7 +183,20 @@ fn write_waiting_times(exposition: &mut Exposition, running: &Running) {
     );
     for upstream in &running.upstreams {
         let WaitingCounts { buckets, time } = upstream.waiting_counts();
-        write_histogram(&mut times, ("upstream", upstream.name()), &WaitingCounts::BOUNDS, &buckets, time);
+        let labels = [("upstream", upstream.name())];
+        write_histogram(&mut times, &labels, &WaitingCounts::BOUNDS, &buckets, time);
+    }
+}
+
+fn write_response_times(exposition: &mut Exposition, running: &Running) {
+    let mut times = exposition.family(
+        "thruway_upstream_response_seconds",
+        Kind::Histogram,
+        "From when a request came to the head of the response of a server, whatever was waited for and however many were asked.",
+    );
+    for upstream in &running.upstreams {
+        let ResponseCounts { buckets, time } = upstream.response_counts();
+        write_histogram(&mut times, &[("upstream", upstream.name())], &RouteMeter::BOUNDS, &buckets, time);
     }
 }
 
@@ -238,6 +252,11 @@ fn write_servers(exposition: &mut Exposition, running: &Running) {
             let [upstream, address] = server.labels();
             family.sample(&[upstream, address, ("reason", reason)], count);
         }
+    });
+    let help = "From when the server got a request to the head of its response, the making of a connection included.";
+    write("thruway_server_response_seconds", Kind::Histogram, help, &|server, family| {
+        let ResponseCounts { buckets, time } = server.status.responses;
+        write_histogram(family, &server.labels(), &RouteMeter::BOUNDS, &buckets, time);
     });
     write("thruway_server_state", Kind::Gauge, "1 for the state in which it is.", &|server, family| {
         for state in ServerState::ALL {

@@ -8,7 +8,7 @@ use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 
 use super::{Span, secrets};
 
-/// What is wrong, where, and what to do about it; one thing or several.
+/// What is wrong, where, and what to do about it; one thing or several. Or what only seems to be: a warning.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
 
@@ -23,6 +23,11 @@ pub(super) struct Source {
 impl Failure {
     pub(crate) fn new(message: impl fmt::Display) -> Self {
         Self(format!("error: {message}\n"))
+    }
+
+    /// What could be served all the same.
+    pub(crate) fn warning(message: impl fmt::Display) -> Self {
+        Self(format!("warning: {message}\n"))
     }
 
     /// Several failures as one; `None` if there is none.
@@ -48,13 +53,26 @@ impl Source {
 
     /// A failure with file, line and excerpt.
     pub(super) fn failure(&self, span: Span, message: impl fmt::Display) -> Failure {
-        self.report(&message.to_string(), [AnnotationKind::Primary.span(self.first_line(&span))])
+        self.report(
+            Level::ERROR,
+            &message.to_string(),
+            [AnnotationKind::Primary.span(self.first_line(&span))],
+        )
+    }
+
+    /// A warning with file, line and excerpt.
+    pub(super) fn warning(&self, span: Span, message: impl fmt::Display) -> Failure {
+        self.report(
+            Level::WARNING,
+            &message.to_string(),
+            [AnnotationKind::Primary.span(self.first_line(&span))],
+        )
     }
 
     /// A failure at `span` because of what stands at `other`, which `label` says.
     pub(super) fn failure_between(&self, span: &Span, message: &str, other: &Span, label: &str) -> Failure {
         let other = AnnotationKind::Context.span(self.first_line(other)).label(label);
-        self.report(message, [AnnotationKind::Primary.span(self.first_line(span)), other])
+        self.report(Level::ERROR, message, [AnnotationKind::Primary.span(self.first_line(span)), other])
     }
 
     /// `FILE:LINE` of `span`.
@@ -78,10 +96,15 @@ impl Source {
         span.start..span.start + length
     }
 
-    fn report<'a, const N: usize>(&'a self, message: &str, annotations: [Annotation<'a>; N]) -> Failure {
+    fn report<'a, const N: usize>(
+        &'a self,
+        level: Level<'a>,
+        message: &str,
+        annotations: [Annotation<'a>; N],
+    ) -> Failure {
         let path = self.path.to_string_lossy();
         let snippet = Snippet::source(self.shown()).path(&*path).annotations(annotations);
-        let report = [Level::ERROR.primary_title(message).element(snippet)];
+        let report = [level.primary_title(message).element(snippet)];
         Failure(format!("{}\n", Renderer::plain().render(&report)))
     }
 }

@@ -7,6 +7,7 @@ mod environment;
 mod schema;
 mod resolve;
 mod failure;
+mod places;
 mod secrets;
 mod shown;
 #[cfg(test)]
@@ -34,6 +35,7 @@ use crate::args::ServeArgs;
 pub(crate) use failure::Failure;
 use failure::Source;
 use forward::ForwardAction;
+use places::Places;
 pub(crate) use schema::schema;
 
 /// A config without open questions.
@@ -59,6 +61,7 @@ pub(crate) struct Config {
     /// Limits and timeouts.
     pub(crate) server: thruway_server::Config,
     source: Option<Source>,
+    places: Places,
 }
 
 /// Where to listen, and what connections there are.
@@ -222,6 +225,7 @@ impl Config {
             batch_sends: true,
             server: thruway_server::Config::default(),
             source: None,
+            places: Places::default(),
         }
     }
 
@@ -253,6 +257,26 @@ impl Config {
             Some(source) => source.failure_between(span, message, other, label),
             None => Failure::new(message),
         }
+    }
+
+    /// A warning at `span` of the file.
+    fn warning_at(&self, span: &Span, message: impl fmt::Display) -> Failure {
+        match &self.source {
+            Some(source) => source.warning(span.clone(), message),
+            None => Failure::warning(message),
+        }
+    }
+
+    /// A warning about one of the servers of an upstream, by its place.
+    pub(crate) fn warning_at_server(
+        &self,
+        upstream: &str,
+        server: usize,
+        message: impl fmt::Display,
+    ) -> Failure {
+        let places = self.places.upstreams.get(upstream);
+        let span = places.and_then(|places| places.servers.get(server)).cloned().unwrap_or_default();
+        self.warning_at(&span, message)
     }
 
     /// What is wrong at `span` of the file.

@@ -29,6 +29,7 @@ use thruway_server::{
 };
 
 use super::failure::Source;
+use super::places::Places;
 use super::raw::{Period, Raw, RawAccessLog, RawAdmin, RawFormat, RawLimits, RawOtherReading, RawTimeouts};
 use super::spanned::Spanned;
 use super::{AccessLogConfig, AdminConfig, Config, Failure, ListenerConfig, Span, is_listed};
@@ -41,6 +42,7 @@ use usage::AboutRequests;
 /// All that is wrong, not only what comes first.
 pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let mut resolver = Resolver { source: &source, failures: Vec::new(), acme: None };
+    let places = Places::of(&raw);
     let workers = resolver.count(raw.workers, 1..=1024);
     let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
     let forwards = resolver.forwards(&raw.upstreams);
@@ -84,6 +86,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
             batch_sends: raw.batch_sends.unwrap_or(true),
             server,
             source: Some(source),
+            places,
         }),
     }
 }

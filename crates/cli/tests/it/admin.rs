@@ -282,6 +282,34 @@ fn metrics_count_what_happened() {
 }
 
 #[test]
+fn response_times_are_counted_for_upstreams_and_servers_also_over_a_reload() {
+    let (_servers, addresses, _kept) = backends(&["one"]);
+    let directory = tempfile::tempdir().unwrap();
+    // Behind a policy, another counts the requests of the route.
+    let guarded = "[[routes]]\npath = \"/guarded\"\npolicies = [\"all\"]\nupstream = \"backend\"\n\
+                   [policies.all]\ndeny = [\"192.0.2.1\"]\n";
+    let gateway = Gateway::start(directory.path(), &config(&addresses, guarded));
+    let mut client = Client::connect(&gateway.address);
+    for path in ["/", "/guarded", "/"] {
+        assert_eq!(client.get(path).text(), "one");
+    }
+    let of_server = format!("{{upstream=\"backend\",server=\"{}\"", addresses[0]);
+    let is_counted = || {
+        let metrics = get_admin(&gateway.admin, "/metrics");
+        for (name, labels) in [("upstream", "{upstream=\"backend\""), ("server", &of_server)] {
+            let value =
+                |part: &str| sample(metrics.text(), &format!("thruway_{name}_response_seconds_{part}}}"));
+            assert!((value(&format!("count{labels}")) - 3.0).abs() < f64::EPSILON);
+            assert!((value(&format!("bucket{labels},le=\"+Inf\"")) - 3.0).abs() < f64::EPSILON);
+            assert!(value(&format!("sum{labels}")) > 0.0);
+        }
+    };
+    is_counted();
+    assert_eq!(gateway.post("/reload").status(), "200");
+    is_counted();
+}
+
+#[test]
 fn copies_of_requests_are_counted_also_over_a_reload() {
     let directory = tempfile::tempdir().unwrap();
     let config = "[admin]\naddress = \"127.0.0.1:0\"\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\

@@ -1,6 +1,7 @@
 //! Configs that are wrong, and what their authors are told.
 
 use std::fs;
+use std::net::UdpSocket;
 use std::path::Path;
 
 use crate::process::{Ended, Thruway};
@@ -47,14 +48,13 @@ listens on unix:thruway.sock
 /demo and below: the demo
 /mcp: the MCP endpoint of the demo
 / and below (CONNECT): tunnels to example.org, *.example.org, port 443
-/api and below: forwarded to backend
+/api and below: forwarded to backend; policies: tokens, few, small
 /app and below: forwarded to backend, path /v2{rest}, request removes X-Debug, sets X-Client, adds X-Tag, response removes X-Powered-By, sets Cache-Control, adds Vary, 100% mirrored to shadow
-/reports and below: forwarded to backend
+/reports and below: forwarded to backend; policies: keys
 /shop and below: forwarded: 95 of 100 to backend, 5 of 100 to canary, by cookie:user
-www.example.com/users/{id} (GET, DELETE, with header Authorization, with header X-Canary=yes, with query preview, with query version=2): forwarded to backend
+www.example.com/users/{id} (GET, DELETE, with header Authorization, with header X-Canary=yes, with query preview, with query version=2): forwarded to backend; policies: office, users, steady
 upstream backend: 127.0.0.1:9001, 127.0.0.1:9002
 upstream canary: 127.0.0.1:9003
-upstream database: 127.0.0.1:5432
 upstream shadow: 127.0.0.1:9004
 policy few: 10 requests at a time, by header X-User
 policy keys: one of 1 keys in header X-Api-Key
@@ -67,6 +67,51 @@ admin listener on 127.0.0.1:9900
 access log: combined, to the standard output
 "
     );
+}
+
+#[test]
+fn what_nothing_uses_and_names_without_addresses_are_warned_of() {
+    // Nobody answers there any more.
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = with(&format!(
+        "[upstreams.spare]\nservers = [\"127.0.0.1:1\",\n  \"a.example:80\"]\nresolver = {{ nameservers = [\"{nobody}\"] }}\n\
+         [policies.office]\nallow = [\"::1\"]\n"
+    ));
+    let unused = "\
+warning: nothing uses the upstream `spare`
+ --> a.toml:1:1
+  |
+1 | [upstreams.spare]
+  | ^^^^^^^^^^^^^^^^^
+
+hint: name it in a route or a listener, or leave it out
+
+warning: no route asks for the policy `office`
+ --> a.toml:5:1
+  |
+5 | [policies.office]
+  | ^^^^^^^^^^^^^^^^^
+
+hint: name it in `policies` of a route, or leave it out
+";
+    let unknown = "\
+warning: `a.example:80` has no address
+ --> a.toml:3:3
+  |
+3 |   \"a.example:80\"]
+  |   ^^^^^^^^^^^^^^
+
+hint: see whether the name is right; where it is not known yet, or nobody can be asked, `--offline` leaves this out
+";
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.toml"), config).unwrap();
+    for (args, expected) in
+        [(&[][..], format!("{unused}\n{unknown}\n")), (&["--offline"], format!("{unused}\n"))]
+    {
+        let ended = Thruway::start_in(directory.path(), &[&["check", "a.toml"], args].concat()).end();
+        assert_eq!((ended.code, &ended.stderr), (Some(0), &expected));
+        assert!(ended.stdout.starts_with("`a.toml` is valid\n"), "{}", ended.stdout);
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
 use thruway_net::tls::CertificateFiles;
 use thruway_testkit::Authority;
-use thruway_testkit::ocsp::OcspResponder;
+use thruway_testkit::ocsp::{OcspResponder, Says};
 
 use crate::admin::get_admin;
 use crate::client::Client;
@@ -158,6 +158,44 @@ fn what_the_issuer_says_of_revocation_is_fetched_and_told() {
     assert_eq!(responder.requests(), 1);
 }
 
+/// Once any octets were given to clients, for ever.
+#[test]
+fn what_a_file_says_of_revocation_is_checked_and_not_given_to_clients_if_it_is_not_so() {
+    let responder = OcspResponder::start(Authority::new());
+    let directory = tempfile::tempdir().unwrap();
+    let files = responder.authority().issue_with_responder("www", &["www.example"], &responder.url());
+    put(directory.path(), "www", &files);
+    let config = DEMO.replace("www.key\"", "www.key\", ocsp = \"www.ocsp\"");
+    let put_ocsp = |said: &[u8]| fs::write(directory.path().join("www.ocsp"), said).unwrap();
+    let check = || {
+        fs::write(directory.path().join("a.toml"), &config).unwrap();
+        Thruway::start_in(directory.path(), &["check", "a.toml"]).end()
+    };
+    put_ocsp(&responder.answer_about(&files));
+    assert_eq!(check().code, Some(0), "{}", check().stderr);
+    responder.say(Says::Stale);
+    let foreign = responder.authority().issue("other", &["www.example"]);
+    for (said, message) in [
+        (responder.answer_about(&files), "the answer is too old, or from the future"),
+        (responder.answer_about(&foreign), "the answer is about another certificate"),
+        (b"garbage".to_vec(), "is no answer"),
+    ] {
+        put_ocsp(&said);
+        let ended = check();
+        assert_eq!(ended.code, Some(2), "{message}");
+        assert!(
+            ended.stderr.contains("www.ocsp` cannot be used") && ended.stderr.contains(message),
+            "{}",
+            ended.stderr
+        );
+        assert!(ended.stderr.contains("a.toml:4"), "{}", ended.stderr);
+    }
+    let mut thruway = Thruway::serve(directory.path(), &config);
+    let said = thruway.until_it_logs("clients are not given what is said of a certificate");
+    assert!(said.contains("www.ocsp` cannot be used"), "{said}");
+    assert!(get_from(&responder.authority().root(), &thruway.address(), "www.example").contains("200 OK"));
+}
+
 #[test]
 fn a_certificate_that_changes_is_used_without_a_signal() {
     let authority = Authority::new();
@@ -222,6 +260,34 @@ fn a_host_that_asks_for_certificates_is_not_served_by_a_listener_that_does_not()
     assert_eq!(ask(&open, "www.example", "www.example"), 200);
     assert_eq!(ask(&open, "www.example", "secret.example"), 421);
     assert_eq!(ask(&closed, "secret.example", "secret.example"), 200);
+}
+
+/// Once connections kept what they had been accepted with, and whoever had one was answered for hosts that came later.
+#[test]
+fn a_host_that_asks_for_certificates_after_a_reload_is_not_served_on_connections_of_before() {
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    put(directory.path(), "www", &authority.issue("www", &["www.example"]));
+    put(directory.path(), "secret", &authority.issue("secret", &["secret.example"]));
+    fs::copy(authority.root(), directory.path().join("clients.pem")).unwrap();
+    let mut thruway = Thruway::serve(directory.path(), DEMO);
+    let mut stream = connect(&authority, &thruway.address(), "www.example", None);
+    let mut ask = |more: &str| {
+        write!(stream, "HEAD /ok HTTP/1.1\r\nHost: secret.example\r\n{more}\r\n").unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut octet = [0];
+            stream.read_exact(&mut octet).unwrap();
+            head.extend(octet);
+        }
+        head[..12].escape_ascii().to_string()
+    };
+    assert_eq!(ask(""), "HTTP/1.1 200");
+    let strict = "[[listeners]]\naddress = \"127.0.0.1:0\"\n\
+        tls.certificates = [{ chain = \"secret.pem\", key = \"secret.key\" }]\n\
+        tls.client_certificates = { roots = [\"clients.pem\"] }\n[[routes]]";
+    thruway.reload(directory.path(), &DEMO.replacen("[[routes]]", strict, 1), RELOADED);
+    assert_eq!(ask("Connection: close\r\n"), "HTTP/1.1 421");
 }
 
 #[test]

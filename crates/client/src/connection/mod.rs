@@ -304,16 +304,25 @@ impl<T> State<T> {
     fn is_request_sent(&self) -> bool {
         self.sending == Sending::Complete && self.output.is_empty()
     }
+}
 
+impl<T: Transport> State<T> {
     /// What it means that the connection has ended now.
     #[cold]
     fn closed(&self) -> Error {
         match self.phase {
-            Phase::ExpectHead { has_received: false } if !self.has_sent => Error::ClosedBeforeRequest,
+            Phase::ExpectHead { has_received: false } if !self.has_begun_to_send() => {
+                Error::ClosedBeforeRequest
+            }
             Phase::ExpectHead { has_received: false } => Error::ClosedBeforeResponse,
             Phase::ExpectHead { has_received: true } => Error::HeadIncomplete,
             Phase::ExpectContent { .. } | Phase::Complete | Phase::Tunnel => Error::ContentIncomplete,
         }
+    }
+
+    /// Whether an octet of the request may have left.
+    fn has_begun_to_send(&self) -> bool {
+        self.has_sent || self.transport.has_written_part()
     }
 }
 

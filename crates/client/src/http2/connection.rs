@@ -24,7 +24,8 @@ use crate::{Config, Error, RequestToSend};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Http2Config {
     /// Octets of content that an upstream may send on one stream before they are taken. Default 256 KiB; larger is faster over long
-    /// distances. The window of the connection is as large as those of a hundred streams.
+    /// distances. The window of the connection is as large as those of a hundred streams, and no more are begun on it, however many the
+    /// upstream allows: otherwise exchanges whose content nobody takes would keep that of others away.
     pub stream_window_bytes: u32,
     /// After how long without a word the upstream is asked whether it is still there, while it owes something. Default 10 s.
     pub ping_after: Duration,
@@ -45,6 +46,17 @@ impl Default for Http2Config {
     }
 }
 
+impl Http2Config {
+    fn connection_window_bytes(&self) -> u32 {
+        self.stream_window_bytes.saturating_mul(STREAMS).min(WINDOW_BYTES_MAX)
+    }
+
+    /// How many windows of streams are in that of the connection.
+    fn exchanges_max(&self) -> usize {
+        (self.connection_window_bytes() / self.stream_window_bytes.max(1)).max(1) as usize
+    }
+}
+
 /// A connection to an upstream. Clones are of the same one; it is closed when none is left, and no exchange.
 #[derive(Clone)]
 pub struct Connection {
@@ -52,6 +64,8 @@ pub struct Connection {
     state: Rc<State>,
     config: Config,
     scheme: Scheme,
+    /// How many exchanges it has room for at a time, if the upstream has: each has its window in that of the connection.
+    exchanges_max: usize,
 }
 
 /// What the connection, its exchanges and its driver know of each other.
@@ -85,9 +99,7 @@ impl Connection {
         let handshake = h2::client::Builder::new()
             .enable_push(false)
             .initial_window_size(http2.stream_window_bytes)
-            .initial_connection_window_size(
-                http2.stream_window_bytes.saturating_mul(STREAMS).min(WINDOW_BYTES_MAX),
-            )
+            .initial_connection_window_size(http2.connection_window_bytes())
             .max_header_list_size(list_bytes)
             .max_send_buffer_size(SEND_BUFFER_BYTES)
             .handshake(octets)
@@ -115,7 +127,7 @@ impl Connection {
             .await;
             drop(ending);
         }));
-        Ok((Self { send, state, config: *config, scheme }, driver))
+        Ok((Self { send, state, config: *config, scheme, exchanges_max: http2.exchanges_max() }, driver))
     }
 
     /// Whether another exchange may begin now.
@@ -123,7 +135,7 @@ impl Connection {
         let is_ready = self.send.poll_ready(&mut Context::from_waker(Waker::noop()));
         !self.state.is_over.get()
             && matches!(is_ready, Poll::Ready(Ok(())))
-            && self.state.exchanges.get() < self.send.current_max_send_streams()
+            && self.state.exchanges.get() < self.send.current_max_send_streams().min(self.exchanges_max)
     }
 
     /// Whether no exchange will begin any more.

@@ -97,6 +97,9 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const PING: u8 = 6;
 
+/// Settings that say nothing.
+const NO_LIMIT: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+
 /// 200 on the first stream, and more to come.
 const OK: &[u8] = &[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88];
 
@@ -123,6 +126,19 @@ fn no_more_exchanges_begin_than_the_upstream_allows() {
     drop(exchange);
     assert!(scene.drive().is_pending());
     assert!(scene.connection.has_room());
+}
+
+/// Once there were as many as the upstream allowed, and those whose content nobody took kept that of all others away.
+#[test]
+fn no_more_exchanges_begin_than_have_windows_in_that_of_the_connection() {
+    let mut scene = Scene::new();
+    scene.say(&[NO_LIMIT]);
+    let mut exchanges = Vec::new();
+    while scene.connection.has_room() {
+        exchanges.push(scene.get());
+    }
+    assert_eq!(exchanges.len(), 100);
+    assert!(!scene.connection.is_over());
 }
 
 #[test]

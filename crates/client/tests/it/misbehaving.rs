@@ -1,13 +1,18 @@
 //! Upstreams that misbehave: what went wrong, whose fault it is, whether a retry is safe, and that nothing of it is used
 //! again.
 
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use thruway_client::{Config, Error, Retry, Side};
+use thruway_client::{Config, Connection, Error, Retry, Side};
 use thruway_http1 as http1;
+use thruway_net::Transport;
 use thruway_testkit::upstream::{self, Then, Upstream};
+use thruway_testkit::{DrivenEnd, pipe};
 
-use crate::line::{Line, connection, start};
+use crate::line::{Line, connection, context, start};
 
 /// Lets `upstream` answer, in memory.
 fn answer(line: &Line, upstream: &Upstream) {
@@ -59,6 +64,47 @@ fn a_connection_that_is_closed_before_the_request_lets_any_request_be_sent_again
     line.peer.reset();
     assert_eq!(line.error(), Error::ClosedBeforeRequest);
     assert_eq!(Error::ClosedBeforeRequest.retry(), Retry::Always);
+}
+
+/// A transport that has sent part of what it was told to write, as TLS may have, and says to wait.
+struct SendsPart(DrivenEnd);
+
+impl Transport for SendsPart {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.0.poll_read(cx, buffer)
+    }
+
+    fn poll_write(&mut self, _: &mut Context<'_>, _: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        Poll::Pending
+    }
+
+    fn has_written_part(&self) -> bool {
+        true
+    }
+
+    fn poll_send_file(&mut self, _: &mut Context<'_>, _: &File, _: u64, _: usize) -> Poll<io::Result<usize>> {
+        Poll::Pending
+    }
+
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_shutdown(cx)
+    }
+
+    fn discard_unsent(&mut self) {
+        self.0.discard_unsent();
+    }
+}
+
+/// Once any request was sent again then: it was taken for one of which nothing had left.
+#[test]
+fn a_request_of_which_part_may_have_left_is_not_taken_for_one_that_was_not_sent() {
+    let (peer, driven) = pipe();
+    let connection = Connection::new(SendsPart(driven), &Config::default());
+    let mut exchange = start(connection, Duration::ZERO);
+    assert!(exchange.poll_flush(&mut context(), Duration::ZERO).is_pending());
+    peer.finish();
+    let error = exchange.turn().poll_event(&mut context(), Duration::ZERO).map_ok(drop);
+    assert_eq!(error, Poll::Ready(Err(Error::ClosedBeforeResponse)));
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub(super) struct Forwarding {
     pub(super) timeouts: ForwardTimeouts,
     /// When its time is over; known when it sets out.
     pub(super) until: Option<Duration>,
+    /// When it has come, if it is counted how long responses take.
+    pub(super) timed: Option<Duration>,
 }
 
 /// Forwards a request; its response, whatever comes of it.
@@ -113,6 +115,14 @@ impl Forwarding {
         lease.inspect_err(|failure| self.upstream.count_failure(*failure))
     }
 
+    /// Has the upstream and the server count how long the response took, of which the server was `asked` then.
+    fn time(&self, lease: &Lease, asked: Option<Duration>, clock: &Clock) {
+        let Some((came, asked)) = self.timed.zip(asked) else { return };
+        let now = clock.now_exact();
+        lease.server.record_response(now.saturating_sub(asked));
+        self.upstream.record_response(now.saturating_sub(came));
+    }
+
     /// How long is left of its time, if it has an end.
     fn left(&self, clock: &Clock) -> Option<Duration> {
         self.until.map(|until| until.saturating_sub(clock.now()))
@@ -145,6 +155,7 @@ impl Forwarding {
             Failure::Exchange(Error::TimedOut) if is_late => Failure::TimedOut,
             failure => failure,
         };
+        let asked = self.timed.map(|_| clock.now_exact());
         let waiting = if later_than.is_some() { None } else { acquire(&lease, clock.now()) };
         let connection = match waiting {
             Some(connection) => Acquired::Http1(connection),
@@ -179,6 +190,7 @@ impl Forwarding {
         let begun = poll_fn(|cx| relay.poll_response(cx, &mut self.body)).await;
         let mut begun = begun.map_err(|failure| failed(&relay.lease, fair(relay.blamed(failure))))?;
         course.responded();
+        self.time(&relay.lease, asked, clock);
         let is_complete = begun.is_complete();
         if !is_complete && is_event_stream(&begun.response) {
             relay.expect_events(self.timeouts.of_event_stream(&relay.lease.upstream.config));

@@ -112,6 +112,7 @@ impl Mirror {
             recorded: None,
             timeouts: self.forward.timeouts,
             until: None,
+            timed: None,
         };
         spawn(async move {
             // Content that did not come with the head is not waited for: its connection ends here.

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_message::Method;
+use thruway_net::Clock;
 use thruway_server::{Answer, FieldValue, Handler, Request, Response, StatusCode};
 
 use crate::meter::Awaited;
@@ -50,6 +51,7 @@ pub struct Forward {
     upstream: Arc<Upstream>,
     config: Arc<ForwardConfig>,
     meter: Option<Arc<RouteMeter>>,
+    is_timed: bool,
     is_recorded: bool,
     mirror: Option<Arc<Mirror>>,
 }
@@ -125,13 +127,27 @@ impl Forward {
         if let HostRewrite::Fixed(host) = &config.host {
             assert!(FieldValue::new(host.as_bytes()).is_ok(), "`{}` is no host", host.escape_debug());
         }
-        Self { upstream, config: Arc::new(config), meter: None, is_recorded: false, mirror: None }
+        Self {
+            upstream,
+            config: Arc::new(config),
+            meter: None,
+            is_timed: false,
+            is_recorded: false,
+            mirror: None,
+        }
     }
 
     /// Has `meter` count the requests: their response times end with the head of the response.
     #[must_use]
     pub fn measured_by(self, meter: Arc<RouteMeter>) -> Self {
         Self { meter: Some(meter), ..self }
+    }
+
+    /// Whether the upstream and its servers count how long responses take: [`Upstream::response_counts`],
+    /// [`ServerStatus`](crate::ServerStatus). Default no.
+    #[must_use]
+    pub fn timed(self, is_timed: bool) -> Self {
+        Self { is_timed, ..self }
     }
 
     /// Has `mirror` send copies of some requests elsewhere.
@@ -201,9 +217,11 @@ impl Handler for Forward {
         let upstream = self.upstream.clone();
         let recorded = self.is_recorded.then_some(id);
         let timeouts = self.config.timeouts;
-        let mut forwarding =
-            Forwarding { upstream, key, request: outgoing, body, recorded, timeouts, until: None };
         let awaited = self.meter.clone().map(Awaited::new);
+        let began = || awaited.as_ref().map_or_else(|| Clock::system().now_exact(), Awaited::began);
+        let timed = self.is_timed.then(began);
+        let mut forwarding =
+            Forwarding { upstream, key, request: outgoing, body, recorded, timeouts, until: None, timed };
         Answer::later(async move {
             let response = attempts::forward(&mut forwarding).await;
             if let Some(awaited) = awaited {

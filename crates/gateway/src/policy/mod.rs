@@ -144,6 +144,15 @@ impl Policy {
         Self { name, kind }
     }
 
+    /// The same, in the place of `before`, which has had another config: keys that it has fetched and this one would fetch are known.
+    #[must_use]
+    pub fn in_place_of(mut self, before: &Self) -> Self {
+        if let (Kind::Jwt(jwt), Kind::Jwt(before)) = (&mut self.kind, &before.kind) {
+            jwt.take_keys_of(before);
+        }
+        self
+    }
+
     /// What it is called.
     pub fn name(&self) -> &str {
         &self.name

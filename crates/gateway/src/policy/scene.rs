@@ -11,11 +11,16 @@ use super::{Guarded, Policy, PolicyConfig};
 
 /// A server whose only route has one policy. The handler says the values of `X-User`.
 pub(super) fn scene(config: PolicyConfig) -> Scene {
+    scene_of(Arc::new(Policy::new("office", config)))
+}
+
+/// The same, with a policy that was there before.
+pub(super) fn scene_of(policy: Arc<Policy>) -> Scene {
     let handler = |request: &Request<'_>| {
         let users: Vec<_> = request.field_lines().all("x-user").map(|value| value.as_bytes()).collect();
         [&b"user "[..], &users.join(&b'|')].concat()
     };
-    Scene::new(Guarded::new(Arc::new(Policy::new("office", config)), "route", handler.into_handler()))
+    Scene::new(Guarded::new(policy, "route", handler.into_handler()))
 }
 
 /// What is answered to `GET /` with these further field lines, or with this target before them.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use super::counts::ServerCounts;
 use super::ejection::Ejection;
 use super::latency::Latency;
+use super::response_times::ResponseTimes;
 use super::standing::StandingCell;
 
 /// How a server is doing, as all workers see it; it is the same from one config to the next, so that what has begun before a reload is
@@ -13,6 +14,7 @@ use super::standing::StandingCell;
 pub(super) struct Condition {
     pub(super) in_flight: AtomicUsize,
     pub(super) counts: ServerCounts,
+    pub(super) responses: ResponseTimes,
     pub(super) latency: Latency,
     pub(super) ejection: Ejection,
     pub(super) standing: StandingCell,

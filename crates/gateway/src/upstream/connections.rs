@@ -5,7 +5,7 @@
 //!
 //! Connections belong to the thread whose reactor watches them, so each worker has pools of its own, and no lock.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use thruway_client::{
     ConnectError, Connection, Pool, PoolConfig, UpstreamAddr, UpstreamStream, connect_and_write, secure_for,
 };
 use thruway_net::tls::TlsFailure;
-use thruway_net::{ProxyHeader, ProxyVersion, Stream};
+use thruway_net::{Clock, ProxyHeader, ProxyVersion, Stream, Worker, spawn};
+use tokio::time::sleep;
 
 use super::condition::Chosen;
 use super::idle::IdleCount;
@@ -23,7 +24,6 @@ use super::{Lease, Server, ServerAddr, Upstream, UpstreamTls};
 struct UpstreamPool {
     upstream: u64,
     idle: Duration,
-    swept: Duration,
     pool: Pool<usize, UpstreamStream, BuildHasherDefault<ByNumber>>,
     /// Those whose servers were told about clients.
     proxied: Pool<(usize, ProxyHeader)>,
@@ -53,6 +53,7 @@ impl Hasher for ByNumber {
 
 thread_local! {
     static POOLS: RefCell<Vec<UpstreamPool>> = const { RefCell::new(Vec::new()) };
+    static IS_SWEEPING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A connection to the leased server that was used before, if one waits.
@@ -78,7 +79,7 @@ pub(crate) fn release(lease: &Lease, connection: Connection, now: Duration) {
     POOLS.with_borrow_mut(|pools| {
         let known = pools.iter().position(|pool| pool.upstream == upstream.id);
         let index = known.unwrap_or_else(|| {
-            pools.push(UpstreamPool::new(upstream, now));
+            pools.push(UpstreamPool::new(upstream));
             pools.len() - 1
         });
         match &lease.proxied {
@@ -86,10 +87,8 @@ pub(crate) fn release(lease: &Lease, connection: Connection, now: Duration) {
             Some(header) => pools[index].proxied.release(&(server.number, **header), connection, now),
         }
         pools[index].note_idle();
-        if pools[index].is_to_be_swept(now) {
-            sweep(pools, now);
-        }
     });
+    Sweeping::begin();
 }
 
 /// A new connection to the leased server, in TLS if that is wanted, with these `protocols` on offer there or those of the config.
@@ -143,10 +142,44 @@ pub(super) async fn connect_and_tell(
     connect_and_write(address, &first, within).await
 }
 
+/// A task of this worker that closes idle connections which have waited too long, or which their servers have closed, whatever requests
+/// come: until this is dropped.
+struct Sweeping;
+
+impl Sweeping {
+    /// Begins, unless it has already.
+    #[inline]
+    fn begin() {
+        if !IS_SWEEPING.replace(true) {
+            spawn(Self.run());
+        }
+    }
+
+    /// Goes on until no connection waits.
+    async fn run(self) {
+        let clock = Worker::current().map_or_else(Clock::system, |worker| worker.clock().clone());
+        while let Some(pause) = POOLS.with_borrow(|pools| pause_of(pools)) {
+            sleep(pause).await;
+            POOLS.with_borrow_mut(|pools| sweep(pools, clock.now()));
+        }
+    }
+}
+
+impl Drop for Sweeping {
+    fn drop(&mut self) {
+        IS_SWEEPING.set(false);
+    }
+}
+
+/// How long it may take until the next look at `pools`; `None` if there is nothing in them.
+fn pause_of(pools: &[UpstreamPool]) -> Option<Duration> {
+    let least = pools.iter().map(|pool| pool.idle).min()?;
+    Some((least / 2).max(SWEEP_PAUSE_MIN))
+}
+
 /// Closes what nobody would take any more, in all pools: also in those of upstreams that are there no longer.
 fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
     pools.retain_mut(|pool| {
-        pool.swept = now;
         pool.pool.sweep(now);
         pool.proxied.sweep(now);
         pool.note_idle();
@@ -167,15 +200,17 @@ fn of_one_client_each(config: PoolConfig) -> PoolConfig {
 /// How long a connection waits for the next request of its client.
 const PROXIED_IDLE: Duration = Duration::from_secs(5);
 
+/// Connections that wait for less are looked at no more often.
+const SWEEP_PAUSE_MIN: Duration = Duration::from_millis(100);
+
 impl UpstreamPool {
-    fn new(upstream: &Upstream, now: Duration) -> Self {
+    fn new(upstream: &Upstream) -> Self {
         let config = upstream.config.pool;
         let proxied = of_one_client_each(config);
         let is_proxied = upstream.config.proxy_protocol.is_some();
         Self {
             upstream: upstream.id,
             idle: if is_proxied { proxied.idle } else { config.idle },
-            swept: now,
             pool: Pool::with_hasher(config, BuildHasherDefault::new()),
             proxied: Pool::new(proxied),
             count: upstream.ongoing.idle.add(),
@@ -184,10 +219,6 @@ impl UpstreamPool {
 
     fn note_idle(&self) {
         self.count.set(self.pool.len() + self.proxied.len());
-    }
-
-    fn is_to_be_swept(&self, now: Duration) -> bool {
-        now.saturating_sub(self.swept) > self.idle / 2
     }
 }
 

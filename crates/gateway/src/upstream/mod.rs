@@ -33,6 +33,7 @@ mod budget;
 // beside the requests
 mod status;
 mod counts;
+mod response_times;
 mod upkeep;
 mod succession;
 mod names;
@@ -66,9 +67,10 @@ pub(crate) use exchange::{Exchange, Upgraded};
 pub use key::HashBy;
 pub(crate) use key::RequestKey;
 pub(crate) use lease::Lease;
-pub use names::FirstLookup;
+pub use names::{FirstLookup, unresolved};
 pub(crate) use open::{Acquired, Purpose, open_within};
 pub use queue::QueueConfig;
+pub use response_times::ResponseCounts;
 pub(crate) use server::Server;
 pub use standing::Standing;
 pub use status::{ServerState, ServerStatus};
@@ -107,6 +109,7 @@ struct Ongoing {
     /// Requests that all servers together are answering, if there is a limit to that.
     in_flight: AtomicUsize,
     idle: idle::IdleCounts,
+    responses: response_times::ResponseTimes,
 }
 
 /// Why nobody gets a request.

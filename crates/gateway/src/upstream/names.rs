@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use thruway_client::{Resolve, Resolved, UpstreamAddr};
 use thruway_net::Clock;
-use tokio::task::spawn_local;
+use tokio::task::{JoinSet, spawn_local};
 use tokio::time::timeout;
 
 use super::ejection::milliseconds;
 use super::select::Servers;
 use super::server::Server;
-use super::{ServerAddr, Upstream, checks, upkeep};
+use super::{ServerAddr, Upstream, UpstreamConfig, checks, upkeep};
 
 /// The first lookup of the names of an upstream.
 #[derive(Debug)]
@@ -40,6 +40,25 @@ struct Name {
     host: String,
     port: u16,
     has_failed: bool,
+}
+
+/// The servers of an upstream, by their places in `config`, whose names have no addresses as far as is found out `within` a time. Each is looked
+/// up once, all at the same time: for those who look at a config before it is used.
+pub async fn unresolved(config: &UpstreamConfig, within: Duration) -> Vec<usize> {
+    let resolver = config.resolver.resolver();
+    let mut lookups = JoinSet::new();
+    for (place, server) in config.servers.iter().enumerate() {
+        let ServerAddr::Name { host, port } = server.address.clone() else { continue };
+        let resolver = resolver.clone();
+        lookups.spawn(async move {
+            let answer = timeout(within, resolver.resolve_for(&host, port)).await;
+            let has_addresses = matches!(answer, Ok(Ok(answer)) if !answer.addresses.is_empty());
+            (!has_addresses).then_some(place)
+        });
+    }
+    let mut places: Vec<_> = lookups.join_all().await.into_iter().flatten().collect();
+    places.sort_unstable();
+    places
 }
 
 /// Begins to look up the names of `upstream`, until it is dropped.

@@ -7,7 +7,7 @@ use thruway_net::Clock;
 
 use super::ejection::milliseconds;
 use super::server::Server;
-use super::{Standing, Upstream};
+use super::{ResponseCounts, Standing, Upstream};
 
 /// How a server is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,6 +28,8 @@ pub struct ServerStatus {
     pub connections_reused: u64,
     /// Requests that have failed there so far, by their reasons' names in `Proxy-Status`; those that have occurred.
     pub failures: Vec<(&'static str, u64)>,
+    /// How long it has taken to answer, from when it got a request, if that was [timed](crate::Forward::timed).
+    pub responses: ResponseCounts,
 }
 
 /// Whether a server gets requests, or else why not.
@@ -111,6 +113,7 @@ impl Server {
             connections_opened: self.condition.counts.opened(),
             connections_reused: self.condition.counts.reused(),
             failures: self.condition.counts.failures(),
+            responses: self.response_counts(),
         }
     }
 

@@ -103,6 +103,32 @@ fn all_servers_together_get_no_more_than_they_may() {
     (0..4).for_each(|_| assert_eq!(gateway.get().status, 200));
 }
 
+/// Once connections waited until that worker had another to put beside them.
+#[test]
+fn connections_that_nobody_uses_are_closed_in_time_though_no_request_comes() {
+    let backend = Backend::named("one");
+    let mut config = UpstreamConfig::new("a", [backend.upstream_address()]);
+    config.pool.idle = Duration::from_millis(200);
+    let gateway = Gateway::start(config);
+    assert_eq!(gateway.get().status, 200);
+    until(|| gateway.upstream.idle_connections() == 0);
+    // Those that come after a pause are looked after as well.
+    assert_eq!(gateway.get().status, 200);
+    until(|| gateway.upstream.idle_connections() == 0);
+}
+
+/// Once they waited for that in `CLOSE_WAIT`.
+#[test]
+fn connections_that_a_server_has_closed_do_not_wait_for_the_next_request() {
+    let mut backend = Backend::named("one");
+    let mut config = UpstreamConfig::new("a", [backend.upstream_address()]);
+    config.pool.idle = Duration::from_secs(2);
+    let gateway = Gateway::start(config);
+    assert_eq!(gateway.get().status, 200);
+    backend.leave();
+    until(|| gateway.upstream.idle_connections() == 0);
+}
+
 #[test]
 fn a_queue_without_length_lets_nobody_wait() {
     let backend = Backend::start(Behaviour::Holds);

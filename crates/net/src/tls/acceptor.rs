@@ -1,9 +1,8 @@
 //! What a listener needs for TLS.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
@@ -23,6 +22,7 @@ use super::challenges::{ALPN_ACME, TlsAlpnChallenges};
 use super::names::{CertificatesByName, NameMatch};
 use super::session::Session;
 use super::stamps::Stamps;
+use super::staples::{FileStaple, Staples};
 use super::verifier::provider;
 
 /// How TLS is spoken with clients.
@@ -66,22 +66,22 @@ pub enum ClientAuthentication {
 /// Speaks TLS with the clients of a listener. Shared by all workers.
 pub struct TlsAcceptor {
     config: TlsAcceptorConfig,
-    live: ArcSwap<Live>,
+    pub(super) live: ArcSwap<Live>,
     /// What issuers say of revocation, by certificates. Held while something else is made of the files.
-    staples: Mutex<Staples>,
+    pub(super) staples: Mutex<Staples>,
 }
-
-type Staples = HashMap<Vec<u8>, Vec<u8>>;
 
 /// What was made of the files.
 #[derive(Clone)]
-struct Live {
+pub(super) struct Live {
     server: Arc<ServerConfig>,
     names: Arc<CertificatesByName>,
     sessions: Sessions,
     /// What the files looked like before they were read.
     stamps: Stamps,
-    certificates: Vec<(PathBuf, Loaded)>,
+    pub(super) certificates: Vec<(PathBuf, Loaded)>,
+    /// What is wrong with files in whose place those of before are kept.
+    problems: Vec<CertificateError>,
 }
 
 /// A certificate that clients are shown.
@@ -91,6 +91,8 @@ pub struct ServedCertificate {
     pub path: PathBuf,
     /// What it says.
     pub contents: CertificateContents,
+    /// What a file says of its revocation, if there is one.
+    pub ocsp: Option<FileStaple>,
 }
 
 /// What is needed to resume sessions.
@@ -158,58 +160,44 @@ impl TlsAcceptor {
     /// # Errors
     /// One of them cannot be read or used.
     pub fn load(config: TlsAcceptorConfig) -> Result<Self, CertificateError> {
-        let live = Live::load(&config, None, &Staples::new())?;
+        let live = Live::load(&config, None, &Staples::default())?;
         Ok(Self { config, live: ArcSwap::from_pointee(live), staples: Mutex::default() })
     }
 
-    /// Reads the files again if they have changed since. Whether they have: then handshakes from here on are done with what they say now.
+    /// Reads the files again if they have changed since. Whether they have: then handshakes from here on are done with what they say now. A
+    /// certificate that cannot be read or used any more is kept as it was, whatever becomes of the others: what is wrong with it is among
+    /// the [problems](Self::problems) until it can.
     ///
     /// # Errors
-    /// One of them cannot be read or used any more; nothing has changed then.
+    /// Something else than a certificate cannot be read or used any more; nothing has changed then.
     pub fn refresh(&self) -> Result<bool, CertificateError> {
         let staples = self.staples();
         let before = self.live.load_full();
-        if before.stamps.again() == before.stamps {
+        let are_same = before.stamps.again() == before.stamps;
+        // What cannot be read may be read again though no file has changed.
+        if are_same && before.problems.is_empty() {
             return Ok(false);
         }
-        self.live.store(Arc::new(Live::load(&self.config, Some(&before), &staples)?));
+        let live = Live::load(&self.config, Some(&before), &staples)?;
+        if are_same && live.problems == before.problems {
+            return Ok(false);
+        }
+        self.live.store(Arc::new(live));
         Ok(true)
     }
 
-    /// Gives clients `response` with `certificate`, in DER: what its issuer says of its revocation (an OCSP response in DER), unless a file
-    /// says that. `None` to give them nothing any more.
-    pub fn staple(&self, certificate: &[u8], response: Option<&[u8]>) {
-        let mut staples = self.staples();
-        if staples.get(certificate).map(Vec::as_slice) == response {
-            return;
-        }
-        match response {
-            Some(response) => staples.insert(certificate.to_vec(), response.to_vec()),
-            None => staples.remove(certificate),
-        };
+    /// What is wrong with certificates in whose place those of before are kept, or none.
+    pub fn problems(&self) -> Vec<CertificateError> {
+        self.live.load().problems.clone()
+    }
+
+    /// Gives clients `staples` with the certificates that there are.
+    pub(super) fn give(&self, staples: &Staples) {
         let live = self.live.load();
-        // Those of certificates that were replaced.
-        staples
-            .retain(|certificate, _| live.certificates.iter().any(|(_, loaded)| loaded.is_of(certificate)));
         let mut server = ServerConfig::clone(&live.server);
-        let names = Arc::new(by_name(&self.config, &live.certificates, &staples));
+        let names = Arc::new(by_name(&self.config, &live.certificates, staples));
         server.cert_resolver = names.clone();
         self.live.store(Arc::new(Live { server: Arc::new(server), names, ..Live::clone(&live) }));
-    }
-
-    /// What clients are given with the certificate in this file, if it is not from a file too.
-    pub fn stapled(&self, chain: &Path) -> Option<Vec<u8>> {
-        let staples = self.staples();
-        let live = self.live.load();
-        let (_, loaded) = live.certificates.iter().find(|(path, _)| path == chain)?;
-        staples
-            .iter()
-            .find(|(certificate, _)| loaded.is_of(certificate))
-            .map(|(_, response)| response.clone())
-    }
-
-    fn staples(&self) -> MutexGuard<'_, Staples> {
-        self.staples.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The certificates that are not valid at `now`.
@@ -226,6 +214,7 @@ impl TlsAcceptor {
         let served = |(path, loaded): &(PathBuf, Loaded)| ServedCertificate {
             path: path.clone(),
             contents: loaded.contents(),
+            ocsp: self.file_staple(path, loaded),
         };
         live.certificates.iter().map(served).collect()
     }
@@ -257,11 +246,11 @@ impl Live {
     ) -> Result<Self, CertificateError> {
         let stamps = Stamps::of(config.paths());
         let provider = provider();
-        let mut certificates = Vec::new();
+        let (mut certificates, mut problems) = (Vec::new(), Vec::new());
         for files in &config.certificates {
             let loaded = match files.load(&provider) {
-                Err(error) if config.awaited.contains(&files.chain) => kept_of(before, &files.chain, &error),
-                loaded => Some(loaded?),
+                Ok(loaded) => Some(loaded),
+                Err(error) => kept_of(before, config, files, error, &mut problems)?,
             };
             certificates.extend(loaded.map(|loaded| (files.chain.clone(), loaded)));
         }
@@ -286,7 +275,7 @@ impl Live {
         if let Some(tickets) = &sessions.tickets {
             server.ticketer = tickets.clone();
         }
-        Ok(Self { server: Arc::new(server), names, sessions, stamps, certificates })
+        Ok(Self { server: Arc::new(server), names, sessions, stamps, certificates, problems })
     }
 }
 
@@ -311,13 +300,25 @@ fn by_name(
     CertificatesByName::new(named, config.challenges.clone())
 }
 
-/// What there was `before` of a certificate that is issued by itself, and cannot be read now: it will be issued again.
-fn kept_of(before: Option<&Live>, chain: &Path, error: &CertificateError) -> Option<Loaded> {
-    if error.path.exists() {
-        tracing::error!("a certificate that is issued by itself cannot be used: {error}");
+/// What there was `before` of a certificate that cannot be used now, for `error`, which is noted. One that is issued by itself may not be
+/// there yet.
+fn kept_of(
+    before: Option<&Live>,
+    config: &TlsAcceptorConfig,
+    files: &CertificateFiles,
+    error: CertificateError,
+    problems: &mut Vec<CertificateError>,
+) -> Result<Option<Loaded>, CertificateError> {
+    let mut certificates = before.iter().flat_map(|before| &before.certificates);
+    let kept = certificates.find(|(path, _)| *path == files.chain).map(|(_, loaded)| loaded.clone());
+    let is_awaited = config.awaited.contains(&files.chain);
+    if kept.is_none() && !is_awaited {
+        return Err(error);
     }
-    let mut certificates = before?.certificates.iter();
-    certificates.find(|(path, _)| path == chain).map(|(_, loaded)| loaded.clone())
+    if !is_awaited || error.path.exists() {
+        problems.push(error);
+    }
+    Ok(kept)
 }
 
 /// That nothing of the files is wrong, but what is to be made of them cannot be.

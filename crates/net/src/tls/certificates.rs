@@ -1,6 +1,5 @@
 //! Certificates and keys from files.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +22,8 @@ pub struct CertificateFiles {
     pub chain: PathBuf,
     /// The private key, in PEM.
     pub key: PathBuf,
-    /// What the issuer says of its revocation (an OCSP response in DER), which clients are given.
+    /// What the issuer says of its revocation (an OCSP response in DER), which clients are given. Nobody looks here whether it does: see
+    /// [`TlsAcceptor::withhold`](super::TlsAcceptor::withhold).
     pub ocsp: Option<PathBuf>,
 }
 
@@ -129,18 +129,6 @@ impl Loaded {
     /// Whether it is this one.
     pub(super) fn is_of(&self, certificate: &[u8]) -> bool {
         self.certified.cert.first().is_some_and(|own| own.as_ref() == certificate)
-    }
-
-    /// The same with what is said of it in `staples`, unless a file says that.
-    pub(super) fn stapled_with(&self, staples: &HashMap<Vec<u8>, Vec<u8>>) -> Arc<CertifiedKey> {
-        let own = self.certified.cert.first().filter(|_| self.certified.ocsp.is_none());
-        match own.and_then(|own| staples.get(own.as_ref())) {
-            Some(response) => {
-                let ocsp = Some(response.clone());
-                Arc::new(CertifiedKey { ocsp, ..CertifiedKey::clone(&self.certified) })
-            }
-            None => self.certified.clone(),
-        }
     }
 
     pub(super) fn contents(&self) -> CertificateContents {

@@ -14,6 +14,7 @@ mod identity;
 mod names;
 mod challenges;
 mod stamps;
+mod staples;
 
 // the two sides
 mod acceptor;
@@ -44,4 +45,5 @@ pub use handshake::{accept_tls, connect_tls, end_tls, see_off};
 pub use identity::PeerCertificate;
 pub use info::{TlsInfo, TlsVersion};
 pub use names::NameMatch;
+pub use staples::FileStaple;
 pub use stream::TlsStream;

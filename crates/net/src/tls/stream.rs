@@ -307,6 +307,10 @@ impl<T: Transport> Transport for TlsStream<T> {
         outcome
     }
 
+    fn has_written_part(&self) -> bool {
+        self.owed > 0 && self.unsent.is_begun()
+    }
+
     /// Reads from the file: what is sent must be sealed.
     fn poll_send_file(
         &mut self,
@@ -385,6 +389,11 @@ impl Unsent {
 
     fn left(&self) -> &[u8] {
         &self.octets[self.written..]
+    }
+
+    /// Whether some of it has left, or all.
+    fn is_begun(&self) -> bool {
+        self.written > 0 || self.octets.is_empty()
     }
 
     /// Whether it is too much to be sent again together with more.

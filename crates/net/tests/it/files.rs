@@ -100,11 +100,38 @@ fn a_certificate_that_changes_is_read_again_and_a_broken_one_is_not() {
     let third = certificate(&files.chain);
     let new_key = fs::read(&files.key).unwrap();
     fs::write(&files.key, key).unwrap();
-    assert_eq!(acceptor.refresh().unwrap_err().problem, CertificateProblem::KeyOfAnother);
+    assert_eq!(acceptor.refresh(), Ok(true));
+    assert_eq!(acceptor.problems()[0].problem, CertificateProblem::KeyOfAnother);
+    assert_eq!(acceptor.refresh(), Ok(false), "nothing has changed since");
     assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), second);
     fs::write(&files.key, new_key).unwrap();
     assert_eq!(acceptor.refresh(), Ok(true));
+    assert_eq!((acceptor.problems(), acceptor.refresh()), (Vec::new(), Ok(false)));
     assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), third);
+}
+
+/// Once none of a listener's certificates was read again as long as one of them was broken.
+#[test]
+fn a_broken_certificate_keeps_no_other_from_being_renewed() {
+    let authority = Authority::new();
+    let (one, other) = (authority.issue("one", &["a.example"]), authority.issue("other", &["b.example"]));
+    let config = TlsAcceptorConfig::new(vec![one.clone(), other.clone()]);
+    let acceptor = Arc::new(TlsAcceptor::load(config).unwrap());
+    let fresh = || Arc::new(client_config(&authority));
+    let before = certificate(&one.chain);
+    fs::write(&one.chain, "").unwrap();
+    authority.issue("other", &["b.example"]);
+    assert_eq!(acceptor.refresh(), Ok(true));
+    assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), before);
+    assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "b.example").1), certificate(&other.chain));
+    let problems = acceptor.problems();
+    assert_eq!((&*problems[0].path, problems.len()), (&*one.chain, 1));
+    assert_eq!(problems[0].problem, CertificateProblem::NoCertificate);
+    // A second renewal of the other, while the first is still broken.
+    authority.issue("other", &["b.example"]);
+    assert_eq!(acceptor.refresh(), Ok(true));
+    assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), before);
+    assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "b.example").1), certificate(&other.chain));
 }
 
 #[test]
@@ -114,17 +141,46 @@ fn what_an_issuer_says_of_revocation_is_passed_on() {
     let ocsp = files.chain.with_extension("ocsp");
     fs::write(&ocsp, b"an answer").unwrap();
     files.ocsp = Some(ocsp);
+    let acceptor = Arc::new(load(files).unwrap());
+    assert_eq!(seen_of(&acceptor), b"an answer");
+}
+
+#[test]
+fn what_is_not_to_be_believed_of_a_file_is_withheld_from_clients_until_it_is() {
+    let authority = Authority::new();
+    let mut files = authority.issue("server", &["a.example"]);
+    let ocsp = files.chain.with_extension("ocsp");
+    fs::write(&ocsp, b"garbage").unwrap();
+    files.ocsp = Some(ocsp.clone());
+    let acceptor = Arc::new(load(files).unwrap());
+    let said = || {
+        let served = acceptor.served().swap_remove(0);
+        (served.contents.chain[0].clone(), served.ocsp.unwrap())
+    };
+    let (own, of_file) = said();
+    assert_eq!((&of_file.path, &*of_file.response), (&ocsp, &b"garbage"[..]));
+    // The same may be right with another certificate.
+    acceptor.withhold([(b"another certificate".to_vec(), of_file.response.clone())]);
+    assert_eq!(seen_of(&acceptor), b"garbage");
+    acceptor.withhold([(own.clone(), of_file.response)]);
+    assert_eq!(seen_of(&acceptor), b"");
+    // What was fetched takes its place.
+    acceptor.staple(&own, Some(b"fetched"));
+    assert_eq!(seen_of(&acceptor), b"fetched");
+    fs::write(&ocsp, b"an answer").unwrap();
+    assert_eq!(acceptor.refresh(), Ok(true));
+    assert_eq!((seen_of(&acceptor), said().1.response), (b"an answer".to_vec(), b"an answer".to_vec()));
+}
+
+/// What a client is given of revocation.
+fn seen_of(acceptor: &Arc<TlsAcceptor>) -> Vec<u8> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let seen = Arc::new(SeesOcsp::default());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(seen.clone())
-        .with_no_client_auth();
-    config.resumption = rustls::client::Resumption::disabled();
-    accepted_by(&Arc::new(load(files).unwrap()), &Arc::new(config), "a.example");
-    assert_eq!(*seen.0.lock().unwrap(), b"an answer");
+    let builder = rustls::ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions().unwrap().dangerous();
+    let config = builder.with_custom_certificate_verifier(seen.clone()).with_no_client_auth();
+    accepted_by(acceptor, &Arc::new(config), "a.example");
+    seen.0.lock().unwrap().clone()
 }
 
 #[test]
@@ -133,15 +189,7 @@ fn what_was_fetched_of_revocation_is_given_with_its_certificate_only() {
     let files = authority.issue("server", &["a.example"]);
     let acceptor = Arc::new(load(files.clone()).unwrap());
     let own = acceptor.served()[0].contents.chain[0].clone();
-    let seen = || {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let seen = Arc::new(SeesOcsp::default());
-        let builder = rustls::ClientConfig::builder_with_provider(provider);
-        let builder = builder.with_safe_default_protocol_versions().unwrap().dangerous();
-        let config = builder.with_custom_certificate_verifier(seen.clone()).with_no_client_auth();
-        accepted_by(&acceptor, &Arc::new(config), "a.example");
-        seen.0.lock().unwrap().clone()
-    };
+    let seen = || seen_of(&acceptor);
     acceptor.staple(b"another certificate", Some(b"of another"));
     assert_eq!(seen(), b"");
     acceptor.staple(&own, Some(b"an answer"));

@@ -70,6 +70,25 @@ fn what_the_peer_has_not_taken_does_not_count_as_written() {
     assert!(stream.poll_flush(&mut cx()).is_ready());
 }
 
+/// Once nobody could tell, and a request of which part had left was sent again.
+#[test]
+fn what_has_left_in_part_is_told_until_it_counts_as_written() {
+    let slices = [std::io::IoSlice::new(b"hello")];
+    for (room, has_left) in [(0, false), (10, true)] {
+        let (mut stream, other) = accepted(&Authority::new());
+        other.peer.take_only(room);
+        assert!(!stream.has_written_part());
+        assert!(stream.poll_write(&mut cx(), &slices).is_pending());
+        assert_eq!(stream.has_written_part(), has_left);
+        // Who reads meanwhile sends the rest.
+        other.peer.take_more(1000);
+        assert!(stream.poll_read(&mut cx(), &mut [0]).is_pending());
+        assert!(stream.has_written_part());
+        assert!(matches!(stream.poll_write(&mut cx(), &slices), Poll::Ready(Ok(5))));
+        assert!(!stream.has_written_part());
+    }
+}
+
 #[test]
 fn a_head_and_its_content_are_one_record_and_one_write() {
     let (mut stream, mut other) = accepted(&Authority::new());

@@ -21,7 +21,7 @@ use thruway_net::ClientAddr;
 use thruway_net::tls::{PeerCertificate, TlsInfo};
 
 use crate::layers::ListenerCompression;
-use crate::listener::Elsewhere;
+use crate::listener::LiveElsewhere;
 use crate::trusted::Origin;
 use crate::{Answer, Handler, ProxyFields, Response, TrustedProxies};
 
@@ -84,7 +84,7 @@ pub struct ConnectionTls {
     /// What answers say in `Strict-Transport-Security`.
     pub(crate) strict_transport_security: Option<Arc<str>>,
     /// What is not to be asked for on it.
-    pub(crate) elsewhere: Option<Arc<Elsewhere>>,
+    pub(crate) elsewhere: LiveElsewhere,
 }
 
 impl ConnectionInfo {
@@ -103,8 +103,8 @@ impl ConnectionInfo {
     /// Whether a request is for a host that is served elsewhere, for clients that show other certificates.
     #[inline]
     pub(crate) fn is_misdirected(&self, head: &RequestHead<'_>) -> bool {
-        let elsewhere = self.tls.as_ref().and_then(|tls| tls.elsewhere.as_ref());
-        elsewhere.is_some_and(|elsewhere| {
+        let Some(tls) = &self.tls else { return false };
+        tls.elsewhere.load().as_ref().is_some_and(|elsewhere| {
             // Who wants a tunnel names its end, and not whom it asks.
             let authority = head.authority().filter(|_| head.method != Method::Connect);
             authority.is_some_and(|authority| elsewhere.has(authority.host()))

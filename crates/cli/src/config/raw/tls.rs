@@ -42,7 +42,8 @@ pub(in super::super) struct RawListenerCertificate {
     pub(in super::super) chain: Option<PathBuf>,
     /// A file with the private key, in PEM.
     pub(in super::super) key: Option<PathBuf>,
-    /// A file with what the issuer says of its revocation (an OCSP response in DER), for clients. Default nothing.
+    /// A file with what the issuer says of its revocation (an OCSP response in DER), for clients, as long as it holds. The chain must have the issuer.
+    /// Default nothing.
     pub(in super::super) ocsp: Option<PathBuf>,
     /// Names of hosts: the certificate for them is ordered, as `[acme]` says, and renewed.
     pub(in super::super) acme: Option<Spanned<Vec<Spanned<String>>>>,

@@ -1,4 +1,4 @@
-//! Upstreams of streams, of which something is said that only requests have.
+//! What is said in vain: of upstreams of streams what only requests have, and upstreams and policies that nothing uses.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::Resolver;
 use crate::config::forward::{ForwardAction, ForwardTo};
 use crate::config::raw::RawUpstream;
 use crate::config::spanned::Spanned;
-use crate::config::{Action, ListenerConfig, Route, Span};
+use crate::config::{Action, Config, Failure, ListenerConfig, Route, Span};
 
 /// What is said of an upstream and makes a difference to requests only.
 pub(super) struct AboutRequests {
@@ -49,8 +49,7 @@ impl Resolver<'_> {
         routes: &[Route],
     ) {
         for AboutRequests { upstream, span, keys } in said {
-            let is_of_streams = listeners.iter().filter_map(|listener| listener.tcp.as_ref());
-            let has_streams = is_of_streams.map(|tcp| &tcp.upstream).any(|name| *name == upstream);
+            let has_streams = listeners.iter().any(|listener| forwards_to(listener, &upstream));
             if has_streams && !routes.iter().any(|route| goes_to(route, &upstream)) {
                 let message =
                     format!("`{}` is about requests, and this upstream has only streams", keys.join("`, `"));
@@ -60,6 +59,34 @@ impl Resolver<'_> {
             }
         }
     }
+}
+
+impl Config {
+    /// Warnings of the upstreams and the policies that nothing uses: they may be meant for later, or be called otherwise where they are meant.
+    pub(crate) fn unused(&self) -> Vec<Failure> {
+        let has_upstream = |name: &str| {
+            self.listeners.iter().any(|listener| forwards_to(listener, name))
+                || self.routes.iter().any(|route| goes_to(route, name))
+        };
+        let has_policy = |name: &String| self.routes.iter().any(|route| route.policies.contains(name));
+        let upstreams = self.places.upstreams.iter().filter(|(name, _)| !has_upstream(name));
+        let policies = self.places.policies.iter().filter(|(name, _)| !has_policy(name));
+        let upstreams = upstreams.map(|(name, places)| {
+            let warning = self.warning_at(&places.span, format!("nothing uses the upstream `{name}`"));
+            warning.with_hint("name it in a route or a listener, or leave it out")
+        });
+        let policies = policies.map(|(name, span)| {
+            let warning = self.warning_at(span, format!("no route asks for the policy `{name}`"));
+            warning.with_hint("name it in `policies` of a route, or leave it out")
+        });
+        upstreams.chain(policies).collect()
+    }
+}
+
+/// Whether connections of `listener` are for this upstream, whatever they carry.
+fn forwards_to(listener: &ListenerConfig, upstream: &str) -> bool {
+    let Some(tcp) = &listener.tcp else { return false };
+    tcp.upstream == upstream || tcp.names.iter().any(|(_, of_name)| of_name == upstream)
 }
 
 /// Whether requests of `route`, or copies of them, are for this upstream.

@@ -97,6 +97,26 @@ fn what_only_requests_have_is_not_said_of_upstreams_of_streams() {
     assert!(config("check = { path = \"/\" }\nretries_max = 1", "").is_ok());
 }
 
+/// Only those that get all other streams were looked at once.
+#[test]
+fn what_only_requests_have_is_not_said_of_upstreams_of_named_streams_either() {
+    let config = |keys: &str| {
+        resolved(&format!(
+            "[[listeners]]\naddress = \"127.0.0.1:1\"\n\
+             tcp = {{ upstream = \"db\", server_names = {{ \"a.example\" = \"named\" }} }}\n\
+             [upstreams]\ndb.servers = [\"127.0.0.1:2\"]\n\
+             [upstreams.named]\nservers = [\"127.0.0.1:3\"]\n{keys}\n"
+        ))
+        .map_err(|failure| failure.to_string())
+    };
+    assert!(config("").is_ok());
+    let failure = config("total_timeout = \"1s\"").err().unwrap();
+    assert!(
+        failure.contains("`total_timeout` is about requests") && failure.contains("serve.toml:6"),
+        "{failure}"
+    );
+}
+
 #[test]
 fn what_is_wrong_with_a_listener_is_shown_where_it_is() {
     for (keys, message) in [

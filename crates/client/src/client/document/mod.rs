@@ -14,11 +14,13 @@ mod fetch;
 mod tests;
 
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -70,12 +72,30 @@ impl<T: Send + Sync + 'static> KeptDocument<T> {
         config: DocumentConfig,
         read: impl Fn(&[u8]) -> Result<T, E> + Send + 'static,
     ) -> Self {
-        let (stage, receiver) = watch::channel(Stage { state: State::Fetching, fetches: 0 });
-        let shared = Arc::new(Shared { value: ArcSwapOption::empty(), stage });
-        let weak = Arc::downgrade(&shared);
+        Self::start_with(config, None, read)
+    }
+
+    /// The same, which has `kept` until something is fetched.
+    pub fn start_with<E: fmt::Display>(
+        config: DocumentConfig,
+        kept: Option<T>,
+        read: impl Fn(&[u8]) -> Result<T, E> + Send + 'static,
+    ) -> Self {
         let keeper = thread::Builder::new().name("documents".to_owned());
-        let spawned = keeper.spawn(move || run(weak, receiver, &Source::new(config), &read));
-        if let Err(error) = spawned {
+        Self::begin(config, kept, read, |run| keeper.spawn(run).map(drop))
+    }
+
+    /// The same, on the thread that `spawn` makes.
+    fn begin<E: fmt::Display>(
+        config: DocumentConfig,
+        kept: Option<T>,
+        read: impl Fn(&[u8]) -> Result<T, E> + Send + 'static,
+        spawn: impl FnOnce(Box<dyn FnOnce() + Send>) -> io::Result<()>,
+    ) -> Self {
+        let (stage, receiver) = watch::channel(Stage { state: State::Fetching, fetches: 0 });
+        let shared = Arc::new(Shared { value: ArcSwapOption::from_pointee(kept), stage });
+        let weak = Arc::downgrade(&shared);
+        if let Err(error) = spawn(Box::new(move || run(weak, receiver, &Source::new(config), &read))) {
             tracing::error!("there is no thread to fetch documents with: {error}");
             shared.rest();
         }
@@ -120,18 +140,27 @@ fn run<T, E: fmt::Display>(
     source: &Source,
     read: &dyn Fn(&[u8]) -> Result<T, E>,
 ) {
-    // Descriptors may be used up for a while; nobody is kept waiting for that.
-    let runtime = loop {
-        match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => break runtime,
+    let build = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    if let Some(runtime) = runtime(&shared, source.config.rest, build) {
+        runtime.block_on(keep(shared, stages, source, read));
+    }
+}
+
+/// What `build` makes, as soon as it can: descriptors may be used up for a while, and nobody is kept waiting for that. `None` if nobody keeps
+/// the document any more.
+fn runtime<T>(
+    shared: &Weak<Shared<T>>,
+    rest: Duration,
+    mut build: impl FnMut() -> io::Result<Runtime>,
+) -> Option<Runtime> {
+    loop {
+        match build() {
+            Ok(runtime) => return Some(runtime),
             Err(error) => tracing::error!("there is no runtime to fetch documents with: {error}"),
         }
-        let Some(kept) = shared.upgrade() else { return };
-        kept.rest();
-        drop(kept);
-        thread::sleep(source.config.rest);
-    };
-    runtime.block_on(keep(shared, stages, source, read));
+        shared.upgrade()?.rest();
+        thread::sleep(rest);
+    }
 }
 
 async fn keep<T, E: fmt::Display>(

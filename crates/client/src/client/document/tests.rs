@@ -205,6 +205,53 @@ fn a_document_that_nobody_keeps_is_not_fetched_any_more() {
 }
 
 #[test]
+fn what_is_known_already_is_kept_until_something_is_fetched() {
+    let (release, gate) = channel();
+    let server = Server::start(move |_| {
+        gate.recv().unwrap();
+        ok("", "fetched")
+    });
+    let read = |content: &[u8]| Ok::<_, fmt::Error>(content.len().to_string());
+    let document = KeptDocument::start_with(config(&server), Some("known".to_owned()), read);
+    assert_eq!(text(&document).unwrap(), "known");
+    release.send(()).unwrap();
+    until("it is not fetched", || text(&document).unwrap() == "7");
+}
+
+/// Once whoever missed something waited for ever.
+#[test]
+fn a_document_that_no_thread_is_to_be_had_for_keeps_nobody_waiting() {
+    let server = Server::start(|_| ok("", "x"));
+    let read = |_: &[u8]| Ok::<_, fmt::Error>(String::new());
+    let document =
+        KeptDocument::begin(config(&server), None, read, |_| Err(io::ErrorKind::WouldBlock.into()));
+    assert!(document.refreshed().is_none() && text(&document).is_none());
+    assert_eq!(server.asked(), 0);
+}
+
+/// The same, when descriptors were used up.
+#[test]
+fn a_document_that_no_runtime_is_to_be_had_for_keeps_nobody_waiting_until_one_is() {
+    let (stage, _) = watch::channel(Stage { state: State::Fetching, fetches: 0 });
+    let document = KeptDocument { shared: Arc::new(Shared { value: ArcSwapOption::<()>::empty(), stage }) };
+    let waiting = document.refreshed().expect("it is being fetched");
+    let shared = Arc::downgrade(&document.shared);
+    let mut attempts = 0;
+    let build = || {
+        attempts += 1;
+        match attempts {
+            1 => Err(io::ErrorKind::OutOfMemory.into()),
+            _ => tokio::runtime::Builder::new_current_thread().build(),
+        }
+    };
+    // Nothing but the failure has told who waited.
+    runtime(&shared, Duration::ZERO, build).unwrap().block_on(waiting);
+    assert_eq!(document.shared.stage.borrow().fetches, 1);
+    drop(document);
+    assert!(runtime(&shared, Duration::ZERO, || Err(io::ErrorKind::OutOfMemory.into())).is_none());
+}
+
+#[test]
 fn documents_come_by_tls_or_from_this_machine() {
     for url in ["https://a.example/keys", "http://localhost/", "http://127.0.0.1:1/", "http://[::1]/"] {
         assert!(DocumentConfig::new(url).is_ok(), "{url}");

@@ -75,6 +75,11 @@ impl Jwt {
         Self { keys: Keys::of(&config.keys), config }
     }
 
+    /// Knows the keys that `before` has had fetched from now on, if it would have the same fetched.
+    pub(super) fn take_keys_of(&mut self, before: &Self) {
+        self.keys.take(&before.keys);
+    }
+
     pub(super) fn decide(&self, request: &Request<'_>) -> Verdict<'_> {
         let token = match authorization(request.head(), "Bearer") {
             Presented::None => return Verdict::Refuse(self.challenge(true)),

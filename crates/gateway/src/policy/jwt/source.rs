@@ -25,6 +25,8 @@ pub(super) enum Keys {
     Fetched {
         config: DocumentConfig,
         document: OnceLock<KeptDocument<JwtKeys>>,
+        /// What another config has had fetched from there.
+        known: Option<JwtKeys>,
     },
 }
 
@@ -48,7 +50,34 @@ impl Keys {
             JwtKeySource::Url(config) => {
                 let accept = "application/jwk-set+json, application/json".to_owned();
                 let config = DocumentConfig { accept, ..config.clone() };
-                Self::Fetched { config, document: OnceLock::new() }
+                Self::Fetched { config, document: OnceLock::new(), known: None }
+            }
+        }
+    }
+
+    /// Takes over what `before` has, if it comes from the same place and from those who are trusted there.
+    pub(super) fn take(&mut self, before: &Self) {
+        let (Self::Fetched { config, document, known }, Self::Fetched { config: other, document: kept, .. }) =
+            (self, before)
+        else {
+            return;
+        };
+        if config == other {
+            // The same document goes on to be fetched.
+            document.clone_from(kept);
+        }
+        if config.url == other.url && config.tls == other.tls {
+            *known = before.present();
+        }
+    }
+
+    /// Those that are there, without anybody being asked.
+    fn present(&self) -> Option<JwtKeys> {
+        match self {
+            Self::Given(keys) => Some(keys.clone()),
+            Self::Fetched { document, known, .. } => {
+                let fetched = document.get().and_then(|document| document.read(JwtKeys::clone));
+                fetched.or_else(|| known.clone())
             }
         }
     }
@@ -57,7 +86,9 @@ impl Keys {
     pub(super) fn read<R>(&self, look: impl FnOnce(&JwtKeys) -> R) -> Option<R> {
         match self {
             Self::Given(keys) => Some(look(keys)),
-            Self::Fetched { config, document } => document.get_or_init(|| fetch(config)).read(look),
+            Self::Fetched { config, document, known } => {
+                document.get_or_init(|| fetch(config, known.clone())).read(look)
+            }
         }
     }
 
@@ -70,8 +101,9 @@ impl Keys {
     }
 }
 
-fn fetch(config: &DocumentConfig) -> KeptDocument<JwtKeys> {
-    KeptDocument::start(config.clone(), |content| JwtKeys::from_set(&String::from_utf8_lossy(content)))
+fn fetch(config: &DocumentConfig, known: Option<JwtKeys>) -> KeptDocument<JwtKeys> {
+    let read = |content: &[u8]| JwtKeys::from_set(&String::from_utf8_lossy(content));
+    KeptDocument::start_with(config.clone(), known, read)
 }
 
 impl From<JwtKeys> for JwtKeySource {

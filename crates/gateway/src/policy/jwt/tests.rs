@@ -12,8 +12,8 @@ use thruway_server::{Response, Router, RunningServer, Server, StatusCode};
 use thruway_testkit::scene::Scene;
 
 use super::*;
-use crate::policy::PolicyConfig;
-use crate::policy::scene::{ask, challenge, outcome, scene};
+use crate::policy::scene::{ask, challenge, outcome, scene, scene_of};
+use crate::policy::{Policy, PolicyConfig};
 
 const SECRET: &str = "a secret of at least thirty-two octets";
 
@@ -272,11 +272,13 @@ impl Issuer {
     }
 
     fn scene(&self, rest: Duration) -> Scene {
+        scene(PolicyConfig::Jwt(self.config(rest)))
+    }
+
+    fn config(&self, rest: Duration) -> JwtConfig {
         let document = DocumentConfig { rest, ..DocumentConfig::new(&self.url).unwrap() };
         let keys = JwtKeySource::from(document);
-        let config =
-            JwtConfig { fields: vec![("X-User".to_owned(), "name".to_owned())], ..JwtConfig::new(keys) };
-        scene(PolicyConfig::Jwt(config))
+        JwtConfig { fields: vec![("X-User".to_owned(), "name".to_owned())], ..JwtConfig::new(keys) }
     }
 }
 
@@ -330,6 +332,30 @@ fn keys_that_cannot_be_fetched_leave_those_of_before() {
         }
         assert_eq!(outcome(&show(&scene, &signed("one", 1))).0, "200");
     }
+}
+
+/// Once another config began without keys, and all requests were answered 503 if the issuer was away just then.
+#[test]
+fn a_policy_that_changes_keeps_the_keys_that_were_fetched_from_the_same_place() {
+    let issuer = Issuer::start(Some(only("one", 1)));
+    let rest = Duration::from_millis(1);
+    let config = issuer.config(rest);
+    let first = Arc::new(Policy::new("office", PolicyConfig::Jwt(config.clone())));
+    until(&scene_of(first.clone()), &signed("one", 1), "200");
+    issuer.show(None);
+    let after = |config: JwtConfig, before: &Policy| {
+        let policy = Arc::new(Policy::new("office", PolicyConfig::Jwt(config)).in_place_of(before));
+        (outcome(&show(&scene_of(policy.clone()), &signed("one", 1))).0.to_owned(), policy)
+    };
+    let (status, second) = after(JwtConfig { leeway: Duration::ZERO, ..config.clone() }, &first);
+    assert_eq!(status, "200");
+    let (status, third) = after(issuer.config(2 * rest), &second);
+    assert_eq!(status, "200");
+    // Also by one to whom nobody came with a token.
+    let idle = Policy::new("office", PolicyConfig::Jwt(issuer.config(3 * rest))).in_place_of(&third);
+    assert_eq!(after(issuer.config(4 * rest), &idle).0, "200");
+    let elsewhere = Issuer::start(None);
+    assert_eq!(after(elsewhere.config(rest), &third).0, "503", "those keys are another's");
 }
 
 #[test]

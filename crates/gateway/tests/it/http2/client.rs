@@ -27,6 +27,14 @@ pub(super) async fn connect(address: SocketAddr) -> SendRequest<Bytes> {
     send
 }
 
+/// The same, that takes no more than an octet of each answer by itself.
+pub(super) async fn connect_slow(address: SocketAddr) -> SendRequest<Bytes> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (send, connection) = Builder::new().initial_window_size(1).handshake(stream).await.unwrap();
+    drop(tokio::spawn(connection));
+    send
+}
+
 pub(super) fn request(method: &str, path: &str) -> Request<()> {
     Request::builder().method(method).uri(format!("http://a.example{path}")).body(()).unwrap()
 }

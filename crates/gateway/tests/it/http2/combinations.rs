@@ -7,9 +7,11 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use h2::ext::Protocol;
 use http::HeaderMap;
+use thruway_client::http2::Http2Config;
 use thruway_gateway::{CheckConfig, CheckKind, UpstreamConfig};
+use tokio::task::yield_now;
 
-use super::client::{connect, piece, request, run, whole};
+use super::client::{connect, connect_slow, piece, request, run, whole};
 use super::only_http2;
 use super::origin::{Origin, PIECE_BYTES};
 use crate::gateway::{Gateway, PATIENCE, only, until};
@@ -184,6 +186,40 @@ fn no_more_is_asked_of_an_upstream_than_the_client_takes() {
         assert!(made < most, "{made} octets were made for a client that takes 64 KiB");
     }
 }
+
+/// Once they shared one connection, whatever its window: a hundred clients that did not read kept the content of all others away.
+#[test]
+fn clients_that_do_not_read_keep_the_content_of_nobody_away() {
+    let origin = Origin::without_limit();
+    let http2 = Http2Config { stream_window_bytes: WINDOW_BYTES, ..Http2Config::default() };
+    let gateway = Gateway::of_both_versions(UpstreamConfig { http2: Some(http2), ..only(origin.address) });
+    run(async {
+        // Each of two workers has two such clients, and one that reads.
+        let mut slow = Vec::new();
+        for _ in 0..4 {
+            let mut send = connect_slow(gateway.address).await;
+            for _ in 0..60 {
+                let (response, _) = send.send_request(request("GET", "/endless"), true).unwrap();
+                slow.push(response.await.unwrap());
+            }
+        }
+        let windows = 2 * 100 * WINDOW_BYTES as usize / PIECE_BYTES;
+        while origin.made.load(Ordering::Relaxed) < windows {
+            yield_now().await;
+        }
+        for _ in 0..2 {
+            let mut send = connect(gateway.address).await;
+            for _ in 0..50 {
+                let (response, _) = send.send_request(request("GET", "/"), true).unwrap();
+                assert!(whole(response).await.1.starts_with("GET /"));
+            }
+        }
+    });
+    assert_eq!(origin.connections(), 4, "two for each worker");
+}
+
+/// Few enough that many fit into what sockets keep.
+const WINDOW_BYTES: u32 = 20_000;
 
 #[test]
 fn large_content_arrives_whole() {

@@ -11,8 +11,8 @@ use std::thread;
 
 use bytes::Bytes;
 use thruway_server::{
-    Answer, BoxError, Content, ContentStream, Handler, ListenAddr, Listener, Piece, Request, RequestContent,
-    Response, RunningServer, Server, StatusCode, send_interim,
+    Answer, BoxError, Config, Content, ContentStream, Handler, Http2Limits, ListenAddr, Listener, Piece,
+    Request, RequestContent, Response, RunningServer, Server, StatusCode, send_interim,
 };
 use thruway_net::Transport as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,10 +28,21 @@ pub(super) struct Origin {
 impl Origin {
     /// One that speaks HTTP/2 only, or HTTP/1.1 only.
     pub(super) fn start(has_http2: bool) -> Self {
+        Self::with(has_http2, Config::default())
+    }
+
+    /// One of HTTP/2 that allows any number of streams.
+    pub(super) fn without_limit() -> Self {
+        let http2 = Http2Limits { concurrent_streams: u32::MAX, ..Http2Limits::default() };
+        Self::with(true, Config { http2, ..Config::default() })
+    }
+
+    fn with(has_http2: bool, config: Config) -> Self {
         let made = Arc::new(AtomicUsize::new(0));
         let listener = Listener::new("127.0.0.1:0".parse::<ListenAddr>().unwrap());
         let listener = if has_http2 { listener.http2_only() } else { listener };
-        let server = Server::new(Echo(made.clone())).workers(1).listen_on(listener).start().unwrap();
+        let server = Server::new(Echo(made.clone())).config(config).workers(1).listen_on(listener);
+        let server = server.start().unwrap();
         let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
         Self { server: Some(server), address, made }
     }
