@@ -38,6 +38,11 @@ impl Resolver<'_> {
             let hint = "connections of HTTP/2 are shared by clients: take `http2` or `proxy_protocol` away";
             self.refuse_with(http2, "servers that are told the client of a connection speak HTTP/1.1", hint);
         }
+        let limited = raw.connections_max.as_ref().filter(|connections| *connections.get_ref() > 0);
+        if let (Some(connections), Some(_)) = (limited, &http2) {
+            let hint = "clients share them, a hundred requests each: `requests_max` bounds them";
+            self.refuse_with(connections, "connections of HTTP/2 are not limited", hint);
+        }
         let default = UpstreamConfig::new(name, []);
         let requests_max = raw.server_requests_max.unwrap_or_default();
         let event_stream_idle = Period(default.event_stream_idle);
@@ -59,6 +64,7 @@ impl Resolver<'_> {
             connect_timeout: self.or(raw.connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
             tunnel_idle: self.or(raw.tunnel_idle_timeout, Period(default.tunnel_idle), SOME_PERIOD).0,
             requests_max: raw.requests_max.unwrap_or(default.requests_max),
+            connections_max: self.or(raw.connections_max, default.connections_max, 0..=10_000_000),
             queue: self.queue(raw.queue),
             retries_max: self.or(raw.retries_max, default.retries_max, 0..=100),
             retry_budget: self.retry_budget(raw.retry_budget),
