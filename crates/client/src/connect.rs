@@ -141,6 +141,8 @@ pub enum ConnectError {
     DescriptorsExhausted,
     /// This machine has no port left, or no address to connect from.
     LocalAddressUnavailable,
+    /// There are as many connections as there may be, and none became free in time.
+    NoRoom,
     /// Something else, as the system calls it.
     Other(io::ErrorKind),
     /// This process may not: a firewall, or the permissions of a Unix socket.
@@ -174,9 +176,10 @@ impl ConnectError {
     /// Whose fault it is.
     pub const fn side(self) -> Side {
         match self {
-            Self::DescriptorsExhausted | Self::LocalAddressUnavailable | Self::PermissionDenied => {
-                Side::Local
-            }
+            Self::DescriptorsExhausted
+            | Self::LocalAddressUnavailable
+            | Self::NoRoom
+            | Self::PermissionDenied => Side::Local,
             Self::Other(_)
             | Self::Refused
             | Self::SocketNotFound
@@ -186,9 +189,12 @@ impl ConnectError {
         }
     }
 
-    /// Whether the request may be sent elsewhere: always.
+    /// Whether the request may be sent elsewhere: always, but where there was no room for it, which it has waited for.
     pub const fn retry(self) -> Retry {
-        Retry::Always
+        match self {
+            Self::NoRoom => Retry::Never,
+            _ => Retry::Always,
+        }
     }
 
     /// Whether a deadline has passed: what a gateway answers with 504, where others are 502.
@@ -202,6 +208,7 @@ impl fmt::Display for ConnectError {
         match self {
             Self::DescriptorsExhausted => f.write_str("no descriptors are left"),
             Self::LocalAddressUnavailable => f.write_str("no local address or port is left"),
+            Self::NoRoom => f.write_str("no room for another connection"),
             Self::Other(kind) => kind.fmt(f),
             Self::PermissionDenied => f.write_str("permission denied"),
             Self::Refused => f.write_str("connection refused"),

@@ -118,6 +118,15 @@ impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
         self.count = self.idle.values().map(Vec::len).sum();
     }
 
+    /// Closes the connection that waits longest. Whether there was one.
+    pub fn close_oldest(&mut self) -> bool {
+        let waiting = self.idle.values_mut().filter(|idle| !idle.is_empty());
+        let Some(idle) = waiting.min_by_key(|idle| idle[0].since) else { return false };
+        drop(idle.remove(0));
+        self.count -= 1;
+        true
+    }
+
     /// Closes all that waits for `key`: the server is gone, or not to be used.
     pub fn forget<Q>(&mut self, key: &Q)
     where

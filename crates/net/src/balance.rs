@@ -40,6 +40,10 @@ impl Balance {
         Self { workers: Arc::new(Mutex::new(vec![Place::default(); workers])), connections_max }
     }
 
+    pub(crate) fn workers(&self) -> usize {
+        self.lock().len()
+    }
+
     /// Lets there be so many connections from now on.
     pub(crate) fn set_connections_max(&self, connections: usize) {
         self.connections_max.store(connections, Ordering::Relaxed);

@@ -1,9 +1,10 @@
 //! A connected socket, and what it was given to send.
 
+use std::any::Any;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use crate::sends::{self, Ahead, Outbox};
 pub(crate) struct Socket {
     pub(crate) kind: Kind,
     pub(crate) outbox: Outbox,
+    /// Is dropped with it.
+    held: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 #[derive(Debug)]
@@ -32,7 +35,13 @@ pub(crate) enum Kind {
 
 impl Socket {
     pub(crate) fn new(kind: Kind) -> Arc<Self> {
-        Arc::new(Self { kind, outbox: Outbox::default() })
+        Arc::new(Self { kind, outbox: Outbox::default(), held: OnceLock::new() })
+    }
+
+    /// Keeps `held` until it is closed. It keeps one thing.
+    pub(crate) fn hold(&self, held: Box<dyn Any + Send + Sync>) {
+        let is_first = self.held.set(held).is_ok();
+        debug_assert!(is_first, "something is held already");
     }
 
     /// Takes the socket from the reactor of this thread.

@@ -1,5 +1,6 @@
 //! Connected streams of octets.
 
+use std::any::Any;
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -119,6 +120,11 @@ impl Stream {
             ClientAddr::Tcp(_) => TcpStream::from_std(socket.into()).map(Self::from),
             ClientAddr::Unix => UnixStream::from_std(socket.into()).map(Self::from),
         }
+    }
+
+    /// Keeps `held`, once, until the connection is closed here: what counts it, say.
+    pub fn hold(&self, held: impl Any + Send + Sync) {
+        self.0.hold(Box::new(held));
     }
 
     /// The address of this end, where a TCP client has connected to.

@@ -58,6 +58,11 @@ impl Worker {
         self.index
     }
 
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.balance.workers()
+    }
+
     /// The time.
     pub const fn clock(&self) -> &Clock {
         &self.clock

@@ -158,6 +158,11 @@ fn write_upstreams(exposition: &mut Exposition, running: &Running) {
     for upstream in &running.upstreams {
         idle.sample(&[("upstream", upstream.name())], upstream.idle_connections());
     }
+    let help = "Connections that are open, where there is a limit to them.";
+    let mut open = exposition.family("thruway_upstream_connections", Kind::Gauge, help);
+    for upstream in running.upstreams.iter().filter(|upstream| upstream.config().connections_max > 0) {
+        open.sample(&[("upstream", upstream.name())], upstream.open_connections());
+    }
     let mut retries =
         exposition.family("thruway_upstream_retries_total", Kind::Counter, "Requests that were sent again.");
     for upstream in &running.upstreams {

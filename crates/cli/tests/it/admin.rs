@@ -310,6 +310,18 @@ fn response_times_are_counted_for_upstreams_and_servers_also_over_a_reload() {
 }
 
 #[test]
+fn open_connections_are_told_where_they_are_limited() {
+    let (_servers, addresses, _kept) = backends(&["one"]);
+    let directory = tempfile::tempdir().unwrap();
+    let text = config(&addresses, "").replace("\nservers =", "\nconnections_max = 8\nservers =");
+    let gateway = Gateway::start(directory.path(), &text);
+    assert_eq!(get(&gateway.address, "/").text(), "one");
+    let metrics = get_admin(&gateway.admin, "/metrics");
+    let open = sample(metrics.text(), "thruway_upstream_connections{upstream=\"backend\"}");
+    assert!((open - 1.0).abs() < f64::EPSILON);
+}
+
+#[test]
 fn copies_of_requests_are_counted_also_over_a_reload() {
     let directory = tempfile::tempdir().unwrap();
     let config = "[admin]\naddress = \"127.0.0.1:0\"\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\

@@ -107,6 +107,22 @@ fn closed_connections_are_passed_over_for_older_ones_that_are_not() {
 }
 
 #[test]
+fn the_one_that_waits_longest_goes_when_there_must_be_room() {
+    let mut pool = pool();
+    let (peers, connections): (Vec<_>, Vec<_>) = (0..3).map(|_| fresh()).unzip();
+    for ((connection, number), since) in connections.into_iter().zip([1, 2, 1]).zip([5, 3, 4]) {
+        pool.release(&key(number), connection, seconds(since));
+    }
+    let closed = || peers.iter().map(Peer::is_closed).collect::<Vec<_>>();
+    assert!(pool.close_oldest());
+    assert_eq!(closed(), [false, true, false]);
+    drop(pool.acquire(&key(1), seconds(5)));
+    assert_eq!((closed(), pool.len()), (vec![false, true, true], 1));
+    assert!(pool.close_oldest() && !pool.close_oldest());
+    assert_eq!((closed(), pool.len()), (vec![true; 3], 0));
+}
+
+#[test]
 fn a_sweep_leaves_what_is_good() {
     let mut pool = pool();
     let ((old, first), (young, second)) = (fresh(), fresh());

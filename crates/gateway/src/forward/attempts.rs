@@ -156,7 +156,15 @@ impl Forwarding {
             failure => failure,
         };
         let asked = self.timed.map(|_| clock.now_exact());
-        let waiting = if later_than.is_some() { None } else { acquire(&lease, clock.now()) };
+        let waiting = match later_than {
+            Some(_) => None,
+            None if lease.upstream.limits_connections() => {
+                let waiting = Box::pin(lease.acquire_within_limit(clock, self.until)).await;
+                let not_opened = |failure| NotOpened { failure, is_counted: false };
+                waiting.map_err(|failure| failed_to_open(&lease, not_opened(failure), clock))?
+            }
+            None => acquire(&lease, clock.now()),
+        };
         let connection = match waiting {
             Some(connection) => Acquired::Http1(connection),
             // Boxed, so that requests on connections that are there have no room for it.

@@ -40,7 +40,7 @@ pub(super) async fn connect(
         tracing::debug!(upstream = upstream.name(), server = %lease.server.address, %failure, "a stream could not be forwarded");
         lease.failed(failure, false, clock);
         lease.server.count_failure(failure);
-        if !upstream.allows_retry(tried.len(), clock) {
+        if !failure.retry().allows(true) || !upstream.allows_retry(tried.len(), clock) {
             return Err(failure);
         }
         tried.push(lease.server.number);

@@ -63,6 +63,10 @@ pub struct UpstreamConfig {
     /// How many requests all servers together may be answering; those beyond wait as those do for which no server has room. Default 0 for any
     /// number.
     pub requests_max: usize,
+    /// How many connections there may be to all servers together, used and idle ones, of requests and of streams; those of checks do not count. Each
+    /// worker has its share, at least one. For one that is needed the one goes that has waited longest to be used again; if all are used, requests
+    /// wait as those do for which no server has room. Default 0 for any number. Not for upstreams of HTTP/2, whose connections are shared.
+    pub connections_max: usize,
     /// What requests do for which no server has room.
     pub queue: QueueConfig,
     /// How many more servers are tried when a request fails and may be sent again. Default 2.
@@ -147,6 +151,7 @@ impl UpstreamConfig {
             event_stream_idle: Duration::from_hours(1),
             pool: PoolConfig { idle_per_address_max: 1024, idle_max: 4096, ..PoolConfig::default() },
             requests_max: 0,
+            connections_max: 0,
             queue: QueueConfig::default(),
             retries_max: 2,
             retry_budget: RetryBudget::default(),

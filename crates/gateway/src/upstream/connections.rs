@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_client::{
@@ -18,11 +19,12 @@ use tokio::time::sleep;
 
 use super::condition::Chosen;
 use super::idle::IdleCount;
-use super::{Lease, Server, ServerAddr, Upstream, UpstreamTls};
+use super::{Lease, Ongoing, Server, ServerAddr, Upstream, UpstreamTls};
 
 /// The pool of one upstream, by the numbers of its servers.
 struct UpstreamPool {
     upstream: u64,
+    ongoing: Arc<Ongoing>,
     idle: Duration,
     pool: Pool<usize, UpstreamStream, BuildHasherDefault<ByNumber>>,
     /// Those whose servers were told about clients.
@@ -88,6 +90,7 @@ pub(crate) fn release(lease: &Lease, connection: Connection, now: Duration) {
         }
         pools[index].note_idle();
     });
+    upstream.connection_is_free();
     Sweeping::begin();
 }
 
@@ -124,10 +127,17 @@ pub(super) async fn secure_as(
 /// A new connection to the leased server, which is told about the client if that is wanted.
 pub(crate) async fn connect(lease: &Lease) -> Result<Stream, ConnectError> {
     let (address, config) = (&lease.server.address, &lease.upstream.config);
-    match lease.proxied.as_deref().zip(config.proxy_protocol) {
-        None => thruway_client::connect(address, config.connect_timeout).await,
-        Some((header, version)) => connect_and_tell(address, *header, version, config.connect_timeout).await,
+    let permit = lease.permit_to_connect().await?;
+    let stream = match lease.proxied.as_deref().zip(config.proxy_protocol) {
+        None => thruway_client::connect(address, config.connect_timeout).await?,
+        Some((header, version)) => {
+            connect_and_tell(address, *header, version, config.connect_timeout).await?
+        }
+    };
+    if let Some(permit) = permit {
+        stream.hold(permit);
     }
+    Ok(stream)
 }
 
 /// A new connection that begins with a header of the PROXY protocol.
@@ -140,6 +150,19 @@ pub(super) async fn connect_and_tell(
     let mut first = Vec::new();
     header.write(version, &mut first);
     connect_and_write(address, &first, within).await
+}
+
+/// Closes the connection that waits longest of those to servers of an upstream that this worker has. Whether there was one.
+pub(super) fn close_oldest(ongoing: &Arc<Ongoing>) -> bool {
+    POOLS.with_borrow_mut(|pools| {
+        // Those of a config of before are further in front.
+        let mut own = pools.iter_mut().filter(|pool| Arc::ptr_eq(&pool.ongoing, ongoing));
+        own.any(|pool| {
+            let is_closed = pool.pool.close_oldest() || pool.proxied.close_oldest();
+            pool.note_idle();
+            is_closed
+        })
+    })
 }
 
 /// A task of this worker that closes idle connections which have waited too long, or which their servers have closed, whatever requests
@@ -210,6 +233,7 @@ impl UpstreamPool {
         let is_proxied = upstream.config.proxy_protocol.is_some();
         Self {
             upstream: upstream.id,
+            ongoing: upstream.ongoing.clone(),
             idle: if is_proxied { proxied.idle } else { config.idle },
             pool: Pool::with_hasher(config, BuildHasherDefault::new()),
             proxied: Pool::new(proxied),

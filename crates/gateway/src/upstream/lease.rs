@@ -1,5 +1,6 @@
 //! A request that a server is answering.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use thruway_server::{Response, StatusCode};
 
 use super::ejection::Admission;
 use super::ejection::milliseconds;
+use super::room::Permit;
 use super::{Balance, RequestKey, Server, Upstream};
 use crate::Failure;
 
@@ -19,6 +21,8 @@ pub(crate) struct Lease {
     pub(crate) server: Arc<Server>,
     /// What the server is told about the client when a connection is made.
     pub(super) proxied: Option<Arc<ProxyHeader>>,
+    /// Permission to open a connection, until that is done.
+    pub(super) permit: RefCell<Option<Permit>>,
     admission: Admission,
     since: Duration,
     /// The head was that of a success, and the content is still coming.
@@ -35,7 +39,8 @@ impl Lease {
         clock: &Clock,
     ) -> Self {
         let since = upstream.now(clock);
-        Self { upstream, server, proxied: key.proxied.clone(), admission, since, is_succeeding: false }
+        let proxied = key.proxied.clone();
+        Self { upstream, server, proxied, permit: RefCell::default(), admission, since, is_succeeding: false }
     }
 
     /// Notes that `response` came, with all of its content or not, and has the client bring its cookie along if it does not

@@ -40,6 +40,7 @@ mod names;
 
 // connections to them
 mod idle;
+mod room;
 mod connections;
 mod streams;
 mod open;
@@ -109,6 +110,7 @@ struct Ongoing {
     /// Requests that all servers together are answering, if there is a limit to that.
     in_flight: AtomicUsize,
     idle: idle::IdleCounts,
+    connections: room::Connections,
     responses: response_times::ResponseTimes,
 }
 
@@ -174,14 +176,14 @@ impl Upstream {
         self.config.servers.get(server.origin).map(|config| config.address.host()).unwrap_or_default()
     }
 
-    /// How many requests wait for a server that has room.
+    /// How many requests wait for a server that has room, or for a connection.
     pub fn waiting(&self) -> usize {
-        self.ongoing.queue.len()
+        self.ongoing.queue.len() + self.ongoing.connections.waiting()
     }
 
     /// How many requests have waited so far, and for how long.
     pub fn waiting_counts(&self) -> WaitingCounts {
-        self.ongoing.queue.counts()
+        self.ongoing.queue.counts().plus(self.ongoing.connections.waiting_counts())
     }
 
     /// How many connections to its servers wait to be used again. Those of HTTP/2, which requests share, are not among them.

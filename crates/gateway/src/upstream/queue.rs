@@ -93,43 +93,63 @@ impl Upstream {
         clock: &Clock,
         until: Option<Duration>,
     ) -> Result<Lease, Failure> {
+        let attempt = || self.try_lease(key, tried, clock);
+        self.ongoing.queue.pass(self.config.queue, clock, until, attempt).await
+    }
+}
+
+impl Queue {
+    /// What `attempt` comes to. If there is no room for it, waits until it is tried again with more luck, but no longer than `until`.
+    ///
+    /// # Errors
+    /// There is nobody to wait for, or too many wait already, or there is no room in time.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, its place in the queue is another's.
+    pub(super) async fn pass<T>(
+        &self,
+        config: QueueConfig,
+        clock: &Clock,
+        until: Option<Duration>,
+        mut attempt: impl FnMut() -> Result<T, Unavailable>,
+    ) -> Result<T, Failure> {
         // Nobody passes those who wait.
-        let attempt = match self.ongoing.queue.len() {
-            0 => self.try_lease(key, tried, clock),
+        let attempted = match self.len() {
+            0 => attempt(),
             _ => Err(Unavailable::Busy),
         };
-        match attempt {
-            Ok(lease) => Ok(lease),
+        match attempted {
+            Ok(got) => Ok(got),
             Err(Unavailable::Nobody) => Err(Failure::NoServer),
             // Boxed, so that those who need not wait have no room for it.
-            Err(Unavailable::Busy) => Box::pin(self.wait_for_lease(key, tried, clock, until)).await,
+            Err(Unavailable::Busy) => Box::pin(self.wait(config, clock, until, attempt)).await,
         }
     }
 
     #[cold]
-    async fn wait_for_lease(
-        self: &Arc<Self>,
-        key: &RequestKey,
-        tried: &[usize],
+    async fn wait<T>(
+        &self,
+        config: QueueConfig,
         clock: &Clock,
         until: Option<Duration>,
-    ) -> Result<Lease, Failure> {
-        let QueueConfig { length_max, timeout: patience } = self.config.queue;
-        let place = self.ongoing.queue.enter(length_max).ok_or(Failure::QueueFull)?;
+        mut attempt: impl FnMut() -> Result<T, Unavailable>,
+    ) -> Result<T, Failure> {
+        let QueueConfig { length_max, timeout: patience } = config;
+        let place = self.enter(length_max).ok_or(Failure::QueueFull)?;
         let since = clock.now_exact();
         let of_queue = since + patience;
         let (end, too_late) = match until {
             Some(until) if until < of_queue => (until, Failure::TimedOut),
             _ => (of_queue, Failure::QueueTimedOut),
         };
-        let mut room = pin!(self.ongoing.queue.room.notified());
+        let mut room = pin!(self.room.notified());
         room.as_mut().enable();
         // Room that was made before this place was taken was announced to nobody.
         let mut is_my_turn = place.is_first;
         let outcome = loop {
             if is_my_turn {
-                match self.try_lease(key, tried, clock) {
-                    Ok(lease) => break Ok(lease),
+                match attempt() {
+                    Ok(got) => break Ok(got),
                     Err(Unavailable::Nobody) => break Err(Failure::NoServer),
                     Err(Unavailable::Busy) => {}
                 }
@@ -139,12 +159,12 @@ impl Upstream {
                 break Err(too_late);
             }
             if timeout(left.min(LOOK_AGAIN), room.as_mut()).await.is_ok() {
-                room.set(self.ongoing.queue.room.notified());
+                room.set(self.room.notified());
                 room.as_mut().enable();
             }
             is_my_turn = true;
         };
-        self.ongoing.queue.times.record(clock.now_exact().saturating_sub(since));
+        self.times.record(clock.now_exact().saturating_sub(since));
         outcome
     }
 }

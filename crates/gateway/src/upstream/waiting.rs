@@ -36,6 +36,15 @@ impl WaitingCounts {
     ];
 }
 
+impl WaitingCounts {
+    /// Both together.
+    pub(super) fn plus(mut self, other: Self) -> Self {
+        self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, count)| *sum += count);
+        self.time += other.time;
+        self
+    }
+}
+
 impl WaitingTimes {
     /// Counts one that has waited for `time`, whatever for.
     pub(super) fn record(&self, time: Duration) {

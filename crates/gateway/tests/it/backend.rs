@@ -128,6 +128,11 @@ impl Backend {
         self.shared.most.load(Ordering::SeqCst)
     }
 
+    /// How many connections there were.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn requests(&self) -> usize {
         self.shared.requests.load(Ordering::SeqCst)
     }

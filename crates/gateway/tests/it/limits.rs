@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thruway_gateway::{QueueConfig, RetryBudget, UpstreamConfig};
+use thruway_gateway::{QueueConfig, RetryBudget, ServerState, UpstreamConfig};
 
 use crate::backend::{Backend, Behaviour};
 use crate::gateway::{Gateway, until};
@@ -101,6 +101,68 @@ fn all_servers_together_get_no_more_than_they_may() {
     assert!(idle > 0, "connections wait");
     // Nothing is left of it.
     (0..4).for_each(|_| assert_eq!(gateway.get().status, 200));
+}
+
+/// Each of the two workers has one of two connections.
+fn two_connections<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
+    let config = UpstreamConfig::new("a", backends.into_iter().map(Backend::upstream_address));
+    UpstreamConfig { connections_max: 2, ..config }
+}
+
+#[test]
+fn connections_are_no_more_than_there_may_be_and_are_used_again_by_who_waits() {
+    let backend = Backend::named("one");
+    let gateway = Gateway::start(two_connections([&backend]));
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| (0..20).for_each(|_| assert_eq!(gateway.get().status, 200)));
+        }
+    });
+    assert_eq!((backend.connections(), gateway.upstream.open_connections()), (2, 2));
+    assert!(gateway.upstream.waiting_counts().buckets.iter().sum::<u64>() > 0);
+}
+
+#[test]
+fn the_connection_that_waits_longest_goes_for_one_to_another_server() {
+    let backends = ["one", "two"].map(Backend::named);
+    let gateway = Gateway::start(two_connections(&backends));
+    for _ in 0..8 {
+        assert_eq!(gateway.get().status, 200);
+        assert!(gateway.upstream.open_connections() <= 2);
+    }
+    assert!(backends.iter().all(|backend| backend.requests() > 0), "both are asked");
+}
+
+#[test]
+fn who_finds_all_connections_used_waits_and_not_for_ever() {
+    let backend = Backend::start(Behaviour::Holds);
+    let queue = QueueConfig { timeout: Duration::from_millis(50), ..QueueConfig::default() };
+    let gateway = Gateway::start(UpstreamConfig { queue, ..two_connections([&backend]) });
+    let first = ["GET", "GET"].map(|method| gateway.begin(method, ""));
+    until(|| backend.requests() == 2);
+    let third = gateway.get();
+    assert_eq!((third.status, third.field("retry-after")), (503, Some("1")));
+    assert_eq!(third.field("proxy-status"), Some("thruway; error=connection_limit_reached"));
+    assert_eq!(gateway.upstream.server_statuses()[0].state, ServerState::Up);
+    backend.now(Behaviour::named("one"));
+    assert_eq!(first.map(|asked| asked.end().status), [200, 200]);
+    until(|| gateway.get().status == 200);
+}
+
+#[test]
+fn connections_that_fail_or_become_tunnels_make_room_when_they_end() {
+    let backend = Backend::start(Behaviour::Closes);
+    let gateway = Gateway::start(two_connections([&backend]));
+    for _ in 0..4 {
+        assert_eq!(gateway.get().status, 502);
+    }
+    until(|| gateway.upstream.open_connections() == 0);
+    backend.now(Behaviour::Upgrades);
+    let mut tunnel = gateway.begin_with("GET", "Connection: upgrade\r\nUpgrade: x\r\n");
+    assert_eq!(tunnel.first(), "HTTP/1.1 101");
+    assert_eq!(gateway.upstream.open_connections(), 1);
+    drop(tunnel);
+    until(|| gateway.upstream.open_connections() == 0);
 }
 
 /// Once connections waited until that worker had another to put beside them.

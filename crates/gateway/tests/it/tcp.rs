@@ -305,9 +305,19 @@ fn streams_count_among_the_connections_that_are_allowed() {
 
 #[test]
 fn streams_wait_for_a_server_with_room() {
+    streams_wait_where(|config| config.servers[0].requests_max = 1);
+}
+
+#[test]
+fn streams_wait_for_a_connection_where_these_are_limited() {
+    streams_wait_where(|config| config.connections_max = 1);
+}
+
+/// Lets there be one stream at a time.
+fn streams_wait_where(limit: impl FnOnce(&mut UpstreamConfig)) {
     let backend = Backend::start();
     let mut config = to(&[backend.address()]);
-    config.servers[0].requests_max = 1;
+    limit(&mut config);
     config.queue = QueueConfig { length_max: 1, timeout: PATIENCE };
     let streams = Streams::start(config);
     let (first, waiting) = (streams.connect(), streams.connect());

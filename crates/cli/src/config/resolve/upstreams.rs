@@ -57,6 +57,7 @@ impl Resolver<'_> {
             connect_timeout: self.or(raw.connect_timeout, Period(default.connect_timeout), SOME_PERIOD).0,
             tunnel_idle: self.or(raw.tunnel_idle_timeout, Period(default.tunnel_idle), SOME_PERIOD).0,
             requests_max: raw.requests_max.unwrap_or(default.requests_max),
+            connections_max: self.or(raw.connections_max, default.connections_max, 0..=10_000_000),
             queue: self.queue(raw.queue),
             retries_max: self.or(raw.retries_max, default.retries_max, 0..=100),
             retry_budget: self.retry_budget(raw.retry_budget),
@@ -80,6 +81,10 @@ impl Resolver<'_> {
         if raw.proxy_protocol.is_some() {
             let hint = "connections of HTTP/2 are shared by clients: take `http2` or `proxy_protocol` away";
             self.refuse_with(&http2, "servers that are told the client of a connection speak HTTP/1.1", hint);
+        }
+        if let Some(connections) = raw.connections_max.as_ref().filter(|most| *most.get_ref() > 0) {
+            let hint = "clients share them, a hundred requests each: `requests_max` bounds them";
+            self.refuse_with(connections, "connections of HTTP/2 are not limited", hint);
         }
         if *http2.get_ref() == RawUpstreamHttp2::Auto { Http2::Too } else { Http2::Only }
     }
