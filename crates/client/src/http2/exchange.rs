@@ -37,7 +37,7 @@ pub struct Exchange {
     head: Received,
     piece: Bytes,
 
-    _counted: Counted,
+    counted: Counted,
 }
 
 /// What an exchange begins with.
@@ -86,7 +86,7 @@ impl Exchange {
             interim_responses: 0,
             head: Received::default(),
             piece: Bytes::new(),
-            _counted: counted,
+            counted,
         }
     }
 
@@ -250,7 +250,7 @@ impl Exchange {
     fn poll_head(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<ResponseEvent<'_>, Error>> {
         if let Poll::Ready(Some(Ok(interim))) = self.response.poll_informational(cx) {
             self.interim_responses += 1;
-            self.timers.owed_since = None;
+            self.note_answered();
             if self.interim_responses > self.config.limits.interim_responses {
                 return Poll::Ready(Err(Error::HeadMalformed(http1::Error::InterimResponsesTooMany)));
             }
@@ -267,7 +267,7 @@ impl Exchange {
         let (head, content) = response.into_parts();
         self.head = Received::head(&http::Response::from_parts(head, ()), &self.config.limits)
             .map_err(Error::HeadMalformed)?;
-        self.timers.owed_since = None;
+        self.note_answered();
         let body_length = self.body_length();
         if body_length == BodyLength::NONE {
             self.complete();
@@ -306,10 +306,10 @@ impl Exchange {
                 }
                 Poll::Ready(Some(Ok(data))) if data.is_empty() => {}
                 Poll::Ready(Some(Ok(data))) => {
-                    self.timers.owed_since = None;
                     // Whoever has no room for more does not ask for it.
                     let _ = content.flow_control().release_capacity(data.len());
                     self.piece = data;
+                    self.note_answered();
                     return Poll::Ready(Ok(ResponseEvent::Content(&self.piece)));
                 }
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Error::ContentIncomplete)),
@@ -328,9 +328,16 @@ impl Exchange {
         Poll::Ready(Ok(ResponseEvent::End(self.head.field_lines())))
     }
 
+    /// Something of the response has come.
+    fn note_answered(&mut self) {
+        self.timers.owed_since = None;
+        self.counted.note_answered();
+    }
+
     /// The response is complete: there is nothing to send the rest of the request for.
     fn complete(&mut self) {
         self.phase = Phase::Complete;
+        self.counted.note_complete();
         if !self.is_request_sent() {
             self.stop_sending();
             self.send.send_reset(Reason::NO_ERROR);
