@@ -344,7 +344,8 @@ Exit codes:
 
 const ENVIRONMENT: &str = "\
 Environment:
-  THRUWAY_LOG  What is logged, as `debug` or `warn,thruway_server=trace` [default: info]";
+  THRUWAY_LOG  What is logged, as `debug` or `warn,thruway_server=trace` [default: info]; of the library for
+               HTTP/2 errors only, unless it is named, as `debug,h2=debug`";
 
 const SIGNALS: &str = "\
 Signals:

@@ -27,7 +27,7 @@ pub(crate) fn start() -> Result<(), Failure> {
         );
     }
     let filter = EnvFilter::builder()
-        .parse(&levels)
+        .parse(format!("{QUIET},{levels}"))
         .map_err(|error| Failure::new(format!("`{VARIABLE}` cannot be used: {error}")).with_hint(HINT))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -69,4 +69,7 @@ fn print_panic(panic: &PanicHookInfo<'_>) {
 static WRITER: OnceLock<LogWriter> = OnceLock::new();
 
 const VARIABLE: &str = "THRUWAY_LOG";
+
+/// Comes first, so that whoever names the library gets what is asked for. It warns of frames that anybody may send as often as they like.
+const QUIET: &str = "h2=error";
 const HINT: &str = "it holds a level, as `debug`, or levels of parts, as `info,thruway_server=trace`";

@@ -1,6 +1,7 @@
 //! Addresses that cannot be listened on, and sockets that were left behind.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -58,6 +59,33 @@ fn who_only_looks_whether_somebody_listens_is_not_warned_about() {
         drop(stream);
         let line = thruway.until_it_logs("PROXY header");
         assert!(line.contains("DEBUG") && line.contains("a connection ended without"), "{line}");
+    }
+}
+
+/// Once each acknowledgement of a ping that nobody had sent was worth a warning of the library, and anybody may send as many as they like.
+#[test]
+fn clients_of_http2_do_not_fill_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let config =
+        "[[listeners]]\naddress = '127.0.0.1:0'\nhttp2 = true\n[[routes]]\npath = '/'\ndemo = true\n";
+    fs::write(directory.path().join("a.toml"), config).unwrap();
+    for level in ["", "info", "warn,thruway_server=debug"] {
+        let log = [("THRUWAY_LOG", level)];
+        let mut thruway = Thruway::start_with(directory.path(), &["serve", "a.toml"], &log);
+        let mut stream = TcpStream::connect(thruway.authority()).unwrap();
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+        let unasked = b"\0\0\x08\x06\x01\0\0\0\012345678".repeat(3);
+        stream.write_all(&unasked).unwrap();
+        stream.write_all(b"\0\0\x08\x06\0\0\0\0\0 is done").unwrap();
+        let mut octets = Vec::new();
+        while !octets.ends_with(b"\x06\x01\0\0\0\0 is done") {
+            let mut next = [0];
+            stream.read_exact(&mut next).unwrap();
+            octets.extend(next);
+        }
+        drop(stream);
+        let ended = thruway.terminate();
+        assert!(!ended.stderr.contains("PING"), "{level}: {}", ended.stderr);
     }
 }
 

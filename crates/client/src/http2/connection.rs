@@ -27,7 +27,9 @@ pub struct Http2Config {
     /// distances. The window of the connection is as large as those of a hundred streams, and no more are begun on it, however many the
     /// upstream allows: otherwise exchanges whose content nobody takes would keep that of others away.
     pub stream_window_bytes: u32,
-    /// After how long without a word the upstream is asked whether it is still there, while it owes something. Default 10 s.
+    /// After how long without a word the upstream is asked whether it is still there, while it owes something. Default 10 s. Twice: as long
+    /// as it answers that and nothing else, it is asked once in five minutes, because servers end connections on which they are asked more
+    /// often.
     pub ping_after: Duration,
     /// How long it may take to say so; then the connection is dead, and so are its exchanges. Default 10 s.
     pub ping_timeout: Duration,
@@ -73,6 +75,11 @@ pub struct Connection {
 pub(super) struct State {
     exchanges: Cell<usize>,
     heard: Rc<Heard>,
+    /// Exchanges that were let go of before their end.
+    given_up: Cell<u32>,
+    /// How often the upstream was asked whether it is there, since it has answered a request last.
+    asked: Cell<u32>,
+    /// No exchange is to begin any more: all that was to be has been, or so many were given up.
     is_over: Cell<bool>,
     /// Whether the library has taken note of the upstream's settings, and who waits for that.
     has_settings: Cell<bool>,
@@ -102,6 +109,8 @@ impl Connection {
             .initial_connection_window_size(http2.connection_window_bytes())
             .max_header_list_size(list_bytes)
             .max_send_buffer_size(SEND_BUFFER_BYTES)
+            .max_concurrent_reset_streams(RESETS_REMEMBERED)
+            .max_local_error_reset_streams(Some(LATE_FRAMES_MAX))
             .handshake(octets)
             .await;
         let (send, mut library) = handshake.map_err(|_| Error::ClosedBeforeRequest)?;
@@ -191,18 +200,38 @@ impl Connection {
 }
 
 /// Counts an exchange, or the tunnel that has become of it, as long as that is there.
-pub struct Counted(Rc<State>);
+pub struct Counted {
+    state: Rc<State>,
+    is_complete: bool,
+}
 
 impl Counted {
     fn new(state: Rc<State>) -> Self {
         state.exchanges.set(state.exchanges.get() + 1);
-        Self(state)
+        Self { state, is_complete: false }
+    }
+
+    /// Something of the response has come.
+    pub(super) fn note_answered(&self) {
+        self.state.asked.set(0);
+    }
+
+    /// The response is complete.
+    pub(super) const fn note_complete(&mut self) {
+        self.is_complete = true;
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.exchanges.set(self.0.exchanges.get() - 1);
+        let state = &self.state;
+        state.exchanges.set(state.exchanges.get() - 1);
+        if !self.is_complete {
+            state.given_up.set(state.given_up.get() + 1);
+        }
+        if state.given_up.get() >= GIVEN_UP_MAX {
+            state.is_over.set(true);
+        }
     }
 }
 
@@ -272,7 +301,7 @@ impl Watch {
         let is_needed = self.state.exchanges.get() > 0;
         let until = match self.asked_at {
             Some(at) => at + self.config.ping_timeout,
-            None if is_needed => self.since + self.config.ping_after,
+            None if is_needed => self.since + self.ping_after(),
             None => self.since + self.config.idle,
         };
         if let Some(deadline) = &self.deadline {
@@ -288,7 +317,14 @@ impl Watch {
         // Fails if an answer is still due, which will do as well.
         let _ = self.pings.send_ping(Ping::opaque());
         self.asked_at = Some(now);
+        self.state.asked.set(self.state.asked.get().saturating_add(1));
         Seen::Asks
+    }
+
+    /// How long nothing has come when the upstream is asked.
+    fn ping_after(&self) -> Duration {
+        let is_asked_enough = self.state.asked.get() >= PINGS_IN_A_ROW;
+        if is_asked_enough { self.config.ping_after.max(PING_SELDOM) } else { self.config.ping_after }
     }
 }
 
@@ -324,3 +360,16 @@ const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 
 /// What of a request may wait on one stream to be written.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
+
+/// Streams of exchanges that were given up, of which the library knows for a second that what still comes on them was on its way.
+const RESETS_REMEMBERED: usize = 1024;
+
+/// Each frame that comes on a stream of which it knows no longer it answers with a reset, and after so many it ends the connection, with all
+/// exchanges. Another connection is opened before that.
+const LATE_FRAMES_MAX: usize = 1 << 16;
+const GIVEN_UP_MAX: u32 = 1 << 12;
+
+/// Servers of gRPC take it for an attack when they are asked a third time without having answered a request between, unless five minutes
+/// have passed (`too_many_pings`).
+const PINGS_IN_A_ROW: u32 = 2;
+const PING_SELDOM: Duration = Duration::from_secs(310);

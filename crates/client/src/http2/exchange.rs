@@ -259,7 +259,7 @@ impl Exchange {
     fn poll_head(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<ResponseEvent<'_>, Error>> {
         if let Poll::Ready(Some(Ok(interim))) = self.response.poll_informational(cx) {
             self.interim_responses += 1;
-            self.timers.owed_since = None;
+            self.note_answered();
             if self.interim_responses > self.config.limits.interim_responses {
                 return Poll::Ready(Err(Error::HeadMalformed(http1::Error::InterimResponsesTooMany)));
             }
@@ -279,7 +279,7 @@ impl Exchange {
         };
         let (head, content) = response.into_parts();
         let mut head = http::Response::from_parts(head, ());
-        self.timers.owed_since = None;
+        self.note_answered();
         if let Some(upgrade) = self.upgrade.take() {
             if head.status().is_success() {
                 upgrade.switch(&mut head);
@@ -330,10 +330,10 @@ impl Exchange {
                 }
                 Poll::Ready(Some(Ok(data))) if data.is_empty() => {}
                 Poll::Ready(Some(Ok(data))) => {
-                    self.timers.owed_since = None;
                     // Whoever has no room for more does not ask for it.
                     let _ = content.flow_control().release_capacity(data.len());
                     self.piece = data;
+                    self.note_answered();
                     return Poll::Ready(Ok(ResponseEvent::Content(&self.piece)));
                 }
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Error::ContentIncomplete)),
@@ -354,13 +354,21 @@ impl Exchange {
 
     /// Takes the stream out of HTTP; `None` unless the response was a [tunnel](ResponseEvent::Tunnel).
     pub fn into_tunnel(self) -> Option<Tunnel> {
-        let Self { phase, send, content, counted, .. } = self;
+        let Self { phase, send, content, mut counted, .. } = self;
+        counted.note_complete();
         content.filter(|_| phase == Phase::Tunnel).map(|content| Http2Stream::new(send, content, counted))
+    }
+
+    /// Something of the response has come.
+    fn note_answered(&mut self) {
+        self.timers.owed_since = None;
+        self.counted.note_answered();
     }
 
     /// The response is complete: there is nothing to send the rest of the request for.
     fn complete(&mut self) {
         self.phase = Phase::Complete;
+        self.counted.note_complete();
         if !self.is_request_sent() {
             self.stop_sending();
             self.send.send_reset(Reason::NO_ERROR);

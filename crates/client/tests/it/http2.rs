@@ -64,6 +64,13 @@ impl Scene {
         exchange
     }
 
+    /// Says back what h2 asks with, which is opaque.
+    fn answer_ping(&mut self) {
+        let asked = self.peer.received();
+        assert_eq!((asked[3], asked.len()), (PING, 17));
+        self.say(&[b"\0\0\x08\x06\x01\0\0\0\0", &asked[9..]]);
+    }
+
     /// The kinds of the frames that have come.
     pub(crate) fn kinds(&self) -> Vec<u8> {
         let octets = self.peer.received();
@@ -96,6 +103,7 @@ pub(crate) fn event(exchange: &mut Exchange, now: Duration) -> Poll<Result<Strin
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const PING: u8 = 6;
+const GOAWAY: u8 = 7;
 
 /// Settings that say nothing.
 const NO_LIMIT: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -163,14 +171,85 @@ fn an_upstream_that_says_nothing_is_asked_and_then_given_up() {
 fn an_upstream_that_answers_pings_may_take_its_time() {
     let mut scene = Scene::allowing(10);
     let _exchange = scene.get();
-    for _ in 0..10 {
-        scene.kinds();
-        assert!(scene.pass(Duration::from_secs(11)).is_pending());
-        // What h2 asks with is opaque, and is said back.
-        let asked = scene.peer.received();
-        assert_eq!((asked[3], asked.len()), (PING, 17));
-        scene.say(&[b"\0\0\x08\x06\x01\0\0\0\0", &asked[9..]]);
+    scene.kinds();
+    for seconds in [11, 11, 311, 311, 311] {
+        assert!(scene.pass(Duration::from_secs(seconds)).is_pending());
+        scene.answer_ping();
     }
+}
+
+/// Once it was asked every ten seconds, and servers of gRPC end a connection at the fourth time (`too_many_pings`), with all its streams.
+#[test]
+fn an_upstream_is_not_asked_again_and_again_while_it_answers_nothing_else() {
+    let mut scene = Scene::allowing(10);
+    let mut exchange = scene.get();
+    scene.kinds();
+    for is_head_there in [false, true] {
+        if is_head_there {
+            scene.say(&[OK]);
+            assert!(event(&mut exchange, Duration::ZERO).is_ready());
+        }
+        for _ in 0..2 {
+            assert!(scene.pass(Duration::from_secs(11)).is_pending());
+            scene.answer_ping();
+        }
+        // Other frames are no answer to a request, and so none that counts with those servers.
+        scene.say(&[b"\0\0\x04\x08\0\0\0\0\0\0\0\0\x01"]);
+        assert!(scene.pass(Duration::from_mins(5)).is_pending());
+        assert_eq!(scene.kinds(), [0; 0]);
+    }
+    assert!(scene.pass(Duration::from_secs(11)).is_pending());
+    assert_eq!(scene.kinds(), [PING]);
+    assert!(scene.pass(Duration::from_secs(11)).is_ready(), "it has not answered");
+}
+
+/// Once fifty of them in a second were remembered, and the connection ended with a thousand frames on the others.
+#[test]
+fn exchanges_that_are_given_up_end_no_others() {
+    let mut scene = Scene::allowing(200);
+    let mut other = scene.get();
+    let mut stream = 1_u32;
+    for _ in 0..200 {
+        drop(scene.get());
+        assert!(scene.drive().is_pending());
+        stream += 2;
+        let late = [&[0, 0, 1, 0, 0][..], &stream.to_be_bytes(), b"x"].concat();
+        (0..10).for_each(|_| scene.say(&[&late]));
+    }
+    assert!(!scene.kinds().contains(&GOAWAY));
+    scene.say(&[OK, b"\0\0\x02\0\x01\0\0\0\x01ok"]);
+    assert_eq!(event(&mut other, Duration::ZERO), Poll::Ready(Ok("final 200 Chunked".to_owned())));
+}
+
+#[test]
+fn after_many_exchanges_that_were_given_up_another_connection_is_to_be_opened() {
+    let mut scene = Scene::allowing(200);
+    let mut other = scene.get();
+    for _ in 0..4095 {
+        drop(scene.get());
+        assert!(scene.drive().is_pending());
+    }
+    assert!(scene.connection.has_room() && !scene.connection.is_over());
+    drop(scene.get());
+    assert!(scene.connection.is_over() && !scene.connection.has_room());
+    scene.say(&[OK, b"\0\0\x02\0\x01\0\0\0\x01ok"]);
+    for expected in ["final 200 Chunked", "content ok", "end {}"] {
+        assert_eq!(event(&mut other, Duration::ZERO), Poll::Ready(Ok(expected.to_owned())));
+    }
+}
+
+#[test]
+fn exchanges_that_come_to_their_end_are_not_given_up() {
+    let mut scene = Scene::allowing(200);
+    for n in 0..5000_u32 {
+        let mut exchange = scene.get();
+        let stream = (2 * n + 1).to_be_bytes();
+        scene.say(&[&[0, 0, 1, 1, 5][..], &stream, b"\x88"]);
+        for expected in ["final 200 Chunked", "end {}"] {
+            assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok(expected.to_owned())));
+        }
+    }
+    assert!(!scene.connection.is_over());
 }
 
 #[test]

@@ -179,7 +179,9 @@ impl<T: Transport> Connection<T> {
             self.connected.note_moved(true);
         }
         let has_moved = self.connected.has_moved.replace(false);
-        if has_moved || self.wire.is_too_odd() { Turn::Moved } else { Turn::Waits }
+        // Once the client is being told that it is too odd, its windows and its reads decide when that is done.
+        let is_to_be_aborted = self.wire.is_too_odd() && !self.is_aborted;
+        if has_moved || is_to_be_aborted { Turn::Moved } else { Turn::Waits }
     }
 
     /// Answers a request, or begins to.

@@ -5,8 +5,8 @@
 ///
 /// What the library does beside them, which has no setting here: a header section that is larger than
 /// `request_target_bytes + header_section_bytes + 32 × field_lines` is answered 431, four times that ends the connection, and so do more
-/// frames for one section than it needs; so do 20 streams that are reset before they were looked at, or a hundred empty frames of data
-/// on one stream.
+/// frames for one section than it needs; so do 20 streams that are reset before they were looked at, or more than a hundred empty frames
+/// of data that end no stream, in the whole life of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Http2Limits {
     /// Streams at a time; those beyond are refused (`REFUSED_STREAM`), and may be sent again. Default 100, the least that

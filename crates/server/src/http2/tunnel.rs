@@ -1,6 +1,7 @@
 //! A stream that is no longer HTTP: after an extended CONNECT (RFC 8441), or a success of CONNECT (RFC 9113 §8.5).
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -23,12 +24,19 @@ impl HandedOver {
     pub(super) fn new(handler: TunnelHandler, octets: Http2Stream, told: Option<Told>) -> Self {
         let trace = Rc::<TunnelTrace>::default();
         let tunnel = Tunnel::traced(Box::new(octets), PooledBuffer::default(), trace.clone());
-        Self { running: handler.run(tunnel), trace, told }
+        // Nothing of the handler runs before it is polled, where a panic is caught.
+        let running = Box::pin(async { handler.run(tunnel).await });
+        Self { running, trace, told }
     }
 
-    /// Ready when the handler is done with it.
+    /// Ready when the handler is done with it. One that panics breaks off its own stream, and no other of the connection.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        ready!(self.running.as_mut().poll(cx));
+        let polled = catch_unwind(AssertUnwindSafe(|| self.running.as_mut().poll(cx)));
+        let Ok(polled) = polled else {
+            self.trace.break_off();
+            return Poll::Ready(());
+        };
+        ready!(polled);
         if let Some(mut octets) = self.trace.take_left()
             && !self.trace.is_broken_off()
         {

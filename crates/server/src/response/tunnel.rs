@@ -97,7 +97,12 @@ impl TunnelTrace {
         self.sent_bytes.get()
     }
 
-    /// Whether the connection has failed, or what was unsent was given up.
+    /// Nobody goes on with it, though it has not come to its end.
+    pub(crate) fn break_off(&self) {
+        self.is_broken_off.set(true);
+    }
+
+    /// Whether the connection has failed, what was unsent was given up, or it was broken off.
     pub(crate) const fn is_broken_off(&self) -> bool {
         self.is_broken_off.get()
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use thruway_server::{Config, Http2Limits, OwnedRequest, Response};
 use thruway_testkit::scene::{Client, Scene};
@@ -64,6 +65,28 @@ fn each_flood_comes_to_an_end() {
         assert_eq!(code, Some(ENHANCE_YOUR_CALM), "{name}");
         assert_eq!(gates.waiting(), 0, "{name}: what was begun is given up");
     }
+}
+
+/// Once such a connection kept its worker busy until it had had its time: it was to be told, and what it was told could not be written.
+#[test]
+fn a_client_that_is_too_odd_and_takes_nothing_keeps_nobody_busy() {
+    let (scene, ..) = scene(Http2Limits::default());
+    let mut client = greeted(&scene);
+    client.take_only(0).send(frame(PING, 0, 0, b"12345678").repeat(2000));
+    assert!(!client.is_closed());
+    scene.pass(Config::default().timeouts.write_stall + Duration::from_secs(1));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn empty_frames_of_data_are_counted_for_the_whole_connection() {
+    let (scene, ..) = scene(Http2Limits::default());
+    let mut client = greeted(&scene);
+    let outcome = endured(&mut client, |n| {
+        let stream = 2 * n + 1;
+        [open_request(stream, &get("/")), frame(DATA, 0, stream, b"").repeat(2)].concat()
+    });
+    assert_eq!(outcome, (50, Some(ENHANCE_YOUR_CALM)));
 }
 
 #[test]

@@ -1,17 +1,22 @@
 //! Streams that become something else: extended CONNECT (RFC 8441) and CONNECT.
 
 use std::cell::RefCell;
+use std::future::Ready;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use h2::Reason;
 use h2::ext::Protocol;
 use http::Request;
-use thruway_server::{Config, Request as Received, Response, StatusCode, Tunnel};
+use thruway_server::{
+    Config, OwnedRequest, Record, Request as Received, Response, Router, StatusCode, TakeRecord, Tunnel,
+};
 use thruway_testkit::scene::Scene;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::frames::{self, PROTOCOL_ERROR, greeted, received, reset_of};
-use super::library::{Library, send_some};
+use super::library::{Library, get, send_some};
+use crate::gate::Gates;
 
 /// Says back what it is told, and says farewell.
 async fn echo(mut tunnel: Tunnel) {
@@ -105,7 +110,7 @@ fn who_does_not_ask_for_a_tunnel_gets_none() {
 
 #[test]
 fn a_client_that_goes_ends_its_tunnel() {
-    let gates = crate::gate::Gates::default();
+    let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |_: &Received| {
         let gates = handler.clone();
@@ -118,7 +123,7 @@ fn a_client_that_goes_ends_its_tunnel() {
     let mut library = Library::connect(&scene);
     let (mut response, mut to) = library.begin(Request::connect("a.example:443").body(()).unwrap(), false);
     assert!(library.now(&mut response).is_ok());
-    to.send_reset(h2::Reason::CANCEL);
+    to.send_reset(Reason::CANCEL);
     library.run();
     assert_eq!(gates.waiting(), 1, "the handler has found out");
 }
@@ -147,12 +152,15 @@ type Records = Rc<RefCell<Vec<(u16, u64, Option<u64>, bool)>>>;
 /// A server whose only handler answers with `tunnel`.
 fn recorded(tunnel: fn() -> Response) -> (Scene, Records) {
     let records = Records::default();
+    (Scene::with(tunnel, Config::default(), Some(take(&records))), records)
+}
+
+fn take(records: &Records) -> TakeRecord {
     let taken = records.clone();
-    let take = Box::new(move |record: &thruway_server::Record<'_>| {
+    Box::new(move |record: &Record<'_>| {
         let status = record.status.as_u16();
         taken.borrow_mut().push((status, record.content_bytes, record.received_bytes, record.is_complete));
-    });
-    (Scene::with(tunnel, Config::default(), Some(take)), records)
+    })
 }
 
 /// It was recorded as soon as it began, without what it carried.
@@ -181,13 +189,50 @@ fn a_tunnel_that_does_not_come_to_its_end_is_recorded_as_incomplete() {
     let mut library = Library::connect(&scene);
     let (_, mut to) = library.begin(websocket("/"), false);
     send_some(&mut library, &mut to, Bytes::from_static(b"a"));
-    to.send_reset(h2::Reason::CANCEL);
+    to.send_reset(Reason::CANCEL);
     library.run();
     assert_eq!(*records.borrow(), [(200, 4, Some(1), false)], "by the client");
     let (_, mut to) = library.begin(websocket("/"), false);
     send_some(&mut library, &mut to, Bytes::from_static(b"ab"));
     library.server().cut_off();
     assert_eq!(records.borrow()[1..], [(200, 4, Some(2), false)], "by the end of the drain");
+}
+
+/// Once a panic in a tunnel ended the task of the connection, and so all its streams.
+#[test]
+fn a_handler_that_panics_breaks_off_its_own_tunnel_only() {
+    let at_once: fn() -> Response =
+        || Response::upgrade("websocket", |_: Tunnel| -> Ready<()> { panic!("before it begins") });
+    let later: fn() -> Response = || {
+        Response::upgrade("websocket", async |mut tunnel: Tunnel| {
+            tunnel.write_all(b"half").await.unwrap();
+            tunnel.read_u8().await.unwrap();
+            panic!("on the way");
+        })
+    };
+    for (panics, carried) in [(at_once, (0, 0)), (later, (4, 1))] {
+        let (gates, records) = (Gates::default(), Records::default());
+        let handler = gates.clone();
+        let app = Router::new()
+            .get("/tunnel", panics)
+            .get("/other", move |request: OwnedRequest| handler.clone().answer(request));
+        let scene = Scene::with(app, Config::default(), Some(take(&records)));
+        let mut library = Library::connect(&scene);
+        let (mut other, _) = library.begin(get("/other"), true);
+        let (mut response, mut to) = library.begin(websocket("/tunnel"), false);
+        let mut content = library.now(&mut response).unwrap().into_body();
+        send_some(&mut library, &mut to, Bytes::from_static(b"a"));
+        let error = loop {
+            match library.now_with(|cx| content.poll_data(cx)).expect("it does not end in peace") {
+                Ok(_) => {}
+                Err(error) => break error,
+            }
+        };
+        assert_eq!((error.is_remote(), error.reason()), (true, Some(Reason::CANCEL)));
+        assert_eq!(*records.borrow(), [(200, carried.0, Some(carried.1), false)]);
+        gates.open("/other");
+        assert_eq!(library.now(&mut other).unwrap().status().as_u16(), 200);
+    }
 }
 
 /// What was on its way was given up with the stream.
