@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use crate::report::{self, Report, rate, time};
+use crate::report::{self, Report, Settings, rate, time};
 use crate::statistics::{CERTAINTY, Ratio, Summary, coverage_of_unpaired};
 
 /// What is compared.
@@ -32,6 +32,8 @@ pub enum Verdict {
     Slower,
     /// The interval holds both, or there were too few rounds for a claim.
     NoDifferenceShown,
+    /// Requests to one of them failed: who does not do the work is not compared with who does.
+    Failed,
 }
 
 /// The result of a comparison; written as JSON, it can be the baseline of others.
@@ -39,6 +41,9 @@ pub enum Verdict {
 pub struct Comparison {
     /// `thruway-bench-compare/1`.
     pub format: String,
+    /// How each was loaded; absent of comparisons that did not say it yet.
+    #[serde(default)]
+    pub settings: Option<Settings>,
     /// What was compared, in the order in which it was given.
     pub candidates: Vec<Candidate>,
     /// Each but the first against the first, or each against the baseline.
@@ -65,6 +70,9 @@ pub struct Sample {
     pub response_p99: f64,
     /// See [`Metric::ServerCpu`].
     pub server_cpu: Option<f64>,
+    /// Requests that failed, or were not answered any more; where there are any, the other figures are of other work.
+    #[serde(default)]
+    pub failed: u64,
 }
 
 /// Two candidates in one metric.
@@ -130,6 +138,7 @@ impl Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::NoDifferenceShown => "no difference shown",
+            Self::Failed => "failed",
         }
     }
 }
@@ -142,11 +151,17 @@ impl Sample {
             response_p50: report.response_time.p50,
             response_p99: report.response_time.p99,
             server_cpu: report.server.as_ref().map(|server| server.cpu_per_request),
+            failed: report.failures(),
         }
     }
 }
 
 impl Candidate {
+    /// Whether requests failed in any round.
+    pub fn has_failed(&self) -> bool {
+        self.rounds.iter().any(|sample| sample.failed > 0)
+    }
+
     /// Its figures in a metric, as far as all rounds have one.
     fn values(&self, metric: Metric) -> Option<Vec<f64>> {
         self.rounds.iter().map(|sample| metric.of(sample)).collect()
@@ -175,7 +190,13 @@ impl Comparison {
                 });
             }
         }
-        Self { format: FORMAT.to_owned(), candidates, pairs }
+        Self { format: FORMAT.to_owned(), settings: None, candidates, pairs }
+    }
+
+    /// The same of candidates that were loaded so.
+    #[must_use]
+    pub fn loaded_as(self, settings: Settings) -> Self {
+        Self { settings: Some(settings), ..self }
     }
 
     /// Compares each candidate with the one of the same name in `baseline`, or with the only one in it. Those that have no
@@ -183,9 +204,7 @@ impl Comparison {
     pub fn with_baseline(candidates: Vec<Candidate>, baseline: &Self) -> (Self, Vec<String>) {
         let (mut pairs, mut alone) = (Vec::new(), Vec::new());
         for candidate in &candidates {
-            let same = baseline.candidates.iter().find(|known| known.name == candidate.name);
-            let only = (baseline.candidates.len() == 1).then(|| &baseline.candidates[0]);
-            match same.or(only) {
+            match baseline.counterpart(&candidate.name) {
                 Some(known) => {
                     let known = Candidate { name: format!("{} (baseline)", known.name), ..known.clone() };
                     pairs.extend(compared(candidate, &known, Ratio::of_unpaired));
@@ -193,7 +212,13 @@ impl Comparison {
                 None => alone.push(candidate.name.clone()),
             }
         }
-        (Self { format: FORMAT.to_owned(), candidates, pairs }, alone)
+        (Self { format: FORMAT.to_owned(), settings: None, candidates, pairs }, alone)
+    }
+
+    /// What a candidate of this name is compared with, if this is the baseline.
+    pub fn counterpart(&self, name: &str) -> Option<&Candidate> {
+        let same = self.candidates.iter().find(|known| known.name == name);
+        same.or_else(|| self.candidates.first().filter(|_| self.candidates.len() == 1))
     }
 
     /// Whether so many rounds, held against `baseline`, can tell a regression; otherwise those that are too few, and how many they are.
@@ -207,7 +232,19 @@ impl Comparison {
     }
 
     /// What keeps the verdicts from meaning what they seem to.
-    pub fn warning(&self) -> Option<String> {
+    pub fn warnings(&self) -> Vec<String> {
+        let failed = self.candidates.iter().filter(|candidate| candidate.has_failed());
+        let failed: Vec<_> = failed.map(|candidate| format!("`{}`", candidate.name)).collect();
+        let failed = (!failed.is_empty()).then(|| {
+            format!(
+                "requests to {} failed, so its figures are not those of the same work",
+                failed.join(" and ")
+            )
+        });
+        failed.into_iter().chain(self.too_few()).collect()
+    }
+
+    fn too_few(&self) -> Option<String> {
         let least = self.pairs.iter().filter(|pair| !pair.ratio.is_sure());
         let least = least.min_by(|a, b| a.ratio.coverage.total_cmp(&b.ratio.coverage))?;
         Some(format!(
@@ -222,7 +259,8 @@ impl Comparison {
             Metric::AchievedRate => pair.ratio.high < 1.0 - tolerance,
             _ => pair.ratio.low > 1.0 + tolerance,
         };
-        self.pairs.iter().filter(|pair| pair.ratio.is_sure()).filter(is_beyond)
+        let is_told = |pair: &&Pair| pair.ratio.is_sure() && pair.verdict != Verdict::Failed;
+        self.pairs.iter().filter(is_told).filter(is_beyond)
     }
 
     /// The JSON Schema of comparisons.
@@ -277,12 +315,11 @@ impl Comparison {
                 text,
                 "  {metric:<11} ×{median:.3}   ({certainty}: {low:.3} to {high:.3})   {verdict}"
             );
-            if let Some(Ratio { median, low, high, .. }) = pair.added {
-                let [median, low, high] = [median, low, high].map(difference);
-                let _ = writeln!(text, "  {:<11} {median}   ({certainty}: {low} to {high})", "");
+            if pair.added.is_some() {
+                let _ = writeln!(text, "  {:<11} {}", "added", pair.added_in_words());
             }
         }
-        if let Some(warning) = self.warning() {
+        for warning in self.warnings() {
             let _ = writeln!(text, "\nwarning: {warning}");
         }
         text
@@ -299,7 +336,7 @@ impl Comparison {
                 let _ = writeln!(text, "| {name} | {} | {median} | {min} | {max} |", metric.label());
             }
         }
-        text.push_str("\n| | against | metric | ratio | interval | verdict |\n|---|---|---|--:|--:|---|\n");
+        text.push_str(HEADS_OF_PAIRS);
         for pair in &self.pairs {
             let Ratio { median, low, high, .. } = pair.ratio;
             let certainty = pair.ratio.certainty();
@@ -307,10 +344,11 @@ impl Comparison {
             let (metric, verdict) = (pair.metric.label(), pair.verdict.words());
             let _ = writeln!(
                 text,
-                "| {name} | {against} | {metric} | {median:.3} | {low:.3} to {high:.3} ({certainty}) | {verdict} |"
+                "| {name} | {against} | {metric} | {median:.3} | {low:.3} to {high:.3} ({certainty}) | {} | {verdict} |",
+                pair.added_in_words()
             );
         }
-        if let Some(warning) = self.warning() {
+        for warning in self.warnings() {
             let _ = write!(text, "\n**Warning:** {warning}\n");
         }
         text
@@ -327,11 +365,21 @@ impl Comparison {
     }
 }
 
+impl Pair {
+    /// How much more it is, with the interval; nothing where that is not known.
+    pub fn added_in_words(&self) -> String {
+        let Some(added) = self.added else { return String::new() };
+        let [median, low, high] = [added.median, added.low, added.high].map(difference);
+        format!("{median} ({low} to {high}, {})", added.certainty())
+    }
+}
+
 fn compared(
     candidate: &Candidate,
     against: &Candidate,
     ratio: impl Fn(&[f64], &[f64]) -> Option<Ratio>,
 ) -> Vec<Pair> {
+    let has_failed = candidate.has_failed() || against.has_failed();
     let pairs = Metric::ALL.iter().filter_map(|metric| {
         let ratio = ratio(&candidate.values(*metric)?, &against.values(*metric)?)?;
         Some(Pair {
@@ -340,7 +388,7 @@ fn compared(
             metric: *metric,
             ratio,
             added: None,
-            verdict: metric.verdict(ratio),
+            verdict: if has_failed { Verdict::Failed } else { metric.verdict(ratio) },
         })
     });
     pairs.collect()
@@ -381,6 +429,8 @@ fn difference(microseconds: f64) -> String {
 }
 
 const FORMAT: &str = "thruway-bench-compare/1";
+const HEADS_OF_PAIRS: &str =
+    "\n| | against | metric | ratio | interval | added | verdict |\n|---|---|---|--:|--:|--:|---|\n";
 
 #[cfg(test)]
 mod tests {
@@ -392,6 +442,7 @@ mod tests {
             response_p50: 1e6 / rate,
             response_p99: 100.0,
             server_cpu: None,
+            failed: 0,
         });
         Candidate { name: name.to_owned(), rounds: rounds.collect() }
     }
@@ -440,7 +491,8 @@ mod tests {
             assert!(comparison.to_markdown().contains("**Warning:** there are too few rounds"));
             assert!(comparison.to_html(&[]).contains("there are too few rounds"));
         }
-        assert_eq!(Comparison::new(vec![rounds("a", 100.0, 6), rounds("b", 200.0, 6)]).warning(), None);
+        let enough = Comparison::new(vec![rounds("a", 100.0, 6), rounds("b", 200.0, 6)]);
+        assert!(enough.warnings().is_empty());
 
         let known = |n| Comparison::new(vec![rounds("a", 200.0, n)]);
         for (n, baseline, is_told) in
@@ -450,6 +502,43 @@ mod tests {
             let (comparison, _) = Comparison::with_baseline(vec![rounds("a", 100.0, n)], &known(baseline));
             assert_eq!(comparison.regressions(0.05).count() > 0, is_told, "{n} and {baseline}");
             assert_eq!(verdicts(&comparison)[0] == Verdict::Slower, is_told, "{n} and {baseline}");
+        }
+    }
+
+    /// Half of the requests failed, and quickly: that was `faster`.
+    #[test]
+    fn who_fails_requests_is_neither_faster_nor_slower() {
+        let mut fast = candidate("b", &[200.0; 6]);
+        fast.rounds[3].failed = 1;
+        let slow = candidate("a", &[100.0; 6]);
+        for pair in [[slow.clone(), fast.clone()], [fast.clone(), slow.clone()]] {
+            let comparison = Comparison::new(pair.into());
+            assert_eq!(verdicts(&comparison), [Verdict::Failed; 3]);
+            for form in [comparison.to_text(), comparison.to_markdown(), comparison.to_html(&[])] {
+                assert!(form.contains("requests to `b` failed"), "{form}");
+                assert!(
+                    form.contains("failed") && !form.contains("faster") && !form.contains("slower"),
+                    "{form}"
+                );
+            }
+            assert!(comparison.to_json().contains("\"verdict\": \"failed\""));
+        }
+        let (against_failed, _) = Comparison::with_baseline(vec![slow], &Comparison::new(vec![fast]));
+        assert_eq!(verdicts(&against_failed), [Verdict::Failed; 3]);
+        assert_eq!(against_failed.regressions(0.0).count(), 0);
+    }
+
+    /// Text and JSON had it alone.
+    #[test]
+    fn what_a_gateway_adds_is_told_in_every_form() {
+        let with_p50 = |name: &str, p50: f64| {
+            let mut candidate = candidate(name, &[100.0; 6]);
+            candidate.rounds.iter_mut().for_each(|sample| sample.response_p50 = p50);
+            candidate
+        };
+        let comparison = Comparison::new(vec![with_p50("direct", 100.0), with_p50("gateway", 350.0)]);
+        for form in [comparison.to_text(), comparison.to_markdown(), comparison.to_html(&[])] {
+            assert!(form.contains("+250 µs (+250 µs to +250 µs, 96 %)"), "{form}");
         }
     }
 

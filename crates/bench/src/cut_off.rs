@@ -31,13 +31,15 @@ impl CutOff {
     }
 
     /// Whether the server had likely stopped to answer: the oldest had waited for a good part of what was measured, and for twice as long as
-    /// any that was answered, or so many that the 99th percentile is twice as long with them. What is usual is not known where only few
-    /// were answered for each that was cut off.
-    pub(crate) fn is_stall(&self, answered: &Times, measured: Duration) -> bool {
-        let is_long = self.longest >= (measured / 20).max(STALL_MIN);
+    /// any that was answered, or so many that the 99th percentile is twice as long with them. Where only few were answered for each that was
+    /// cut off, what is usual is not known: there nobody may have been answered for half of what was measured, and for twice as long as any
+    /// answer took. `silence` is how long nobody was answered at the end.
+    pub(crate) fn is_stall(&self, answered: &Times, measured: Duration, silence: Duration) -> bool {
         if answered.count() < self.count * USUAL_MIN {
-            return false;
+            let is_known = answered.count() > 0;
+            return is_known && silence >= measured / 2 && exceeds(silence, answered.max(), 2.0);
         }
+        let is_long = self.longest >= (measured / 20).max(STALL_MIN);
         let [p99, with_them] = [answered, &self.times].map(|times| times.percentile(99.0));
         is_long && (exceeds(self.longest, answered.max(), 2.0) || exceeds(with_them, p99, 2.0))
     }
@@ -74,14 +76,14 @@ mod tests {
     }
 
     fn is_stall(record: &Record) -> Option<bool> {
-        CutOff::of(record).map(|cut_off| cut_off.is_stall(&record.service, 10 * SECOND))
+        CutOff::of(record).map(|cut_off| cut_off.is_stall(&record.service, 10 * SECOND, Duration::ZERO))
     }
 
     #[test]
     fn a_stall_at_the_end_is_seen_in_the_times() {
         let stalled = record(&[], &[SECOND; 4]);
         let cut_off = CutOff::of(&stalled).unwrap();
-        assert!(cut_off.is_stall(&stalled.service, 10 * SECOND));
+        assert!(cut_off.is_stall(&stalled.service, 10 * SECOND, SECOND));
         assert!(cut_off.times.max() >= SECOND && cut_off.times.count() == 1004);
         assert!(cut_off.at_least_from <= cut_off.times.max() && cut_off.at_least_from > 900 * MILLISECOND);
         // A slow start of one request hides it from the longest time, not from the percentiles.
@@ -106,6 +108,22 @@ mod tests {
         let cut_off = CutOff::of(&record).unwrap();
         assert!(cut_off.times.max() >= SECOND && cut_off.times.count() == 1);
         // Nor has one stopped to answer that answers each connection once in a while.
-        assert!(!cut_off.is_stall(&record.service, SECOND));
+        assert!(!cut_off.is_stall(&record.service, SECOND, SECOND));
+    }
+
+    /// A server that answered a hundred requests on 16 connections, and then none for ten seconds, passed for one that is slow.
+    #[test]
+    fn a_server_that_has_answered_little_has_stopped_if_it_is_silent_for_longer_than_any_answer_took() {
+        let is_stall = |answered: u32, each: Duration, silence: Duration| {
+            let mut record = Record::new();
+            (0..answered).for_each(|_| record.service.record(each));
+            (0..16).for_each(|_| record.cut_off_waits.record(silence.max(MILLISECOND)));
+            CutOff::of(&record).map(|cut_off| cut_off.is_stall(&record.service, 10 * SECOND, silence))
+        };
+        assert_eq!(is_stall(100, MILLISECOND, 9 * SECOND), Some(true));
+        assert_eq!(is_stall(1, MILLISECOND, 5 * SECOND), Some(true));
+        // Slow as it is, the next answers may be on their way.
+        assert_eq!(is_stall(16, 3 * SECOND, 5 * SECOND), Some(false));
+        assert_eq!(is_stall(100, MILLISECOND, 4 * SECOND), Some(false));
     }
 }

@@ -22,9 +22,9 @@ impl Lateness {
     /// Counts a request that was meant to start at `at`, counted from the beginning of the window.
     #[inline]
     pub(crate) fn record(&mut self, at: Duration, response: Duration) {
-        if at * 3 < self.window {
+        if at < self.window / 3 {
             self.early.record(response);
-        } else if at * 3 >= self.window * 2 {
+        } else if at >= self.window / 3 * 2 {
             self.late.record(response);
         }
     }
@@ -96,6 +96,16 @@ mod tests {
             let share = share_done(|at| 0.001 + at * (1.0 / capacity - 1.0));
             assert!((share / capacity - 1.0).abs() < 0.01, "{share} instead of {capacity}");
         }
+    }
+
+    /// It was multiplied, and more time than there is brought the program down.
+    #[test]
+    fn a_window_may_be_longer_than_any_time() {
+        let window = crate::Pace::Constant { rate: 1.0 }.window(crate::Limit::Requests(u64::MAX));
+        let mut lateness = Lateness::new(window.unwrap());
+        lateness.record(SECOND, SECOND);
+        assert_eq!((lateness.early.count(), lateness.late.count()), (1, 0));
+        assert!((lateness.share_done() - 1.0).abs() < f64::EPSILON);
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod lateness;
 mod cut_off;
 mod over_time;
 mod process;
+mod listen_queue;
 mod run;
 
 // what that means
@@ -35,6 +36,7 @@ pub mod suite;
 
 pub use failure::FailureKind;
 pub use fan_out::{FanOut, FanOutError};
+pub use listen_queue::ListenQueue;
 pub use over_time::OverTime;
 pub use probe::{FoundTool, McpServerFacts, ProbeError, probe_child, probe_http};
 pub use process::{Usage, cpu_of_ended, usage};
@@ -48,7 +50,7 @@ pub use requests::{
     InvalidRequestsFile, InvalidUrl, McpOperation, McpRequests, Origin, RequestLine, Requests, SessionUse,
     Url, read_lines,
 };
-pub use run::{Load, LoadTls, Outcome, Progress, RunError, ServerUse};
+pub use run::{Load, LoadTls, Outcome, Progress, RunError, ServerUse, Stage, WorkerUse};
 pub use schedule::{Pace, Schedule};
 pub use stdio::{ChildError, ChildServer};
 pub use stop::{Limit, StopFlag};

@@ -12,16 +12,19 @@ pub struct OverTime {
     parts: BTreeMap<u64, Interval>,
     /// How many of the workers' intervals one part is.
     scale: u64,
+    /// How many of these have come, or were passed over.
+    passed: u64,
 }
 
 impl OverTime {
     /// Of workers whose intervals are `length` long.
     pub const fn new(length: Duration) -> Self {
-        Self { length, parts: BTreeMap::new(), scale: 1 }
+        Self { length, parts: BTreeMap::new(), scale: 1, passed: 0 }
     }
 
     /// What a worker has measured.
     pub fn add(&mut self, interval: &Interval) {
+        self.passed = self.passed.max(interval.index.saturating_add(1));
         self.put(interval.index / self.scale, interval);
         if self.parts.len() > PARTS_MAX {
             self.scale *= 2;
@@ -40,6 +43,13 @@ impl OverTime {
     pub fn parts(&self) -> impl DoubleEndedIterator<Item = (Duration, &Interval)> {
         let length = self.part_length();
         self.parts.iter().map(move |(index, part)| (length * u32::try_from(*index).unwrap_or(u32::MAX), part))
+    }
+
+    /// The last part, and how much of its time it knows of so far.
+    pub(crate) fn last(&self) -> Option<(Duration, &Interval)> {
+        let (index, part) = self.parts.last_key_value()?;
+        let known = self.passed.saturating_sub(index * self.scale);
+        Some((self.length * u32::try_from(known).unwrap_or(u32::MAX), part))
     }
 
     fn put(&mut self, index: u64, interval: &Interval) {
@@ -71,5 +81,17 @@ mod tests {
         assert_eq!(parts.iter().map(|(_, part)| part.response.count()).sum::<u64>(), 2000);
         assert_eq!(over_time.part_length(), Duration::from_secs(8));
         assert_eq!(parts.last().map(|(at, _)| *at), Some(Duration::from_secs(992)));
+    }
+
+    /// The rate of a long load was that of a part that had only begun, over the whole length of one.
+    #[test]
+    fn the_last_part_is_as_long_as_what_has_come_of_it() {
+        let mut over_time = OverTime::new(Duration::from_secs(1));
+        assert!(over_time.last().is_none());
+        for index in 0..=993 {
+            over_time.add(&Interval { answered: 100, ..Interval::new(index) });
+        }
+        let (known, part) = over_time.last().unwrap();
+        assert_eq!((known, part.answered), (Duration::from_secs(2), 200));
     }
 }

@@ -186,13 +186,27 @@ mod tests {
         let id = std::process::id();
         let before = usage(id).unwrap().cpu;
         let used = thread::spawn(|| {
-            while crate::worker::thread_cpu_time() < 50 * MILLISECOND {
+            while crate::worker::thread_use().cpu < 50 * MILLISECOND {
                 std::hint::black_box(0);
             }
-            crate::worker::thread_cpu_time()
+            crate::worker::thread_use().cpu
         });
         let used = used.join().unwrap();
         assert!(usage(id).unwrap().cpu >= before + used, "{used:?} are missing");
+    }
+
+    #[test]
+    fn a_thread_that_finds_no_core_has_waited() {
+        let threads = 1 + 2 * thread::available_parallelism().unwrap().get();
+        let spin = || {
+            while crate::worker::thread_use().cpu < 40 * MILLISECOND {
+                std::hint::black_box(0);
+            }
+            crate::worker::thread_use().waited
+        };
+        let threads: Vec<_> = (0..threads).map(|_| thread::spawn(spin)).collect();
+        let waited = threads.into_iter().map(|thread| thread.join().unwrap()).max();
+        assert!(waited.unwrap() > MILLISECOND * 5, "{waited:?}");
     }
 
     /// So was what children had used.

@@ -43,8 +43,10 @@ pub struct Record {
     /// Whether requests that were counted were given up before all had started, because nothing could be connected to any
     /// more.
     pub is_given_up: bool,
-    /// When the last answer was complete.
+    /// When the last answer was complete that was as expected.
     pub last_answer: Duration,
+    /// When the last request was answered or had failed.
+    pub last_end: Duration,
     /// From when on nothing was meant to start any more, if the load was ended before its end.
     pub ended_early_at: Option<Duration>,
     /// Whether requests wait longer and longer; in an open loop.
@@ -171,6 +173,7 @@ impl Record {
             cut_off_waits: Times::exact(),
             is_given_up: false,
             last_answer: Duration::ZERO,
+            last_end: Duration::ZERO,
             ended_early_at: None,
             lateness: None,
             statuses: Vec::new(),
@@ -237,6 +240,7 @@ impl Record {
         self.cut_off_waits.add(&other.cut_off_waits);
         self.is_given_up |= other.is_given_up;
         self.last_answer = self.last_answer.max(other.last_answer);
+        self.last_end = self.last_end.max(other.last_end);
         self.ended_early_at = self.ended_early_at.max(other.ended_early_at);
         match (&mut self.lateness, &other.lateness) {
             (Some(lateness), Some(more)) => lateness.add(more),

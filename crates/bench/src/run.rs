@@ -3,13 +3,15 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
 use thruway_net::tls::{TlsConnector, TlsServerName};
 
+use crate::listen_queue::ListenQueue;
 use crate::over_time::OverTime;
 use crate::process::{self, Meter, Usage};
 use crate::record::{Interval, Record, Times};
@@ -62,20 +64,33 @@ pub struct Outcome {
     pub record: Record,
     /// How it went.
     pub over_time: OverTime,
-    /// How long was measured: until the last answer, if that came after the end.
+    /// How long was measured: until the last request was answered or had failed, if that was after the end.
     pub elapsed: Duration,
+    /// How long no request was answered as expected when that was over.
+    pub silence: Duration,
     /// The time that rates are of. In an open loop how long requests were meant to start: answers to them may come later.
     pub window: Duration,
-    /// CPU time of each of the generator's threads.
-    pub workers: Vec<Duration>,
+    /// What each of the generator's threads has used.
+    pub workers: Vec<WorkerUse>,
     /// What the server has cost.
     pub server: Option<ServerUse>,
+    /// Connections for which listeners had no room, where the server is on this machine; from before the first one was opened.
+    pub listen_queue: Option<ListenQueue>,
     /// Whether it was ended from outside.
     pub is_stopped: bool,
     /// Why some of the connections could not be opened before the start, and how many.
     pub missing: Option<(usize, OpenError)>,
     /// The time until each subscriber was told of a publication, where that was the load.
     pub deliveries: Option<Times>,
+}
+
+/// What a thread of the load generator has used while it measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WorkerUse {
+    /// CPU time.
+    pub cpu: Duration,
+    /// How long it had something to do, and no core to do it on.
+    pub waited: Duration,
 }
 
 /// What a server has cost while it was measured.
@@ -96,8 +111,8 @@ pub struct ServerUse {
 /// How far a load is.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Progress {
-    /// Since the measuring began; nothing while it warms up.
-    pub measured: Option<Duration>,
+    /// What is going on.
+    pub stage: Stage,
     /// Requests that were answered as expected, in the intervals that are over.
     pub answered: u64,
     /// Requests that failed, in the intervals that are over.
@@ -106,6 +121,22 @@ pub struct Progress {
     pub rate: f64,
     /// The 99th percentile of the response times in the last interval.
     pub p99: Duration,
+}
+
+/// What a load does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// It opens the connections that are to be there at the start.
+    Connecting {
+        /// How many are open.
+        opened: usize,
+        /// How many there will be.
+        connections: usize,
+    },
+    /// It makes requests that are not measured.
+    WarmingUp,
+    /// It has measured for so long.
+    Measuring(Duration),
 }
 
 /// Why a load could not begin.
@@ -131,6 +162,23 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
+impl Stage {
+    /// Behind the connections; `measured` is how long it measures, if it does.
+    pub(crate) const fn of(measured: Option<Duration>) -> Self {
+        match measured {
+            Some(measured) => Self::Measuring(measured),
+            None => Self::WarmingUp,
+        }
+    }
+}
+
+impl WorkerUse {
+    /// What was used since.
+    pub(crate) const fn since(self, before: Self) -> Self {
+        Self { cpu: self.cpu.saturating_sub(before.cpu), waited: self.waited.saturating_sub(before.waited) }
+    }
+}
+
 impl From<io::Error> for RunError {
     fn from(error: io::Error) -> Self {
         Self::System(error)
@@ -151,7 +199,9 @@ impl Load {
             process::usage(id).ok_or(RunError::ServerMissing(id))?;
         }
         let (to, intervals) = channel();
-        let plans: Vec<_> = (0..self.workers).map(|worker| self.thread_plan(worker, to.clone())).collect();
+        let opened = Arc::new(AtomicUsize::new(0));
+        let plan = |worker| self.thread_plan(worker, to.clone(), opened.clone());
+        let plans: Vec<_> = (0..self.workers).map(plan).collect();
         drop(to);
         self.run_threads(plans, &intervals, watch)
     }
@@ -168,7 +218,8 @@ impl Load {
     ) -> Result<Outcome, RunError> {
         let load = Self { connections: 1, workers: 1, server: Some(child.id()), ..self.clone() };
         let (to, intervals) = channel();
-        let plan = ThreadPlan { pipes: Some(Arc::new(child.descriptors()?)), ..load.thread_plan(0, to) };
+        let plan = load.thread_plan(0, to, Arc::new(AtomicUsize::new(0)));
+        let plan = ThreadPlan { pipes: Some(Arc::new(child.descriptors()?)), ..plan };
         load.run_threads(vec![plan], &intervals, watch)
     }
 
@@ -178,18 +229,25 @@ impl Load {
         intervals: &Receiver<Interval>,
         watch: &mut dyn FnMut(&Progress),
     ) -> Result<Outcome, RunError> {
+        let listen_queue = ListenQueue::look(self.server, &self.addresses);
+        let opened = plans.first().map(|plan| plan.opened.clone()).unwrap_or_default();
         let threads = plans.into_iter().map(WorkerThread::start).collect::<io::Result<Vec<_>>>()?;
-        let missing = self.wait_for_connections(&threads)?;
+        let missing = self.wait_for_connections(&threads, &opened, watch)?;
         let begin = Clock::system().now_exact() + HEAD_START;
         for thread in &threads {
             thread.begin_at(begin);
         }
-        let mut watcher = Watcher::new(self, begin);
+        let mut watcher = Watcher::new(self, begin, listen_queue);
         watcher.watch(&threads, intervals, watch);
         self.conclude(threads, watcher, missing)
     }
 
-    fn thread_plan(&self, worker: usize, intervals: std::sync::mpsc::Sender<Interval>) -> ThreadPlan {
+    fn thread_plan(
+        &self,
+        worker: usize,
+        intervals: Sender<Interval>,
+        opened: Arc<AtomicUsize>,
+    ) -> ThreadPlan {
         let connections = share(self.connections as u64, worker, self.workers);
         // Each worker begins with another address.
         let mut addresses = self.addresses.clone();
@@ -210,6 +268,7 @@ impl Load {
             },
             connections: usize::try_from(connections).unwrap_or(usize::MAX),
             intervals,
+            opened,
             pipes: None,
         }
     }
@@ -222,8 +281,15 @@ impl Load {
     }
 
     /// Some may be missing, but not all.
-    fn wait_for_connections(&self, threads: &[WorkerThread]) -> Result<Option<(usize, OpenError)>, RunError> {
-        let ready: Vec<_> = threads.iter().filter_map(WorkerThread::wait_until_ready).collect();
+    fn wait_for_connections(
+        &self,
+        threads: &[WorkerThread],
+        opened: &AtomicUsize,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Result<Option<(usize, OpenError)>, RunError> {
+        let mut watch = || watch(&Progress::connecting(opened.load(Ordering::Relaxed), self.connections));
+        let ready: Vec<_> =
+            threads.iter().filter_map(|thread| thread.wait_until_ready(LOOK, &mut watch)).collect();
         let opened: usize = ready.iter().map(|ready| ready.opened).sum();
         let failure = ready.iter().find_map(|ready| ready.failure);
         match failure {
@@ -244,26 +310,30 @@ impl Load {
         for thread in threads {
             let outcome = thread.join()?;
             record.add(&outcome.record);
-            workers.push(outcome.cpu);
+            workers.push(outcome.used);
         }
         let is_stopped = self.stop.is_set();
         let ended = Clock::system().now_exact();
-        let measured = record.last_answer.saturating_sub(watcher.measured_from);
+        let measured = record.last_end.saturating_sub(watcher.measured_from);
         let elapsed = match self.limit {
             Limit::Duration(duration) if !is_stopped && !record.is_given_up => duration.max(measured),
             Limit::Requests(_) if !measured.is_zero() && !is_stopped && !record.is_given_up => measured,
             _ => ended.saturating_sub(watcher.measured_from),
         };
-        let server = watcher.server_use();
+        let (server, listen_queue) = (watcher.server_use(), watcher.listen_queue(self));
+        let silence =
+            (watcher.measured_from + elapsed).saturating_sub(record.last_answer.max(watcher.measured_from));
         let cut_short = record.ended_early_at.map(|ended| ended.saturating_sub(watcher.measured_from));
         let window = self.pace.window(self.limit).map_or(elapsed, |window| cut_short.unwrap_or(window));
         Ok(Outcome {
             record,
             over_time: watcher.over_time,
             elapsed,
+            silence,
             window,
             workers,
             server,
+            listen_queue,
             is_stopped,
             missing,
             deliveries: None,
@@ -280,12 +350,13 @@ struct Watcher {
     before: Option<Usage>,
     after: Option<Usage>,
     resident_max_bytes: u64,
+    listen_queue_before: Option<ListenQueue>,
     answered: u64,
     failed: u64,
 }
 
 impl Watcher {
-    fn new(load: &Load, begin: Duration) -> Self {
+    fn new(load: &Load, begin: Duration, listen_queue_before: Option<ListenQueue>) -> Self {
         let mut server = load.server.map(Meter::new);
         Self {
             clock: Clock::system(),
@@ -296,6 +367,7 @@ impl Watcher {
             server,
             after: None,
             resident_max_bytes: 0,
+            listen_queue_before,
             answered: 0,
             failed: 0,
         }
@@ -354,19 +426,30 @@ impl Watcher {
         })
     }
 
+    fn listen_queue(&self, load: &Load) -> Option<ListenQueue> {
+        let after = ListenQueue::look(load.server, &load.addresses)?;
+        Some(after.since(self.listen_queue_before?))
+    }
+
     fn progress(&self) -> Progress {
         let now = self.clock.now_exact();
-        let last = self.over_time.parts().next_back();
-        let length = self.over_time.part_length().as_secs_f64();
+        let last = self.over_time.last();
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-        let rate = last.map_or(0.0, |(_, part)| part.answered as f64 / length);
+        let rate = last.map_or(0.0, |(known, part)| part.answered as f64 / known.as_secs_f64());
         Progress {
-            measured: now.checked_sub(self.measured_from),
+            stage: Stage::of(now.checked_sub(self.measured_from)),
             answered: self.answered,
             failed: self.failed,
             rate,
             p99: last.map_or(Duration::ZERO, |(_, part)| part.response.percentile(99.0)),
         }
+    }
+}
+
+impl Progress {
+    const fn connecting(opened: usize, connections: usize) -> Self {
+        let stage = Stage::Connecting { opened, connections };
+        Self { stage, answered: 0, failed: 0, rate: 0.0, p99: Duration::ZERO }
     }
 }
 

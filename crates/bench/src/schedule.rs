@@ -38,7 +38,10 @@ impl Pace {
         let rate = self.rate()?;
         Some(match limit {
             Limit::Duration(duration) => duration,
-            Limit::Requests(requests) => Duration::from_secs_f64(requests as f64 / rate),
+            // More than there is time for is as long as there is.
+            Limit::Requests(requests) => {
+                Duration::try_from_secs_f64(requests as f64 / rate).unwrap_or(Duration::MAX)
+            }
         })
     }
 

@@ -2,6 +2,8 @@
 addEventListener("load", () => {
   const seen = [...document.querySelectorAll("iframe")].map((frame) => {
     const page = frame.contentDocument.documentElement;
+    // What is folded away is to be seen, too.
+    page.querySelectorAll("details").forEach((details) => (details.open = true));
     const isBeyond = (element) =>
       !element.closest(".wide") && element.getBoundingClientRect().right > page.clientWidth + 1;
     const plot = (svg) => {

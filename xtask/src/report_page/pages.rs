@@ -1,10 +1,14 @@
-//! The pages: one of a load, one of loads that are compared, and one of a load that failed.
+//! The pages: one of a load, one of loads that are compared, one of a load that failed, and one of the suite as it was run last.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use anyhow::ensure;
+
 use crate::child;
+use crate::places::repository;
 use crate::server::Server;
 use crate::stop::Stop;
 
@@ -41,7 +45,20 @@ pub(super) fn write(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Re
         pages.push(Page { name, path, plots });
     }
     server.end(stop)?;
+    pages.push(of_suite(program, directory, stop)?);
     Ok(pages)
+}
+
+/// The page that is made of `docs/reports/report.json`.
+fn of_suite(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<Page> {
+    let (recorded, reports) = (repository().join("docs/reports/report.json"), directory.join("suite"));
+    let mut command = Command::new(program);
+    command.args(["bench", "suite", "--from"]).arg(recorded).arg("--report").arg(&reports);
+    child::any_output_of(command, LIMIT, stop)?;
+    let path = reports.join("report.html");
+    let plots = fs::read_to_string(&path)?.matches("<svg ").count();
+    ensure!(plots > 0, "the page of the suite has no plot");
+    Ok(Page { name: "suite", path, plots })
 }
 
 const LIMIT: Duration = Duration::from_secs(30);

@@ -5,6 +5,9 @@
 // who has been told
 mod hearing;
 
+// what came of it
+mod tally;
+
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -21,13 +24,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::failure::{Failure, FailureKind};
-use crate::over_time::OverTime;
+use crate::listen_queue::ListenQueue;
 use crate::process::{self, Meter, Usage};
-use crate::record::{Interval, Record};
-use crate::run::{Load, Outcome, Progress, RunError, ServerUse};
+use crate::run::{Load, Outcome, Progress, RunError, ServerUse, Stage, WorkerUse};
 use crate::stop::Limit;
-use crate::worker::thread_cpu_time;
+use crate::worker::thread_use;
 use hearing::Hearing;
+use tally::Tally;
 
 /// Subscribers of a resource, and a tool that changes it. A publication is complete when all were told.
 #[derive(Clone, Debug)]
@@ -65,7 +68,7 @@ pub enum FanOutError {
 
 impl FanOut {
     /// Publishes as long as `load` says, one publication after the other is complete; of it count the limit, the warm-up, the time for a request,
-    /// the server's process, and what ends it from outside. The first publication is not measured.
+    /// the server's process and its addresses, and what ends it from outside. The first publication is not measured.
     ///
     /// # Errors
     /// Somebody could not subscribe, or was not told of the first publication. Whatever happens afterwards is part of the outcome.
@@ -143,14 +146,12 @@ struct Rounds<'a> {
     publisher: &'a McpClient,
     clock: Clock,
     measured_from: Duration,
-    record: Record,
-    over_time: OverTime,
-    interval: Interval,
-    failures_in_a_row: u32,
+    tally: Tally,
     server: Option<Meter>,
     server_before: Option<Usage>,
     resident_max_bytes: u64,
-    cpu_before: Option<Duration>,
+    listen_queue_before: Option<ListenQueue>,
+    used_before: Option<WorkerUse>,
 }
 
 impl<'a> Rounds<'a> {
@@ -162,14 +163,12 @@ impl<'a> Rounds<'a> {
             publisher,
             clock: Clock::system(),
             measured_from: Duration::MAX,
-            record: Record::new(),
-            over_time: OverTime::new(load.interval()),
-            interval: Interval::new(0),
-            failures_in_a_row: 0,
+            tally: Tally::new(Duration::MAX, load.interval()),
             server: load.server.map(Meter::new),
             server_before: None,
             resident_max_bytes: 0,
-            cpu_before: None,
+            listen_queue_before: ListenQueue::look(load.server, &load.addresses),
+            used_before: None,
         }
     }
 
@@ -195,22 +194,23 @@ impl<'a> Rounds<'a> {
     async fn run(&mut self, watch: &mut dyn FnMut(&Progress)) {
         let begin = self.clock.now_exact();
         self.measured_from = begin + self.load.warm_up;
+        self.tally = Tally::new(self.measured_from, self.load.interval());
         let mut next_look = begin;
         while !self.is_over() {
             let started = self.clock.now_exact();
-            if started >= self.measured_from && self.cpu_before.is_none() {
-                self.cpu_before = Some(thread_cpu_time());
+            if started >= self.measured_from && self.used_before.is_none() {
+                self.used_before = Some(thread_use());
                 self.server_before = self.server.as_mut().and_then(Meter::look);
             }
             let outcome = tokio::select! {
                 outcome = self.publication(started) => outcome,
                 () = self.stopped() => {
-                    self.record.cut_off += 1;
+                    self.tally.record.cut_off += 1;
                     return;
                 }
             };
             if started >= self.measured_from {
-                self.count(started, outcome);
+                self.tally.count(started, self.clock.now_exact(), outcome.as_ref().copied());
             }
             if self.clock.now_exact() >= next_look {
                 next_look = self.clock.now_exact() + LOOK;
@@ -228,12 +228,13 @@ impl<'a> Rounds<'a> {
     }
 
     fn is_over(&self) -> bool {
+        let record = &self.tally.record;
         let measured = self.clock.now_exact().checked_sub(self.measured_from);
         let is_enough = match self.load.limit {
             Limit::Duration(duration) => measured.is_some_and(|measured| measured >= duration),
-            Limit::Requests(requests) => self.record.answered + self.record.failed() >= requests,
+            Limit::Requests(requests) => record.answered + record.failed() >= requests,
         };
-        is_enough || self.load.stop.is_set() || self.record.is_given_up
+        is_enough || self.load.stop.is_set() || record.is_given_up
     }
 
     /// How long it took until the last was told of one more publication. Nobody is waited for who will not be told.
@@ -250,32 +251,6 @@ impl<'a> Rounds<'a> {
         Ok(last.saturating_sub(started))
     }
 
-    fn count(&mut self, started: Duration, outcome: Result<Duration, Failure>) {
-        let at = started.saturating_sub(self.measured_from);
-        let index =
-            u64::try_from(at.as_nanos() / self.over_time.part_length().as_nanos()).unwrap_or(u64::MAX);
-        if index != self.interval.index {
-            self.over_time.add(&self.interval);
-            self.interval = Interval::new(index);
-        }
-        match outcome {
-            Ok(time) => {
-                self.failures_in_a_row = 0;
-                self.record.answered += 1;
-                self.record.service.record(time);
-                self.record.response.record(time);
-                self.interval.answered += 1;
-                self.interval.response.record(time);
-            }
-            Err(failure) => {
-                self.failures_in_a_row += 1;
-                self.record.is_given_up = self.failures_in_a_row >= FAILURES_MAX;
-                self.record.fail(&failure);
-                self.interval.failed += 1;
-            }
-        }
-    }
-
     fn look_at_server(&mut self) -> Option<Usage> {
         let usage = self.server.as_mut().and_then(Meter::look)?;
         self.resident_max_bytes = self.resident_max_bytes.max(usage.resident_bytes);
@@ -284,23 +259,25 @@ impl<'a> Rounds<'a> {
 
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     fn progress(&self) -> Progress {
+        let record = &self.tally.record;
         let measured = self.clock.now_exact().checked_sub(self.measured_from);
         let seconds = measured.unwrap_or_default().as_secs_f64().max(f64::MIN_POSITIVE);
         Progress {
-            measured,
-            answered: self.record.answered,
-            failed: self.record.failed(),
-            rate: self.record.answered as f64 / seconds,
-            p99: self.record.response.percentile(99.0),
+            stage: Stage::of(measured),
+            answered: record.answered,
+            failed: record.failed(),
+            rate: record.answered as f64 / seconds,
+            p99: record.response.percentile(99.0),
         }
     }
 
     fn conclude(mut self) -> Outcome {
-        let elapsed = self.clock.now_exact().saturating_sub(self.measured_from);
-        let cpu = thread_cpu_time();
-        let cpu = cpu.saturating_sub(self.cpu_before.unwrap_or(cpu));
+        let now = self.clock.now_exact();
+        let elapsed = now.saturating_sub(self.measured_from);
+        let used = self.used_before.map_or_else(WorkerUse::default, |before| thread_use().since(before));
         let after = self.look_at_server();
-        self.over_time.add(&self.interval);
+        let listen_queue = ListenQueue::look(self.load.server, &self.load.addresses);
+        let (record, over_time) = self.tally.conclude();
         let server = self.server_before.zip(after).map(|(before, after)| ServerUse {
             cpu: after.cpu.saturating_sub(before.cpu),
             resident_before_bytes: before.resident_bytes,
@@ -309,12 +286,16 @@ impl<'a> Rounds<'a> {
             is_incomplete: self.server.as_ref().is_some_and(Meter::is_incomplete),
         });
         Outcome {
-            record: self.record,
-            over_time: self.over_time,
             elapsed,
+            silence: now.saturating_sub(record.last_answer.max(self.measured_from)),
             window: elapsed,
-            workers: vec![cpu],
+            workers: vec![used],
             server,
+            listen_queue: listen_queue
+                .zip(self.listen_queue_before)
+                .map(|(after, before)| after.since(before)),
+            record,
+            over_time,
             is_stopped: self.load.stop.is_set(),
             missing: None,
             deliveries: Some(self.hearing.deliveries()),
@@ -361,8 +342,5 @@ impl std::error::Error for FanOutError {}
 const LOOK: Duration = Duration::from_millis(200);
 
 const STOP_LOOK: Duration = Duration::from_millis(50);
-
-/// So many publications in a row that fail end the load.
-const FAILURES_MAX: u32 = 3;
 
 const LEAVE: Duration = Duration::from_secs(1);

@@ -35,6 +35,7 @@ struct ShownPair {
     metric: &'static str,
     ratio: String,
     interval: String,
+    added: String,
     verdict: &'static str,
     class: &'static str,
 }
@@ -53,7 +54,7 @@ pub(super) fn page(title: &str, reports: &[Report], comparison: Option<&Comparis
             style => STYLE,
             loads => Value::from(Serde(&shown)),
             pairs => Value::from(Serde(&pairs)),
-            doubt => comparison.and_then(Comparison::warning),
+            doubts => comparison.map(Comparison::warnings).unwrap_or_default(),
             distribution => distribution(reports),
             bars => comparison.map(comparison_bars),
         })
@@ -161,6 +162,7 @@ fn shown_pair(pair: &crate::compare::Pair) -> ShownPair {
         metric: if is_rate { "requests/s" } else { pair.metric.label() },
         ratio: format!("{:.3}", pair.ratio.median),
         interval: format!("{:.3} to {:.3} ({})", pair.ratio.low, pair.ratio.high, pair.ratio.certainty()),
+        added: pair.added_in_words(),
         verdict: pair.verdict.words(),
         class: class(pair.verdict),
     }
@@ -169,7 +171,7 @@ fn shown_pair(pair: &crate::compare::Pair) -> ShownPair {
 const fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "better",
-        Verdict::Slower => "worse",
+        Verdict::Slower | Verdict::Failed => "worse",
         Verdict::NoDifferenceShown => "same",
     }
 }

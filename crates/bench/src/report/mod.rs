@@ -11,14 +11,17 @@ mod csv;
 mod html;
 mod plot;
 
+use std::time::Duration;
+
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
 use crate::compare::Comparison;
 use crate::cut_off::CutOff;
 use crate::failure::FailureKind;
+use crate::listen_queue::ListenQueue;
 use crate::record::Record;
-use crate::run::{Load, Outcome};
+use crate::run::{Load, Outcome, WorkerUse};
 use crate::schedule::Pace;
 use crate::stop::Limit;
 
@@ -38,7 +41,7 @@ pub struct Report {
     pub target: String,
     /// How it was loaded.
     pub settings: Settings,
-    /// Seconds that were measured: until the last answer, if that came after the end.
+    /// Seconds that were measured: until the last request was answered or had failed, if that was after the end.
     pub elapsed_seconds: f64,
     /// Whether it was ended from outside before its end.
     pub is_interrupted: bool,
@@ -89,6 +92,9 @@ pub struct Report {
     pub generator: Generator,
     /// What the server has cost; absent if its process is not known.
     pub server: Option<ServerCost>,
+    /// Connections for which listeners had no room, of all listeners of the machine; absent if the server is on another one.
+    #[serde(default)]
+    pub listen_queue: Option<ListenQueue>,
 }
 
 /// How a server was loaded.
@@ -96,6 +102,9 @@ pub struct Report {
 pub struct Settings {
     /// When requests start: `closed`, `constant` or `poisson`.
     pub pace: String,
+    /// Requests a second that were meant to start; absent in a closed loop.
+    #[serde(default)]
+    pub rate: Option<f64>,
     /// What decides the distances between requests, if their pace is `poisson`.
     #[serde(default)]
     pub seed: Option<u64>,
@@ -219,6 +228,9 @@ pub struct Generator {
     pub cpu_per_request: f64,
     /// The share of its core that the busiest thread used, at most 1.
     pub busiest_worker: f64,
+    /// The share of the time in which a thread was ready to run and had no core, of the thread of which that is most.
+    #[serde(default)]
+    pub waiting_worker: f64,
     /// Whether the load generator, and not the server, was likely the limit.
     pub is_limit: bool,
 }
@@ -260,7 +272,8 @@ impl Report {
             elapsed_seconds: outcome.elapsed.as_secs_f64(),
             is_interrupted: outcome.is_stopped,
             is_given_up: record.is_given_up,
-            is_stalled: cut_off.is_some_and(|cut_off| cut_off.is_stall(&record.service, outcome.elapsed)),
+            is_stalled: cut_off
+                .is_some_and(|cut_off| cut_off.is_stall(&record.service, outcome.elapsed, outcome.silence)),
             warnings: Vec::new(),
             offered_rate: load.pace.rate(),
             due_rate: load.pace.rate().map(|_| due / window),
@@ -295,6 +308,7 @@ impl Report {
             over_time: parts(outcome),
             generator: Generator::of(outcome, seconds),
             server: ServerCost::of(load, outcome),
+            listen_queue: outcome.listen_queue,
         };
         report.warnings = text::warnings(&report);
         report
@@ -351,6 +365,14 @@ impl Report {
             && !self.is_stalled
             && self.errors.iter().all(at_the_end)
     }
+
+    /// How many requests keep the load from being [clean](Self::is_clean): 0 only if it is. A few that were due just at the end of an open
+    /// loop, and were not sent, are no failure.
+    pub fn failures(&self) -> u64 {
+        let is_silent = self.is_stalled || self.requests.answered == 0;
+        let failed = self.requests.failed + if is_silent { self.requests.cut_off } else { 0 };
+        if self.is_clean() { 0 } else { failed.max(1) }
+    }
 }
 
 /// A page about a comparison, with the loads it was made of.
@@ -365,7 +387,8 @@ pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
 }
 
 impl Settings {
-    fn of(load: &Load) -> Self {
+    /// Those of a load.
+    pub fn of(load: &Load) -> Self {
         let (duration_seconds, requests) = match load.limit {
             Limit::Duration(duration) => (Some(duration.as_secs_f64()), None),
             Limit::Requests(requests) => (None, Some(requests)),
@@ -377,6 +400,7 @@ impl Settings {
         };
         Self {
             pace: pace.to_owned(),
+            rate: load.pace.rate(),
             seed,
             connections: load.connections as u64,
             workers: load.workers as u64,
@@ -391,6 +415,27 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// What makes another load of the same requests, each with its value here and there. How long it goes on does not, nor do chance arrivals.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let pairs = self.decisive().into_iter().zip(other.decisive());
+        let others = pairs.filter(|((_, here), (_, there))| here != there);
+        others.map(|((name, here), (_, there))| format!("{name}: {here} instead of {there}")).collect()
+    }
+
+    fn decisive(&self) -> [(&'static str, String); 7] {
+        [
+            ("pace", self.pace.clone()),
+            ("rate", self.rate.map_or_else(|| "any".to_owned(), rate)),
+            ("connections", self.connections.to_string()),
+            ("workers", self.workers.to_string()),
+            ("version of HTTP", self.http_version.clone().unwrap_or_default()),
+            ("requests on a connection at the same time", self.pipeline.to_string()),
+            ("connections that are kept", self.is_persistent.to_string()),
+        ]
+    }
+}
+
 impl Handshakes {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     const fn of(record: &Record, seconds: f64) -> Self {
@@ -402,14 +447,17 @@ impl Handshakes {
 impl Generator {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn of(outcome: &Outcome, seconds: f64) -> Self {
-        let cpu_seconds: f64 = outcome.workers.iter().map(std::time::Duration::as_secs_f64).sum();
-        let busiest = outcome.workers.iter().max().map_or(0.0, std::time::Duration::as_secs_f64);
-        let busiest_worker = (busiest / seconds).min(1.0);
+        let cpu_seconds: f64 = outcome.workers.iter().map(|worker| worker.cpu.as_secs_f64()).sum();
+        let most = |used: fn(&WorkerUse) -> Duration| {
+            let most = outcome.workers.iter().map(used).max().unwrap_or_default();
+            (most.as_secs_f64() / seconds).min(1.0)
+        };
         Self {
             cpu_seconds,
             cpu_per_request: cpu_seconds * 1e6 / outcome.record.answered.max(1) as f64,
-            busiest_worker,
-            is_limit: busiest_worker > BUSY,
+            busiest_worker: most(|worker| worker.cpu),
+            waiting_worker: most(|worker| worker.waited),
+            is_limit: most(|worker| worker.cpu + worker.waited) > BUSY,
         }
     }
 }
@@ -453,5 +501,5 @@ fn parts(outcome: &Outcome) -> Vec<Part> {
 
 const FORMAT: &str = "thruway-bench/1";
 
-/// A thread that uses more of its core than this has no time to be exact.
+/// A thread that uses more of its core than this, or waits for one when it does not, has no time to be exact.
 const BUSY: f64 = 0.95;

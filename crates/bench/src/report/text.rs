@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::figures::{count, octets, rate, three_digits, time};
-use super::{Handshakes, Report, TimesReport};
+use super::{Generator, Handshakes, Report, TimesReport};
 
 pub(super) fn report(report: &Report) -> String {
     let mut text = format!("{}\n{}\n\n", report.target, manner(report));
@@ -159,12 +159,7 @@ pub(super) fn errors(report: &Report) -> Vec<[String; 2]> {
 /// What keeps the figures from meaning what they seem to.
 pub(super) fn warnings(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
-    if report.generator.is_limit {
-        warnings.push(
-            "the load generator was the limit, not the server: give it more `--workers`, on cores of their own"
-                .to_owned(),
-        );
-    }
+    warnings.extend(of_generator(&report.generator));
     if report.server.as_ref().is_some_and(|server| server.is_incomplete) {
         warnings.push(
             "CPU time of the server is missing: some of its processes have ended, and nobody waited for them"
@@ -174,6 +169,12 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     if report.is_given_up {
         warnings
             .push("given up early: the server has ended, or could not be connected to any more".to_owned());
+    }
+    if let Some(found) = report.listen_queue.filter(|found| found.drops.max(found.overflows) > 0) {
+        let dropped = plural(found.drops.max(found.overflows), "connection");
+        warnings.push(format!(
+            "listeners on the server's machine had no room for {dropped}: clients wait a second or more before they try again. Is its queue (`backlog`, `net.core.somaxconn`) too short?"
+        ));
     }
     if let Some(because) = &report.connections.missing_because {
         warnings.push(format!(
@@ -204,6 +205,22 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     warnings
 }
 
+/// Whether the load generator was the limit, or late.
+fn of_generator(generator: &Generator) -> Option<String> {
+    let Generator { busiest_worker, waiting_worker, is_limit, .. } = *generator;
+    if is_limit && busiest_worker >= waiting_worker {
+        let words =
+            "the load generator was the limit, not the server: give it more workers, on cores of their own";
+        return Some(words.to_owned());
+    }
+    (waiting_worker > LATE).then(|| {
+        format!(
+            "the load generator was late: for {:.0} % of the time it was ready to run and had no core, so rates and times are its own too. Give it cores of its own, or fewer workers",
+            waiting_worker * 100.0
+        )
+    })
+}
+
 fn rows(text: &mut String, rows: &[[String; 2]]) {
     for [name, value] in rows {
         let _ = writeln!(text, "{name:<14} {value}");
@@ -213,3 +230,6 @@ fn rows(text: &mut String, rows: &[[String; 2]]) {
 fn plural(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
+
+/// A thread with a core of its own hardly waits; one that shares it waits for as long as others run.
+const LATE: f64 = 0.1;

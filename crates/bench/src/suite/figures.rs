@@ -33,6 +33,9 @@ pub struct Figures {
     pub generator_cpu: Option<f64>,
     /// Whether the load generator, and not the server, was likely the limit.
     pub is_generator_limit: bool,
+    /// Connections for which listeners of the machine had no room.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub listen_drops: u64,
     /// How much the resident memory of the server has grown for each connection, in octets, where that was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_per_connection: Option<f64>,
@@ -100,12 +103,7 @@ impl Figures {
         let has_answers = report.requests.answered > 0;
         Self {
             answered: report.requests.answered,
-            // A few that were due just at the end of an open loop, and were not sent, are no failure.
-            failed: match report.is_clean() {
-                true => 0,
-                false if report.is_stalled => report.requests.failed + report.requests.cut_off,
-                false => report.requests.failed,
-            },
+            failed: report.failures(),
             failure: match failure.filter(|_| !report.is_clean()) {
                 Some(error) => format!("{} {}", error.kind, error.example),
                 None if report.is_stalled => "not answered any more when the load ended".to_owned(),
@@ -130,9 +128,15 @@ impl Figures {
             server_cpu: server.filter(|_| has_answers).map(|server| kept(server.cpu_per_request)),
             generator_cpu: has_answers.then(|| kept(report.generator.cpu_per_request)),
             is_generator_limit: report.generator.is_limit,
+            listen_drops: report.listen_queue.map_or(0, |found| found.drops.max(found.overflows)),
             memory_per_connection: memory_before.map(|before| kept(grown(before))),
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as `skip_serializing_if` wants it")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Four digits, which is what figures are worth.
@@ -211,10 +215,16 @@ impl Metric {
         Summary::of(&self.values(rounds)?)
     }
 
-    /// What is measured in `ours` as a multiple of what is in `theirs`, round by round; `None` of too few rounds.
+    /// What is measured in `ours` as a multiple of what is in `theirs`, round by round; `None` of too few rounds, or where requests
+    /// failed: who does not do the work is not compared with who does.
     pub(super) fn ratio(self, ours: &[Figures], theirs: &[Figures]) -> Option<Ratio> {
-        let pairs: Vec<_> = self.values(ours)?.into_iter().zip(self.values(theirs)?).collect();
+        let pairs: Vec<_> = self.clean_values(ours)?.into_iter().zip(self.clean_values(theirs)?).collect();
         if pairs.len() < PAIRS_MIN { None } else { Ratio::of_pairs(&pairs) }
+    }
+
+    /// The values of all rounds, if no request failed in any.
+    pub(super) fn clean_values(self, rounds: &[Figures]) -> Option<Vec<f64>> {
+        self.values(rounds).filter(|_| rounds.iter().all(Figures::is_clean))
     }
 
     /// The values of all rounds.

@@ -54,7 +54,7 @@ pub(super) fn summary(report: &SuiteReport) -> Section {
     let mut judged = judge(report);
     section.paragraphs.extend(caveats(report));
     section.paragraphs.push(in_a_sentence(&judged));
-    judged.retain(|target| target.figure.is_some());
+    judged.retain(is_measured);
     // A stable sort: the order of the table within each kind.
     judged.sort_by_key(|target| target.is_met);
     let rows = judged.iter().map(target_row).collect();
@@ -69,6 +69,7 @@ pub(super) fn summary(report: &SuiteReport) -> Section {
     section
         .tables
         .extend(Table::prose("What failed", &["case", "who", "how"], failures(report)).or_nothing());
+    section.paragraphs.extend(dropped(report));
     let left_out = Table::prose("Left out", &["because", "what"], left_out(report));
     section.tables.extend(left_out.or_nothing());
     section
@@ -100,16 +101,37 @@ fn caveats(report: &SuiteReport) -> Vec<String> {
     caveats
 }
 
+/// Where connections had to wait for room in a queue.
+fn dropped(report: &SuiteReport) -> Option<String> {
+    let drops =
+        |candidate: &CandidateResult| candidate.rounds.iter().map(|figures| figures.listen_drops).sum();
+    let candidates = report.cases.iter().flat_map(|case| {
+        case.candidates.iter().map(move |candidate| (&case.name, &candidate.name, drops(candidate)))
+    });
+    let found = candidates.filter(|(.., drops)| *drops > 0);
+    let found: Vec<_> =
+        found.map(|(case, name, drops): (_, _, u64)| format!("{case} ({name}: {drops})")).collect();
+    let list = found.join("; ");
+    (!found.is_empty()).then(|| {
+        format!("Listeners had no room for connections, which then took a second or more, so that times there are those of a queue: {list}.")
+    })
+}
+
 fn in_a_sentence(judged: &[Judged]) -> String {
     let count = |is: fn(&Judged) -> bool| judged.iter().filter(|target| is(target)).count();
-    let measured = count(|target| target.figure.is_some());
+    let measured = count(is_measured);
     let met = count(|target| target.is_met);
-    let sure = count(|target| target.figure.is_some() && !target.is_met && !target.is_close);
+    let sure = count(|target| is_measured(target) && !target.is_met && !target.is_close);
     format!(
         "Of {} targets, {measured} were measured: {met} are met, {} missed, {sure} of these with the whole interval.",
         judged.len(),
         measured - met
     )
+}
+
+/// Whether there is a figure, or would be if requests had not failed.
+const fn is_measured(judged: &Judged) -> bool {
+    judged.figure.is_some() || judged.has_failed
 }
 
 fn target_row(judged: &Judged) -> Vec<String> {
@@ -234,8 +256,11 @@ fn limited(cases: &[&CaseResult]) -> Option<String> {
     });
     let limited: Vec<_> = limited.collect();
     let list = limited.join("; ");
-    (!limited.is_empty())
-        .then(|| format!("The load generator used up its core, so that rates say little there: {list}."))
+    (!limited.is_empty()).then(|| {
+        format!(
+            "The load generator used up its core, or waited for one, so that rates say little there: {list}."
+        )
+    })
 }
 
 /// Medians in each metric, then the ratios in rate and CPU time.
@@ -250,9 +275,9 @@ fn gain_of_pipelining(cases: &[&CaseResult]) -> Option<Table> {
     let mut heads = vec![String::new()];
     heads.extend(deeper.iter().map(|case| format!("depth {}", case.pipeline)));
     let rows = tables::names(cases).into_iter().filter_map(|name| {
-        let one = Metric::Rate.values(&first.candidate(name)?.rounds)?;
+        let one = Metric::Rate.clean_values(&first.candidate(name)?.rounds)?;
         let gains = deeper.iter().map(|case| {
-            let many = Metric::Rate.values(&case.candidate(name)?.rounds)?;
+            let many = Metric::Rate.clean_values(&case.candidate(name)?.rounds)?;
             Ratio::of_unpaired(&many, &one).map(|gain| format!("×{}", three_digits(gain.median)))
         });
         let gains = gains.map(|gain| gain.unwrap_or_else(|| "–".to_owned()));

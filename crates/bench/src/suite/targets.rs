@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::figures::Metric;
+use super::figures::{Figures, Metric};
 use super::results::{CaseResult, SuiteReport};
 use crate::statistics::Ratio;
 
@@ -49,6 +49,8 @@ pub struct Judged {
     pub is_met: bool,
     /// Whether the bound lies within the interval, so that another run may come out differently.
     pub is_close: bool,
+    /// Whether requests to ours failed in that case: then there is no figure, and it is missed.
+    pub has_failed: bool,
 }
 
 /// Holds the figures against the targets of the cases that were measured, or were to be.
@@ -216,10 +218,12 @@ fn target((case, peer, (metric, bound)): (String, &'static str, (Metric, Bound))
 impl Target {
     fn judge(&self, report: &SuiteReport) -> Judged {
         match self.against {
-            Against::Candidate(name) => self.judged(&format!(" / {name}"), self.ratio(report, name)),
+            Against::Candidate(name) => self.judged(report, &format!(" / {name}"), self.ratio(report, name)),
             Against::Everyone => self.against_everyone(report),
-            Against::OurCase(other) => self.judged(&format!(" / `{other}`"), self.to_case(report, other)),
-            Against::Nothing => self.judged("", self.value(report)),
+            Against::OurCase(other) => {
+                self.judged(report, &format!(" / `{other}`"), self.to_case(report, other))
+            }
+            Against::Nothing => self.judged(report, "", self.value(report)),
         }
     }
 
@@ -234,22 +238,37 @@ impl Target {
         let others = others.filter(|other| other.name != CEILING);
         let ratios = others.filter_map(|other| Some((&other.name, self.ratio(report, &other.name)?)));
         match ratios.max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median)) {
-            Some((name, ratio)) => self.judged(&format!(" / everyone (closest: {name})"), Some(ratio)),
-            None => self.judged(" / everyone", None),
+            Some((name, ratio)) => {
+                self.judged(report, &format!(" / everyone (closest: {name})"), Some(ratio))
+            }
+            None => self.judged(report, " / everyone", None),
         }
     }
 
     fn to_case(&self, report: &SuiteReport, other: &str) -> Option<Ratio> {
-        let values = |name: &str| self.metric.values(&report.case(name)?.ours()?.rounds);
+        let values = |name: &str| self.metric.clean_values(&report.case(name)?.ours()?.rounds);
         Ratio::of_unpaired(&values(&self.case)?, &values(other)?)
     }
 
     fn value(&self, report: &SuiteReport) -> Option<Ratio> {
-        Ratio::of_values(&self.metric.values(&report.case(&self.case)?.ours()?.rounds)?)
+        Ratio::of_values(&self.metric.clean_values(&report.case(&self.case)?.ours()?.rounds)?)
     }
 
-    fn judged(&self, against: &str, figure: Option<Ratio>) -> Judged {
+    /// Whether requests to ours failed, where there was somebody to hold it against.
+    fn has_failed(&self, report: &SuiteReport) -> bool {
+        let Some(case) = report.case(&self.case) else { return false };
+        let is_there = match self.against {
+            Against::Candidate(name) => case.candidate(name).is_some(),
+            Against::Everyone => case.others().any(|other| other.name != CEILING),
+            Against::OurCase(other) => report.case(other).is_some_and(|other| other.ours().is_some()),
+            Against::Nothing => true,
+        };
+        is_there && case.ours().is_some_and(|ours| !ours.rounds.iter().all(Figures::is_clean))
+    }
+
+    fn judged(&self, report: &SuiteReport, against: &str, figure: Option<Ratio>) -> Judged {
         Judged {
+            has_failed: self.has_failed(report),
             target: format!("{}: {}{against}", self.case, self.metric.label()),
             bound: self.bound.to_string(),
             figure,
@@ -264,6 +283,7 @@ impl Judged {
     /// What follows, in words.
     pub const fn verdict(&self) -> &'static str {
         match (self.figure, self.is_met, self.is_close) {
+            (None, ..) if self.has_failed => "missed: requests failed",
             (None, ..) => "not measured",
             (_, true, false) => "met",
             (_, true, true) => "met, but the interval crosses it",
@@ -341,5 +361,19 @@ mod tests {
         let alone = case("keep-alive without -k", &[("thruway", &[30.0; 3])]);
         assert!(judge(&report(vec![alone])).iter().all(|judged| judged.verdict() == "not measured"));
         assert!(judge(&report(Vec::new())).is_empty());
+    }
+
+    /// A server that failed half of its requests, and quickly, met its targets.
+    #[test]
+    fn who_fails_requests_misses_and_nobody_is_behind_one_who_does() {
+        let verdicts = |failing: usize| {
+            let mut both = case("keep-alive without -k", &[("thruway", &[1.0; 3]), ("nginx", &[10.0; 3])]);
+            both.candidates[failing].rounds[1].failed = 1;
+            let judged = judge(&report(vec![both]));
+            assert!(judged.iter().all(|judged| !judged.is_met && judged.figure.is_none()), "{judged:?}");
+            judged.iter().map(Judged::verdict).collect::<Vec<_>>()
+        };
+        assert_eq!(verdicts(0), ["missed: requests failed"; 4]);
+        assert_eq!(verdicts(1), ["not measured"; 4]);
     }
 }

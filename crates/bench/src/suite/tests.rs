@@ -27,6 +27,7 @@ fn rounds(times: &[f64]) -> Vec<Figures> {
         server_cpu: Some(*time),
         generator_cpu: Some(*time),
         is_generator_limit: false,
+        listen_drops: 0,
         memory_per_connection: Some(1000.0),
     };
     times.iter().map(figures).collect()
@@ -187,6 +188,30 @@ fn where_the_load_generator_was_the_limit_is_said() {
     busy.candidates[0].rounds[0].is_generator_limit = true;
     let markdown = report(vec![busy]).to_markdown();
     assert!(markdown.contains("rates say little there: plaintext c=16 (nginx)."), "{markdown}");
+}
+
+#[test]
+fn connections_that_found_no_room_are_told() {
+    let mut crowded = case("plaintext c=16", &[("thruway", &[10.0; 3]), ("nginx", &[11.0; 3])]);
+    assert!(!report(vec![crowded.clone()]).to_text().contains("no room"));
+    crowded.candidates[1].rounds[0].listen_drops = 3;
+    crowded.candidates[1].rounds[2].listen_drops = 4;
+    let text = report(vec![crowded]).to_text();
+    assert!(text.contains("Listeners had no room") && text.contains("plaintext c=16 (nginx: 7)."), "{text}");
+}
+
+/// Half of the requests failed, and quickly: that was a ratio, and one in its favour.
+#[test]
+fn who_fails_requests_is_not_compared() {
+    let mut failing = case("plaintext c=16", &[("thruway", &[10.0; 6]), ("nginx", &[5.0; 6])]);
+    let ahead = "| plaintext c=16 | requests/s | nginx 0.50";
+    assert!(report(vec![failing.clone()]).to_markdown().contains(ahead));
+    failing.candidates[1].rounds[5].failed = 1;
+    let markdown = report(vec![failing]).to_markdown();
+    assert!(
+        !markdown.contains(ahead) && markdown.contains("a round with 1000 answers and 1 failures"),
+        "{markdown}"
+    );
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use thruway_client::ConnectError;
+use thruway_net::tls::TlsFailure;
 use thruway_net::{Deadline, Transport};
 
 use super::streams::Streams;
@@ -57,6 +58,13 @@ pub enum OpenError {
     Connect(ConnectError),
     /// There is one, and the server did not agree to speak HTTP/2 on it (ALPN).
     NotHttp2,
+}
+
+impl OpenError {
+    /// Whether it was waited in vain.
+    pub(crate) const fn is_timeout(self) -> bool {
+        matches!(self, Self::Connect(ConnectError::TimedOut | ConnectError::Tls(TlsFailure::TimedOut)))
+    }
 }
 
 /// A connection with the requests on it, in the version of HTTP that is spoken.

@@ -42,7 +42,7 @@ use crate::stop::{Budget, Limit, StopFlag};
 use parking::Parking;
 
 pub use lane::{Connect, Handshake, OpenError, Opened};
-pub(crate) use thread::{ThreadPlan, WorkerThread, thread_cpu_time};
+pub(crate) use thread::{ThreadPlan, WorkerThread, thread_use};
 
 /// How connections are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -388,6 +388,7 @@ impl Worker {
         record.content_bytes += answered.content_bytes;
         record.event_streams += u64::from(answered.is_event_stream);
         record.last_answer = now;
+        record.last_end = now;
         let interval = &mut self.intervals.borrow_mut().current;
         interval.answered += 1;
         if !self.has_time(ticket) {
@@ -431,6 +432,7 @@ impl Worker {
         let record = &mut *self.record.borrow_mut();
         let interval = &mut self.intervals.borrow_mut().current;
         record.fail(failure);
+        record.last_end = record.last_end.max(now);
         interval.failed += 1;
         if !failure.kind.counts_as_waited() || !self.has_time(ticket) {
             return;

@@ -1,10 +1,13 @@
 //! A worker on a thread of its own, with sockets and the system's clock.
 
+use std::cell::{Cell, RefCell};
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -19,8 +22,9 @@ use super::timer::Timer;
 use super::{Connect, Handshake, Manner, OpenError, Opened, Share, Worker};
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
-use crate::run::LoadTls;
+use crate::run::{LoadTls, WorkerUse};
 use crate::stdio::Pipes;
+use crate::stop::StopFlag;
 
 /// What a thread needs to know.
 #[derive(Clone)]
@@ -33,6 +37,8 @@ pub(crate) struct ThreadPlan {
     /// Of this worker.
     pub(crate) connections: usize,
     pub(crate) intervals: Sender<Interval>,
+    /// Connections that all workers have opened before the start.
+    pub(crate) opened: Arc<AtomicUsize>,
     /// The input and the output of a child that is loaded instead of the addresses.
     pub(crate) pipes: Option<Arc<(OwnedFd, OwnedFd)>>,
 }
@@ -44,18 +50,25 @@ pub(crate) struct WorkerThread {
     start: Sender<Duration>,
 }
 
-/// What became of the connections before the start.
+/// What became of the connections before the start. Of several failures, one that has taken all its time is told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(crate) opened: usize,
     pub(crate) failure: Option<OpenError>,
 }
 
+/// The connections that are there before the start.
+struct First {
+    /// By lane.
+    streams: Vec<Option<UpstreamStream>>,
+    ready: Ready,
+}
+
 /// What a thread has measured.
 pub(crate) struct ThreadOutcome {
     pub(crate) record: Record,
-    /// What it has used of its core since it measures.
-    pub(crate) cpu: Duration,
+    /// What it has used of its core since it measures; nothing if it never did.
+    pub(crate) used: WorkerUse,
 }
 
 /// Connects to the addresses in turn, each lane to another.
@@ -100,9 +113,15 @@ impl WorkerThread {
         Ok(Self { handle, ready, start })
     }
 
-    /// Waits until it has its connections, or knows that it gets none.
-    pub(crate) fn wait_until_ready(&self) -> Option<Ready> {
-        self.ready.recv().ok()
+    /// Waits until it has its connections, or knows that it gets none. `watch` is called every `look`.
+    pub(crate) fn wait_until_ready(&self, look: Duration, watch: &mut dyn FnMut()) -> Option<Ready> {
+        loop {
+            match self.ready.recv_timeout(look) {
+                Ok(ready) => return Some(ready),
+                Err(RecvTimeoutError::Timeout) => watch(),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
     }
 
     /// Lets it begin at `begin`.
@@ -130,7 +149,7 @@ fn run(plan: ThreadPlan, ready: &Sender<Ready>, start: &Receiver<Duration>) -> i
         let (first, state) = connect_first(&plan).await;
         let _ = ready.send(state);
         let Ok(begin) = start.recv() else {
-            return Ok(ThreadOutcome { record: Record::new(), cpu: Duration::ZERO });
+            return Ok(ThreadOutcome { record: Record::new(), used: WorkerUse::default() });
         };
         drive(plan, first, begin).await
     })
@@ -138,24 +157,54 @@ fn run(plan: ThreadPlan, ready: &Sender<Ready>, start: &Receiver<Duration>) -> i
 
 /// The connections that are open before the start; without persistence there is no use for any.
 async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready) {
-    let mut ready = Ready { opened: 0, failure: None };
-    if !plan.manner.is_persistent || plan.pipes.is_some() {
-        return (std::iter::repeat_with(|| None).take(plan.connections).collect(), ready);
+    let first = RefCell::new(First::of(plan.connections));
+    if plan.manner.is_persistent && plan.pipes.is_none() {
+        let connecting = stream::iter(0..plan.connections)
+            .for_each_concurrent(CONNECTING_MAX, |lane| connect_lane(plan, lane, &first));
+        tokio::select! {
+            () = connecting => {}
+            () = stopped(&plan.share.stop) => {}
+        }
     }
-    let connecting = (0..plan.connections).map(|lane| async move { connector(plan, lane).connect().await });
-    let outcomes: Vec<_> = stream::iter(connecting).buffered(CONNECTING_MAX).collect().await;
-    let streams = outcomes.into_iter().map(|outcome| match outcome {
-        Ok(opened) => {
-            ready.opened += 1;
-            Some(opened.transport)
-        }
-        Err(error) => {
-            ready.failure.get_or_insert(error);
-            None
-        }
-    });
-    let streams = streams.collect();
+    let First { streams, ready } = first.into_inner();
     (streams, ready)
+}
+
+/// Who waits in vain for one connection would wait in vain for thousands: the rest is left to the lanes.
+async fn connect_lane(plan: &ThreadPlan, lane: usize, first: &RefCell<First>) {
+    if first.borrow().ready.failure.is_some_and(OpenError::is_timeout) {
+        return;
+    }
+    let outcome = connector(plan, lane).connect().await;
+    plan.opened.fetch_add(outcome.is_ok().into(), Ordering::Relaxed);
+    first.borrow_mut().note(lane, outcome);
+}
+
+impl First {
+    fn of(connections: usize) -> Self {
+        let streams = std::iter::repeat_with(|| None).take(connections).collect();
+        Self { streams, ready: Ready { opened: 0, failure: None } }
+    }
+
+    fn note(&mut self, lane: usize, outcome: Result<Opened<UpstreamStream>, OpenError>) {
+        match outcome {
+            Ok(opened) => {
+                self.ready.opened += 1;
+                self.streams[lane] = Some(opened.transport);
+            }
+            Err(error) if self.ready.failure.is_none() || error.is_timeout() => {
+                self.ready.failure = Some(error);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Returns when the load is ended from outside.
+async fn stopped(stop: &StopFlag) {
+    while !stop.is_set() {
+        tokio::time::sleep(STOP_LOOK).await;
+    }
 }
 
 fn connector(plan: &ThreadPlan, lane: usize) -> Connector {
@@ -175,11 +224,12 @@ async fn drive(
     let worker = Worker::new(clock.clone(), requests, plan.manner, plan.share.clone(), begin, to);
     tokio::time::sleep(begin.saturating_sub(clock.now_exact())).await;
     let lanes = start_lanes(&plan, &worker, first)?;
-    let cpu_before = std::cell::Cell::new(None);
+    // A short load is over before anybody looks.
+    let before = Cell::new(plan.share.warm_up.is_zero().then(thread_use));
     let wakes = std::future::poll_fn(|cx| {
         let outcome = worker.poll_timer(&mut timer, cx);
-        if cpu_before.get().is_none() && clock.now() >= measured_from {
-            cpu_before.set(Some(thread_cpu_time()));
+        if before.get().is_none() && clock.now() >= measured_from {
+            before.set(Some(thread_use()));
         }
         outcome
     });
@@ -195,8 +245,8 @@ async fn drive(
         outcome = all => outcome?,
     }
     worker.finish();
-    let cpu = thread_cpu_time().saturating_sub(cpu_before.get().unwrap_or_default());
-    Ok(ThreadOutcome { record: worker.record(), cpu })
+    let used = before.get().map_or_else(WorkerUse::default, |before| thread_use().since(before));
+    Ok(ThreadOutcome { record: worker.record(), used })
 }
 
 fn start_lanes(
@@ -214,11 +264,21 @@ fn start_lanes(
     Ok(lanes.collect())
 }
 
-/// CPU time of this thread so far.
-pub(crate) fn thread_cpu_time() -> Duration {
+/// What this thread has used so far.
+pub(crate) fn thread_use() -> WorkerUse {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_nanos(time.tv_nsec.unsigned_abs())
+    let cpu =
+        Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_nanos(time.tv_nsec.unsigned_abs());
+    WorkerUse { cpu, waited: run_queue_wait().unwrap_or_default() }
+}
+
+/// How long this thread was ready to run and had no core, where the kernel tells it: the second number.
+fn run_queue_wait() -> Option<Duration> {
+    let schedstat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    schedstat.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
 /// How many connections one thread opens at the same time: less than the queue of most listeners.
 const CONNECTING_MAX: usize = 64;
+
+const STOP_LOOK: Duration = Duration::from_millis(50);

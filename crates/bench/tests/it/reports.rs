@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use thruway_bench::compare::{Candidate, Comparison, Sample};
 use thruway_bench::{
-    HttpRequest, HttpRequests, Limit, Load, Manner, Outcome, OverTime, Pace, Record, Report, StopFlag, Url,
+    HttpRequest, HttpRequests, Limit, ListenQueue, Load, Manner, Outcome, OverTime, Pace, Record, Report,
+    StopFlag, Url, WorkerUse,
 };
 use thruway_testkit::upstream;
 
@@ -45,6 +46,11 @@ fn load(address: SocketAddr, status: Option<u16>, pace: Pace) -> Load {
 
 /// The report of a closed loop in which a thousand requests took a millisecond, and these were cut off.
 fn cut_off(waits: &[Duration]) -> Report {
+    of_ten_seconds(waits, |_| {})
+}
+
+/// The same of an outcome that is changed before.
+fn of_ten_seconds(waits: &[Duration], change: impl FnOnce(&mut Outcome)) -> Report {
     let server = upstream::answers_properly().listen();
     let mut load = load(server.address, None, Pace::Closed);
     load.server = None;
@@ -59,18 +65,53 @@ fn cut_off(waits: &[Duration]) -> Report {
     }
     let (elapsed, window) = (Duration::from_secs(10), Duration::from_secs(10));
     let over_time = OverTime::new(Duration::from_secs(1));
-    let outcome = Outcome {
+    let mut outcome = Outcome {
         record,
         over_time,
         elapsed,
+        silence: Duration::ZERO,
         window,
         workers: Vec::new(),
         server: None,
+        listen_queue: None,
         is_stopped: false,
         missing: None,
         deliveries: None,
     };
+    change(&mut outcome);
     Report::new("stalling", &load, &outcome)
+}
+
+/// Threads that shared two cores with the server used a third of one each and waited for as long, and nobody was told.
+#[test]
+fn a_thread_that_has_no_core_is_the_limit_as_one_that_uses_all_of_it() {
+    let of = |cpu, waited| {
+        let used = WorkerUse { cpu: Duration::from_secs(cpu), waited: Duration::from_secs(waited) };
+        of_ten_seconds(&[], |outcome| outcome.workers = vec![WorkerUse::default(), used])
+    };
+    let busy = of(10, 0);
+    assert!(busy.generator.is_limit && busy.warnings[0].contains("give it more workers"), "{busy:?}");
+    let waiting = of(3, 7);
+    assert!((waiting.generator.busiest_worker - 0.3).abs() < 1e-9);
+    assert!((waiting.generator.waiting_worker - 0.7).abs() < 1e-9);
+    assert!(waiting.generator.is_limit, "{waiting:?}");
+    assert!(waiting.warnings[0].contains("for 70 % of the time it was ready to run and had no core"));
+    let late = of(3, 3);
+    assert!(!late.generator.is_limit && late.warnings[0].contains("was late: for 30 %"), "{late:?}");
+    // What is usual.
+    let idle = of(6, 0);
+    assert!(!idle.generator.is_limit && idle.warnings.is_empty(), "{idle:?}");
+}
+
+#[test]
+fn connections_that_found_no_room_are_told() {
+    let with = |found| of_ten_seconds(&[], |outcome| outcome.listen_queue = found);
+    let full = with(Some(ListenQueue { overflows: 2, drops: 3 }));
+    for form in [full.to_text(), full.to_markdown(), full.to_html(), full.to_csv()] {
+        assert!(form.contains("had no room for 3 connections"), "{form}");
+    }
+    assert!(with(Some(ListenQueue::default())).warnings.is_empty());
+    assert!(with(None).warnings.is_empty());
 }
 
 #[test]

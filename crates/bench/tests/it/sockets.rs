@@ -1,16 +1,22 @@
 //! The same on sockets, with threads and the system's clock.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 
 use thruway_bench::ramp::Step;
 use thruway_bench::{
-    FailureKind, HttpRequest, HttpRequests, Limit, Load, Manner, OpenError, Outcome, Pace, Report, RunError,
-    StopFlag, Url,
+    FailureKind, HttpRequest, HttpRequests, Limit, Load, LoadTls, Manner, OpenError, Outcome, Pace, Report,
+    RunError, Stage, StopFlag, Url,
 };
 use thruway_client::{ConnectError, UpstreamAddr};
-use thruway_server::{ListenAddr, OwnedRequest, RunningServer, Server};
+use thruway_message::StatusCode;
+use thruway_net::tls::{TlsConnector, TlsConnectorConfig, TlsServerName};
+use thruway_net::{Clock, raise_descriptor_limit};
+use thruway_server::{ListenAddr, OwnedRequest, Response, RunningServer, Server};
 use thruway_testkit::upstream;
 
 fn load(address: impl Into<UpstreamAddr>) -> Load {
@@ -67,7 +73,7 @@ fn every_request_is_answered_whatever_the_manner() {
         assert_eq!((record.content_bytes, record.service.count()), (5000, 1000));
         let parts: u64 = outcome.over_time.parts().map(|(_, part)| part.answered).sum();
         assert_eq!(parts, 1000);
-        assert!(outcome.workers.iter().all(|cpu| *cpu > Duration::ZERO));
+        assert!(outcome.workers.iter().all(|used| used.cpu > Duration::ZERO));
     }
 }
 
@@ -186,4 +192,127 @@ fn a_stop_ends_the_load_soon() {
     });
     let outcome = outcome.unwrap();
     assert!(outcome.is_stopped && outcome.record.answered > 0 && outcome.elapsed < Duration::from_mins(1));
+}
+
+/// A server that died after half of the requests, in no time, was as fast as if it had gone on: what failed afterwards was in no time.
+#[test]
+fn a_load_of_counted_requests_lasts_until_the_last_has_failed() {
+    let asked = Arc::new(AtomicU32::new(0));
+    let dying = move |_: OwnedRequest| {
+        let number = asked.fetch_add(1, Ordering::Relaxed);
+        async move {
+            if number < 20 {
+                return Response::new(StatusCode::OK);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            Response::new(StatusCode::BAD_GATEWAY)
+        }
+    };
+    let server = Server::new(dying).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let ListenAddr::Tcp(address) = server.addresses()[0].clone() else { panic!("no TCP address") };
+    let outcome = run(&Load { limit: Limit::Requests(40), workers: 1, ..load(address) });
+    assert_eq!((outcome.record.answered, outcome.record.failed()), (20, 20));
+    // Four at a time.
+    assert!(outcome.elapsed >= Duration::from_millis(500), "{:?}", outcome.elapsed);
+    assert!(outcome.record.achieved_rate(outcome.window) <= 40.0);
+    let shown = outcome.over_time.parts().filter(|(at, _)| *at < outcome.elapsed);
+    assert_eq!(shown.map(|(_, part)| part.failed).sum::<u64>(), 20);
+}
+
+/// A load over TLS on a server that accepts connections and never shakes hands.
+fn load_that_waits_for_handshakes(server: SocketAddr, timeout: Duration) -> Load {
+    let connector = TlsConnector::load(TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() });
+    let tls = LoadTls {
+        connector: Arc::new(connector.unwrap()),
+        server_name: TlsServerName::new("a.example").unwrap(),
+    };
+    let load = load(server);
+    let manner = Manner { timeout, ..load.manner };
+    Load { tls: Some(tls), connections: 640, workers: 1, manner, ..load }
+}
+
+/// Each of ten thousand connections was waited for, 64 at a time: 26 minutes.
+#[test]
+fn one_connection_that_is_waited_for_in_vain_is_enough() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let load = load_that_waits_for_handshakes(server.local_addr().unwrap(), Duration::from_secs(1));
+    let (clock, begin) = (Clock::system(), Clock::system().now_exact());
+    let refused = load.run(&mut |_| {}).unwrap_err();
+    assert!(matches!(refused, RunError::Connect(_, OpenError::Connect(ConnectError::Tls(_)))), "{refused}");
+    let waited = clock.now_exact().saturating_sub(begin);
+    assert!(waited < Duration::from_secs(5), "{waited:?}");
+}
+
+#[test]
+fn a_stop_ends_the_wait_for_connections() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let load = load_that_waits_for_handshakes(server.local_addr().unwrap(), Duration::from_hours(1));
+    let (stop, mut stages) = (load.stop.clone(), Vec::new());
+    let outcome = load.run(&mut |progress| {
+        stages.push(progress.stage);
+        stop.stop();
+    });
+    let outcome = outcome.unwrap();
+    assert_eq!(stages[0], Stage::Connecting { opened: 0, connections: 640 });
+    assert!(outcome.is_stopped && outcome.record.answered == 0);
+}
+
+/// It had used its core for all of no time, and was the limit.
+#[test]
+fn a_load_that_is_stopped_while_it_warms_up_has_used_nothing() {
+    let (_server, address) = serve();
+    let load = Load { warm_up: Duration::from_hours(1), ..load(address) };
+    let stop = load.stop.clone();
+    let outcome = load.run(&mut |progress| {
+        if progress.stage == Stage::WarmingUp {
+            stop.stop();
+        }
+    });
+    let outcome = outcome.unwrap();
+    assert!(outcome.is_stopped && outcome.elapsed.is_zero(), "{:?}", outcome.elapsed);
+    let generator = Report::new("stopped", &load, &outcome).generator;
+    assert!(!generator.is_limit && generator.cpu_seconds == 0.0, "{generator:?}");
+}
+
+#[test]
+fn thousands_of_connections_are_held_by_one_load() {
+    let (_server, address) = serve();
+    raise_descriptor_limit();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    // Both ends are in this process, and so are other tests.
+    let connections = (limit / 4).min(4000) as usize;
+    let load = Load { connections, limit: Limit::Requests(2 * connections as u64), ..load(address) };
+    let mut opened = 0;
+    let outcome = load.run(&mut |progress| {
+        if let Stage::Connecting { opened: now, .. } = progress.stage {
+            opened = opened.max(now);
+        }
+    });
+    let record = outcome.unwrap().record;
+    assert_eq!((record.answered, record.failed()), (2 * connections as u64, 0));
+    assert_eq!(record.connections_opened, connections as u64);
+    assert!(opened <= connections && connections >= 250, "{opened} of {connections}");
+}
+
+#[test]
+fn connections_for_which_a_listener_has_no_room_are_counted() {
+    let listener = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&listener, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listen(&listener, 1).unwrap();
+    let listener = TcpListener::from(listener);
+    // Nobody accepts.
+    let mut load = load(listener.local_addr().unwrap());
+    load.manner.timeout = Duration::from_millis(200);
+    (load.connections, load.limit) = (16, Limit::Duration(Duration::from_millis(100)));
+    let outcome = run(&load);
+    let found = outcome.listen_queue.unwrap();
+    assert!(found.overflows > 0 && found.drops > 0, "{found:?}");
+    let warnings = Report::new("full", &load, &outcome).warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("had no room for")), "{warnings:?}");
+    // A Unix socket has another queue.
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.sock");
+    let listen = format!("unix:{}", path.display());
+    let _server = Server::new(|| "hello").workers(1).listen(&listen).unwrap().start().unwrap();
+    assert_eq!(run(&self::load(UpstreamAddr::unix(path))).listen_queue, None);
 }

@@ -127,9 +127,13 @@ pub(crate) struct WrkArgs {
     /// Percentiles are always told
     #[arg(long)]
     pub(crate) latency: bool,
+    /// Refused: scripts are not run
+    #[arg(short, long, value_name = "SCRIPT")]
+    pub(crate) script: Option<PathBuf>,
 }
 
 /// Load a server as a command line of `ab` asks for
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of `ab`")]
 #[derive(clap::Args)]
 pub(crate) struct AbArgs {
     /// What to load
@@ -158,9 +162,27 @@ pub(crate) struct AbArgs {
     /// The file whose content is sent
     #[arg(short = 'p', value_name = "FILE")]
     pub(crate) content: Option<String>,
+    /// The same, with the method PUT
+    #[arg(short = 'u', value_name = "FILE", conflicts_with = "content")]
+    pub(crate) put: Option<String>,
     /// Its media type
     #[arg(short = 'T', value_name = "TYPE")]
     pub(crate) content_type: Option<String>,
+    /// Ask with the method HEAD
+    #[arg(short = 'i', conflicts_with_all = ["method", "content", "put"])]
+    pub(crate) is_head: bool,
+    /// A cookie, `NAME=VALUE`; may be given several times
+    #[arg(short = 'C', value_name = "COOKIE")]
+    pub(crate) cookie: Vec<String>,
+    /// How it goes is shown on a terminal only
+    #[arg(short = 'q')]
+    pub(crate) is_quiet: bool,
+    /// Errors of connections never end it
+    #[arg(short = 'r')]
+    pub(crate) goes_on: bool,
+    /// Answers may always be of any length
+    #[arg(short = 'l')]
+    pub(crate) is_of_any_length: bool,
 }
 
 /// How a report is printed.
@@ -214,7 +236,7 @@ pub(crate) struct LoadArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
     /// Load so long before it is measured
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_pause)]
     pub(crate) warm_up: Duration,
     /// An open loop: start so many requests a second, whatever becomes of them; response times count from when they
     /// were meant to start
@@ -315,13 +337,20 @@ impl HttpLoadArgs {
     }
 }
 
+/// Nothing, or more.
+fn parse_pause(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(time) if time > TIME_MAX => Err("it must be less than a year".to_owned()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// More than nothing.
 pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(time) if time.is_zero() => Err("it must be more than 0".to_owned()),
-        Ok(time) if time > TIME_MAX => Err("it must be less than a year".to_owned()),
-        Ok(time) => Ok(time),
-        Err(error) => Err(error.to_string()),
+        _ => parse_pause(text),
     }
 }
 
@@ -344,7 +373,8 @@ fn parse_percent(text: &str) -> Result<f64, &'static str> {
     percent.ok_or("a tolerance is a percentage between 0 and 100")
 }
 
-const TIME_MAX: Duration = Duration::from_hours(365 * 24);
+/// What a load may take.
+pub(super) const TIME_MAX: Duration = Duration::from_hours(365 * 24);
 
 const AFTER_HTTP: &str = r#"Placeholders in paths, header fields and content:
   {n}       The number of the request, from 0
@@ -366,8 +396,8 @@ const AFTER_COMPARE: &str = r"Examples:
 
 Exit codes:
   0    It was compared, and nothing is worse than the baseline allows
-  1    Something is, or requests failed
-  2    The arguments cannot be used, or a server cannot be started or reached
+  1    Something is, requests failed, or a server has gone away; the rounds that were complete are reported
+  2    The arguments or the baseline cannot be used, or a server cannot be started or reached
   130  It was interrupted; the rounds that were complete are reported";
 
 #[cfg(test)]

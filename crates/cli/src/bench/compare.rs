@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use thruway_bench::compare::{Candidate, Comparison, Sample};
-use thruway_bench::{Load, Report, StopFlag};
+use thruway_bench::{Load, Report, Settings, StopFlag};
 
 use super::args::{CompareArgs, Form};
 use super::groups::ProcessGroups;
@@ -21,7 +21,8 @@ use crate::config::Failure;
 struct Contender {
     name: String,
     load: Load,
-    /// If it was started for this.
+    /// What is to be started for this, if anything.
+    command: Option<String>,
     started: Option<Started>,
     reports: Vec<Report>,
 }
@@ -57,79 +58,118 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     output::check(args.html.as_deref())?;
     let groups = ProcessGroups::default();
     let stop = interrupt::stop_flag(&groups)?;
-    let mut contenders = contenders(args, &groups, &stop)?;
-    measure_rounds(&mut contenders, args, &stop)?;
+    let mut contenders: Vec<_> =
+        args.targets.iter().map(|target| Contender::of(target, args, &stop)).collect::<Result<_, _>>()?;
+    load::check_tls(&args.load.load, contenders.iter().any(|contender| contender.load.tls.is_some()))?;
+    let settings = Settings::of(&contenders[0].load);
+    if let Some(baseline) = &baseline {
+        check_baseline(baseline, &contenders, &settings)?;
+    }
+    for contender in &mut contenders {
+        contender.start(&groups, &stop)?;
+    }
+    let broken = measure_rounds(&mut contenders, args, &stop).err();
     // Whoever is interrupted tells of the rounds that are complete.
     let rounds = contenders.iter().map(|contender| contender.reports.len()).min().unwrap_or(0);
     for contender in &mut contenders {
         contender.reports.truncate(rounds);
     }
     if rounds == 0 {
-        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+        return broken.map_or_else(|| Ok(ExitCode::from(EXIT_INTERRUPTED)), Err);
     }
     let is_clean = contenders.iter().flat_map(|contender| &contender.reports).all(Report::is_clean);
-    let comparison = concluded(&contenders, baseline.as_ref());
+    let comparison = concluded(&contenders, baseline.as_ref()).loaded_as(settings);
     show(&comparison, &contenders, args)?;
     let is_worse = baseline.is_some() && say_regressions(&comparison, args.tolerance / 100.0);
-    if !is_clean {
-        eprintln!("\nwarning: some requests failed, so the figures are not those of the same work");
+    if let Some(failure) = &broken {
+        eprint!("{failure}");
     }
     if stop.is_set() {
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
     }
-    Ok(if is_clean && !is_worse { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
+    let is_good = is_clean && !is_worse && broken.is_none();
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
 }
 
-fn contenders(
-    args: &CompareArgs,
-    groups: &ProcessGroups,
-    stop: &StopFlag,
-) -> Result<Vec<Contender>, Failure> {
-    args.targets.iter().map(|target| contender(target, args, groups, stop)).collect()
-}
+impl Contender {
+    /// Of `URL`, or `URL -- COMMAND`. Nothing is started yet.
+    fn of(target: &str, args: &CompareArgs, stop: &StopFlag) -> Result<Self, Failure> {
+        let (url, command) = match target.split_once(" -- ") {
+            Some((url, command)) => (url.trim(), Some(command.trim().to_owned())),
+            None => (target, None),
+        };
+        let load = load::build_unreached(&[url.to_owned()], &args.load, stop)?;
+        Ok(Self { name: url.to_owned(), load, command, started: None, reports: Vec::new() })
+    }
 
-/// `URL`, or `URL -- COMMAND`.
-fn contender(
-    target: &str,
-    args: &CompareArgs,
-    groups: &ProcessGroups,
-    stop: &StopFlag,
-) -> Result<Contender, Failure> {
-    let (url, command) = match target.split_once(" -- ") {
-        Some((url, command)) => (url.trim(), Some(command.trim())),
-        None => (target, None),
-    };
-    let started = command.map(|command| Started::start(command, groups)).transpose()?;
-    let mut contender = Contender {
-        name: url.to_owned(),
-        load: load::build_unreached(&[url.to_owned()], &args.load, stop)?,
-        started,
-        reports: Vec::new(),
-    };
-    contender.load.addresses = match &mut contender.started {
-        Some(started) => {
-            contender.load.server = Some(started.id());
-            started.wait_until_ready(&contender.load.addresses, stop)?
+    /// Somebody listens from here on, and is who is meant.
+    fn start(&mut self, groups: &ProcessGroups, stop: &StopFlag) -> Result<(), Failure> {
+        let addresses = &self.load.addresses;
+        let Some(command) = &self.command else {
+            self.load.addresses = load::reachable(addresses)?;
+            return Ok(());
+        };
+        if let Ok(reached) = load::reachable(addresses) {
+            return Err(Failure::new(format!("somebody listens on {} already", reached[0]))
+                .with_hint("each command needs a port of its own that nobody has"));
         }
-        None => load::reachable(&contender.load.addresses)?,
-    };
-    Ok(contender)
+        let started = self.started.insert(Started::start(command, groups)?);
+        self.load.server = Some(started.id());
+        self.load.addresses = started.wait_until_ready(addresses, stop)?;
+        Ok(())
+    }
+
+    /// Loads it once.
+    fn measure(&self, round: usize, rounds: usize) -> Result<Report, Failure> {
+        let line = ProgressLine::new(format!("round {} of {rounds}, {}   ", round + 1, self.name));
+        // Chance arrivals are the same for all in a round, and others in the next.
+        let pace = self.load.pace.tried_again(round as u64);
+        measure(&self.name, &Load { pace, ..self.load.clone() }, &line)
+    }
 }
 
-/// As many rounds as asked for, or until it is interrupted.
+/// As many rounds as asked for, or until it is interrupted or one of them cannot be loaded any more.
 fn measure_rounds(contenders: &mut [Contender], args: &CompareArgs, stop: &StopFlag) -> Result<(), Failure> {
     let rounds = args.rounds as usize;
     measure_in_turn(contenders, rounds, |contender, round| {
-        let line = ProgressLine::new(format!("round {} of {rounds}, {}   ", round + 1, contender.name));
-        // Chance arrivals are the same for all in a round, and others in the next.
-        let pace = contender.load.pace.tried_again(round as u64);
-        let report = measure(&contender.name, &Load { pace, ..contender.load.clone() }, &line)?;
+        let report = contender.measure(round, rounds)?;
         if stop.is_set() {
             return Ok(ControlFlow::Break(()));
         }
+        contender.started.as_mut().map_or(Ok(()), Started::still_runs)?;
         contender.reports.push(report);
         Ok(ControlFlow::Continue(()))
     })
+}
+
+/// A baseline of others, or of another load, would let everything pass.
+fn check_baseline(
+    baseline: &Comparison,
+    contenders: &[Contender],
+    settings: &Settings,
+) -> Result<(), Failure> {
+    let known: Vec<_> =
+        contenders.iter().filter_map(|contender| baseline.counterpart(&contender.name)).collect();
+    if known.is_empty() {
+        return Err(Failure::new("the baseline has none of these candidates")
+            .with_hint("names are the URLs: compare the same ones"));
+    }
+    if let Some(failed) = known.iter().find(|known| known.has_failed()) {
+        let message = format!("requests to `{}` failed in the baseline", failed.name.escape_debug());
+        return Err(Failure::new(message).with_hint("take one in which every request is answered"));
+    }
+    let Some(others) = &baseline.settings else {
+        eprintln!("warning: the baseline does not say how it was loaded, which may have been in another way");
+        return Ok(());
+    };
+    match &settings.differences(others)[..] {
+        [] => Ok(()),
+        differences => Err(Failure::new(format!(
+            "the baseline is of another load: {}",
+            differences.join(", ").escape_debug()
+        ))
+        .with_hint("load as it was loaded then, or take another baseline")),
+    }
 }
 
 fn concluded(contenders: &[Contender], baseline: Option<&Comparison>) -> Comparison {
@@ -153,6 +193,9 @@ fn show(comparison: &Comparison, contenders: &[Contender], args: &CompareArgs) -
         Form::Csv => Comparison::to_csv(contenders.iter().flat_map(|contender| &contender.reports)),
         Form::Markdown => comparison.to_markdown(),
     })?;
+    if matches!(args.output, Form::Json | Form::Csv) {
+        comparison.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
+    }
     output::write(args.html.as_deref(), || {
         let last: Vec<Report> =
             contenders.iter().filter_map(|contender| contender.reports.last().cloned()).collect();

@@ -13,13 +13,14 @@ use thruway_net::tls::{
 };
 use thruway_net::{Clock, raise_descriptor_limit};
 
-use super::args::{HttpLoadArgs, LoadArgs};
+use super::args::{HttpLoadArgs, LoadArgs, TIME_MAX};
 use super::requests;
 use crate::config::Failure;
 
 /// The load of `targets` that `args` ask for. Somebody must listen there.
 pub(super) fn build(targets: &[String], args: &HttpLoadArgs, stop: &StopFlag) -> Result<Load, Failure> {
     let mut load = build_unreached(targets, args, stop)?;
+    check_tls(&args.load, load.tls.is_some())?;
     load.addresses = reachable(&load.addresses)?;
     Ok(load)
 }
@@ -80,8 +81,33 @@ fn any_seed() -> u64 {
     u64::from(nanoseconds) % 1_000_000
 }
 
+/// Options of TLS are of no use where nobody speaks it.
+pub(super) fn check_tls(args: &LoadArgs, is_spoken: bool) -> Result<(), Failure> {
+    let is_asked_for = args.ca.is_some()
+        || args.is_insecure
+        || args.tls_version.is_some()
+        || args.is_classical
+        || args.is_without_resumption;
+    if is_asked_for && !is_spoken {
+        return Err(Failure::new("nothing here speaks TLS").with_hint("begin the URL with `https://`"));
+    }
+    Ok(())
+}
+
+/// A number of requests at a rate is a time, and bounded as one.
+pub(super) fn check_time(args: &LoadArgs) -> Result<(), Failure> {
+    let (Some(requests), Some(rate)) = (args.requests, args.rate) else { return Ok(()) };
+    #[expect(clippy::cast_precision_loss, reason = "a year more or less")]
+    if requests as f64 / rate > TIME_MAX.as_secs_f64() {
+        let message = format!("{requests} requests take more than a year at {rate} a second");
+        return Err(Failure::new(message).with_hint("ask for a higher `--rate`, or for fewer `--requests`"));
+    }
+    Ok(())
+}
+
 /// What does not go together, and what this machine does not allow.
 pub(super) fn check(args: &LoadArgs) -> Result<(), Failure> {
+    check_time(args)?;
     if u32::from(args.workers) > args.connections {
         let message = format!("{} workers cannot share {} connections", args.workers, args.connections);
         return Err(Failure::new(message)
@@ -95,7 +121,7 @@ pub(super) fn check(args: &LoadArgs) -> Result<(), Failure> {
             "{} connections need {needed} descriptors, and this process may have {limit}",
             args.connections
         ))
-        .with_hint(format!("allow more with `ulimit -n {needed}`, or ask for fewer `--connections`"))),
+        .with_hint(format!("allow more with `ulimit -n {needed}`, or ask for fewer connections (`-c`)"))),
         _ => Ok(()),
     }
 }
@@ -187,7 +213,7 @@ pub(super) fn unconnected(error: ConnectError) -> Option<&'static str> {
             | TlsFailure::CertificateExpired,
         ) => "name who has issued it with `--ca FILE`, or load whoever answers with `--insecure`",
         ConnectError::LocalAddressUnavailable => {
-            "one address of this machine has some 28,000 ports: ask for fewer `--connections`"
+            "one address of this machine has some 28,000 ports: ask for fewer connections (`-c`)"
         }
         ConnectError::DescriptorsExhausted => "allow more descriptors with `ulimit -n`",
         _ => return None,

@@ -23,14 +23,23 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
     let target = args.targets.join(" ");
     let p99_limit = args.p99.as_secs_f64() * 1e6;
     let mut search = Search::new(args.load.load.rate.unwrap_or(FIRST_RATE));
-    let (mut steps, mut number) = (Vec::new(), 0);
+    let (mut steps, mut number, mut broken) = (Vec::new(), 0, None);
     while let Some(offered) = search.next().filter(|_| !stop.is_set()) {
         // Where a chance arrival has made a rate fail, another try must not be the same again.
         let pace = at_rate(load.pace, offered).tried_again(number);
         let offer = Load { pace, ..load.clone() };
         number += 1;
         let line = ProgressLine::new(format!("{} requests/s   ", rate(offered)));
-        let measured = Step::of(&measure(&target, &offer, &line)?, p99_limit);
+        let report = match measure(&target, &offer, &line) {
+            Ok(report) => report,
+            // What was held before holds.
+            Err(failure) if !steps.is_empty() => {
+                broken = Some(failure);
+                break;
+            }
+            Err(failure) => return Err(failure),
+        };
+        let measured = Step::of(&report, p99_limit);
         if !stop.is_set() {
             search.note(measured.holds);
             steps.push(measured);
@@ -43,6 +52,10 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
         Form::Csv => ramp.to_csv(),
         Form::Markdown => ramp.to_markdown(),
     })?;
+    if let Some(failure) = broken {
+        eprint!("{failure}");
+        return Ok(ExitCode::from(EXIT_FAILED));
+    }
     Ok(match ramp.highest_rate {
         _ if stop.is_set() => ExitCode::from(EXIT_INTERRUPTED),
         Some(_) => ExitCode::SUCCESS,

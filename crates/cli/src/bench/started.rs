@@ -53,6 +53,14 @@ impl Started {
         self.child.try_wait().ok().flatten()
     }
 
+    /// Nothing, unless it has ended.
+    pub(super) fn still_runs(&mut self) -> Result<(), Failure> {
+        match self.status() {
+            Some(status) => Err(Failure::new(format!("`{}` has ended: {status}", self.command))),
+            None => Ok(()),
+        }
+    }
+
     /// Waits until it listens at one of `addresses`, and returns which one that is.
     pub(super) fn wait_until_ready(
         &mut self,
@@ -61,9 +69,7 @@ impl Started {
     ) -> Result<Vec<UpstreamAddr>, Failure> {
         let end = Clock::system().now() + PATIENCE;
         loop {
-            if let Some(status) = self.status() {
-                return Err(Failure::new(format!("`{}` has ended: {status}", self.command)));
-            }
+            self.still_runs()?;
             match reachable(addresses) {
                 Ok(addresses) => return Ok(addresses),
                 Err(_) if !stop.is_set() && Clock::system().now() < end => sleep(PAUSE),

@@ -145,7 +145,8 @@ fn what_cannot_be_spoken_is_refused() {
     }
     // Without TLS nobody is asked before.
     let mut plain = Thruway::demo(&[]);
-    let ended = site.bench(&["http", &plain.address(), "--http2", "-n", "10", "--output", "json"]);
+    let args = ["bench", "http", &plain.address(), "--http2", "-n", "10", "--output", "json"];
+    let ended = Thruway::start_in(Path::new("."), &args).end();
     assert_eq!((ended.code, &ended.json()["errors"][0]["kind"]), (Some(1), &"not_http2".into()));
 }
 

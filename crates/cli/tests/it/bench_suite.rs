@@ -50,7 +50,7 @@ fn one_workload_is_measured_and_its_reports_are_written_and_made_again() {
     let command = report["settings"]["command"].as_str().unwrap();
     assert_eq!(
         command,
-        "thruway bench suite pipelining --limit 25m --duration 300ms --rounds 2 --cases 'depth 16' --peers 'none'"
+        "thruway bench suite pipelining --limit 30m --duration 300ms --rounds 2 --cases 'depth 16' --peers 'none'"
     );
 
     let read = |name: &str| fs::read_to_string(directory.path().join("reports").join(name)).unwrap();
@@ -91,7 +91,7 @@ fn every_kind_of_server_is_started_and_loaded() {
 fn assert_gateways(chosen: &str, expected: &[(&str, &[&str])]) {
     let directory = tempfile::tempdir().unwrap();
     let args = ["gateway", "--limit", "5m", "--output", "json", "--cases", chosen];
-    let args = [&args[..], &["--rounds", "2", "--duration", "100ms", "--peers", "none"]].concat();
+    let args = [&args[..], &["--rounds", "2", "--duration", "300ms", "--peers", "none"]].concat();
     let report = json(&suite(directory.path(), &args).stdout);
     for (name, candidates) in expected {
         let found = case(&report, name)["candidates"].as_array().unwrap();

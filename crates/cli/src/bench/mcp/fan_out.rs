@@ -6,6 +6,7 @@ use serde_json::json;
 use thruway_bench::{
     Endpoint, FanOut, FanOutError, LoadTls, McpRequests, McpServerFacts, Origin, Report, SessionUse, StopFlag,
 };
+use thruway_client::UpstreamAddr;
 
 use super::super::{load, progress::ProgressLine};
 use super::args::McpArgs;
@@ -13,12 +14,12 @@ use super::operations;
 use crate::bench::args::LoadArgs;
 use crate::config::Failure;
 
-/// Publishes at a server that says this of itself.
+/// Publishes at a server that says this of itself and is at these addresses.
 pub(super) fn run(
     args: &McpArgs,
     facts: &McpServerFacts,
     endpoint: &Endpoint,
-    tls: Option<LoadTls>,
+    (addresses, tls): (Vec<UpstreamAddr>, Option<LoadTls>),
     stop: &StopFlag,
 ) -> Result<Report, Failure> {
     let (Some(subscribers), Some(uri), Some(url)) = (args.subscribers, &args.uri, &args.target) else {
@@ -43,7 +44,7 @@ pub(super) fn run(
     load::check(&load_args)?;
     let requests = McpRequests::new(facts.revision, SessionUse::None, &[publication], Some(endpoint));
     let requests = requests.map_err(Failure::new)?;
-    let load = load::assemble(Arc::new(requests), Vec::new(), &load_args, stop);
+    let load = load::assemble(Arc::new(requests), addresses, &load_args, stop);
     let load =
         thruway_bench::Load { server: args.report.pid, tls, connections: subscribers as usize + 1, ..load };
     let line = ProgressLine::new("");

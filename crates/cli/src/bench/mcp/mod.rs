@@ -46,11 +46,12 @@ fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, F
         is_persistent: !args.load.is_not_persistent,
     };
     let tls = load::tls(&endpoint.url, "http/1.1", &load_args)?;
+    load::check_tls(&load_args, tls.is_some())?;
     let addresses = load::reachable(&load::addresses(&endpoint.url.origin)?)?;
     let facts = probe_http(&endpoint, &addresses[0], tls.as_ref(), &revisions(args), args.load.timeout);
     let facts = facts.map_err(|error| not_understood(url, &error))?;
     if args.subscribers.is_some() {
-        return fan_out::run(args, &facts, &endpoint, tls, stop);
+        return fan_out::run(args, &facts, &endpoint, (addresses, tls), stop);
     }
     let sessions = sessions(args, &facts)?;
     let (requests, name) = prepare(url, args, &facts, sessions, Some(&endpoint))?;
@@ -64,6 +65,7 @@ fn load_child(args: &McpArgs, groups: &ProcessGroups, stop: &StopFlag) -> Result
         return Err(Failure::new("a child has one session, if its era has any")
             .with_hint("`--session` is for servers over HTTP"));
     }
+    load::check_time(&args.load)?;
     let target = args.command.join(" ");
     let not_started = |error| {
         Failure::new(format!("`{}` cannot be loaded: {error}", target.escape_debug()))

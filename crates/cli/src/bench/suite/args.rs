@@ -16,13 +16,13 @@ pub(crate) struct SuiteArgs {
     #[arg(value_name = "NAME", value_enum, required_unless_present_any = ["schema", "from"])]
     pub(crate) name: Option<SuiteName>,
     /// How long all of it may take: what does not fit is shortened, then measured less often, then left out and named
-    #[arg(long, value_name = "TIME", default_value = "25m", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_time)]
     pub(crate) limit: Duration,
     /// How long each candidate is measured each time
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
     pub(crate) duration: Duration,
-    /// How often each candidate is measured in each case
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(2..=100))]
+    /// How often each candidate is measured in each case; intervals of 95 % need 6
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(2..=100))]
     pub(crate) rounds: u16,
     /// Only cases whose names hold one of these texts
     #[arg(long, value_name = "TEXT,…", value_delimiter = ',')]
@@ -40,7 +40,7 @@ pub(crate) struct SuiteArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
     /// Measure nothing: make the reports of a `report.json` again
-    #[arg(long, value_name = "FILE", conflicts_with = "name")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_MEASURING)]
     pub(crate) from: Option<PathBuf>,
     /// How the report is printed
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
@@ -93,6 +93,10 @@ impl SuiteName {
         }
     }
 }
+
+/// What says nothing where nothing is measured.
+const OF_MEASURING: [&str; 8] =
+    ["name", "cases", "rounds", "duration", "limit", "peers", "peers_from", "program"];
 
 const AFTER: &str = r"Servers have a core of their own, and so has the load generator, where there are two. Without `--peers-from`, the peers are nginx, HAProxy
 and h2o, as far as they are installed; wrk, ab and h2load check the load generator.

@@ -116,6 +116,7 @@ impl Generator {
             server_cpu,
             generator_cpu: Some(each(own_cpu)),
             is_generator_limit: false,
+            listen_drops: 0,
             memory_per_connection: None,
         })
     }

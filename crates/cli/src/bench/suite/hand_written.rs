@@ -113,6 +113,7 @@ impl HandWritten {
             server_cpu: before.zip(after).map(|(before, after)| each(after.cpu.saturating_sub(before.cpu))),
             generator_cpu: Some(each(own)),
             is_generator_limit: false,
+            listen_drops: 0,
             memory_per_connection: None,
         })
     }
