@@ -197,6 +197,14 @@ impl FieldLinesBuf {
         }
     }
 
+    /// The same, if they are those that were [written out](Self::from_static): what is made of them once can be used again.
+    pub const fn as_static(&self) -> Option<&'static str> {
+        match &self.0 {
+            Lines::Static(lines) => Some(lines),
+            Lines::Owned(_) => None,
+        }
+    }
+
     fn make_owned(&mut self, room: usize) -> &mut Vec<u8> {
         if let Lines::Static(lines) = self.0 {
             let mut octets = Vec::with_capacity(lines.len() + room);

@@ -1,10 +1,11 @@
 //! The fields that every answer has: `Server` and `Date` (RFC 9110 §10.2.4 and §6.6.1).
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::io::Write;
+use std::ptr;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use httpdate::HttpDate;
 use thruway_net::Clock;
 
@@ -16,12 +17,19 @@ pub(crate) struct OriginFields {
     lines: Vec<u8>,
     /// The second line's value by itself, for who writes no lines.
     date: OnceCell<HeaderValue>,
+    /// Header sections that were made with this date, by the lines that were written out for them.
+    sections: RefCell<Vec<(&'static str, HeaderMap)>>,
     renewed_at: Option<Duration>,
 }
 
 impl OriginFields {
     pub(crate) const fn new() -> Self {
-        Self { lines: Vec::new(), date: OnceCell::new(), renewed_at: None }
+        Self {
+            lines: Vec::new(),
+            date: OnceCell::new(),
+            sections: RefCell::new(Vec::new()),
+            renewed_at: None,
+        }
     }
 
     /// Renews the date if it shows another second than it did.
@@ -44,6 +52,19 @@ impl OriginFields {
         (HeaderValue::from_static(SERVER), date.clone())
     }
 
+    /// The header section that `make` makes of `lines` and these fields; one that was made already is used again.
+    pub(crate) fn section(&self, lines: &'static str, make: impl FnOnce() -> HeaderMap) -> HeaderMap {
+        let mut sections = self.sections.borrow_mut();
+        if let Some((_, section)) = sections.iter().find(|(of, _)| ptr::eq(*of, lines)) {
+            return section.clone();
+        }
+        let section = make();
+        if sections.len() < SECTIONS_MAX {
+            sections.push((lines, section.clone()));
+        }
+        section
+    }
+
     /// Those of the lines that a response with `marks` does not have.
     #[inline]
     pub(crate) fn lines_beside(&self, marks: Marks) -> &[u8] {
@@ -63,11 +84,15 @@ impl OriginFields {
         // Into a vector, writing cannot fail.
         let _ = write!(self.lines, "Date: {}\r\n", HttpDate::from(clock.time_of_day()));
         self.date.take();
+        self.sections.get_mut().clear();
     }
 }
 
 const SERVER_LINE: &[u8] = b"Server: thruway\r\n";
 const SERVER: &str = "thruway";
+
+/// Programs write out few: the types of what they answer with.
+const SECTIONS_MAX: usize = 8;
 
 /// A date may be this much behind: a second, less what the clock is inexact.
 const RENEWED_EVERY: Duration = Duration::from_millis(500);

@@ -74,6 +74,11 @@ impl Service {
         now
     }
 
+    /// Has `act` use the buffer into which connections read. What is in it is of no meaning.
+    pub(crate) fn with_input<R>(&self, act: impl FnOnce(&mut [u8]) -> R) -> R {
+        act(&mut self.buffers.borrow_mut().input)
+    }
+
     /// The exact time, if records are taken.
     #[inline]
     pub(crate) fn record_start(&self) -> Option<Duration> {

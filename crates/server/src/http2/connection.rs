@@ -16,6 +16,7 @@ use thruway_http1::{BodyLength, RequestFacts, ResponseTo};
 use thruway_message::{RequestHead, StatusCode, Version};
 use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport};
 
+use super::accepting::{Accepting, accept, give_back};
 use super::incoming::{Incoming, Reading};
 use super::request_head::{HeadBuffer, Refusal};
 use super::stream::{Connected, Stream};
@@ -83,7 +84,7 @@ impl<T: Transport> Connection<T> {
         guard: ConnectionGuard,
     ) -> Self {
         let limits = &service.config.http2;
-        let wire = Wire::new(transport, early, limits.oddities, service.worker.clock().now());
+        let wire = Wire::new(service.clone(), transport, early, service.worker.clock().now());
         let library = limits.builder(&service.config.limits).handshake(wire.clone_for_library());
         let deadline = service.worker.deadlines().register();
         Self {
@@ -166,14 +167,16 @@ impl<T: Transport> Connection<T> {
         if self.wire.is_too_odd() {
             self.abort(Reason::ENHANCE_YOUR_CALM);
         }
-        loop {
-            let Phase::Open(library) = &mut self.phase else { return Turn::Moved };
-            match library.poll_accept(cx) {
-                Poll::Pending => break,
-                Poll::Ready(Some(Ok((request, respond)))) => self.handle_request(request, respond, cx, now),
-                Poll::Ready(Some(Err(error))) => return self.ended(Some(&error), now),
-                Poll::Ready(None) => return self.ended(None, now),
-            }
+        let Phase::Open(library) = &mut self.phase else { return Turn::Moved };
+        let (mut accepted, accepting) = accept(library, cx);
+        for (request, respond) in accepted.drain(..) {
+            self.handle_request(request, respond, cx, now);
+        }
+        give_back(accepted);
+        match accepting {
+            Accepting::Done => {}
+            Accepting::GoesOn => self.connected.note_moved(true),
+            Accepting::Ended(error) => return self.ended(error.as_ref(), now),
         }
         while let Poll::Ready(Some(())) = self.streams.poll_next_unpin(cx) {
             self.connected.note_moved(true);
@@ -201,13 +204,13 @@ impl<T: Transport> Connection<T> {
         let (parts, from) = request.into_parts();
         let mut buffer = HeadBuffer::take();
         let limits = &self.connected.service.config.limits;
-        let stream = match buffer.read(&parts, from.is_end_stream(), limits) {
-            Ok((head, facts)) => Some(self.begin(&head, facts, from, respond, cx, now)),
-            Err(refusal) => self.refuse(refusal, respond),
+        let begun = match buffer.read(&parts, from.is_end_stream(), limits) {
+            Ok((head, facts)) => Some(self.begin(&head, facts, from, cx, now)),
+            Err(refusal) => self.refuse(refusal, &mut respond),
         };
         buffer.give_back();
-        if let Some(mut stream) = stream
-            && stream.poll_turn(cx).is_pending()
+        if let Some((mut stream, answer)) = begun
+            && stream.answer(respond, answer, cx, now).is_pending()
         {
             self.streams.push(stream);
         }
@@ -219,10 +222,9 @@ impl<T: Transport> Connection<T> {
         head: &RequestHead<'_>,
         facts: RequestFacts,
         from: RecvStream,
-        respond: SendResponse<Bytes>,
         cx: &mut Context<'_>,
         now: Duration,
-    ) -> Stream {
+    ) -> (Stream, Answer) {
         let Connected { service, info, .. } = &*self.connected;
         let (mut incoming, mut content, mut to_tunnel) = (None, None, None);
         if facts.wants_tunnel {
@@ -245,7 +247,7 @@ impl<T: Transport> Connection<T> {
         // What of the content the handler has not taken nobody will.
         drop(request);
         let log = started.map(|started| Logged::Parsed { head, started }.keep());
-        Stream::new(self.connected.clone(), facts, incoming, to_tunnel, respond, answer, log)
+        (Stream::new(self.connected.clone(), facts, incoming, to_tunnel, log), answer)
     }
 
     /// The handler's answer: 500 if it panics, 503 if there are too many connections.
@@ -262,7 +264,7 @@ impl<T: Transport> Connection<T> {
 
     /// Answers what is no request that a handler should see, or resets it.
     #[cold]
-    fn refuse(&self, refusal: Refusal, mut respond: SendResponse<Bytes>) -> Option<Stream> {
+    fn refuse(&self, refusal: Refusal, respond: &mut SendResponse<Bytes>) -> Option<(Stream, Answer)> {
         let service = &self.connected.service;
         let log = service.record_start().map(|started| Box::new(Log { head: None, started }));
         self.connected.note_moved(true);
@@ -287,7 +289,7 @@ impl<T: Transport> Connection<T> {
                 let (status, reason) = (rule.status(), rule.message());
                 let response = Response::text(format_args!("{status} {}: {reason}\n", status.reason()));
                 let answer = Answer::Now(response.with_status(status));
-                Some(Stream::new(self.connected.clone(), REFUSED, None, None, respond, answer, log))
+                Some((Stream::new(self.connected.clone(), REFUSED, None, None, log), answer))
             }
         }
     }

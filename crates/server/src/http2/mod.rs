@@ -17,6 +17,7 @@ mod oddities;
 mod wire;
 
 // requests in
+mod accepting;
 mod request_head;
 mod incoming;
 

@@ -119,13 +119,16 @@ impl HeadBuffer {
     /// Writes the header section: `Host` first, as a request of HTTP/1.1 would have it, and cookies in one line (RFC 9113 §8.2.3).
     fn write_field_lines(&mut self, parts: &Parts, host: &[u8], limits: &Limits) -> Result<(), Refusal> {
         self.write_line(b"host", &[host], limits)?;
-        let cookies: Vec<_> = parts.headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
         let mut has_cookies = false;
         for (name, value) in &parts.headers {
             match name {
                 &HOST | &SEC_WEBSOCKET_KEY => {}
                 &COOKIE if std::mem::replace(&mut has_cookies, true) => {}
-                &COOKIE => self.write_line(b"cookie", &cookies, limits)?,
+                &COOKIE => {
+                    let cookies: Vec<_> =
+                        parts.headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+                    self.write_line(b"cookie", &cookies, limits)?;
+                }
                 name => self.write_line(name.as_str().as_bytes(), &[value.as_bytes()], limits)?,
             }
         }
@@ -241,11 +244,12 @@ fn body_length(parts: &Parts, has_ended: bool, limits: &Limits) -> Result<BodyLe
 
 /// `Expect: 100-continue`, and nothing else (RFC 9110 §10.1.1).
 fn expects_continue(parts: &Parts) -> Result<bool, Refusal> {
-    let mut values = parts.headers.get_all(EXPECT).iter();
+    let mut values = parts.headers.get_all(EXPECT).iter().peekable();
+    let is_expecting = values.peek().is_some();
     if values.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
         return Err(http1::Error::ExpectationUnknown.into());
     }
-    Ok(parts.headers.contains_key(EXPECT))
+    Ok(is_expecting)
 }
 
 impl From<Malformed> for Refusal {

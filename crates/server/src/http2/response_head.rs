@@ -13,8 +13,30 @@ pub(super) fn response_head(
     body: ResponseBody,
     origin: &OriginFields,
 ) -> http::Response<()> {
-    let mut head = head_of(response.status(), response.field_lines());
-    let fields = head.headers_mut();
+    let length = match body {
+        ResponseBody::Octets(octets) | ResponseBody::OnlyFields(Some(octets)) => Some(octets),
+        _ => None,
+    };
+    let marks = response.marks();
+    let written_out = response.field_lines().as_static();
+    let mut fields = match written_out.filter(|_| length.is_some() && !marks.has_server && !marks.has_date) {
+        Some(lines) => origin.section(lines, || {
+            let mut fields = fields_of(response, origin);
+            // In its place, behind all others, for each answer to say its own.
+            fields.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+            fields
+        }),
+        None => fields_of(response, origin),
+    };
+    if let Some(length) = length {
+        fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    head_with(response.status(), fields)
+}
+
+/// The fields of a final response, but for those of its body.
+fn fields_of(response: &Response, origin: &OriginFields) -> HeaderMap {
+    let mut fields = field_map(response.field_lines());
     let (server, date) = origin.values();
     let marks = response.marks();
     for (name, value, is_there) in [(SERVER, server, marks.has_server), (DATE, date, marks.has_date)] {
@@ -22,10 +44,7 @@ pub(super) fn response_head(
             fields.insert(name, value);
         }
     }
-    if let ResponseBody::Octets(octets) | ResponseBody::OnlyFields(Some(octets)) = body {
-        fields.insert(CONTENT_LENGTH, HeaderValue::from(octets));
-    }
-    head
+    fields
 }
 
 /// The head of the response that makes a stream a tunnel: a success, whatever it is in HTTP/1.1 (RFC 8441 §5).
@@ -40,16 +59,20 @@ pub(super) fn tunnel_head(response: &Response, origin: &OriginFields) -> http::R
 
 /// The head of an interim response.
 pub(super) fn head_of(status: StatusCode, lines: &FieldLinesBuf) -> http::Response<()> {
+    head_with(status, field_map(lines))
+}
+
+fn head_with(status: StatusCode, fields: HeaderMap) -> http::Response<()> {
     let mut head = http::Response::new(());
     *head.status_mut() =
         http::StatusCode::from_u16(status.as_u16()).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
-    *head.headers_mut() = field_map(lines);
+    *head.headers_mut() = fields;
     head
 }
 
 /// The lines as the library has them, without those that concern a connection of HTTP/1.1 (RFC 9113 §8.2.2).
 pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
-    let mut fields = HeaderMap::with_capacity(lines.iter().count() + OWN_FIELDS);
+    let mut fields = HeaderMap::with_capacity(lines.octets().len() / LINE_BYTES + OWN_FIELDS);
     for line in lines {
         // What is a valid line here is one there too.
         let name = HeaderName::from_bytes(line.name.as_bytes());
@@ -65,3 +88,6 @@ pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
 
 /// `Server`, `Date` and `Content-Length`.
 const OWN_FIELDS: usize = 3;
+
+/// What a line has at least, mostly: to count them would cost more than to be wrong now and then.
+const LINE_BYTES: usize = 16;

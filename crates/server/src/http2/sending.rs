@@ -1,6 +1,7 @@
 //! The content of an answer on its way to the client.
 
 use std::io;
+use std::mem;
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -81,6 +82,21 @@ impl Sending {
             sent_bytes: 0,
             told,
         }
+    }
+
+    /// Sends all of it, if it is there and the client's windows have room for it; otherwise nothing is done.
+    pub(super) fn send_at_once(&mut self) -> Option<Sent> {
+        let length = self.piece.len();
+        if length == 0 || !matches!(self.from, From::Nowhere) {
+            return None;
+        }
+        self.to.reserve_capacity(length);
+        if self.to.capacity() < length {
+            return None;
+        }
+        self.sent_bytes = length as u64;
+        let sent = self.to.send_data(mem::take(&mut self.piece), true);
+        Some(if sent.is_ok() { Sent::Complete } else { Sent::BrokenOff })
     }
 
     /// Sends what can be sent. `has_moved` says whether anything was.

@@ -57,7 +57,7 @@ enum State {
     /// The handler is to answer.
     Awaits {
         respond: SendResponse<Bytes>,
-        answer: Answer,
+        later: Later,
     },
     /// The content of the answer is being sent.
     Sends(Box<Sending>),
@@ -72,25 +72,36 @@ impl Stream {
         facts: RequestFacts,
         incoming: Option<Incoming>,
         to_tunnel: Option<RecvStream>,
-        respond: SendResponse<Bytes>,
-        answer: Answer,
         log: Option<Box<Log>>,
     ) -> Self {
-        let state = State::Awaits { respond, answer };
-        Self { connected, facts, incoming, to_tunnel, state, log, deadline: None }
+        Self { connected, facts, incoming, to_tunnel, state: State::Ended, log, deadline: None }
+    }
+
+    /// Sends the answer if it is there, and begins to wait for it otherwise. Ready when the stream has nothing left to do.
+    pub(super) fn answer(
+        &mut self,
+        respond: SendResponse<Bytes>,
+        answer: Answer,
+        cx: &mut Context<'_>,
+        now: Duration,
+    ) -> Poll<()> {
+        match answer {
+            Answer::Now(response) => self.start(respond, response),
+            Answer::Later(later) => self.state = State::Awaits { respond, later },
+        }
+        self.poll_turn(cx, now)
     }
 
     /// Does all that can be done now. Ready when the stream has nothing left to do.
-    pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let now = self.connected.service.worker.clock().now();
+    fn poll_turn(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<()> {
         self.poll_incoming(cx, now);
         loop {
             let outcome = match &mut self.state {
-                State::Awaits { respond, answer } => {
-                    let outcome = poll_answer(respond, answer, &self.connected, cx);
+                State::Awaits { respond, later } => {
+                    let outcome = poll_answer(respond, later, &self.connected, cx);
                     match outcome {
                         Poll::Ready(Some(response)) => {
-                            self.start(response);
+                            self.start_awaited(response);
                             continue;
                         }
                         Poll::Ready(None) => Poll::Ready(Sent::BrokenOff),
@@ -128,9 +139,15 @@ impl Stream {
         }
     }
 
+    /// Sends the answer that was waited for.
+    fn start_awaited(&mut self, response: Response) {
+        if let State::Awaits { respond, .. } = mem::replace(&mut self.state, State::Ended) {
+            self.start(respond, response);
+        }
+    }
+
     /// Sends the answer: its head, and its content if there is room for it.
-    fn start(&mut self, mut response: Response) {
-        let State::Awaits { mut respond, .. } = mem::replace(&mut self.state, State::Ended) else { return };
+    fn start(&mut self, mut respond: SendResponse<Bytes>, mut response: Response) {
         settle(&mut response, &self.facts);
         self.connected.info.add_strict_transport_security(&mut response);
         if response.has_tunnel() {
@@ -153,7 +170,11 @@ impl Stream {
             return self.record(status, 0, true, told);
         }
         let length = if let ResponseBody::Octets(octets) = body { Some(octets) } else { None };
-        self.state = State::Sends(Box::new(Sending::new(to, source, length, status, told)));
+        let mut sending = Sending::new(to, source, length, status, told);
+        match sending.send_at_once() {
+            Some(sent) => self.record(status, sending.sent_bytes, sent == Sent::Complete, sending.told),
+            None => self.state = State::Sends(Box::new(sending)),
+        }
     }
 
     /// Makes the stream a tunnel, which is recorded when it has ended.
@@ -268,20 +289,13 @@ impl Connected {
 /// Asks for the answer, and sends what is said ahead of it. `None` if the client has gone.
 fn poll_answer(
     respond: &mut SendResponse<Bytes>,
-    answer: &mut Answer,
+    later: &mut Later,
     connected: &Connected,
     cx: &mut Context<'_>,
 ) -> Poll<Option<Response>> {
     if respond.poll_reset(cx).is_ready() {
         return Poll::Ready(None);
     }
-    let later: &mut Later = match answer {
-        Answer::Now(response) => {
-            let response = mem::replace(response, Response::new(StatusCode::INTERNAL_SERVER_ERROR));
-            return Poll::Ready(Some(response));
-        }
-        Answer::Later(later) => later,
-    };
     let mut interim = Vec::new();
     let outcome = poll_later(later, &mut interim, cx);
     for interim in &interim {
@@ -296,6 +310,7 @@ impl Future for Stream {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_turn(cx)
+        let now = self.connected.service.worker.clock().now();
+        self.poll_turn(cx, now)
     }
 }

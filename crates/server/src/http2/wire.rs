@@ -12,12 +12,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::frames::{Frame, FrameScan};
 use super::oddities::Oddities;
+use crate::connection::Service;
 
 /// The transport, as the library has it and as the connection has it.
 pub(super) struct Wire<T>(Rc<RefCell<State<T>>>);
 
 #[expect(clippy::struct_excessive_bools, reason = "each can be so by itself")]
 struct State<T> {
+    service: Rc<Service>,
     transport: T,
 
     // octets in
@@ -30,6 +32,8 @@ struct State<T> {
     /// It is data.
     is_content: bool,
     has_input_ended: bool,
+    /// Nothing more has come: there is no need to look again before the task is woken.
+    is_dry: bool,
     /// What may still be read in this turn.
     turn_left: usize,
 
@@ -57,8 +61,10 @@ pub(super) struct Times {
 }
 
 impl<T: Transport> Wire<T> {
-    pub(super) fn new(transport: T, early: PooledBuffer, oddities: u32, now: Duration) -> Self {
+    pub(super) fn new(service: Rc<Service>, transport: T, early: PooledBuffer, now: Duration) -> Self {
+        let oddities = Oddities::new(service.config.http2.oddities, now);
         Self(Rc::new(RefCell::new(State {
+            service,
             transport,
             early,
             early_used: 0,
@@ -66,12 +72,13 @@ impl<T: Transport> Wire<T> {
             is_section_open: false,
             is_content: false,
             has_input_ended: false,
+            is_dry: false,
             turn_left: TURN_BYTES,
             output: Gathered::default(),
             is_gathering: false,
             sent: FrameScan::behind(0),
             is_shut_down: false,
-            oddities: Oddities::new(oddities, now),
+            oddities,
             times: Times { now, written_at: now, ..Times::default() },
         })))
     }
@@ -85,6 +92,7 @@ impl<T: Transport> Wire<T> {
     pub(super) fn begin_turn(&self, now: Duration) {
         let state = &mut *self.0.borrow_mut();
         state.turn_left = TURN_BYTES;
+        state.is_dry = false;
         state.times.now = now;
         state.oddities.refill(now);
     }
@@ -145,10 +153,7 @@ impl<T: Transport> State<T> {
             return Poll::Pending;
         }
         let read = if self.early.is_empty() {
-            let room = buffer.remaining().min(self.turn_left);
-            let read = ready!(self.transport.poll_read(cx, buffer.initialize_unfilled_to(room)))?;
-            buffer.advance(read);
-            read
+            ready!(self.poll_transport(cx, buffer))?
         } else {
             self.read_early(buffer)
         };
@@ -157,6 +162,24 @@ impl<T: Transport> State<T> {
         let filled = buffer.filled();
         self.note_received(&filled[filled.len() - read..]);
         Poll::Ready(Ok(()))
+    }
+
+    /// Reads what has come, by way of the worker's buffer: to fill `buffer` with zeros, as must be done before it can be read into, costs more
+    /// than to copy what are a few octets mostly.
+    fn poll_transport(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
+        let Self { transport, service, turn_left, is_dry, .. } = self;
+        if *is_dry {
+            return Poll::Pending;
+        }
+        let room = buffer.remaining().min(*turn_left);
+        service.with_input(|input| {
+            let room = room.min(input.len());
+            let polled = transport.poll_read(cx, &mut input[..room]);
+            *is_dry = polled.is_pending();
+            let read = ready!(polled)?;
+            buffer.put_slice(&input[..read]);
+            Poll::Ready(Ok(read))
+        })
     }
 
     fn read_early(&mut self, buffer: &mut ReadBuf<'_>) -> usize {

@@ -145,6 +145,14 @@ fn streams_beyond_the_limit_are_refused() {
 }
 
 #[test]
+fn requests_are_all_taken_however_many_come_at_once() {
+    let (scene, _, calls) = scene(Http2Limits { concurrent_streams: 250, ..Http2Limits::default() });
+    let mut client = greeted(&scene);
+    client.send((0..250).flat_map(|n| request(2 * n + 1, &get("/"))).collect::<Vec<_>>());
+    assert_eq!(calls.load(Ordering::Relaxed), 250);
+}
+
+#[test]
 fn content_beyond_the_window_ends_the_connection_or_the_stream() {
     let (scene, ..) = scene(Http2Limits::default());
     let mut client = greeted(&scene);

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -62,6 +63,44 @@ fn answers_have_the_fields_that_those_of_http11_have() {
     assert_eq!(field("x-field"), Some("value"));
     assert_eq!(field("connection"), None, "nothing of HTTP/1.1 gets in");
     assert!(trailers.is_empty());
+}
+
+/// They are put together once for answers that have the same field lines, as long as the date is the same.
+#[test]
+fn answers_with_the_same_field_lines_have_their_own_lengths_and_the_date_goes_on() {
+    let router = Router::new()
+        .get("/short", || "ok")
+        .get("/long", || "longer")
+        .get("/page", || Response::html("page"))
+        .get("/dated", || Response::text("ok").with_field("Date", "once"))
+        .get("/unmeasured", || Response::text(Content::from_content_stream(WithTrailers(Vec::new()))))
+        .get("/missing", || Response::text("no").with_status(StatusCode::NOT_FOUND));
+    let scene = Scene::new(router);
+    let mut library = Library::connect(&scene);
+    let (text, page) = ("text/plain; charset=utf-8", "text/html; charset=utf-8");
+    for now in ["Thu, 01 Jan 1970 00:00:00 GMT", "Thu, 01 Jan 1970 00:00:02 GMT"] {
+        for (path, status, kind, length, date) in [
+            ("/short", 200, text, Some("2"), now),
+            ("/unmeasured", 200, text, None, now),
+            ("/long", 200, text, Some("6"), now),
+            ("/page", 200, page, Some("4"), now),
+            ("/dated", 200, text, Some("2"), "once"),
+            ("/missing", 404, text, Some("2"), now),
+            ("/short", 200, text, Some("2"), now),
+        ] {
+            let (head, ..) = library.get(path);
+            let fields = head.headers();
+            let said = ["content-type", "content-length", "date", "server"]
+                .map(|name| fields.get(name).map(|value| value.to_str().unwrap()));
+            assert_eq!(said, [Some(kind), length, Some(date), Some("thruway")], "{path}");
+            assert_eq!(
+                (head.status().as_u16(), fields.len()),
+                (status, said.iter().flatten().count()),
+                "{path}"
+            );
+        }
+        scene.pass(Duration::from_secs(2));
+    }
 }
 
 #[test]

@@ -1,0 +1,61 @@
+//! Requests as the library gives them: all that are there, before any of them is answered.
+//!
+//! Each time that it is asked for a request it writes what it was given since it was asked last. To write all answers together costs it less.
+
+use std::cell::Cell;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::{Connection, SendResponse};
+use thruway_net::Transport;
+
+use super::wire::Wire;
+
+/// A request, and where its answer goes.
+pub(super) type Accepted = (http::Request<RecvStream>, SendResponse<Bytes>);
+
+/// Where taking requests has come to.
+#[derive(Debug)]
+pub(super) enum Accepting {
+    /// There are no more now.
+    Done,
+    /// There may be more.
+    GoesOn,
+    /// The connection has ended, for this if there was an error.
+    Ended(Option<h2::Error>),
+}
+
+/// Takes the requests that are there. What they are in is to be [given back](give_back).
+pub(super) fn accept<T: Transport>(
+    library: &mut Connection<Wire<T>, Bytes>,
+    cx: &mut Context<'_>,
+) -> (Vec<Accepted>, Accepting) {
+    let mut accepted = ROOM.take();
+    while accepted.len() < ACCEPTED_MAX {
+        let accepting = match library.poll_accept(cx) {
+            Poll::Ready(Some(Ok(request))) => {
+                accepted.push(request);
+                continue;
+            }
+            Poll::Pending => Accepting::Done,
+            Poll::Ready(Some(Err(error))) => Accepting::Ended(Some(error)),
+            Poll::Ready(None) => Accepting::Ended(None),
+        };
+        return (accepted, accepting);
+    }
+    (accepted, Accepting::GoesOn)
+}
+
+/// Keeps the room of requests that were taken for those that are next, on whichever connection of the thread.
+pub(super) fn give_back(room: Vec<Accepted>) {
+    debug_assert!(room.is_empty(), "requests belong to their connection");
+    ROOM.set(room);
+}
+
+thread_local! {
+    static ROOM: Cell<Vec<Accepted>> = const { Cell::new(Vec::new()) };
+}
+
+/// How many requests are taken before they are answered.
+const ACCEPTED_MAX: usize = 100;
