@@ -64,7 +64,7 @@ pub(crate) struct SharedConnection {
 /// A connection of one version or the other, and what drives it.
 enum Opened {
     Http1(client::Connection),
-    Http2(SharedConnection, Driver),
+    Http2(Box<SharedConnection>, Driver),
 }
 
 /// There is no connection.
@@ -88,7 +88,7 @@ pub(crate) async fn share(
             Opened::Http1(connection) => Acquired::Http1(connection),
             Opened::Http2(of_one_client, driver) => {
                 spawn(driver);
-                Acquired::Http2(of_one_client)
+                Acquired::Http2(*of_one_client)
             }
         });
     }
@@ -113,7 +113,7 @@ pub(crate) async fn share(
         Opened::Http1(connection) => Ok(Acquired::Http1(connection)),
         Opened::Http2(shared, driver) => {
             keep(key_of(lease), &shared, driver);
-            Ok(Acquired::Http2(shared))
+            Ok(Acquired::Http2(*shared))
         }
     }
 }
@@ -139,7 +139,8 @@ async fn open(lease: &Lease, http2: &Http2Config) -> Result<Opened, NotOpened> {
     let (connection, driver) = connected.map_err(|error| failed(error.into()))?;
     let number = LAST.get() + 1;
     LAST.set(number);
-    Ok(Opened::Http2(SharedConnection { connection, number, is_reused: false }, driver))
+    let opened = SharedConnection { connection, number, is_reused: false };
+    Ok(Opened::Http2(Box::new(opened), driver))
 }
 
 /// Whether the server has chosen HTTP/2 (RFC 9113 §3.2).
