@@ -1,6 +1,7 @@
 //! Certificates for tests, from an authority of their own.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -8,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SignatureAlgorithm, SigningKey,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SignatureAlgorithm, SigningKey,
     date_time_ymd,
 };
 use rustls::pki_types::CertificateDer;
@@ -70,6 +71,24 @@ impl Authority {
         self.issue_with(file, &[], |params| {
             params.distinguished_name.push(DnType::CommonName, name);
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        })
+    }
+
+    /// The same with names of each kind beside the subject: `NAME.example`, `NAME@example.com`, `spiffe://example.com/NAME` and `192.0.2.1`.
+    ///
+    /// # Panics
+    /// The name is none.
+    pub fn issue_named_client(&self, file: &str, name: &str) -> CertificateFiles {
+        let text = |text: String| text.try_into().expect("it is ASCII");
+        self.issue_with(file, &[], |params| {
+            params.distinguished_name.push(DnType::CommonName, name);
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+            params.subject_alt_names = vec![
+                SanType::DnsName(text(format!("{name}.example"))),
+                SanType::Rfc822Name(text(format!("{name}@example.com"))),
+                SanType::URI(text(format!("spiffe://example.com/{name}"))),
+                SanType::IpAddress(IpAddr::from([192, 0, 2, 1])),
+            ];
         })
     }
 

@@ -73,7 +73,9 @@ pub use client::{
     KeptDocument, Request, Response,
 };
 pub use config::{Config, Timeouts};
-pub use connect::{ConnectError, ConnectFailures, connect, connect_and_write, connect_any, secure, secure_for};
+pub use connect::{
+    ConnectError, ConnectFailures, connect, connect_and_write, connect_any, secure, secure_for,
+};
 pub use connection::{Connection, Exchange, RequestToSend, ResponseEvent, Tunnel, Turn};
 pub use dns::DnsResolver;
 pub use error::{Error, Retry, Side};

@@ -41,7 +41,8 @@ pub use forward::{
 pub use measured::Measured;
 pub use meter::{RouteCounts, RouteMeter};
 pub use policy::{
-    AddressesConfig, ApiKeysConfig, BasicAuthConfig, ConcurrencyConfig, CountBy, Guarded, InvalidJwtKeys,
+    AddressesConfig, ApiKeysConfig, BasicAuthConfig, CertificateFingerprint, CertificateMatch,
+    ClientCertificateConfig, ConcurrencyConfig, CountBy, Guarded, InvalidFingerprint, InvalidJwtKeys,
     InvalidKeyDigest, InvalidLine, InvalidPasswordHash, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys,
     KeyDigest, KeyPlace, PasswordHash, Policy, PolicyConfig, RateLimitConfig, RefusalCount, is_user_name,
     lines_of,

@@ -72,8 +72,8 @@ pub use cookie::Cookie;
 pub use thruway_http1::Limits;
 pub use thruway_message::{Authority, FieldLinesBuf, FieldName, FieldValue, Method, StatusCode, Version};
 pub use thruway_net::tls::{
-    CertificateFiles, ClientAuthentication, PeerCertificate, TlsAcceptor, TlsAcceptorConfig, TlsInfo,
-    TlsVersion,
+    CertificateFiles, CertificateName, ClientAuthentication, PeerCertificate, TlsAcceptor, TlsAcceptorConfig,
+    TlsInfo, TlsVersion,
 };
 pub use thruway_net::{
     ClientAddr, DrainHandle, InvalidListenAddr, InvalidNetwork, ListenAddr, Network, Networks, ReloadSignal,

@@ -33,6 +33,7 @@ const EXEMPT: &[(&str, &str, &str)] = &[
     ),
     ("crates/client/tests/it/https.rs", "conn", "a field of `rustls::StreamOwned`"),
     ("crates/cli/tests/it/tls.rs", "conn", "the same"),
+    ("crates/gateway/tests/it/http2/upgrades.rs", "conn", "the same"),
     ("crates/net/src/tls/session.rs", "payload", "what rustls calls the content of a record"),
     ("crates/certificates/src/ocsp/subject.rs", "req", "a field of `x509-ocsp`, as RFC 6960 §4.1.1 calls it"),
     ("testkit/src/acme/answers.rs", "req", "a type of `x509-cert`"),

@@ -35,8 +35,8 @@ pub(super) use compression::{RawCoding, RawCompressed, RawCompression};
 pub(super) use connect::RawConnect;
 pub(super) use listeners::{RawHttp2, RawListener, RawProxies, RawProxyProtocol, RawTcp};
 pub(super) use policies::{
-    RawApiKeys, RawBasicAuth, RawConcurrency, RawCountBy, RawCountByHeader, RawCountByName, RawJwt,
-    RawPolicy, RawRateLimit,
+    RawApiKeys, RawBasicAuth, RawCertificates, RawClientCertificate, RawConcurrency, RawCountBy,
+    RawCountByHeader, RawCountByName, RawJwt, RawPolicy, RawRateLimit,
 };
 pub(super) use proxies::RawProxyFields;
 pub(super) use rewrite::{RawFieldRewrite, RawForwarded, RawHost, RawHostName, RawRewrite};

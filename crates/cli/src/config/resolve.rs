@@ -11,6 +11,7 @@ mod timeouts;
 mod connect;
 mod answer;
 mod policies;
+mod certificates;
 mod tls;
 mod upstreams;
 mod usage;
@@ -53,6 +54,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let listeners = resolver.listeners(raw.listeners, &upstreams);
     resolver.check_challenge(acme_span.as_ref(), &listeners);
     let admin = raw.admin.and_then(|admin| resolver.admin(&admin, &listeners));
+    let asking_for_certificates = certificates::asking_for_certificates(&raw.policies);
     let policies = resolver.policies(raw.policies);
     // Streams have no routes.
     let has_http = listeners.is_empty() || listeners.iter().any(|listener| listener.tcp.is_none());
@@ -64,6 +66,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let server = resolver.server(raw.limits, raw.timeouts, trusted_proxies);
     if resolver.failures.is_empty() {
         resolver.check_usage(about_requests, &listeners, &routes);
+        resolver.check_certificates(asking_for_certificates, &listeners, &routes);
     }
     let acme = resolver.acme.take();
     match Failure::all(resolver.failures) {

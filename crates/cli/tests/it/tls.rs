@@ -51,7 +51,12 @@ fn connect_trusting(root: &Path, address: &str, name: &str, client: Option<&Cert
 
 /// The answer to a GET of `/headers`, which the demo answers with the head that it got.
 fn get(stream: &mut Stream) -> String {
-    stream.write_all(b"GET /headers HTTP/1.1\r\nHost: www.example\r\nConnection: close\r\n\r\n").unwrap();
+    ask(stream, "/headers", "")
+}
+
+fn ask(stream: &mut Stream, path: &str, lines: &str) -> String {
+    let fields = format!("Host: www.example\r\nConnection: close\r\n{lines}");
+    stream.write_all(format!("GET {path} HTTP/1.1\r\n{fields}\r\n").as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -119,11 +124,21 @@ fn the_example_speaks_tls_on_both_sides() {
 
     let answer = get(&mut connect(&authority, &address, "www.example", None));
     assert!(answer.contains("\r\nStrict-Transport-Security: max-age=300\r\n"), "{answer}");
-    assert!(answer.contains("[\"X-Forwarded-Proto\",\"https\"]"), "{answer}");
-    assert!(answer.contains("[\"X-Client-Subject\",\"\"]"), "{answer}");
+    assert!(answer.contains("[\"x-forwarded-proto\",\"https\"]"), "{answer}");
+    assert!(answer.contains("[\"x-client-subject\",\"\"]"), "{answer}");
     let alice = authority.issue_client("alice", "alice");
     let answer = get(&mut connect(&authority, &address, "other.apps.example", Some(&alice)));
-    assert!(answer.contains("[\"X-Client-Subject\",\"CN=alice\"]"), "{answer}");
+    assert!(answer.contains("[\"x-client-subject\",\"CN=alice\"]"), "{answer}");
+    assert!(answer.contains("\"version\":\"HTTP/2.0\""), "the backend has chosen: {answer}");
+    let staff = |client: Option<&CertificateFiles>| {
+        let mut stream = connect(&authority, &address, "www.example", client);
+        ask(&mut stream, "/staff", "X-Client-Subject: CN=alice\r\n")[9..12].to_owned()
+    };
+    // The backend has nothing there, but it was asked.
+    let bob = authority.issue_client("bob", "bob");
+    let deploy = authority.issue_named_client("deploy", "deploy");
+    assert_eq!([staff(None), staff(Some(&bob))], ["403", "403"]);
+    assert_eq!([staff(Some(&alice)), staff(Some(&deploy))], ["404", "404"]);
     let redirect = Client::connect(&plain).request("GET /a?b", "Connection: close\r\n");
     assert!(redirect.head.contains("location: https://a:8443/a?b\r\n"), "{}", redirect.head);
 
@@ -131,6 +146,10 @@ fn the_example_speaks_tls_on_both_sides() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains("\"client_subject\":\"CN=alice\""), "{}", ended.stdout);
     assert!(ended.stdout.contains("\"server_name\":\"other.apps.example\""), "{}", ended.stdout);
+    for reason in ["certificate_missing", "certificate_not_allowed"] {
+        let told = format!("\"policy\":\"staff\",\"reason\":\"{reason}\"");
+        assert!(ended.stdout.contains(&told), "{}", ended.stdout);
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use thruway_http1::{self as http1, HeadIndex, Limits, ServerConnection, ServerEvent};
 use thruway_message::token::is_field_value;
 use thruway_message::{
-    FieldLineSpan, FieldLines, FieldLinesBuf, FieldName, Method, RequestHead, ResponseHead, StatusCode, Version,
+    FieldLineSpan, FieldLines, FieldLinesBuf, FieldName, Method, RequestHead, ResponseHead, StatusCode,
+    Version,
 };
 
 use super::upgrade::Upgrade;

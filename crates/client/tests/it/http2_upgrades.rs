@@ -88,7 +88,8 @@ fn a_success_is_told_as_in_http11() {
         panic!("it is a tunnel")
     };
     assert_eq!((head.status.as_u16(), head.field("upgrade").unwrap().as_bytes()), (101, &b"websocket"[..]));
-    let accepts: Vec<_> = head.field_lines.all("sec-websocket-accept").map(|value| value.as_bytes()).collect();
+    let accepts: Vec<_> =
+        head.field_lines.all("sec-websocket-accept").map(|value| value.as_bytes()).collect();
     assert_eq!(accepts, [b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="], "what another says in it proves nothing");
     assert!(!exchange.is_complete() && !exchange.wants_content());
 }
@@ -151,7 +152,10 @@ fn what_cannot_be_asked_for_is_not() {
         let mut scene = scene();
         assert_eq!(start(&mut scene, lines).unwrap_err(), Error::RequestUnspeakable, "{lines}");
     }
-    assert!(start(&mut scene(), "Upgrade: a/1, other\r\n").is_ok(), "the first that is the name of a protocol");
+    assert!(
+        start(&mut scene(), "Upgrade: a/1, other\r\n").is_ok(),
+        "the first that is the name of a protocol"
+    );
 }
 
 /// It was passed on as an interim response, and the client would have left HTTP.

@@ -24,6 +24,7 @@ mod fields;
 mod addresses;
 mod api_keys;
 mod basic_auth;
+mod client_certificate;
 mod jwt;
 mod rate_limit;
 mod concurrency;
@@ -42,6 +43,9 @@ use crate::forward::read_alike;
 pub use addresses::AddressesConfig;
 pub use api_keys::{ApiKeysConfig, InvalidKeyDigest, KeyDigest, KeyPlace};
 pub use basic_auth::{BasicAuthConfig, InvalidPasswordHash, PasswordHash};
+pub use client_certificate::{
+    CertificateFingerprint, CertificateMatch, ClientCertificateConfig, InvalidFingerprint,
+};
 pub use concurrency::ConcurrencyConfig;
 pub use credentials::{InvalidLine, is_user_name, lines_of};
 pub use guarded::{Guarded, RefusalCount};
@@ -52,6 +56,7 @@ pub use rate_limit::RateLimitConfig;
 use addresses::Addresses;
 use api_keys::ApiKeys;
 use basic_auth::{BasicAuth, Verification};
+use client_certificate::ClientCertificate;
 use concurrency::{Concurrency, Permit};
 use fields::Told;
 use jwt::{Jwt, Refreshed};
@@ -67,6 +72,8 @@ pub enum PolicyConfig {
     ApiKeys(ApiKeysConfig),
     /// Users say their names and passwords (RFC 7617).
     BasicAuth(BasicAuthConfig),
+    /// Clients show a certificate, on listeners that ask for one.
+    ClientCertificate(ClientCertificateConfig),
     /// Only so many requests are answered at a time.
     Concurrency(ConcurrencyConfig),
     /// Content has at most so many octets.
@@ -85,9 +92,11 @@ impl PolicyConfig {
             Self::ApiKeys(config) => config.user_field.as_deref().is_some_and(is_it),
             Self::BasicAuth(config) => config.user_field.as_deref().is_some_and(is_it),
             Self::Jwt(config) => config.fields.iter().any(|(own, _)| is_it(own)),
-            Self::Addresses(_) | Self::Concurrency(_) | Self::ContentBytesMax(_) | Self::RateLimit(_) => {
-                false
-            }
+            Self::Addresses(_)
+            | Self::ClientCertificate(_)
+            | Self::Concurrency(_)
+            | Self::ContentBytesMax(_)
+            | Self::RateLimit(_) => false,
         }
     }
 }
@@ -104,6 +113,7 @@ enum Kind {
     Addresses(Addresses),
     ApiKeys(ApiKeys),
     BasicAuth(BasicAuth),
+    ClientCertificate(ClientCertificate),
     Concurrency(Concurrency),
     ContentBytesMax(u64),
     Jwt(Jwt),
@@ -136,6 +146,9 @@ impl Policy {
             PolicyConfig::Addresses(config) => Kind::Addresses(Addresses::new(config)),
             PolicyConfig::ApiKeys(config) => Kind::ApiKeys(ApiKeys::new(config)),
             PolicyConfig::BasicAuth(config) => Kind::BasicAuth(BasicAuth::new(config)),
+            PolicyConfig::ClientCertificate(config) => {
+                Kind::ClientCertificate(ClientCertificate::new(config))
+            }
             PolicyConfig::Concurrency(config) => Kind::Concurrency(Concurrency::new(config)),
             PolicyConfig::ContentBytesMax(octets) => Kind::ContentBytesMax(octets),
             PolicyConfig::Jwt(config) => Kind::Jwt(Jwt::new(config)),
@@ -163,6 +176,7 @@ impl Policy {
             Kind::Addresses(addresses) => addresses.decide(request),
             Kind::ApiKeys(keys) => keys.decide(request),
             Kind::BasicAuth(users) => users.decide(request),
+            Kind::ClientCertificate(certificates) => certificates.decide(request),
             Kind::Concurrency(concurrency) => concurrency.decide(request, route),
             Kind::ContentBytesMax(octets) => decide_content(request, *octets),
             Kind::Jwt(jwt) => jwt.decide(request),
@@ -209,6 +223,7 @@ impl fmt::Display for PolicyConfig {
             Self::Addresses(config) => config.fmt(f),
             Self::ApiKeys(config) => config.fmt(f),
             Self::BasicAuth(config) => config.fmt(f),
+            Self::ClientCertificate(config) => config.fmt(f),
             Self::Concurrency(config) => config.fmt(f),
             Self::ContentBytesMax(octets) => write!(f, "content of at most {octets} octets"),
             Self::Jwt(config) => config.fmt(f),

@@ -11,6 +11,8 @@ pub(super) enum Refusal {
     Address,
     /// Too many wait to be verified.
     Busy,
+    /// The client has shown no certificate, or one that is not allowed.
+    Certificate { is_missing: bool },
     /// As many requests as allowed are being answered; with this status.
     Concurrency(StatusCode),
     /// There is more content than allowed.
@@ -29,6 +31,8 @@ impl Refusal {
         match self {
             Self::Address => "address",
             Self::Busy => "busy",
+            Self::Certificate { is_missing: true } => "certificate_missing",
+            Self::Certificate { is_missing: false } => "certificate_not_allowed",
             Self::Concurrency(_) => "concurrency",
             Self::ContentTooLarge => "content_too_large",
             Self::Credentials { is_missing: true, .. } => "credentials_missing",
@@ -40,7 +44,7 @@ impl Refusal {
 
     pub(super) const fn status(&self) -> StatusCode {
         match self {
-            Self::Address => StatusCode::FORBIDDEN,
+            Self::Address | Self::Certificate { .. } => StatusCode::FORBIDDEN,
             Self::Busy | Self::NoKeys => StatusCode::SERVICE_UNAVAILABLE,
             Self::Concurrency(status) | Self::Rate { status, .. } => *status,
             Self::ContentTooLarge => StatusCode::CONTENT_TOO_LARGE,
@@ -61,7 +65,7 @@ impl Refusal {
         // Which policy that was is for the log: clients need not know what there is (RFC 9209 §2.3.26).
         let response = Response::text(text).with_status(status).with_field("Proxy-Status", PROXY_STATUS);
         match self {
-            Self::Address | Self::ContentTooLarge => response,
+            Self::Address | Self::Certificate { .. } | Self::ContentTooLarge => response,
             Self::Busy | Self::Concurrency(_) | Self::NoKeys => response.with_field("Retry-After", "1"),
             Self::Credentials { scheme, realm, parameters, .. } => {
                 let realm = quoted(realm.as_deref().unwrap_or(policy));

@@ -120,7 +120,8 @@ impl CertificateFiles {
         if let Some(path) = &self.ocsp {
             certified.ocsp = Some(fs::read(path).map_err(|error| unreadable(path, &error))?);
         }
-        let (names, validity) = (contents.names, contents.validity);
+        let names = contents.names.iter().map(ToString::to_string).collect();
+        let validity = contents.validity;
         Ok(Loaded { certified: Arc::new(certified), names, validity })
     }
 }

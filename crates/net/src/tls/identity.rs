@@ -1,7 +1,8 @@
 //! Who a certificate is for.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::net::IpAddr;
+use std::str::FromStr as _;
 use std::time::{Duration, SystemTime};
 
 use rustls::pki_types::CertificateDer;
@@ -10,6 +11,7 @@ use x509_cert::Certificate;
 use x509_cert::der::Decode;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::name::RdnSequence;
 
 use super::certificates::Validity;
 
@@ -20,8 +22,8 @@ pub struct PeerCertificate {
     pub subject: String,
     /// The issuer as text.
     pub issuer: String,
-    /// Names beside the subject: of hosts, mail addresses, URIs and IP addresses, as text.
-    pub names: Vec<String>,
+    /// Names beside the subject, of the kinds that have a text.
+    pub names: Vec<CertificateName>,
     /// The serial number, in hexadecimal.
     pub serial: String,
     /// The SHA-256 digest of the certificate, in hexadecimal.
@@ -30,11 +32,31 @@ pub struct PeerCertificate {
     pub der: Vec<u8>,
 }
 
+/// A name in a certificate, beside its subject (RFC 5280 §4.2.1.6). What is a name of one kind is none of another.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum CertificateName {
+    /// That of a host.
+    Dns(String),
+    /// A mail address.
+    Email(String),
+    /// An IP address.
+    Ip(IpAddr),
+    /// A URI.
+    Uri(String),
+}
+
+/// `text` as [`PeerCertificate::subject`] has it, of which there is one way for each subject (RFC 4514). `None` if it is no subject, or an empty
+/// one.
+pub fn normal_subject(text: &str) -> Option<String> {
+    let subject = RdnSequence::from_str(text).ok()?.to_string();
+    Some(subject).filter(|subject| !subject.is_empty())
+}
+
 /// What is read of a certificate.
 pub(super) struct Contents {
     subject: String,
     issuer: String,
-    pub(super) names: Vec<String>,
+    pub(super) names: Vec<CertificateName>,
     serial: String,
     pub(super) validity: Validity,
 }
@@ -55,7 +77,7 @@ impl Contents {
     pub(super) fn read(der: &[u8]) -> Option<Self> {
         let certificate = Certificate::from_der(der).ok()?.tbs_certificate;
         let names = match certificate.get::<SubjectAltName>() {
-            Ok(Some((_, SubjectAltName(names)))) => names.iter().filter_map(text_of).collect(),
+            Ok(Some((_, SubjectAltName(names)))) => names.iter().filter_map(CertificateName::of).collect(),
             Ok(None) => Vec::new(),
             Err(_) => return None,
         };
@@ -77,21 +99,29 @@ fn since_epoch(duration: Duration) -> SystemTime {
     SystemTime::UNIX_EPOCH + duration
 }
 
-/// A name, if it is of a kind that has a text.
-fn text_of(name: &GeneralName) -> Option<String> {
-    match name {
-        GeneralName::DnsName(name)
-        | GeneralName::Rfc822Name(name)
-        | GeneralName::UniformResourceIdentifier(name) => Some(name.to_string()),
-        GeneralName::IpAddress(octets) => {
-            let octets = octets.as_bytes();
-            let address = <[u8; 4]>::try_from(octets).map(IpAddr::from);
-            address
-                .or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from))
-                .ok()
-                .map(|address| address.to_string())
+impl CertificateName {
+    /// `name`, if it is of a kind that has a text.
+    fn of(name: &GeneralName) -> Option<Self> {
+        match name {
+            GeneralName::DnsName(name) => Some(Self::Dns(name.to_string())),
+            GeneralName::Rfc822Name(name) => Some(Self::Email(name.to_string())),
+            GeneralName::UniformResourceIdentifier(name) => Some(Self::Uri(name.to_string())),
+            GeneralName::IpAddress(octets) => {
+                let octets = octets.as_bytes();
+                let address = <[u8; 4]>::try_from(octets).map(IpAddr::from);
+                address.or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from)).ok().map(Self::Ip)
+            }
+            _ => None,
         }
-        _ => None,
+    }
+}
+
+impl fmt::Display for CertificateName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dns(name) | Self::Email(name) | Self::Uri(name) => f.write_str(name),
+            Self::Ip(address) => address.fmt(f),
+        }
     }
 }
 
@@ -101,4 +131,27 @@ pub(super) fn hex(octets: &[u8]) -> String {
         let _ = write!(text, "{octet:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_is_written_in_one_way() {
+        for (text, expected) in [
+            ("CN=ada,O=Example", Some("CN=ada,O=Example")),
+            ("cn=ada,o=Example", Some("CN=ada,O=Example")),
+            ("CN=a\\,O\\=b", Some("CN=a\\,O=b")),
+            ("2.5.4.3=ada", Some("CN=ada")),
+            ("", None),
+            ("ada", None),
+            ("CN", None),
+            ("CN=ada, O=Example", None),
+            ("NOBODY=ada", None),
+            ("CN=#zz", None),
+        ] {
+            assert_eq!(normal_subject(text).as_deref(), expected, "{text}");
+        }
+    }
 }

@@ -42,7 +42,7 @@ pub use client_hello::{ClientHello, read_client_hello};
 pub use connector::{InvalidServerName, Roots, TlsConnector, TlsConnectorConfig, TlsServerName};
 pub use failure::{HandshakeError, TlsFailure};
 pub use handshake::{accept_tls, connect_tls, end_tls, see_off};
-pub use identity::PeerCertificate;
+pub use identity::{CertificateName, PeerCertificate, normal_subject};
 pub use info::{TlsInfo, TlsVersion};
 pub use names::NameMatch;
 pub use staples::FileStaple;

@@ -205,10 +205,9 @@ pub(crate) fn just_connected(authority: &Authority) -> (Tls, Other) {
     let (near, far) = pipe();
     let mut other = Other::server(near, server_config(&files));
     let connector = connector(authority);
-    let mut connecting =
-        Box::pin(
-            async move { connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap(), None).await },
-        );
+    let mut connecting = Box::pin(async move {
+        connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap(), None).await
+    });
     let (stream, outcome) = shake(&mut connecting, &mut other);
     outcome.unwrap();
     (stream.unwrap(), other)

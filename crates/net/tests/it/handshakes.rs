@@ -6,8 +6,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, Error, HandshakeKind, version};
 use thruway_net::tls::{
-    CertificateFiles, ClientAuthentication, HandshakeError, Roots, TlsAcceptor, TlsAcceptorConfig,
-    TlsConnector, TlsConnectorConfig, TlsFailure, TlsInfo, TlsServerName, TlsVersion, connect_tls,
+    CertificateFiles, CertificateName, ClientAuthentication, HandshakeError, Roots, TlsAcceptor,
+    TlsAcceptorConfig, TlsConnector, TlsConnectorConfig, TlsFailure, TlsInfo, TlsServerName, TlsVersion,
+    connect_tls,
 };
 use thruway_testkit::{Authority, pipe};
 
@@ -183,6 +184,16 @@ fn clients_show_who_they_are() {
         let (error, _) = refused_by(acceptor, &unknown, "a.example");
         assert!(matches!(error, Error::InvalidCertificate(_)), "{error}");
     }
+    let named = config_as(&authority, &authority.issue_named_client("named", "bob"));
+    let (mut stream, _) = accepted_by(&optional, &named, "a.example");
+    let names = stream.take_info().peer_certificate.unwrap().names;
+    let expected = [
+        CertificateName::Dns("bob.example".to_owned()),
+        CertificateName::Email("bob@example.com".to_owned()),
+        CertificateName::Uri("spiffe://example.com/bob".to_owned()),
+        CertificateName::Ip("192.0.2.1".parse().unwrap()),
+    ];
+    assert_eq!(names, expected);
     let old = config_as(&authority, &authority.issue_expired("old", &["client.example"]));
     let (error, _) = refused_by(&optional, &old, "a.example");
     assert!(matches!(error, Error::InvalidCertificate(_)), "{error}");
@@ -250,10 +261,9 @@ fn connections_to_servers_resume_sessions() {
         let (near, far) = pipe();
         let mut other = Other::server(near, server.clone());
         let connector = connector.clone();
-        let mut connecting =
-            Box::pin(
-                async move { connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap(), None).await },
-            );
+        let mut connecting = Box::pin(async move {
+            connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap(), None).await
+        });
         let (stream, _) = shake(&mut connecting, &mut other);
         let mut stream = stream.unwrap();
         write(&mut stream, &[b"question"]);
@@ -270,10 +280,9 @@ fn info_of(connector: &Arc<TlsConnector>, server: &Arc<rustls::ServerConfig>, ex
     let (near, far) = pipe();
     let mut other = Other::server(near, server.clone());
     let connector = connector.clone();
-    let mut connecting =
-        Box::pin(
-            async move { connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap(), None).await },
-        );
+    let mut connecting = Box::pin(async move {
+        connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap(), None).await
+    });
     let (stream, _) = shake(&mut connecting, &mut other);
     let mut stream = stream.unwrap();
     if exchanges {

@@ -1,12 +1,14 @@
 //! Policies as the file says them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, IntoDeserializer, MapAccess};
+use serde::de::{Error, IntoDeserializer, MapAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::super::spanned::Spanned;
 use super::{FromText, Period, TextOrTable};
@@ -25,6 +27,8 @@ pub(in super::super) struct RawPolicy {
     pub(in super::super) api_keys: Option<Spanned<RawApiKeys>>,
     /// Clients with a JSON Web Token; others are answered 401.
     pub(in super::super) jwt: Option<Spanned<RawJwt>>,
+    /// Clients with a certificate, on listeners that ask for one: `true` for any that the listener trusts, or a table; others are answered 403.
+    pub(in super::super) client_certificate: Option<RawClientCertificate>,
     /// How many requests there may be in a time; those beyond are answered 429.
     pub(in super::super) rate_limit: Option<RawRateLimit>,
     /// How many requests there may be at a time; those beyond are answered 503.
@@ -99,6 +103,27 @@ pub(in super::super) struct RawJwt {
     pub(in super::super) realm: Option<Spanned<String>>,
 }
 
+/// Any certificate, or those to which one of these applies.
+pub(in super::super) enum RawClientCertificate {
+    Any,
+    OneOf(Box<RawCertificates>),
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RawCertificates {
+    /// Those with one of these subjects: `CN=ada,O=Example`, as access logs have it.
+    pub(in super::super) subjects: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Those with the name of one of these hosts, beside the subject.
+    pub(in super::super) dns_names: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Those with one of these URIs, beside the subject: `spiffe://example/service`.
+    pub(in super::super) uris: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Those with one of these mail addresses, beside the subject.
+    pub(in super::super) emails: Option<Spanned<Vec<Spanned<String>>>>,
+    /// These: `sha256:` and 64 hexadecimal digits, with or without colons between pairs.
+    pub(in super::super) fingerprints: Option<Spanned<Vec<Spanned<String>>>>,
+}
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawRateLimit {
@@ -158,5 +183,45 @@ impl FromText for RawCountBy {
 
     fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
         RawCountByHeader::deserialize(MapAccessDeserializer::new(table)).map(Self::Header)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawClientCertificate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = RawClientCertificate;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "`true` or a table with `subjects`, `dns_names`, `uris`, `emails` or `fingerprints`",
+                )
+            }
+
+            fn visit_bool<E: Error>(self, is_asked_for: bool) -> Result<RawClientCertificate, E> {
+                let nothing = E::invalid_value(Unexpected::Bool(false), &self);
+                if is_asked_for { Ok(RawClientCertificate::Any) } else { Err(nothing) }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<RawClientCertificate, A::Error> {
+                let table = RawCertificates::deserialize(MapAccessDeserializer::new(table))?;
+                Ok(RawClientCertificate::OneOf(Box::new(table)))
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl JsonSchema for RawClientCertificate {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "ClientCertificate".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "const": true }, generator.subschema_for::<RawCertificates>()] })
     }
 }

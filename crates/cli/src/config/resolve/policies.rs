@@ -67,8 +67,17 @@ impl Resolver<'_> {
 
     fn policy(&mut self, raw: Spanned<RawPolicy>) -> Option<PolicyConfig> {
         let span = raw.span();
-        let RawPolicy { allow, deny, basic_auth, api_keys, jwt, rate_limit, concurrency, content_bytes_max } =
-            raw.into_inner();
+        let RawPolicy {
+            allow,
+            deny,
+            basic_auth,
+            api_keys,
+            jwt,
+            client_certificate,
+            rate_limit,
+            concurrency,
+            content_bytes_max,
+        } = raw.into_inner();
         let mut kinds: Vec<Option<PolicyConfig>> = Vec::new();
         if allow.is_some() || deny.is_some() {
             kinds.push(Some(PolicyConfig::Addresses(self.addresses(allow, deny))));
@@ -76,6 +85,10 @@ impl Resolver<'_> {
         kinds.extend(basic_auth.map(|raw| self.basic_auth(raw, &span).map(PolicyConfig::BasicAuth)));
         kinds.extend(api_keys.map(|raw| self.api_keys(raw).map(PolicyConfig::ApiKeys)));
         kinds.extend(jwt.map(|raw| self.jwt(raw).map(PolicyConfig::Jwt)));
+        kinds.extend(client_certificate.map(|raw| {
+            let config = self.client_certificate(raw, &span);
+            Some(PolicyConfig::ClientCertificate(config))
+        }));
         kinds.extend(rate_limit.map(|raw| Some(PolicyConfig::RateLimit(self.rate_limit(raw)))));
         kinds.extend(concurrency.map(|raw| Some(PolicyConfig::Concurrency(self.concurrency(raw)))));
         kinds.extend(content_bytes_max.map(|octets| Some(PolicyConfig::ContentBytesMax(octets))));
@@ -336,8 +349,8 @@ impl Resolver<'_> {
     }
 }
 
-const KINDS: &str = "a policy is of exactly one kind: `allow` or `deny` or both, `basic_auth`, `api_keys`, `jwt`, `rate_limit`, \
-                     `concurrency`, `content_bytes_max`";
+const KINDS: &str = "a policy is of exactly one kind: `allow` or `deny` or both, `basic_auth`, `api_keys`, `jwt`, `client_certificate`, \
+                     `rate_limit`, `concurrency`, `content_bytes_max`";
 
 /// Clocks that are further apart are wrong.
 const LEEWAY_MAX: Period = Period(Duration::from_hours(1));

@@ -68,6 +68,19 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
         ("api_keys = { user_field = \"X-Forwarded-For\" }", "this field is the gateway's"),
         ("basic_auth = { user_field = \"via\" }", "this field is the gateway's"),
         ("api_keys.query = \"\"", "the parameter of the `query` that keys are in has a name"),
+        ("client_certificate = false", "expected `true` or a table with `subjects`"),
+        ("client_certificate = {}", "nothing tells the certificates that pass from others"),
+        ("client_certificate = { subjects = [] }", "a list of certificates has at least one"),
+        ("client_certificate = { subjects = [\"ada\"] }", "no certificate has `ada`"),
+        ("client_certificate = { subjects = [\"\"] }", "no certificate has ``"),
+        (
+            "client_certificate = { subjects = [\"CN=ada, O=Example\"] }",
+            "no certificate has `CN=ada, O=Example`",
+        ),
+        ("client_certificate = { dns_names = [\"\"] }", "no certificate has ``"),
+        ("client_certificate = { uris = [\"a b\"] }", "no certificate has `a b`"),
+        ("client_certificate = { fingerprints = [\"ab:cd\"] }", "no certificate has `ab:cd`"),
+        ("client_certificate = { names = [\"a\"] }", "unknown key `names`"),
         ("rate_limit = {}", "missing field `requests`"),
         ("rate_limit = { requests = 0 }", "the value must be from 1 to 1000000000"),
         ("rate_limit = { requests = 1, per = \"0s\" }", "the value must be from 1ms to 24h"),
@@ -130,6 +143,17 @@ fn are_refused(policies: &[(&str, &str)]) {
         let is_there = [6, 7].iter().any(|line| failure.contains(&format!("serve.toml:{line}")));
         assert!(failure.contains(message) && is_there, "{keys}\n{failure}");
     }
+}
+
+#[test]
+fn a_certificate_is_asked_for_by_a_listener_or_else_in_vain() {
+    let rest = REST.replace("demo = true", "demo = true\npolicies = [\"a\"]");
+    let policy = "[policies.a]\nclient_certificate = true\n";
+    let failure = resolved(&format!("{rest}{policy}")).err().unwrap().to_string();
+    assert!(
+        failure.contains("no listener asks clients for a certificate") && failure.contains("serve.toml:7")
+    );
+    assert!(resolved(&format!("{REST}{policy}")).is_ok(), "no route has it");
 }
 
 /// Once one of the two passwords counted, and one of the two names, and nobody was told which.

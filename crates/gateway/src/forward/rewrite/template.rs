@@ -3,7 +3,7 @@
 use std::fmt;
 
 use thruway_net::IpText;
-use thruway_server::{ClientAddr, Request};
+use thruway_server::{CertificateName, ClientAddr, Request};
 
 use super::super::request_id::RequestId;
 use super::InvalidRewrite;
@@ -175,9 +175,17 @@ impl TlsPlace {
             (Self::Version, _) => text.push_str(tls.version.as_str()),
             (_, None) => {}
             (Self::ClientFingerprint, Some(certificate)) => text.push_str(&certificate.fingerprint),
-            (Self::ClientNames, Some(certificate)) => text.push_str(&certificate.names.join(",")),
+            (Self::ClientNames, Some(certificate)) => push_names(&certificate.names, text),
             (Self::ClientSubject, Some(certificate)) => text.push_str(&certificate.subject),
         }
+    }
+}
+
+/// With commas between them.
+fn push_names(names: &[CertificateName], text: &mut String) {
+    for (place, name) in names.iter().enumerate() {
+        text.push_str(if place == 0 { "" } else { "," });
+        text.push_str(&name.to_string());
     }
 }
 

@@ -1,13 +1,19 @@
 //! Upstreams that choose the version when TLS is negotiated.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use h2::SendStream;
 use h2::client::{ResponseFuture, SendRequest};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use thruway_client::UpstreamAddr;
 use thruway_client::http2::Http2Config;
 use thruway_gateway::{CheckConfig, CheckKind, UpstreamConfig, UpstreamTls};
@@ -48,6 +54,30 @@ impl Place {
         let address: ListenAddr = format!("unix:{}", self.path().display()).parse().unwrap();
         let listener = Listener::new(address).tls(Arc::new(TlsAcceptor::load(config).unwrap()));
         Secured(Some(Server::new(Echo(Arc::default())).workers(1).listen_on(listener).start().unwrap()))
+    }
+
+    /// Does this with each connection to a server that chooses among `protocols`, and with the number of the connection, from 0. Nothing was said
+    /// on it yet.
+    pub(super) fn each_connection(
+        &self,
+        protocols: &[&str],
+        serve: impl Fn(StreamOwned<ServerConnection, UnixStream>, usize) + Clone + Send + 'static,
+    ) {
+        let files = self.authority.issue("server", &["a.example"]);
+        let chain = CertificateDer::pem_file_iter(&files.chain).unwrap().map(Result::unwrap).collect();
+        let key = PrivateKeyDer::from_pem_file(&files.key).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let mut config = config.with_single_cert(chain, key).unwrap();
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let (config, listener) = (Arc::new(config), UnixListener::bind(self.path()).unwrap());
+        thread::spawn(move || {
+            for (number, socket) in listener.incoming().map_while(Result::ok).enumerate() {
+                let (serve, connection) = (serve.clone(), ServerConnection::new(config.clone()).unwrap());
+                thread::spawn(move || serve(StreamOwned::new(connection, socket), number));
+            }
+        });
     }
 
     pub(super) fn upstream(&self) -> UpstreamConfig {
@@ -93,11 +123,14 @@ async fn version(send: &mut SendRequest<Bytes>) -> String {
 }
 
 /// So many requests that are under way together; the upstream has answered each of them.
-async fn under_way(send: &mut SendRequest<Bytes>, requests: usize) -> Vec<(h2::RecvStream, SendStream<Bytes>)> {
-    let begin = |_| send.send_request(request("POST", "/echo"), false).unwrap();
-    let begun: Vec<(ResponseFuture, _)> = (0..requests).map(begin).collect();
+async fn under_way(
+    send: &mut SendRequest<Bytes>,
+    requests: usize,
+) -> Vec<(h2::RecvStream, SendStream<Bytes>)> {
+    let ask = |_| send.send_request(request("POST", "/echo"), false).unwrap();
+    let asked: Vec<(ResponseFuture, _)> = (0..requests).map(ask).collect();
     let mut answered = Vec::new();
-    for (response, to) in begun {
+    for (response, to) in asked {
         answered.push((response.await.unwrap().into_body(), to));
     }
     answered
@@ -144,6 +177,32 @@ fn requests_together_share_a_connection_or_have_one_each() {
         });
         assert_eq!(server.connections(), connections, "{protocol}");
     }
+}
+
+/// Requests wait for a connection that they will share, and for no other.
+#[test]
+fn a_connection_that_is_expected_to_be_of_http11_is_waited_for_by_nobody_else() {
+    let place = Place::new();
+    place.each_connection(&["http/1.1"], |mut stream, number| {
+        if number == 1 {
+            // It never says a word.
+            let _ = stream.sock.read_to_end(&mut Vec::new());
+        }
+        let mut request = [0; 1000];
+        while let Ok(1..) = stream.read(&mut request) {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+        }
+    });
+    let gateway = Gateway::of_both_versions(UpstreamConfig { retries_max: 0, ..place.upstream() });
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let (first, _) = send.send_request(request("GET", "/"), true).unwrap();
+        assert_eq!(whole(first).await.0.status().as_u16(), 200);
+        let (one, _) = send.send_request(request("GET", "/"), true).unwrap();
+        let (other, _) = send.send_request(request("GET", "/"), true).unwrap();
+        let answered = tokio::select! { answered = one => answered, answered = other => answered };
+        assert_eq!(answered.unwrap().status().as_u16(), 200);
+    });
 }
 
 #[test]
@@ -195,10 +254,15 @@ fn checks_speak_what_the_server_chooses() {
     for protocol in ["h2", "http/1.1"] {
         let place = Place::new();
         let server = place.serve(&[protocol]);
-        let check = CheckConfig { interval: Duration::from_millis(10), ..CheckConfig::new(CheckKind::http("/")) };
+        let check =
+            CheckConfig { interval: Duration::from_millis(10), ..CheckConfig::new(CheckKind::http("/")) };
         let gateway = Gateway::of_both_versions(UpstreamConfig { check: Some(check), ..place.upstream() });
         until(|| server.connections() > 2);
-        assert_eq!(gateway.upstream.server_statuses()[0].state, thruway_gateway::ServerState::Up, "{protocol}");
+        assert_eq!(
+            gateway.upstream.server_statuses()[0].state,
+            thruway_gateway::ServerState::Up,
+            "{protocol}"
+        );
     }
 }
 

@@ -10,11 +10,11 @@ use std::task::{Context, Poll, ready};
 use std::thread;
 
 use bytes::Bytes;
+use thruway_net::Transport as _;
 use thruway_server::{
     Answer, BoxError, Config, Content, ContentStream, Handler, Http2Limits, ListenAddr, Listener, Piece,
     Request, RequestContent, Response, RunningServer, Server, StatusCode, send_interim,
 };
-use thruway_net::Transport as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// A server that says back what it is told.

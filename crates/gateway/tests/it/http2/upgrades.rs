@@ -1,20 +1,17 @@
 //! Upgrades of clients of both versions, to upstreams that speak HTTP/2 or choose.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::Shutdown;
-use std::os::unix::net::UnixListener;
-use std::sync::Arc;
+use std::net::{Shutdown, TcpListener};
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::ext::Protocol;
 use h2::{Reason, RecvStream, SendStream};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use thruway_gateway::{EjectionConfig, ServerState, UpstreamConfig};
+use thruway_client::UpstreamAddr;
+use thruway_gateway::{EjectionConfig, ServerConfig, ServerState, UpstreamConfig};
 use tokio::task::yield_now;
 
 use super::client::{connect, piece, request, run, whole};
@@ -212,17 +209,42 @@ fn of_other_methods_and_without_a_key_nothing_is_asked_of_the_upstream() {
     }
 }
 
+/// The same upstream with another server that stands in when one fails: the last is never ejected.
+fn ejecting(mut upstream: UpstreamConfig) -> UpstreamConfig {
+    let other = ServerConfig::new(UpstreamAddr::from(thruway_testkit::upstream::refuses()));
+    upstream.servers.push(ServerConfig { is_backup: true, ..other });
+    let ejection = EjectionConfig { failures: 1, percent_max: 100, ..EjectionConfig::default() };
+    UpstreamConfig { ejection, retries_max: 0, ..upstream }
+}
+
+#[test]
+fn an_upstream_that_does_not_say_whether_it_takes_upgrades_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect_timeout = Duration::from_millis(100);
+    let config = UpstreamConfig { connect_timeout, ..only_http2(listener.local_addr().unwrap()) };
+    let gateway = Gateway::start(config);
+    let mut client = Client::new(gateway.address);
+    client.send(asked("/chat"));
+    let refused = client.answer(false);
+    assert_eq!(
+        (refused.status, refused.field("proxy-status")),
+        (504, Some("thruway; error=connection_timeout"))
+    );
+}
+
 /// Once it arrived as a plain GET.
 #[test]
 fn an_upstream_that_takes_no_upgrades_is_asked_for_none() {
     let (address, connections) = scripted(b"");
     connections.fetch_add(1, Ordering::SeqCst);
-    let ejection = EjectionConfig { failures: 1, ..EjectionConfig::default() };
-    let gateway = Gateway::of_both_versions(UpstreamConfig { ejection, ..only_http2(address) });
+    let gateway = Gateway::of_both_versions(ejecting(only_http2(address)));
     let refused = |client: &mut Client| {
         client.send(asked("/chat"));
         let refused = client.answer(false);
-        assert_eq!((refused.status, refused.field("proxy-status")), (502, Some("thruway; error=http_upgrade_failed")));
+        assert_eq!(
+            (refused.status, refused.field("proxy-status")),
+            (502, Some("thruway; error=http_upgrade_failed"))
+        );
     };
     let mut client = Client::new(gateway.address);
     refused(&mut client);
@@ -238,32 +260,18 @@ fn an_upstream_that_takes_no_upgrades_is_asked_for_none() {
 
 /// A server in TLS that chooses among `protocols` and takes no upgrades over HTTP/2. Over HTTP/1.1 it switches, and says back what it is told.
 fn old_server(place: &Place, protocols: &[&str]) {
-    let files = place.authority.issue("server", &["a.example"]);
-    let chain = CertificateDer::pem_file_iter(&files.chain).unwrap().map(Result::unwrap).collect();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let key = PrivateKeyDer::from_pem_file(&files.key).unwrap();
-    let mut config = config.with_no_client_auth().with_single_cert(chain, key).unwrap();
-    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    let (config, listener) = (Arc::new(config), UnixListener::bind(place.path()).unwrap());
-    thread::spawn(move || {
-        for socket in listener.incoming().map_while(Result::ok) {
-            let config = config.clone();
-            thread::spawn(move || {
-                let mut stream = StreamOwned::new(ServerConnection::new(config).unwrap(), socket);
-                if stream.conn.complete_io(&mut stream.sock).is_err() {
-                    return;
-                }
-                if stream.conn.alpn_protocol() == Some(b"h2") {
-                    // Whatever the gateway does to the connection is its business.
-                    drop(requests_of(stream, |stream, id| {
-                        answer(stream, id)?;
-                        stream.flush()
-                    }));
-                } else {
-                    switch(stream);
-                }
-            });
+    place.each_connection(protocols, |mut stream, _| {
+        if stream.conn.complete_io(&mut stream.sock).is_err() {
+            return;
+        }
+        if stream.conn.alpn_protocol() == Some(b"h2") {
+            // Whatever the gateway does to the connection is its business.
+            drop(requests_of(stream, |stream, id| {
+                answer(stream, id)?;
+                stream.flush()
+            }));
+        } else {
+            switch(stream);
         }
     });
 }
@@ -321,14 +329,15 @@ fn where_the_server_chooses_upgrades_go_in_the_version_that_has_them() {
 fn where_the_server_has_no_version_with_upgrades_they_are_refused() {
     let place = Place::new();
     old_server(&place, &["h2"]);
-    let mut config = place.upstream();
-    config.ejection.failures = 1;
-    let gateway = Gateway::of_both_versions(config);
+    let gateway = Gateway::of_both_versions(ejecting(place.upstream()));
     for _ in 0..2 {
         let mut client = Client::new(gateway.address);
         client.send(asked("/chat"));
         let refused = client.answer(false);
-        assert_eq!((refused.status, refused.field("proxy-status")), (502, Some("thruway; error=http_upgrade_failed")));
+        assert_eq!(
+            (refused.status, refused.field("proxy-status")),
+            (502, Some("thruway; error=http_upgrade_failed"))
+        );
         assert_eq!(gateway.get().status, 200);
     }
     assert_eq!(gateway.upstream.server_statuses()[0].state, ServerState::Up);

@@ -1,0 +1,106 @@
+//! Clients that show a certificate.
+//!
+//! Whom listeners let in with which certificates is said there: what is shown was issued by somebody who is trusted, and was valid at the
+//! handshake. Where clients need not show one, this is what closes a route to those that do not, and to those whose certificate is another's.
+
+mod decide;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::str::FromStr;
+
+use thruway_server::{CertificateName, Request};
+
+use super::{Refusal, Verdict};
+
+/// Which certificates pass.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ClientCertificateConfig {
+    /// Those to which one of these applies. Default all.
+    pub allow: Option<Vec<CertificateMatch>>,
+}
+
+/// What tells a certificate from others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CertificateMatch {
+    /// It is this one.
+    Fingerprint(CertificateFingerprint),
+    /// It has this name beside its subject, of this kind. Case makes no difference to hosts.
+    Name(CertificateName),
+    /// It has this subject, as [`normal_subject`](thruway_net::tls::normal_subject) writes it.
+    Subject(String),
+}
+
+/// The SHA-256 digest of a certificate, written `sha256:` and 64 hexadecimal digits, with or without colons between pairs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CertificateFingerprint(String);
+
+/// A text is not the fingerprint of a certificate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InvalidFingerprint;
+
+/// The policy.
+#[derive(Debug)]
+pub(super) struct ClientCertificate {
+    config: ClientCertificateConfig,
+}
+
+impl ClientCertificate {
+    pub(super) const fn new(config: ClientCertificateConfig) -> Self {
+        Self { config }
+    }
+
+    pub(super) fn decide(&self, request: &Request<'_>) -> Verdict<'static> {
+        let Some(certificate) = request.connection().client_certificate() else {
+            return Verdict::Refuse(Refusal::Certificate { is_missing: true });
+        };
+        if decide::is_allowed(&self.config, certificate) {
+            Verdict::Continue
+        } else {
+            Verdict::Refuse(Refusal::Certificate { is_missing: false })
+        }
+    }
+}
+
+impl FromStr for CertificateFingerprint {
+    type Err = InvalidFingerprint;
+
+    fn from_str(text: &str) -> Result<Self, InvalidFingerprint> {
+        let digits = text.strip_prefix("sha256:").ok_or(InvalidFingerprint)?;
+        let digits = digits.replace(':', "").to_ascii_lowercase();
+        let is_digest = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if is_digest { Ok(Self(digits)) } else { Err(InvalidFingerprint) }
+    }
+}
+
+impl fmt::Display for InvalidFingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a fingerprint is `sha256:` and 64 hexadecimal digits")
+    }
+}
+
+impl std::error::Error for InvalidFingerprint {}
+
+impl fmt::Display for ClientCertificateConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a client certificate")?;
+        for (place, of) in self.allow.iter().flatten().enumerate() {
+            write!(f, "{}{of}", if place == 0 { ": " } else { " or " })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for CertificateMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fingerprint(CertificateFingerprint(digits)) => write!(f, "sha256:{digits}"),
+            Self::Name(CertificateName::Dns(name)) => write!(f, "DNS {name}"),
+            Self::Name(CertificateName::Email(name)) => write!(f, "email {name}"),
+            Self::Name(CertificateName::Ip(address)) => write!(f, "IP {address}"),
+            Self::Name(CertificateName::Uri(name)) => write!(f, "URI {name}"),
+            Self::Subject(subject) => f.write_str(subject),
+        }
+    }
+}
