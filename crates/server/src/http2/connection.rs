@@ -182,7 +182,7 @@ impl<T: Transport> Connection<T> {
             self.connected.note_moved(true);
         }
         let has_moved = self.connected.has_moved.replace(false);
-        // Once the client is being told that it is too odd, its windows and its reads decide when that is done.
+        // What it is told then may have to wait until it takes octets, and that wakes the task.
         let is_to_be_aborted = self.wire.is_too_odd() && !self.is_aborted;
         if has_moved || is_to_be_aborted { Turn::Moved } else { Turn::Waits }
     }

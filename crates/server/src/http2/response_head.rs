@@ -72,7 +72,8 @@ fn head_with(status: StatusCode, fields: HeaderMap) -> http::Response<()> {
 
 /// The lines as the library has them, without those that concern a connection of HTTP/1.1 (RFC 9113 §8.2.2).
 pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
-    let mut fields = HeaderMap::with_capacity(lines.octets().len() / LINE_BYTES + OWN_FIELDS);
+    let mut fields =
+        HeaderMap::with_capacity((lines.octets().len() / LINE_BYTES).min(LINES_MAX) + OWN_FIELDS);
     for line in lines {
         // What is a valid line here is one there too.
         let name = HeaderName::from_bytes(line.name.as_bytes());
@@ -91,3 +92,6 @@ const OWN_FIELDS: usize = 3;
 
 /// What a line has at least, mostly: to count them would cost more than to be wrong now and then.
 const LINE_BYTES: usize = 16;
+
+/// For how many there is room from the start. A line may be so long that a guess by octets would be more than a map can hold.
+const LINES_MAX: usize = 100;

@@ -104,6 +104,13 @@ fn answers_with_the_same_field_lines_have_their_own_lengths_and_the_date_goes_on
 }
 
 #[test]
+fn a_field_line_may_be_long() {
+    let scene = Scene::new(|| Response::text("ok").with_field("X-Long", "a".repeat(1 << 20)));
+    let (head, content, _) = Library::connect(&scene).get("/");
+    assert_eq!((head.headers()["x-long"].len(), content.as_str()), (1 << 20, "ok"));
+}
+
+#[test]
 fn fields_that_a_handler_sets_itself_are_not_said_twice() {
     let scene = Scene::new(|| Response::text("").with_field("Server", "other"));
     let (head, ..) = Library::connect(&scene).get("/");
