@@ -384,13 +384,25 @@ fn bars(cases: &[&CaseResult]) -> Vec<RatioBar> {
             };
             let ratio = tables::ratio(metric, ours, other);
             bars.extend(ratio.map(|ratio| RatioBar {
-                label: format!("{} / {}: {} ×{:.2}", case.name, other.name, metric.label(), ratio.median),
+                label: bar_label(&case.name, &other.name, metric, ratio.median),
                 ratio,
                 is_more_better: metric.is_more_better(),
             }));
         }
     }
     bars
+}
+
+/// What fits above a bar as wide as a phone: of a long name of a case, its beginning.
+fn bar_label(case: &str, other: &str, metric: Metric, ratio: f64) -> String {
+    let metric = if metric == Metric::ServerCpu { "server CPU" } else { metric.label() };
+    let rest = format!(" / {other}: {metric} ×{ratio:.2}");
+    let (case, room) = (tables::shortened(case), LABEL_MAX.saturating_sub(rest.chars().count()));
+    if case.chars().count() <= room {
+        return format!("{case}{rest}");
+    }
+    let beginning: String = case.chars().take(room.saturating_sub(1)).collect();
+    format!("{}…{rest}", beginning.trim_end())
 }
 
 fn cross_checks(report: &SuiteReport) -> Option<Section> {
@@ -476,6 +488,9 @@ fn coverage(report: &SuiteReport) -> Option<f64> {
 
 /// In which somebody else may be ahead.
 const COMPARED: [Metric; 3] = [Metric::Rate, Metric::ServerCpu, Metric::P99];
+
+/// Characters above a bar.
+const LABEL_MAX: usize = 60;
 
 /// How the names of ours begin.
 const OURS: &str = "thruway";

@@ -128,7 +128,7 @@ fn columns(caption: &str, cases: &[&CaseResult], rows: Vec<Vec<String>>) -> Tabl
 }
 
 /// Without the workload, which stands above the table.
-fn shortened(name: &str) -> &str {
+pub(super) fn shortened(name: &str) -> &str {
     name.split_once(' ').map_or(name, |(_, rest)| rest)
 }
 

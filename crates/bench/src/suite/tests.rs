@@ -163,6 +163,18 @@ fn a_page_needs_nothing_else_and_takes_names_for_text() {
     }
 }
 
+/// On a phone, they went on beyond the edge.
+#[test]
+fn labels_of_bars_fit_above_them() {
+    let page = up_to_rank(u8::MAX).to_html();
+    let labels: Vec<_> =
+        page.split("<text x=\"0\"").skip(1).filter_map(|rest| rest.split(['>', '<']).nth(1)).collect();
+    assert!(labels.len() > 50, "{}", labels.len());
+    assert!(labels.contains(&"c=16 / nginx: server CPU ×1.25"), "{labels:?}");
+    assert!(labels.contains(&"tools/call echo c=1, a connection… / nginx: server CPU ×1.25"), "{labels:?}");
+    assert!(labels.iter().all(|label| label.chars().count() <= 60), "{labels:?}");
+}
+
 #[test]
 fn what_was_measured_is_written_down_and_read_again() {
     let whole = up_to_rank(u8::MAX);

@@ -532,6 +532,8 @@ fn nonsense_is_refused_before_anything_happens() {
         let ended = bench(args);
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");
         assert!(ended.stderr.starts_with("error: "), "{args:?}: {}", ended.stderr);
+        // It was the arguments, and not that nobody is there.
+        assert!(ended.stderr.contains("--help"), "{args:?}: {}", ended.stderr);
     }
 }
 
