@@ -71,7 +71,7 @@ pub(crate) enum McpCommand {
     /// Say how the tasks with these ids stand, or all that there are (2025-11-25); `call --no-wait` begins such
     #[command(after_help = TARGETS, override_usage = "thruway mcp tasks [OPTIONS] URL [ID]...\n       thruway mcp tasks [OPTIONS] [ID]... -- COMMAND [ARG]...")]
     Tasks(McpClientArgs),
-    Bridge(McpBridgeArgs),
+    Bridge(Box<McpBridgeArgs>),
 }
 
 /// What is asked of a server.
@@ -174,7 +174,7 @@ pub(crate) struct McpTaskArgs {
 pub(crate) enum McpOutput {
     /// For people
     Text,
-    /// For programs: the result as the server has sent it
+    /// For programs: results as JSON, all pages of a list together, without what the schema of MCP does not know
     Json,
 }
 
@@ -189,7 +189,7 @@ pub(crate) struct McpBridgeArgs {
     #[arg(value_name = "URL", conflicts_with = "command", required_unless_present = "command")]
     pub(crate) url: Option<String>,
     /// The server to start, with its arguments
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "McpLoginArgs")]
     pub(crate) command: Vec<String>,
     /// Listen here, `IP:PORT` or `unix:PATH`, instead of serving the standard input and output; may be given several times
     #[arg(long, value_name = "ADDR")]
@@ -218,6 +218,8 @@ pub(crate) struct McpBridgeArgs {
     /// How long a session is kept that is not used, and a server for one client alone
     #[arg(long, default_value = "10m", value_parser = humantime::parse_duration)]
     pub(crate) session_idle: Duration,
+    #[command(flatten)]
+    pub(crate) login: McpLoginArgs,
 }
 
 fn parse_era(text: &str) -> Result<EraChoice, String> {
@@ -334,6 +336,8 @@ const BRIDGES: &str = "\
 Bridges:
   thruway mcp bridge https://mcp.example/mcp
       a server for clients that start theirs, which asks the one at the URL
+  thruway mcp bridge https://mcp.example/mcp --login
+      the same, where a person has to log in, once: the token is kept
   thruway mcp bridge --listen 127.0.0.1:8080 -- npx some-server --stdio
       an MCP endpoint at `/mcp`, and at `/sse` for clients of 2024-11-05, which asks a child process
 

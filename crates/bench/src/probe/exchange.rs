@@ -8,6 +8,7 @@ use serde_json::Value;
 use thruway_client::{ConnectError, UpstreamAddr, UpstreamStream, connect, secure};
 use thruway_http1::{BodyLength, ClientConnection, ClientEvent, HeadIndex, Limits, ResponseTo};
 use thruway_mcp::Revision;
+use thruway_mcp::schema::methods;
 use thruway_net::Transport;
 
 use super::ProbeError;
@@ -70,7 +71,8 @@ impl Channel<'_> {
                 if answer.status != 200 && response.is_none() {
                     return Err(ProbeError::Status(answer.status));
                 }
-                self.keep_session(answer.session);
+                // Some begin one by a refusal, and do not know it afterwards.
+                self.keep_session(answer.session.filter(|_| method == methods::INITIALIZE));
                 response.ok_or(ProbeError::NoResponse)?
             }
         };

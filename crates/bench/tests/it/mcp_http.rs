@@ -276,6 +276,25 @@ fn a_server_tells_what_it_speaks_and_which_tools_it_has() {
     assert!(ids.len() == 3 && ids.windows(2).all(|two| two[0] > two[1]), "no id twice: {ids:?}");
 }
 
+/// The session that its refusal named was not known when it was asked in the other era, which was taken for a refusal of that too.
+#[test]
+fn a_session_is_what_the_handshake_has_begun() {
+    let odd = with_sessions(|seen| {
+        let refusal =
+            json!({"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32600, "message": "no"}});
+        let (content, session) = (refusal.to_string(), "Mcp-Session-Id: gone");
+        let length = content.len();
+        if seen.message["method"] == "server/discover" {
+            let head = format!("HTTP/1.1 400 Bad Request\r\n{session}\r\nContent-Type: application/json\r\n");
+            return Some(format!("{head}Content-Length: {length}\r\n\r\n{content}").into());
+        }
+        seen.has_field(session).then(|| answer("404 Not Found", "application/json", &content))
+    });
+    let revisions = [Revision::LATEST, Revision::LATEST_LEGACY];
+    let facts = probe_http(&endpoint(), &odd.address.into(), None, &revisions, Duration::from_secs(20));
+    assert_eq!(facts.unwrap().revision, Revision::R20250618);
+}
+
 #[test]
 fn a_server_that_cannot_be_understood_is_refused_for_what_it_does() {
     let within = Duration::from_millis(500);

@@ -1,9 +1,11 @@
 //! `thruway mcp bridge`.
 
+use std::io;
 use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
+use thruway_mcp_sdk::oauth::OAuthError;
 use thruway_mcp_sdk::schema::Implementation;
 use thruway_mcp_sdk::{
     BridgeOptions, McpClient, McpClientBuilder, McpClientError, McpClientOptions, McpEndpoint, McpServer,
@@ -12,6 +14,7 @@ use thruway_mcp_sdk::{
 use thruway_server::{Router, Server, ServerError, TerminationSignals, Timeouts, raise_descriptor_limit};
 use tokio::runtime::Runtime;
 
+use super::client::login::{self, Login};
 use super::routes::{PATH, SSE_PATH, mount_endpoint};
 use crate::args::McpBridgeArgs;
 use crate::config::{Failure, parse_listeners};
@@ -84,12 +87,18 @@ async fn connect(args: &McpBridgeArgs) -> Result<McpServer, Failure> {
         ..BridgeOptions::default()
     };
     let target = Target::of(args)?;
-    McpServer::bridge(options, move |builder| target.connect(builder)).await.map_err(Failure::new)
+    let bridge = McpServer::bridge(options, move |builder| target.connect(builder)).await;
+    bridge.map_err(|error| match error {
+        McpClientError::Authorization(OAuthError::LoginFailed(io::ErrorKind::Unsupported)) => {
+            login::nobody_is_there()
+        }
+        error => Failure::new(error),
+    })
 }
 
 /// Which server is meant.
 enum Target {
-    Url { url: String, fields: Vec<(String, String)> },
+    Url { url: String, fields: Vec<(String, String)>, login: Option<Login> },
     Command(Vec<String>),
 }
 
@@ -97,15 +106,22 @@ impl Target {
     fn of(args: &McpBridgeArgs) -> Result<Self, Failure> {
         match &args.url {
             None => Ok(Self::Command(args.command.clone())),
-            Some(url) => Ok(Self::Url { url: url.clone(), fields: parse_headers(&args.header)? }),
+            Some(url) => {
+                let fields = parse_headers(&args.header)?;
+                // What is sent is not asked for besides.
+                let is_known = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+                let login = if is_known { None } else { Some(Login::of(&args.login)?) };
+                Ok(Self::Url { url: url.clone(), fields, login })
+            }
         }
     }
 
     fn connect(&self, builder: McpClientBuilder) -> Result<McpClient, McpClientError> {
         match self {
-            Self::Url { url, fields } => {
+            Self::Url { url, fields, login } => {
                 let fields = fields.iter();
-                Ok(fields.fold(builder, |builder, (name, value)| builder.field(name, value)).http(url))
+                let builder = fields.fold(builder, |builder, (name, value)| builder.field(name, value));
+                Ok(login.iter().fold(builder, |builder, login| login.prepare(builder)).http(url))
             }
             Self::Command(words) => {
                 let mut words = words.iter();

@@ -157,6 +157,38 @@ fn questions_are_not_asked_where_nobody_is() {
     }
 }
 
+/// Only at a terminal was the server asked to say how far it is, which lets a call take longer: scripts gave up.
+#[test]
+fn progress_is_asked_for_where_nobody_sees_it() {
+    let good = json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "content": []}});
+    let script =
+        format!(r#"read -r line; case "$line" in *progressToken*) echo '{good}' ;; esac; cat >/dev/null"#);
+    let args = ["call", "slow", "--era", "modern", "--timeout", "5s", "--", "sh", "-c", &script];
+    assert_eq!(printed(&args), "");
+}
+
+/// Where the server did not know templates, its resources were not shown either.
+#[test]
+fn resources_are_shown_without_templates() {
+    let listed = json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete",
+        "resources": [{"uri": "a://b", "name": "b"}]}});
+    let unknown = json!({"jsonrpc": "2.0", "id": 2, "error": {"code": -32601, "message": "no such method"}});
+    let script = format!("read -r line; echo '{listed}'; read -r line; echo '{unknown}'; cat >/dev/null");
+    assert_eq!(printed(&["resources", "--era", "modern", "--", "sh", "-c", &script]), "a://b  b\n");
+}
+
+/// It panicked.
+#[test]
+fn a_call_may_wait_for_longer_than_the_clock_goes() {
+    printed(&child(&["ping", "--timeout", "18446744073709551615s"]));
+}
+
+#[test]
+fn a_host_that_is_not_known_is_named() {
+    let (code, said) = refused(&["ping", "http://name.invalid/mcp"]);
+    assert!(code == Some(2) && said.contains("the host `name.invalid` is not known"), "{code:?} {said}");
+}
+
 #[test]
 fn what_cannot_be_shown_is_saved() {
     let content = json!([

@@ -43,12 +43,23 @@ impl Guarded {
     }
 
     fn ping(&self, home: &Path, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_thruway"));
-        command.args(["mcp", "ping", &format!("{}/mcp", self.url), "--era", "modern"]).args(args);
-        command.env("XDG_STATE_HOME", home).env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
-        command.stderr(Stdio::piped());
-        command
+        thruway(home, &[&["ping", &format!("{}/mcp", self.url), "--era", "modern"], args].concat())
     }
+
+    /// The same by a bridge that is a child, whose errors are heard too.
+    fn ping_across(&self, home: &Path, args: &[&str]) -> Command {
+        let url = format!("{}/mcp", self.url);
+        let bridge = ["--", env!("CARGO_BIN_EXE_thruway"), "mcp", "bridge", &url, "--era", "modern"];
+        thruway(home, &[&["ping", "--era", "modern"], &bridge[..], args].concat())
+    }
+}
+
+fn thruway(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thruway"));
+    command.arg("mcp").args(args);
+    command.env("XDG_STATE_HOME", home).env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+    command.stderr(Stdio::piped());
+    command
 }
 
 fn read(stream: &TcpStream) -> (String, String) {
@@ -207,4 +218,47 @@ fn a_program_whose_id_is_a_url_acts_for_itself_too() {
     let output = server.ping(home.path(), &id).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && said.contains("--login"), "{said}");
+}
+
+/// A bridge to a server that wants tokens could do nothing but send one that was known.
+#[test]
+fn a_bridge_lets_a_person_log_in_once() {
+    let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
+    let mut child = server.ping_across(home.path(), &["--login"]).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(visit(&visit(line.trim_end().strip_prefix("to log in, open ").unwrap())), "");
+    assert!(child.wait().unwrap().success());
+    // What it was given is kept for others, and what others were given is for it.
+    for mut again in [server.ping_across(home.path(), &[]), server.ping(home.path(), &[])] {
+        let output = again.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(server.seen("GET /authorize"), 1);
+}
+
+#[test]
+fn a_bridge_sends_a_token_that_is_known() {
+    let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
+    let token = ["--bearer", "token"];
+    let header = ["-H", "Authorization: Bearer token"];
+    for args in [token, header] {
+        assert!(server.ping_across(home.path(), &args).output().unwrap().status.success(), "{args:?}");
+    }
+    assert_eq!(server.seen("GET "), 0);
+    let output = server.ping_across(home.path(), &[]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("`--login` logs in all the same"), "{said}");
+}
+
+#[test]
+fn there_is_no_login_to_a_command() {
+    let home = tempfile::tempdir().unwrap();
+    for args in [&["--login"][..], &["--bearer", "token"], &["--client-id", "id"], &["--scope", "a"]] {
+        let output = thruway(home.path(), &[&["bridge"], args, &["--", "true"]].concat()).output();
+        let output = output.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains("cannot be used with"), "{args:?}: {said}");
+    }
 }

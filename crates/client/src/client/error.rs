@@ -24,7 +24,12 @@ pub enum ClientError {
     /// The request has a field line that cannot be sent.
     FieldInvalid(InvalidFieldLine),
     /// The name of the server is not known, or cannot be asked for.
-    NameNotResolved(io::ErrorKind),
+    NameNotResolved {
+        /// The name.
+        host: Box<str>,
+        /// What the resolver says.
+        kind: io::ErrorKind,
+    },
     /// Method or target cannot be sent.
     RequestInvalid(http1::Error),
     /// Only `http` and `https` are.
@@ -41,7 +46,7 @@ impl ClientError {
         match self {
             Self::Connect(failures) => failures.side(),
             Self::Exchange(error) => error.side(),
-            Self::ContentTooLarge | Self::EventTooLarge | Self::NameNotResolved(_) | Self::Tls(_) => {
+            Self::ContentTooLarge | Self::EventTooLarge | Self::NameNotResolved { .. } | Self::Tls(_) => {
                 Side::Upstream
             }
             Self::FieldInvalid(_) | Self::RequestInvalid(_) | Self::SchemeNotSupported | Self::UrlInvalid => {
@@ -65,7 +70,11 @@ impl fmt::Display for ClientError {
             Self::EventTooLarge => f.write_str("an event is larger than allowed"),
             Self::Exchange(error) => error.fmt(f),
             Self::FieldInvalid(error) => error.fmt(f),
-            Self::NameNotResolved(kind) => write!(f, "the name of the server is not resolved: {kind}"),
+            Self::NameNotResolved { host, kind: io::ErrorKind::TimedOut } => {
+                write!(f, "it was not found out in time where the host `{host}` is")
+            }
+            // What the system says of a name that it does not know has no name of its own.
+            Self::NameNotResolved { host, .. } => write!(f, "the host `{host}` is not known"),
             Self::RequestInvalid(rule) => rule.fmt(f),
             Self::SchemeNotSupported => {
                 f.write_str("only URLs that begin with `http://` or `https://` are supported")

@@ -229,10 +229,10 @@ impl Client {
     }
 
     async fn resolve(&self, url: &Url<'_>, within: Duration) -> Result<Vec<UpstreamAddr>, ClientError> {
-        match timeout(within, self.resolver.resolve(url.authority.host(), url.port())).await {
-            Ok(resolved) => resolved.map_err(|error| ClientError::NameNotResolved(error.kind())),
-            Err(_) => Err(ClientError::NameNotResolved(io::ErrorKind::TimedOut)),
-        }
+        let host = url.authority.host();
+        let resolved = timeout(within, self.resolver.resolve(host, url.port())).await;
+        let resolved = resolved.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        resolved.map_err(|error| ClientError::NameNotResolved { host: host.into(), kind: error.kind() })
     }
 }
 

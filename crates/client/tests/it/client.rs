@@ -236,7 +236,8 @@ fn nobody_there_is_said_of_every_address() {
         let failures: Vec<_> = failures.iter().collect();
         assert_eq!(failures, [(&UpstreamAddr::from(refused), ConnectError::Refused)]);
         let error = Client::new().get("http://name.invalid/").send().await.unwrap_err();
-        assert!(matches!(error, ClientError::NameNotResolved(_)), "{error}");
+        assert!(matches!(error, ClientError::NameNotResolved { .. }), "{error}");
+        assert_eq!(error.to_string(), "the host `name.invalid` is not known");
     });
 }
 

@@ -9,6 +9,15 @@ use tokio::time::Instant;
 use super::upstream::Upstream;
 use crate::client::{Answer, McpClientError, Onward};
 
+/// For whom a server is: it knows of its client what can be asked, and in the legacy era what was answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Lessee {
+    /// Who calls, where that is known: nobody else is told or asked what was meant for them.
+    pub(super) owner: Option<Arc<str>>,
+    /// What can be asked, as JSON.
+    pub(super) capabilities: Arc<str>,
+}
+
 /// Servers that wait for their next call.
 #[derive(Debug)]
 pub(super) struct Leases {
@@ -19,7 +28,7 @@ pub(super) struct Leases {
 #[derive(Debug)]
 struct Idle {
     upstream: Arc<Upstream>,
-    capabilities: Arc<str>,
+    lessee: Lessee,
     since: Instant,
 }
 
@@ -27,7 +36,7 @@ struct Idle {
 #[derive(Debug)]
 pub(super) struct Lease {
     upstream: Arc<Upstream>,
-    capabilities: Arc<str>,
+    lessee: Lessee,
     leases: Arc<Leases>,
     is_over: bool,
 }
@@ -37,17 +46,17 @@ impl Leases {
         Arc::new(Self { idle: Mutex::default(), idle_max })
     }
 
-    /// One whose client can be asked the same.
-    pub(super) fn take(self: &Arc<Self>, capabilities: &str) -> Option<Lease> {
+    /// One that was this one's, and whose client could be asked the same.
+    pub(super) fn take(self: &Arc<Self>, lessee: &Lessee) -> Option<Lease> {
         self.sweep();
         let mut idle = self.idle();
-        let place = idle.iter().rposition(|one| *one.capabilities == *capabilities)?;
-        let Idle { upstream, capabilities, .. } = idle.swap_remove(place);
-        Some(Lease { upstream, capabilities, leases: self.clone(), is_over: false })
+        let place = idle.iter().rposition(|one| one.lessee == *lessee)?;
+        let Idle { upstream, lessee, .. } = idle.swap_remove(place);
+        Some(Lease { upstream, lessee, leases: self.clone(), is_over: false })
     }
 
-    pub(super) fn lease(self: &Arc<Self>, capabilities: &str, upstream: Arc<Upstream>) -> Lease {
-        Lease { upstream, capabilities: capabilities.into(), leases: self.clone(), is_over: false }
+    pub(super) fn lease(self: &Arc<Self>, lessee: Lessee, upstream: Arc<Upstream>) -> Lease {
+        Lease { upstream, lessee, leases: self.clone(), is_over: false }
     }
 
     /// Ends those that have waited for too long.
@@ -104,8 +113,8 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.is_over && !self.upstream.is_closed() {
-            let (upstream, capabilities) = (self.upstream.clone(), self.capabilities.clone());
-            self.leases.idle().push(Idle { upstream, capabilities, since: Instant::now() });
+            let (upstream, lessee) = (self.upstream.clone(), self.lessee.clone());
+            self.leases.idle().push(Idle { upstream, lessee, since: Instant::now() });
         }
     }
 }

@@ -13,7 +13,7 @@ use thruway_mcp::{Era, Revision};
 
 use super::answer::{self, Way};
 use super::in_flight::CallInFlight;
-use super::leases::Lease;
+use super::leases::{Lease, Lessee};
 use super::ongoing::{Listener, ModernParty, Ongoing, Step};
 use super::onward::onward;
 use super::upstreams::can_be_asked;
@@ -48,14 +48,15 @@ pub(crate) fn handle_request(
         let answer = forwarding.plain(onward(request, params), listener);
         return Reply::Later(Exchange::new(answer, messages));
     };
+    let lessee = lessee(caller, capabilities);
     if !may_ask(&request.method) {
-        let answer = forwarding.apart(capabilities.into(), onward(request, params), listener);
+        let answer = forwarding.apart(lessee, onward(request, params), listener);
         return Reply::Later(Exchange::new(answer, messages));
     }
     let bound = BoundRequest::new(caller, &request.method, params);
     match &params.request_state {
         None => {
-            let answer = forwarding.asking(capabilities.into(), onward(request, params), listener, bound);
+            let answer = forwarding.asking(lessee, onward(request, params), listener, bound);
             Reply::Later(Exchange::new(answer, messages))
         }
         Some(state) => match resume(bridge, state, &bound, params, listener) {
@@ -73,6 +74,10 @@ pub(crate) fn asked<'p>(bridge: &Bridge, params: &Params<'p>) -> Result<Option<&
     let capabilities = modern::client_capabilities(&params.meta)?;
     let raw = params.meta.client_capabilities.filter(|_| can_be_asked(&capabilities));
     Ok(raw.map(RawValue::get))
+}
+
+fn lessee(caller: &Caller, capabilities: &str) -> Lessee {
+    Lessee { owner: caller.principal().map(Into::into), capabilities: capabilities.into() }
 }
 
 fn resume(
@@ -115,15 +120,10 @@ impl Forwarding {
     }
 
     /// Forwards it to a server that knows what the client can be asked, and must not ask now.
-    async fn apart(
-        self,
-        capabilities: Box<str>,
-        mut onward: Onward,
-        listener: Listener,
-    ) -> (Vec<u8>, Status) {
+    async fn apart(self, lessee: Lessee, mut onward: Onward, listener: Listener) -> (Vec<u8>, Status) {
         let log_level = self.log_level(&listener);
         ModernParty::new(self.next_key(), listener).speak_for(&mut onward);
-        let outcome = match self.lease(&capabilities, log_level).await {
+        let outcome = match self.lease(lessee, log_level).await {
             Ok(lease) => lease.forward(&onward).await,
             Err(error) => Err(error),
         };
@@ -133,12 +133,12 @@ impl Forwarding {
     /// Forwards it to a server that may ask.
     async fn asking(
         self,
-        capabilities: Box<str>,
+        lessee: Lessee,
         onward: Onward,
         listener: Listener,
         bound: BoundRequest,
     ) -> (Vec<u8>, Status) {
-        match self.lease(&capabilities, self.log_level(&listener)).await {
+        match self.lease(lessee, self.log_level(&listener)).await {
             Ok(lease) => {
                 let ongoing = Ongoing::begin(self.next_key(), lease, onward, listener);
                 self.drive(ongoing, bound).await
@@ -187,12 +187,8 @@ impl Forwarding {
     }
 
     /// A server for one call, which logs from `log_level` on.
-    async fn lease(
-        &self,
-        capabilities: &str,
-        log_level: Option<LoggingLevel>,
-    ) -> Result<Lease, McpClientError> {
-        let lease = self.bridge.upstreams.lease(capabilities).await?;
+    async fn lease(&self, lessee: Lessee, log_level: Option<LoggingLevel>) -> Result<Lease, McpClientError> {
+        let lease = self.bridge.upstreams.lease(lessee).await?;
         if let Some(level) = log_level {
             lease.log_from(level).await;
         }
@@ -210,10 +206,11 @@ impl Forwarding {
     }
 }
 
-/// Lets the far side tell what a subscription wants to know, of a client that can be asked what `capabilities` say: by the
-/// server that will handle its calls. Returns what it will tell, and what keeps it telling.
+/// Lets the far side tell what a subscription of `caller` wants to know, whose client can be asked what `capabilities` say: by
+/// the server that will handle its calls. Returns what it will tell, and what keeps it telling.
 pub(crate) async fn watch_all(
     bridge: &Bridge,
+    caller: &Caller,
     capabilities: Option<&str>,
     mut filter: SubscriptionFilter,
 ) -> (SubscriptionFilter, Vec<Watch>) {
@@ -225,7 +222,7 @@ pub(crate) async fn watch_all(
     if !filter.resource_subscriptions.is_empty() {
         let upstream = match capabilities {
             None => bridge.upstreams.plain().await.ok(),
-            Some(capabilities) => bridge.upstreams.next_leased(capabilities).await.ok(),
+            Some(capabilities) => bridge.upstreams.next_leased(lessee(caller, capabilities)).await.ok(),
         };
         let uris: BTreeSet<_> = std::mem::take(&mut filter.resource_subscriptions).into_iter().collect();
         for uri in uris {

@@ -6,8 +6,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::value::{RawValue, to_raw_value};
-use thruway_mcp::json_rpc::{Error, ErrorCode, Notification};
-use thruway_mcp::schema::methods;
+use thruway_mcp::Revision;
+use thruway_mcp::json_rpc::{Error, ErrorCode, Notification, write_notification};
+use thruway_mcp::schema::{JsonObject, methods};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -82,6 +83,20 @@ pub(crate) fn handle_notification(session: &Session, notification: &Notification
     }
     if let Some(upstream) = session.upstream().clone() {
         upstream.tell_of_roots();
+    }
+}
+
+/// Tells the client of a session what the server says by itself, if it is what clients of its revision know: what they asked of a
+/// user on a page is done.
+pub(super) fn tell_aside(session: &Session, method: &str, params: &JsonObject) {
+    if method != methods::NOTIFICATIONS_ELICITATION_COMPLETE || session.revision != Revision::R20251125 {
+        return;
+    }
+    if let Some(asides) = session.asides() {
+        let mut message = Vec::new();
+        write_notification(&mut message, method, params);
+        // Who does not read is not told of everything.
+        let _ = asides.outbox().try_send(Said::Message(message));
     }
 }
 

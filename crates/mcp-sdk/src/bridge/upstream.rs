@@ -99,6 +99,14 @@ impl Upstream {
         });
     }
 
+    /// Logs as `gone` did, whose place this takes: nobody says again what is wanted.
+    pub(super) fn log_as(&self, gone: &Self) {
+        // Who holds it says what is wanted to one or the other just now.
+        let (Ok(mut ours), Ok(theirs)) = (self.logs.try_lock(), gone.logs.try_lock()) else { return };
+        ours.sessions.clone_from(&theirs.sessions);
+        self.client.log_as(&gone.client);
+    }
+
     /// Asks for the log messages that `session` wants, and for all that other sessions want too: each is told what it wants
     /// itself.
     pub(super) async fn log_for(&self, session: &Arc<Session>) -> Result<(), McpClientError> {
@@ -180,6 +188,13 @@ impl Upstream {
             *lists = Watched::default();
         }
         lists.clone()
+    }
+}
+
+impl Drop for Upstream {
+    /// There is no other place that learns that nobody uses it any more, and a server over HTTP does not notice by itself.
+    fn drop(&mut self) {
+        self.client.close_apart();
     }
 }
 

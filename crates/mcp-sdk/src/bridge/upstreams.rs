@@ -9,8 +9,8 @@ use thruway_mcp::schema::{ClientCapabilities, Implementation};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::leases::{Lease, Leases};
-use super::session_party::AbsentParty;
+use super::leases::{Lease, Leases, Lessee};
+use super::session_party::{self, AbsentParty};
 use super::upstream::Upstream;
 use super::{BridgeOptions, Near};
 use crate::client::{
@@ -94,11 +94,15 @@ impl Upstreams {
         if let Some(upstream) = self.usable() {
             return Ok(upstream);
         }
-        if self.shared.load().is_some() && connected.is_some_and(|at| at.elapsed() < RECONNECT_PAUSE) {
+        let gone = self.shared.load_full();
+        if gone.is_some() && connected.is_some_and(|at| at.elapsed() < RECONNECT_PAUSE) {
             return Err(McpClientError::Closed);
         }
         *connected = Some(Instant::now());
         let upstream = Upstream::new(self.client(None, None, self.telling_all())?, None);
+        if let Some(gone) = gone {
+            upstream.log_as(&gone);
+        }
         self.shared.store(Some(upstream.clone()));
         Ok(upstream)
     }
@@ -129,6 +133,9 @@ impl Upstreams {
             None => {}
         }
         let upstream = self.connect_for(session)?;
+        if let Some(gone) = &*own {
+            upstream.log_as(gone);
+        }
         *own = Some(upstream.clone());
         Ok(upstream)
     }
@@ -152,14 +159,14 @@ impl Upstreams {
         Ok(upstream)
     }
 
-    /// The server that will handle the next call of a client that can be asked what `capabilities` say.
-    pub(super) async fn next_leased(&self, capabilities: &str) -> Result<Arc<Upstream>, McpClientError> {
-        Ok(self.lease(capabilities).await?.give_back())
+    /// The server that will handle the next call of `lessee`.
+    pub(super) async fn next_leased(&self, lessee: Lessee) -> Result<Arc<Upstream>, McpClientError> {
+        Ok(self.lease(lessee).await?.give_back())
     }
 
-    /// A server for one call, whose client can be asked what `capabilities` say.
-    pub(super) async fn lease(&self, capabilities: &str) -> Result<Lease, McpClientError> {
-        if let Some(lease) = self.leases.take(capabilities) {
+    /// A server for one call of `lessee`.
+    pub(super) async fn lease(&self, lessee: Lessee) -> Result<Lease, McpClientError> {
+        if let Some(lease) = self.leases.take(&lessee) {
             return Ok(lease);
         }
         let permit = if let Ok(permit) = self.permits.clone().try_acquire_owned() {
@@ -170,10 +177,11 @@ impl Upstreams {
             let wait = timeout(LEASE_WAIT, self.permits.clone().acquire_owned()).await;
             wait.ok().and_then(Result::ok).ok_or(McpClientError::TooManyServers)?
         };
-        let said = serde_json::from_str(capabilities).map_err(|_| McpClientError::ArgumentsInvalid)?;
+        let said = serde_json::from_str(&lessee.capabilities);
+        let said = said.map_err(|_| McpClientError::ArgumentsInvalid)?;
         let client = self.client(None, Some(said), self.telling_all())?;
         self.sweep_from_now_on();
-        Ok(self.leases.lease(capabilities, Upstream::new(client, Some(permit))))
+        Ok(self.leases.lease(lessee, Upstream::new(client, Some(permit))))
     }
 
     /// Ends what has not been used for too long, even if nobody comes any more.
@@ -255,24 +263,37 @@ fn watch_again(session: &Arc<Session>, upstream: &Arc<Upstream>) {
     drop(watches);
     let (session, upstream) = (session.clone(), upstream.clone());
     tokio::spawn(async move {
-        for uri in gone.into_keys() {
-            // Where it is not there any more, there is nothing to tell either.
-            if let Ok(watch) = upstream.watch(&uri).await {
-                session.watches().insert(uri, watch);
+        let watching = async {
+            for uri in gone.into_keys() {
+                // Where it is not there any more, there is nothing to tell either.
+                if let Ok(watch) = upstream.watch(&uri).await {
+                    session.watches().insert(uri, watch);
+                }
             }
+            session.subscription.note_everything();
+        };
+        tokio::select! {
+            () = watching => {}
+            // A server that hangs keeps no session.
+            () = session.ended() => {}
         }
-        session.subscription.note_everything();
     });
 }
 
-/// Changes in the server of one session are told to that one.
+/// What the server of one session tells by itself is told to that one.
 fn tell_session(session: &Arc<Session>) -> impl Fn(ServerNotification) + Send + Sync + 'static {
     let session = Arc::downgrade(session);
     move |told| {
-        if let Some(session) = session.upgrade()
-            && let Some(change) = change(told)
-        {
-            session.subscription.note(change);
+        let Some(session) = session.upgrade() else { return };
+        match told {
+            ServerNotification::Other { method, params } => {
+                session_party::tell_aside(&session, &method, &params);
+            }
+            told => {
+                if let Some(change) = change(told) {
+                    session.subscription.note(change);
+                }
+            }
         }
     }
 }

@@ -39,7 +39,7 @@ impl McpClient {
     /// # Errors
     /// See [`McpClientError`].
     pub async fn discover(&self) -> Result<DiscoverResult, McpClientError> {
-        let spoken = self.conversation.spoken().await?;
+        let spoken = self.spoken().await?;
         spoken.discover(&self.conversation, self.options.patience).await
     }
 
@@ -48,7 +48,7 @@ impl McpClient {
     /// # Errors
     /// See [`McpClientError`].
     pub async fn ping(&self) -> Result<(), McpClientError> {
-        let spoken = self.conversation.spoken().await?;
+        let spoken = self.spoken().await?;
         let method = match spoken.era() {
             Era::Legacy => methods::PING,
             Era::Modern => methods::SERVER_DISCOVER,
@@ -64,7 +64,7 @@ impl McpClient {
     pub async fn list_tools(&self) -> Result<Vec<Tool>, McpClientError> {
         let mut tools =
             self.list(methods::TOOLS_LIST, |page: ListToolsResult| (page.tools, page.next_cursor)).await?;
-        let spoken = self.conversation.spoken().await?;
+        let spoken = self.spoken().await?;
         self.conversation.tools.learn(&mut tools, self.mirrors(&spoken));
         Ok(tools)
     }
@@ -143,7 +143,7 @@ impl McpClient {
 
     /// Checks a result against what its tool promises, where tools can promise anything.
     async fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), McpClientError> {
-        if self.conversation.spoken().await?.revision() < Revision::R20250618 {
+        if self.spoken().await?.revision() < Revision::R20250618 {
             return Ok(());
         }
         self.conversation.tools.check(tool, result)
@@ -225,7 +225,7 @@ impl McpClient {
     /// # Errors
     /// See [`McpClientError`].
     pub async fn set_logging_level(&self, level: LoggingLevel) -> Result<(), McpClientError> {
-        let spoken = self.conversation.spoken().await?;
+        let spoken = self.spoken().await?;
         self.conversation.set_log_level(level);
         match spoken.era() {
             Era::Modern => Ok(()),
@@ -242,7 +242,7 @@ impl McpClient {
     /// # Errors
     /// See [`McpClientError`].
     pub async fn roots_changed(&self) -> Result<(), McpClientError> {
-        if self.conversation.spoken().await?.era() == Era::Modern {
+        if self.spoken().await?.era() == Era::Modern {
             return Ok(());
         }
         let mut octets = Vec::new();

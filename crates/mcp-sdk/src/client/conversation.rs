@@ -1,15 +1,15 @@
 //! What all clones of a client have in common, and one request with its answer.
 
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use thruway_mcp::json_rpc::write_notification;
 use thruway_mcp::schema::{CancelledNotificationParams, LoggingLevel, RequestId, methods};
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{oneshot, watch};
 
-use super::McpClient;
 use super::binding::{Binding, Field, Outgoing, Received};
 use super::cache::Cache;
 use super::deadline::{Patience, Progress};
@@ -19,6 +19,7 @@ use super::handlers::{Direction, Handlers};
 use super::incoming::{Incoming, Waiting};
 use super::options::McpClientOptions;
 use super::party::Party;
+use super::resubscription::Resubscription;
 use super::subscription::Queue;
 use super::tools::KnownTools;
 
@@ -35,13 +36,18 @@ pub(super) struct Conversation {
     pub(super) cache: Cache,
     /// What was agreed upon with the server.
     spoken: ArcSwapOption<Spoken>,
-    negotiation: Mutex<()>,
+    /// What will come of the negotiation that is under way, if one is.
+    negotiation: Mutex<Option<watch::Receiver<Option<Agreed>>>>,
+    pub(super) resubscription: Resubscription,
     /// The era of the server, once it is known: it outlives a session.
     pub(super) era: std::sync::OnceLock<Era>,
     last_id: AtomicI64,
     /// From which level on log messages are wanted, one more than its place among all; 0 for none.
     log_level: AtomicU8,
 }
+
+/// What a negotiation has come to.
+type Agreed = Result<Arc<Spoken>, McpClientError>;
 
 /// Who waits for the answer of one request, and for how long.
 pub(super) struct Waiter {
@@ -76,7 +82,8 @@ impl Conversation {
             tools: KnownTools::default(),
             cache: Cache::default(),
             spoken: ArcSwapOption::empty(),
-            negotiation: Mutex::const_new(()),
+            negotiation: Mutex::default(),
+            resubscription: Resubscription::default(),
             era: std::sync::OnceLock::new(),
             last_id: AtomicI64::new(0),
             log_level: AtomicU8::new(0),
@@ -84,21 +91,57 @@ impl Conversation {
     }
 
     /// What was agreed upon with the server. If nothing was, it is now.
-    pub(super) async fn spoken(self: &Arc<Self>) -> Result<Arc<Spoken>, McpClientError> {
+    pub(super) async fn spoken(self: &Arc<Self>, patience: Patience) -> Agreed {
         match self.spoken.load_full() {
             Some(spoken) => Ok(spoken),
             // Apart, so that those who come later carry nothing of it.
-            None => Box::pin(self.agree()).await,
+            None => Box::pin(self.wait_to_agree(patience)).await,
         }
     }
 
-    async fn agree(self: &Arc<Self>) -> Result<Arc<Spoken>, McpClientError> {
-        let _turn = self.negotiation.lock().await;
-        if let Some(spoken) = self.spoken.load_full() {
+    async fn wait_to_agree(self: &Arc<Self>, patience: Patience) -> Agreed {
+        let mut negotiation = self.negotiation();
+        let agreed = pin!(async {
+            let agreed = negotiation.wait_for(Option::is_some).await.ok();
+            agreed.and_then(|agreed| agreed.clone()).unwrap_or(Err(McpClientError::Closed))
+        });
+        patience.wait(None, || false, || self.binding.waited_until(), agreed).await
+    }
+
+    /// The negotiation that is under way, or that begins now. All who wait have what comes of it, and it comes to its end
+    /// whoever stops to wait: the next call would have to begin it again.
+    fn negotiation(self: &Arc<Self>) -> watch::Receiver<Option<Agreed>> {
+        let mut under_way = self.negotiation.lock().unwrap_or_else(PoisonError::into_inner);
+        // It fails if there is nobody any more who could tell.
+        if let Some(negotiation) = under_way.as_ref().filter(|one| one.has_changed().is_ok()) {
+            return negotiation.clone();
+        }
+        let (tell, negotiation) = watch::channel(None);
+        *under_way = Some(negotiation.clone());
+        let conversation = self.clone();
+        self.runtime.spawn(async move {
+            let agreed = conversation.negotiate().await;
+            tell.send_replace(Some(agreed));
+            let mut under_way = conversation.negotiation.lock().unwrap_or_else(PoisonError::into_inner);
+            under_way.take();
+        });
+        negotiation
+    }
+
+    async fn negotiate(self: &Arc<Self>) -> Agreed {
+        if let Some(spoken) = self.current() {
             return Ok(spoken);
+        }
+        if let Some(reason) = self.incoming.closed() {
+            return Err(reason);
         }
         self.binding.reopen(self).await?;
         let spoken = Arc::new(Spoken::negotiate(self).await?);
+        if let Some(reason) = self.incoming.closed() {
+            // Whoever has closed it meanwhile knew of no session.
+            let _ = spoken.end(self).await;
+            return Err(reason);
+        }
         let _ = self.era.set(spoken.era());
         self.spoken.store(Some(spoken.clone()));
         spoken.begin(self);
@@ -113,12 +156,25 @@ impl Conversation {
         }
     }
 
+    /// Ends the session, and sees a child out. No other one is begun.
+    pub(super) async fn close(self: &Arc<Self>) {
+        if let Binding::Http(_) = self.binding {
+            // Nothing else ends there by itself.
+            self.incoming.close(&McpClientError::Closed);
+        }
+        if let Some(spoken) = self.spoken.swap(None) {
+            // The server forgets the session by itself at some time.
+            let _ = spoken.end(self).await;
+        }
+        self.binding.close().await;
+    }
+
     /// The other end has gone, and will be started again: nothing is agreed upon with that one.
     pub(super) fn lose(self: &Arc<Self>) {
         self.spoken.store(None);
         self.incoming.fail_all(&McpClientError::Closed);
         if !self.incoming.queues().is_empty() {
-            self.runtime.spawn(McpClient::of(self).resubscribe());
+            self.resubscribe();
         }
     }
 
@@ -126,7 +182,7 @@ impl Conversation {
     pub(super) fn renew(self: &Arc<Self>, fields: &[Field]) {
         if let Some(current) = self.current().filter(|current| current.fields_of_message() == fields) {
             self.forget(&current);
-            self.runtime.spawn(McpClient::of(self).resubscribe());
+            self.resubscribe();
         }
     }
 

@@ -57,9 +57,9 @@ impl Patience {
         answer: impl Future<Output = Result<T, McpClientError>>,
     ) -> Result<T, McpClientError> {
         let began = Instant::now();
-        let mut latest = began + self.timeout_max;
+        let mut latest = later(began, self.timeout_max);
         let mut answer = std::pin::pin!(answer);
-        let mut deadline = (began + self.timeout).min(latest);
+        let mut deadline = later(began, self.timeout).min(latest);
         let mut sleep = std::pin::pin!(sleep_until(deadline));
         loop {
             tokio::select! {
@@ -69,10 +69,10 @@ impl Patience {
                 () = unconstrained(&mut sleep) => {}
             }
             let waited_until = waited_until();
-            latest = waited_until.map_or(latest, |until| latest.max(until + self.timeout));
+            latest = waited_until.map_or(latest, |until| latest.max(later(until, self.timeout)));
             let last = if is_questioned() { Some(Instant::now()) } else { progress.and_then(Progress::last) };
             let last = last.max(waited_until);
-            let extended = last.map_or(deadline, |last| last + self.timeout).min(latest);
+            let extended = last.map_or(deadline, |last| later(last, self.timeout)).min(latest);
             if extended <= deadline {
                 return Err(McpClientError::TimedOut);
             }
@@ -81,6 +81,14 @@ impl Patience {
         }
     }
 }
+
+/// When `duration` has passed since `instant`. What is longer than anybody waits is for ever.
+pub(super) fn later(instant: Instant, duration: Duration) -> Instant {
+    instant + duration.min(FOR_EVER)
+}
+
+/// Longer than anybody waits, and short enough to be added to the time.
+pub(super) const FOR_EVER: Duration = Duration::from_hours(24 * 365);
 
 impl fmt::Debug for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -103,6 +111,18 @@ mod tests {
             Ok(())
         };
         patience.wait(None, || false, || end.map(|end| end.min(Instant::now())), answer).await
+    }
+
+    /// Such a time and the clock together were more than an instant holds: the call panicked.
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_time_is_for_ever() {
+        let patience = Patience { timeout: Duration::MAX, timeout_max: Duration::MAX };
+        let answer = std::pin::pin!(async {
+            sleep(Duration::from_hours(1)).await;
+            Ok(())
+        });
+        let login_ended = Some(Instant::now());
+        assert_eq!(patience.wait(None, || true, || login_ended, answer).await, Ok(()));
     }
 
     #[tokio::test(start_paused = true)]

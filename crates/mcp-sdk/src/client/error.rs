@@ -45,6 +45,8 @@ pub enum McpClientError {
     TaskCancelled,
     /// No answer came in time.
     TimedOut,
+    /// The child process has ended soon after each of its starts, and is not started again for a while.
+    TooManyRestarts,
     /// The server has asked again and again.
     TooManyRounds,
     /// There are as many servers for one client alone as there [may be](crate::BridgeOptions::servers_max).
@@ -108,6 +110,9 @@ impl fmt::Display for McpClientError {
             Self::Status(status) => write!(f, "the server has answered with the status {status}"),
             Self::TaskCancelled => f.write_str("the task was given up"),
             Self::TimedOut => f.write_str("no answer came in time"),
+            Self::TooManyRestarts => {
+                f.write_str("the server ends again and again, and is not started for a while")
+            }
             Self::TooManyRounds => f.write_str("the server asks again and again"),
             Self::TooManyServers => f.write_str("there are as many as there may be"),
             Self::UnsupportedRevision => {

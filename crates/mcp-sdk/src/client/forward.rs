@@ -68,7 +68,7 @@ impl McpClient {
     }
 
     async fn forward_with(&self, onward: &Onward, fields: Vec<Field>) -> Result<Answer, McpClientError> {
-        let spoken = self.conversation.spoken().await?;
+        let spoken = self.spoken().await?;
         let outcome = self.forward_once(onward, &fields, &spoken).await;
         if !may_be_again(&outcome) {
             return outcome;

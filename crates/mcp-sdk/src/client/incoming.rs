@@ -89,7 +89,15 @@ impl Incoming {
     pub(super) fn close(&self, reason: &McpClientError) {
         self.table().closed.get_or_insert_with(|| reason.clone());
         self.fail_all(reason);
-        self.queues().iter().for_each(|queue| queue.end(reason.clone()));
+        self.end_subscriptions(reason);
+    }
+
+    /// Subscriptions will be told no more, and why.
+    pub(super) fn end_subscriptions(&self, reason: &McpClientError) {
+        let mut table = self.table();
+        let legacy = std::mem::take(&mut table.queues);
+        let modern = table.in_flight.values().filter_map(|waiting| waiting.queue.clone());
+        legacy.into_iter().chain(modern).for_each(|queue| queue.end(reason.clone()));
     }
 
     /// Whoever waits for an answer is told that it cannot be had.
@@ -113,9 +121,9 @@ impl Incoming {
         }
     }
 
-    /// Whether no answer can come any more.
-    pub(super) fn is_closed(&self) -> bool {
-        self.table().closed.is_some()
+    /// Why no answer can come any more, if none can.
+    pub(super) fn closed(&self) -> Option<McpClientError> {
+        self.table().closed.clone()
     }
 
     pub(super) fn subscribe(&self, queue: &Arc<Queue>) {

@@ -10,6 +10,7 @@ use thruway_mcp::schema::{
 use tokio::time::{Instant, sleep};
 
 use super::McpClient;
+use super::deadline::later;
 use super::error::McpClientError;
 use super::incoming::Answer;
 use super::tasks::{GivesUp, TaskParams, pause};
@@ -80,9 +81,7 @@ impl McpClient {
     /// tools asks for them.
     pub(super) async fn becomes_task(&self, tool: &str, is_wanted: bool) -> Result<bool, McpClientError> {
         let conversation = &self.conversation;
-        if !conversation.spoken().await?.lets_calls_be_tasks()
-            || !conversation.options.capabilities.has_tasks()
-        {
+        if !self.spoken().await?.lets_calls_be_tasks() || !conversation.options.capabilities.has_tasks() {
             return Ok(false);
         }
         if !conversation.tools.are_listed() {
@@ -126,7 +125,7 @@ impl McpClient {
         is_given_up: bool,
     ) -> Result<CallToolResult, McpClientError> {
         let mut guard = GivesUp { client: self, id: is_given_up.then_some(id) };
-        let latest = Instant::now() + self.options.patience.timeout_max;
+        let latest = later(Instant::now(), self.options.patience.timeout_max);
         while Instant::now() < latest {
             let Task { status, state } = self.legacy_task(id).await?;
             match status {

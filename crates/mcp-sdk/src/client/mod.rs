@@ -9,6 +9,7 @@ mod calls;
 mod tasks;
 mod legacy_tasks;
 mod subscription;
+mod resubscription;
 
 // a request and its answer
 mod conversation;
@@ -149,22 +150,31 @@ impl McpClient {
     /// # Errors
     /// The server cannot be reached, or speaks none that may be spoken.
     pub async fn revision(&self) -> Result<Revision, McpClientError> {
-        Ok(self.conversation.spoken().await?.revision())
+        Ok(self.spoken().await?.revision())
     }
 
-    /// Ends a session, and sees a child process out: its input is closed, then it is told to end, then it is killed. Calls of
-    /// other clones fail. A client that is dropped does the same, if the runtime lives on, but for the session.
+    /// Ends a session, and sees a child process out: its input is closed, then it is told to end, then it is killed. Calls that
+    /// other clones make from then on fail, and subscriptions end. A client that is dropped does the same, if the runtime lives
+    /// on, but for the session.
     pub async fn close(self) {
-        if let Some(spoken) = self.conversation.current() {
-            // The server forgets the session by itself at some time.
-            let _ = spoken.end(&self.conversation).await;
+        self.conversation.close().await;
+    }
+
+    /// The same, without waiting for it.
+    pub(crate) fn close_apart(&self) {
+        self.conversation.runtime.spawn(self.clone().close());
+    }
+
+    /// Wants the log messages that `other` does, from the beginning of the session on.
+    pub(crate) fn log_as(&self, other: &Self) {
+        if let Some(level) = other.conversation.log_level() {
+            self.conversation.set_log_level(level);
         }
-        self.conversation.binding.close().await;
     }
 
     /// Whether nothing can come any more.
     pub(crate) fn is_closed(&self) -> bool {
-        self.conversation.incoming.is_closed()
+        self.conversation.incoming.closed().is_some()
     }
 
     /// A client for what is done without being called.
@@ -173,6 +183,11 @@ impl McpClient {
         let patience = Patience { timeout, timeout_max };
         let options = CallOptions { patience, on_progress: None, meta: None };
         Self { conversation: conversation.clone(), options }
+    }
+
+    /// What was agreed upon with the server. If nothing was, it is now, and waited for no longer than for an answer.
+    async fn spoken(&self) -> Result<Arc<Spoken>, McpClientError> {
+        self.conversation.spoken(self.options.patience).await
     }
 
     /// A request without a name.
@@ -204,7 +219,7 @@ impl McpClient {
     /// Sends a request and returns its result as it was sent.
     async fn perform_raw<P: Serialize>(&self, call: &Call<'_, P>) -> Result<Answer, McpClientError> {
         let conversation = &self.conversation;
-        let spoken = conversation.spoken().await?;
+        let spoken = self.spoken().await?;
         let outcome = spoken.perform(conversation, call).await;
         if !may_be_again(&outcome) {
             return outcome;
@@ -228,14 +243,14 @@ impl McpClient {
         match outcome {
             Err(McpClientError::SessionEnded) => {
                 conversation.forget(spoken);
-                let spoken = conversation.spoken().await?;
-                conversation.runtime.spawn(self.clone().resubscribe());
+                let spoken = self.spoken().await?;
+                conversation.resubscribe();
                 Ok(Some(spoken))
             }
             Err(McpClientError::Closed)
                 if conversation.binding.can_reopen() && self.may_be_repeated(method, name) =>
             {
-                conversation.spoken().await.map(Some)
+                self.spoken().await.map(Some)
             }
             _ => Ok(None),
         }
@@ -258,7 +273,7 @@ impl McpClient {
         tool: &str,
         arguments: &RawValue,
     ) -> Result<Vec<binding::Field>, McpClientError> {
-        let spoken = self.conversation.spoken().await?;
+        let spoken = self.spoken().await?;
         let is_mirrored = self.mirrors(&spoken);
         Ok(if is_mirrored { self.conversation.tools.fields(tool, arguments) } else { Vec::new() })
     }

@@ -20,7 +20,7 @@ pub struct McpClientOptions {
     /// How long to wait at most, whatever progress there is. Default: 1 hour.
     pub timeout_max: Duration,
     /// How long a server on a stream may take to say which era it speaks, before it is taken for one of the legacy era.
-    /// Default: 5 s.
+    /// Default: 5 s, but no longer than half of [`timeout`](Self::timeout).
     pub probe_timeout: Duration,
     /// The largest message of the server. Default: 16 MiB. A larger one ends the call with an error.
     pub message_bytes_max: usize,

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,10 +15,11 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::McpClient;
-use super::deadline::Patience;
+use super::deadline::{FOR_EVER, Patience};
 use super::eras::Call;
 use super::error::McpClientError;
 use super::handlers::ServerNotification;
+use super::resubscription::may_pass;
 
 /// Tells of changes, until it is dropped.
 ///
@@ -31,7 +31,8 @@ pub struct Subscription {
     driving: Option<AbortHandle>,
 }
 
-/// What a subscription is to be told. The same is told once, however often it comes, so that it does not grow.
+/// What a subscription is to be told: each list and each resource once, however often it changes, so that there is no more than
+/// was asked for.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) filter: SubscriptionFilter,
@@ -75,15 +76,16 @@ impl Queue {
 
     fn push(&self, told: ServerNotification) {
         let mut state = self.state();
-        if !state.told.contains(&told) {
-            state.told.push_back(told);
+        match state.told.iter_mut().find(|noted| is_same(noted, &told)) {
+            Some(noted) => *noted = told,
+            None => state.told.push_back(told),
         }
         drop(state);
         self.changed.notify_waiters();
     }
 
     /// Whatever may have changed is told.
-    fn push_all(&self) {
+    pub(super) fn push_all(&self) {
         let filter = &self.filter;
         let lists = [
             (filter.tools_list_changed, ServerNotification::ToolsListChanged),
@@ -131,6 +133,16 @@ impl State {
     }
 }
 
+/// Whether both tell of the same change, whatever else is said of it.
+fn is_same(one: &ServerNotification, other: &ServerNotification) -> bool {
+    match (one, other) {
+        (ServerNotification::ResourceUpdated(one), ServerNotification::ResourceUpdated(other)) => {
+            one.uri == other.uri
+        }
+        _ => one == other,
+    }
+}
+
 fn admits(filter: &SubscriptionFilter, told: &ServerNotification) -> bool {
     match told {
         ServerNotification::ToolsListChanged => filter.tools_list_changed == Some(true),
@@ -148,7 +160,7 @@ impl McpClient {
     /// # Errors
     /// The server does not want it.
     pub async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, McpClientError> {
-        let spoken = self.conversation.spoken().await?;
+        let spoken = self.spoken().await?;
         let queue = Arc::new(Queue::new(filter));
         let era = spoken.era();
         let mut subscription =
@@ -165,10 +177,7 @@ impl McpClient {
             Era::Legacy => {
                 self.conversation.incoming.subscribe(&queue);
                 spoken.begin(&self.conversation);
-                for uri in &queue.filter.resource_subscriptions {
-                    let params = SubscribeRequestParams { uri: uri.clone(), meta: None };
-                    self.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_SUBSCRIBE, params).await?;
-                }
+                self.subscribe(&queue).await?;
             }
         }
         Ok(subscription)
@@ -253,7 +262,7 @@ impl Drop for Subscription {
 impl McpClient {
     /// Opens a subscription, and waits until it ends.
     async fn listen_once(&self, queue: &Arc<Queue>) -> Result<(), McpClientError> {
-        let spoken = self.conversation.spoken().await?;
+        let spoken = self.spoken().await?;
         let params = SubscriptionsListenRequestParams { notifications: queue.filter.clone(), meta: None };
         let patience = Patience { timeout: FOR_EVER, timeout_max: FOR_EVER };
         let call =
@@ -263,30 +272,8 @@ impl McpClient {
 
     /// Whether a subscription that has ended in this way may be opened again.
     fn can_resume(&self, error: &McpClientError) -> bool {
-        let is_broken = match error {
-            McpClientError::Closed | McpClientError::Http(_) => true,
-            McpClientError::Status(status) => status.as_u16() >= 500,
-            _ => false,
-        };
         let binding = &self.conversation.binding;
-        is_broken && (!binding.has_common_stream() || binding.can_reopen())
-    }
-
-    /// Lets the subscriptions of a session go on in the next one. What has changed in between nobody has told.
-    pub(super) fn resubscribe(self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(async move {
-            // Whether there is anything to subscribe to or not, there is to be a session again.
-            let _ = self.conversation.spoken().await;
-            for queue in self.conversation.incoming.queues() {
-                for uri in &queue.filter.resource_subscriptions {
-                    let params = SubscribeRequestParams { uri: uri.clone(), meta: None };
-                    // Whoever calls next is told that there is no server any more.
-                    let _ =
-                        self.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_SUBSCRIBE, params).await;
-                }
-                queue.push_all();
-            }
-        })
+        may_pass(error) && !self.is_closed() && (!binding.has_common_stream() || binding.can_reopen())
     }
 
     async fn unsubscribe(&self, uris: Vec<String>) {
@@ -295,8 +282,8 @@ impl McpClient {
             queues.iter().any(|queue| queue.filter.resource_subscriptions.contains(uri))
         };
         for uri in uris {
-            if is_wanted(&uri) {
-                // By another subscription, which there is one of for a session.
+            if is_wanted(&uri) || self.conversation.current().is_none() {
+                // By another subscription, which there is one of for a session; or there is no session to tell anything.
                 continue;
             }
             let params = SubscribeRequestParams { uri, meta: None };
@@ -313,8 +300,37 @@ impl fmt::Debug for Subscription {
 }
 
 /// How long to wait before a subscription is opened again.
-const PAUSE: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// A subscription ends when nobody listens any more.
-const FOR_EVER: Duration = Duration::from_hours(24 * 365);
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Each update that said something of its own was kept, of which nobody but the server says how many there are.
+    #[test]
+    fn a_resource_that_changes_again_and_again_is_told_of_once() {
+        let wanted = ["test://a", "test://b"].map(str::to_owned);
+        let filter = SubscriptionFilter {
+            tools_list_changed: Some(true),
+            resource_subscriptions: wanted.to_vec(),
+            ..SubscriptionFilter::default()
+        };
+        let queue = Queue::new(filter);
+        for n in 0..1000 {
+            for uri in ["test://a", "test://b", "test://c"] {
+                let params = json!({"uri": uri, "_meta": {"n": n}});
+                let updated = ServerNotification::ResourceUpdated(serde_json::from_value(params).unwrap());
+                queue.handle(methods::NOTIFICATIONS_RESOURCES_UPDATED, &updated);
+            }
+            let changed = ServerNotification::ToolsListChanged;
+            queue.handle(methods::NOTIFICATIONS_TOOLS_LIST_CHANGED, &changed);
+        }
+        let told = &queue.state().told;
+        assert_eq!(told.len(), 3);
+        let ServerNotification::ResourceUpdated(updated) = &told[0] else { panic!("{told:?}") };
+        assert_eq!(updated.meta.as_ref().unwrap()["n"], 999, "the latest of them");
+    }
+}

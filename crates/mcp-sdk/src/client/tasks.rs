@@ -13,6 +13,7 @@ use thruway_mcp::schema::{
 use tokio::time::{Instant, sleep};
 
 use super::McpClient;
+use super::deadline::later;
 use super::eras::{Call, Era};
 use super::error::McpClientError;
 use super::incoming::Answer;
@@ -60,7 +61,7 @@ impl McpClient {
     /// # Errors
     /// See [`McpClientError`].
     pub async fn get_task(&self, id: &str) -> Result<DetailedTask, McpClientError> {
-        if self.conversation.spoken().await?.era() == Era::Legacy {
+        if self.spoken().await?.era() == Era::Legacy {
             return self.legacy_detailed_task(id).await;
         }
         let result: GetTaskResult = self.of_task(methods::TASKS_GET, id, TaskParams { task_id: id }).await?;
@@ -103,11 +104,11 @@ impl McpClient {
         id: &str,
         is_given_up: bool,
     ) -> Result<CallToolResult, McpClientError> {
-        if self.conversation.spoken().await?.era() == Era::Legacy {
+        if self.spoken().await?.era() == Era::Legacy {
             return self.await_legacy_task(id, is_given_up).await;
         }
         let mut guard = GivesUp { client: self, id: is_given_up.then_some(id) };
-        let latest = Instant::now() + self.options.patience.timeout_max;
+        let latest = later(Instant::now(), self.options.patience.timeout_max);
         let mut answered = BTreeSet::new();
         while Instant::now() < latest {
             let task = match self.get_task(id).await? {

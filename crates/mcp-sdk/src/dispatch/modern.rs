@@ -160,7 +160,7 @@ fn listen(
             let telling = tell_beyond(
                 shared.clone(),
                 bridge.clone(),
-                capabilities,
+                (caller.clone(), capabilities),
                 subscription,
                 wanted.filter,
                 request.id.to_owned(),
@@ -175,13 +175,13 @@ fn listen(
 async fn tell_beyond(
     shared: Arc<Shared>,
     bridge: Arc<Bridge>,
-    capabilities: Option<String>,
+    (caller, capabilities): (Caller, Option<String>),
     subscription: Subscription,
     filter: SubscriptionFilter,
     id: RequestId,
 ) -> Telling {
     let uris = filter.resource_subscriptions.clone();
-    let (filter, watches) = bridge::watch_all(&bridge, capabilities.as_deref(), filter).await;
+    let (filter, watches) = bridge::watch_all(&bridge, &caller, capabilities.as_deref(), filter).await;
     let accepted: HashSet<_> = filter.resource_subscriptions.iter().collect();
     for uri in uris.iter().filter(|uri| !accepted.contains(uri)) {
         subscription.remove(&Change::Resource(uri.as_str().into()));

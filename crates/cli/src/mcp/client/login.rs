@@ -12,12 +12,35 @@ use super::tokens::TokenFile;
 use crate::args::McpLoginArgs;
 use crate::config::Failure;
 
-/// Lets the client send a token, or get one when it is asked.
-pub(super) fn prepare(builder: McpClientBuilder, args: &McpLoginArgs) -> Result<McpClientBuilder, Failure> {
-    if let Some(token) = &args.bearer {
-        return Ok(builder.field("Authorization", format!("Bearer {}", secret(token)?)));
+/// How clients come by the tokens that their server wants.
+pub(crate) enum Login {
+    /// By one that is known, as it stands in `Authorization`.
+    Known(String),
+    /// They get one when they are asked, for all of them.
+    Asked(Box<OAuth>),
+}
+
+impl Login {
+    pub(crate) fn of(args: &McpLoginArgs) -> Result<Self, Failure> {
+        match &args.bearer {
+            Some(token) => Ok(Self::Known(format!("Bearer {}", secret(token)?))),
+            None => Ok(Self::Asked(Box::new(oauth(args)?))),
+        }
     }
-    Ok(builder.oauth(oauth(args)?))
+
+    /// Lets a client send a token, or get one when it is asked.
+    pub(crate) fn prepare(&self, builder: McpClientBuilder) -> McpClientBuilder {
+        match self {
+            Self::Known(authorization) => builder.field("Authorization", authorization),
+            Self::Asked(oauth) => builder.oauth(OAuth::clone(oauth)),
+        }
+    }
+}
+
+/// What to do where a login is wanted and nobody is there for it.
+pub(crate) fn nobody_is_there() -> Failure {
+    Failure::new("the server wants a token, and there is no terminal to log in from")
+        .with_hint("`--login` logs in all the same, `--bearer` sends a token")
 }
 
 fn oauth(args: &McpLoginArgs) -> Result<OAuth, Failure> {
@@ -69,17 +92,20 @@ fn client(args: &McpLoginArgs) -> Result<Option<RegisteredClient>, Failure> {
 }
 
 fn redirect(args: &McpLoginArgs) -> LoopbackRedirect {
-    LoopbackRedirect::new(|url| {
+    let is_somebody_there = args.login || stderr().is_terminal();
+    LoopbackRedirect::new(move |url| {
         print::to_stderr(&format!("to log in, open {url}"));
-        open(url);
+        if is_somebody_there {
+            open(url);
+        }
     })
     .port(args.callback_port)
 }
 
-/// Starts a browser where there is a screen and somebody before it. Where that fails, the URL stands above.
+/// Starts a browser where there is a screen. Where that fails, the URL stands above.
 fn open(url: &str) {
     let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
-    if has_screen && stderr().is_terminal() {
+    if has_screen {
         let null = Stdio::null;
         // Whoever reads the line above opens it otherwise.
         let _ = Command::new("xdg-open").arg(url).stdin(null()).stdout(null()).stderr(null()).spawn();

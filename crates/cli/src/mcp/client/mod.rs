@@ -1,7 +1,7 @@
 //! `thruway mcp discover`, `ping`, `tools`, `call`, `resources`, `read`, `prompts`, `get`, `complete`, `listen` and `tasks`: a server, seen from a terminal.
 
 mod target;
-mod login;
+pub(super) mod login;
 mod tokens;
 mod arguments;
 mod question;
@@ -97,7 +97,12 @@ async fn discover(client: &McpClient, printer: Printer<'_>) -> Asked {
 
 async fn resources(client: &McpClient, printer: Printer<'_>) -> Asked {
     let resources = client.list_resources().await?;
-    Ok(printer.resources(&resources, &client.list_resource_templates().await?))
+    let templates = match client.list_resource_templates().await {
+        // Servers without templates need not know what they are.
+        Err(McpClientError::Server(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => Vec::new(),
+        templates => templates?,
+    };
+    Ok(printer.resources(&resources, &templates))
 }
 
 async fn call(
@@ -116,11 +121,13 @@ async fn call(
             Err(error) => return refused(&error),
         },
     };
-    let client = if io::stderr().is_terminal() {
-        client.clone().with_progress(|progress| tell(&progress))
-    } else {
-        client.clone()
-    };
+    // Each report of progress lets the call take longer, whether or not somebody sees it.
+    let is_shown = io::stderr().is_terminal();
+    let client = client.clone().with_progress(move |progress| {
+        if is_shown {
+            tell(&progress);
+        }
+    });
     let called = if args.tasks.no_wait {
         client.begin_tool(tool, arguments).await
     } else {
@@ -158,8 +165,7 @@ fn refused(error: &McpClientError) -> Result<ExitCode, Failure> {
     }
     match error {
         McpClientError::Authorization(OAuthError::LoginFailed(io::ErrorKind::Unsupported)) => {
-            Err(Failure::new("the server wants a token, and there is no terminal to log in from")
-                .with_hint("`--login` logs in all the same, `--bearer` sends a token"))
+            Err(login::nobody_is_there())
         }
         McpClientError::Status(status) if matches!(status.as_u16(), 404 | 405) => {
             Err(Failure::new(error)

@@ -5,7 +5,8 @@ use std::process::Command;
 use thruway_mcp_sdk::schema::{ClientCapabilities, Implementation};
 use thruway_mcp_sdk::{McpClient, McpClientOptions};
 
-use super::{login, question, trace};
+use super::login::Login;
+use super::{question, trace};
 use crate::args::McpClientArgs;
 use crate::config::Failure;
 
@@ -39,7 +40,7 @@ impl Target {
                 Ok(Self { client, words: words.to_vec() })
             }
             ([], [url, words @ ..]) if url.contains("://") => {
-                let client = login::prepare(builder, &args.login)?.http(url);
+                let client = Login::of(&args.login)?.prepare(builder).http(url);
                 Ok(Self { client, words: words.to_vec() })
             }
             ([], words) => Err(nobody(words.first().map_or("", String::as_str))),

@@ -82,7 +82,7 @@ pub(crate) enum Demand {
 }
 
 impl Authorizer {
-    pub(crate) fn new(oauth: OAuth, server_url: &str) -> Self {
+    pub(super) fn new(oauth: OAuth, server_url: &str) -> Self {
         let server = HttpUrl::parse(server_url).filter(HttpUrl::is_private);
         let store_key = oauth.grant.store_key(server_url);
         let stored = server.as_ref().and_then(|_| oauth.store.load(&store_key));

@@ -65,7 +65,7 @@ pub enum OAuthError {
 
 impl OAuthError {
     /// Whether it may be otherwise in a while.
-    pub(super) const fn is_passing(&self) -> bool {
+    pub(crate) const fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable(..) => true,
             Self::Status(_, status) => status.as_u16() >= 500 || matches!(status.as_u16(), 408 | 429),

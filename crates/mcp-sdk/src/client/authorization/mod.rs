@@ -28,6 +28,7 @@ mod parties;
 
 // and with it
 mod authorizer;
+mod authorizers;
 
 use std::fmt;
 use std::io;
@@ -35,8 +36,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_client::Client;
+use thruway_client::{Client, ClientConfig, PoolConfig};
 
+use authorizers::Authorizers;
 use scopes::Scopes;
 
 pub use error::OAuthError;
@@ -52,7 +54,8 @@ pub(super) use authorizer::{Attempts, Authorizer};
 /// Whose tokens the server takes is found out as the specification says: it names its authorization servers, and these what they
 /// support. A token is sent to the URL of the client and to no other. Tokens are renewed before they end, and extended when the
 /// server wants further scopes; each request may cost three of them at most. A token that the server does not take, fresh as it
-/// is, is not replaced by another. Where the server wants it, tokens are bound to a key (DPoP).
+/// is, is not replaced by another. Where the server wants it, tokens are bound to a key (DPoP). Clients that have clones of the same
+/// value share their token.
 ///
 /// ```
 /// use thruway_mcp_sdk::McpClient;
@@ -74,6 +77,7 @@ pub struct OAuth {
     store: Arc<dyn TokenStore>,
     http: Client,
     login_timeout: Duration,
+    authorizers: Authorizers,
 }
 
 /// What tokens are given for.
@@ -167,60 +171,63 @@ impl OAuth {
             name: "thruway".to_owned(),
             scopes: Scopes::default(),
             store: Arc::new(MemoryTokenStore::default()),
-            http: Client::new(),
+            // Clients of several runtimes may ask by it, and a connection belongs to one.
+            http: Client::with_config(ClientConfig {
+                pool: PoolConfig { idle_max: 0, ..PoolConfig::default() },
+                ..ClientConfig::default()
+            }),
             login_timeout: LOGIN_TIMEOUT,
+            authorizers: Authorizers::default(),
         }
+    }
+
+    /// The same, to be changed: what it gets is not for clients of what it was.
+    fn changed(self) -> Self {
+        Self { authorizers: Authorizers::default(), ..self }
     }
 
     /// Who the client is, if it has been registered. Otherwise it registers itself where that is possible.
     #[must_use]
-    pub fn client(mut self, client: RegisteredClient) -> Self {
-        self.client = Some(client);
-        self
+    pub fn client(self, client: RegisteredClient) -> Self {
+        Self { client: Some(client), ..self.changed() }
     }
 
     /// The URL of `https` where the client describes itself, which is then its id for authorization servers that support it
     /// (client id metadata document).
     #[must_use]
-    pub fn metadata_document(mut self, url: impl Into<String>) -> Self {
-        self.metadata_document = Some(url.into());
-        self
+    pub fn metadata_document(self, url: impl Into<String>) -> Self {
+        Self { metadata_document: Some(url.into()), ..self.changed() }
     }
 
     /// What the client is called when it registers itself. Default: this library.
     #[must_use]
-    pub fn client_name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
+    pub fn client_name(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self.changed() }
     }
 
     /// Asks for these scopes besides those that the server wants. If it does not say which it wants, these are all.
     #[must_use]
-    pub fn scopes<'s>(mut self, scopes: impl IntoIterator<Item = &'s str>) -> Self {
-        self.scopes = Scopes::of(scopes);
-        self
+    pub fn scopes<'s>(self, scopes: impl IntoIterator<Item = &'s str>) -> Self {
+        Self { scopes: Scopes::of(scopes), ..self.changed() }
     }
 
     /// Keeps tokens elsewhere than in memory.
     #[must_use]
-    pub fn store(mut self, store: impl TokenStore) -> Self {
-        self.store = Arc::new(store);
-        self
+    pub fn store(self, store: impl TokenStore) -> Self {
+        Self { store: Arc::new(store), ..self.changed() }
     }
 
     /// Asks authorization servers by `client`, which may trust other certificates for instance. It must not be one that connects
     /// to the same place whatever it is asked.
     #[must_use]
-    pub fn http_client(mut self, client: Client) -> Self {
-        self.http = client;
-        self
+    pub fn http_client(self, client: Client) -> Self {
+        Self { http: client, ..self.changed() }
     }
 
     /// How long a person may take to log in; the time of a call does not run meanwhile. Default: 5 minutes.
     #[must_use]
-    pub const fn login_timeout(mut self, timeout: Duration) -> Self {
-        self.login_timeout = timeout;
-        self
+    pub fn login_timeout(self, timeout: Duration) -> Self {
+        Self { login_timeout: timeout, ..self.changed() }
     }
 }
 

@@ -61,7 +61,7 @@ impl Origin {
             self.restarts = 0;
         }
         if self.restarts >= RESTARTS_MAX {
-            return Err(McpClientError::Closed);
+            return Err(McpClientError::TooManyRestarts);
         }
         let pause = if self.restarts == 0 { Duration::ZERO } else { PAUSE * (1 << self.restarts) };
         self.restarts += 1;

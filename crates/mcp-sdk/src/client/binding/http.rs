@@ -29,7 +29,7 @@ pub(crate) struct Http {
     fields: Vec<(String, String)>,
     /// The stream that brings everything, from a server that knows no other binding.
     pub(super) stream: ArcSwapOption<OpenStream>,
-    authorizer: Option<Authorizer>,
+    authorizer: Option<Arc<Authorizer>>,
 }
 
 impl Http {
@@ -41,13 +41,13 @@ impl Http {
     ) -> Self {
         // A fragment is for whoever reads the URL: no server has one.
         let url = url.split_once('#').map_or(url, |(before, _)| before);
-        let authorizer = oauth.map(|oauth| Authorizer::new(oauth, url));
+        let authorizer = oauth.map(|oauth| Authorizer::of(oauth, url));
         Self { client, url: url.into(), fields, stream: ArcSwapOption::empty(), authorizer }
     }
 
     /// Until when a person was logging in, for whom nobody should lose patience.
     pub(super) fn waited_until(&self) -> Option<Instant> {
-        self.authorizer.as_ref().and_then(Authorizer::waited_until)
+        self.authorizer.as_ref().and_then(|authorizer| authorizer.waited_until())
     }
 
     pub(super) async fn exchange(

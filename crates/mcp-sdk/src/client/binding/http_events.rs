@@ -14,6 +14,7 @@ use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::super::handlers::Direction;
 use super::super::incoming::{Answer, outcome};
+use super::super::resubscription::may_pass;
 use super::http::{Http, Kind, kind_of};
 use super::{Field, Outgoing};
 
@@ -59,10 +60,7 @@ impl Http {
         fields: &[Field],
         last_event_id: &str,
     ) -> Result<Events, McpClientError> {
-        let response = self.get(fields, last_event_id).await?;
-        if kind_of(&response) != Kind::Events || !response.status().is_success() {
-            return Err(McpClientError::Status(response.status()));
-        }
+        let response = opened_stream(self.get(fields, last_event_id).await?)?;
         Ok(events_of(conversation, response))
     }
 
@@ -72,35 +70,49 @@ impl Http {
         let mut pause = PAUSE;
         let mut was_open = false;
         loop {
-            if let Ok(response) = self.get(&fields, &last_event_id).await {
+            let opened = self.get(&fields, &last_event_id).await;
+            let Some(conversation) = weak.upgrade() else { return };
+            match opened.and_then(opened_stream) {
+                Ok(response) => {
+                    was_open = true;
+                    let mut events = events_of(&conversation, response);
+                    drop(conversation);
+                    read_on(&weak, &mut events).await;
+                    if !events.last_event_id().is_empty() {
+                        events.last_event_id().clone_into(&mut last_event_id);
+                    }
+                    pause = self::pause(&events);
+                }
                 // Who has never had such a stream may just have no other word for it.
-                if was_open
-                    && response.status() == StatusCode::NOT_FOUND
-                    && let Some(conversation) = weak.upgrade()
-                {
+                Err(McpClientError::Status(_)) if !was_open => return,
+                Err(McpClientError::Status(StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND)) => {
                     return conversation.renew(&fields);
                 }
-                if kind_of(&response) != Kind::Events || !response.status().is_success() {
-                    return;
-                }
-                was_open = true;
-                let Some(conversation) = weak.upgrade() else { return };
-                let mut events = events_of(&conversation, response);
-                drop(conversation);
-                while let Some(Ok(event)) = events.next().await {
-                    consume_budget().await;
-                    let Some(conversation) = weak.upgrade() else { return };
-                    // What is no message is passed over: nobody waits for it.
-                    let _ = conversation.handle_octets(event.data.as_bytes());
-                }
-                if !events.last_event_id().is_empty() {
-                    events.last_event_id().clone_into(&mut last_event_id);
-                }
-                pause = self::pause(&events);
+                Err(error) if !may_pass(&error) => return conversation.incoming.end_subscriptions(&error),
+                Err(_) => drop(conversation),
             }
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
+    }
+}
+
+/// The response, if it is a stream of events.
+fn opened_stream(response: Response) -> Result<Response, McpClientError> {
+    if kind_of(&response) == Kind::Events && response.status().is_success() {
+        Ok(response)
+    } else {
+        Err(McpClientError::Status(response.status()))
+    }
+}
+
+/// Handles what the server says by itself until the stream breaks.
+async fn read_on(conversation: &Weak<Conversation>, events: &mut Events) {
+    while let Some(Ok(event)) = events.next().await {
+        consume_budget().await;
+        let Some(conversation) = conversation.upgrade() else { return };
+        // What is no message is passed over: nobody waits for it.
+        let _ = conversation.handle_octets(event.data.as_bytes());
     }
 }
 

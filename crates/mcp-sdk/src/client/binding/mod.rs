@@ -190,8 +190,9 @@ impl Binding {
 
     /// Sends nothing more, and waits until a child process has ended.
     pub(super) async fn close(&self) {
-        if let Self::Stream(stream) = self {
-            stream.close().await;
+        match self {
+            Self::Http(http) => http.stream.store(None),
+            Self::Stream(stream) => stream.close().await,
         }
     }
 }

@@ -58,6 +58,10 @@ impl Stream {
 
     pub(super) async fn send(&self, octets: Vec<u8>) -> Result<(), McpClientError> {
         let link = self.link.load_full();
+        // Whoever waits by now is told when it is lost; what was lost before answers nothing.
+        if link.is_lost.load(Ordering::Acquire) {
+            return Err(McpClientError::Closed);
+        }
         link.outbox.send(octets).await.map_err(|_| McpClientError::Closed)
     }
 
@@ -74,7 +78,15 @@ impl Stream {
     /// Starts the other end again, if it has gone.
     pub(super) async fn reopen(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
         let Some(origin) = &self.origin else { return Ok(()) };
-        if !self.link.load().is_lost.load(Ordering::Acquire) {
+        let link = self.link.load_full();
+        if *link.closing.borrow() {
+            return Err(McpClientError::Closed);
+        }
+        if link.outbox.is_closed() {
+            // What does not read any more is about to end.
+            link.ended().await;
+        }
+        if !link.is_lost.load(Ordering::Acquire) {
             return Ok(());
         }
         let ends = origin.lock().await.start_again().await?;
@@ -88,8 +100,7 @@ impl Stream {
     pub(super) async fn close(&self) {
         let link = self.link.load_full();
         link.closing.send_replace(true);
-        let mut over = link.over.clone();
-        while over.changed().await.is_ok() {}
+        link.ended().await;
     }
 }
 
@@ -101,6 +112,12 @@ impl Link {
         let link = Arc::new(Self { outbox, closing: close, over, is_lost: AtomicBool::new(false) });
         let unstarted = Unstarted { ends, messages, closing, over: end, link: Arc::downgrade(&link) };
         (link, unstarted)
+    }
+
+    /// Ready when all is over.
+    async fn ended(&self) {
+        let mut over = self.over.clone();
+        while over.changed().await.is_ok() {}
     }
 }
 
@@ -171,7 +188,7 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
                 Line::TooLong => {}
                 Line::Passed(passed) => conversation.incoming.handle_passed(passed),
                 Line::Whole(line) if line.trim_ascii().is_empty() => {}
-                Line::Whole(line) if conversation.handle_octets(line).is_ok() => {}
+                Line::Whole(line) if conversation.handle_octets(line).is_ok() => invalid_lines = 0,
                 Line::Whole(_) => invalid_lines += 1,
             }
         }
@@ -245,5 +262,5 @@ const MESSAGES_MAX: usize = 64;
 /// How much is written at once; a larger buffer is given back.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// How many lines may be no messages: programs print greetings, but not for ever.
+/// How many lines may be no messages between two that are: programs print greetings, but not for ever.
 const INVALID_LINES_MAX: usize = 1000;

@@ -176,6 +176,7 @@ impl Legacy {
     }
 
     pub(super) async fn end(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
+        drop(self.listening.lock().unwrap_or_else(PoisonError::into_inner).take());
         match &self.session_id {
             Some(_) => conversation.binding.end_session(self.fields()).await,
             None => Ok(()),

@@ -52,11 +52,20 @@ async fn probe(conversation: &Arc<Conversation>) -> Result<Spoken, McpClientErro
     let modern = Modern::new(conversation, Revision::LATEST)?;
     let options = &conversation.options;
     let is_stream = conversation.binding.has_common_stream();
-    let timeout = if is_stream { options.probe_timeout } else { options.timeout };
+    // Who does not answer the question is to have time for the handshake.
+    let timeout = if is_stream { options.probe_timeout.min(options.timeout / 2) } else { options.timeout };
     let patience = Patience { timeout, timeout_max: timeout };
     let outcome = modern.discover(conversation, patience).await;
-    let was_silent = matches!(outcome, Err(McpClientError::TimedOut));
-    let revision = match decide(outcome, is_stream)? {
+    let was_silent = matches!(outcome, Err(McpClientError::Closed | McpClientError::TimedOut));
+    let decision = match outcome {
+        // A server may end at what it does not know.
+        Err(McpClientError::Closed) if conversation.binding.can_reopen() => {
+            conversation.binding.reopen(conversation).await?;
+            Decision::Legacy(Revision::LATEST_LEGACY)
+        }
+        outcome => decide(outcome, is_stream)?,
+    };
+    let revision = match decision {
         Decision::Modern => return Ok(Spoken::Modern(modern)),
         Decision::Legacy(revision) => revision,
     };

@@ -27,7 +27,7 @@ fn options() -> BridgeOptions {
 }
 
 /// A server of the legacy era that does `on_call` when a tool is called; `$id` is the id of the request.
-fn script(on_call: &str) -> String {
+pub(super) fn script(on_call: &str) -> String {
     let initialized = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
         "serverInfo": {"name": "script", "version": "1"}});
     format!(
@@ -46,7 +46,7 @@ done
 }
 
 /// What answers the call.
-const PROPER: &str = r#"echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[]}}""#;
+pub(super) const PROPER: &str = r#"echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[]}}""#;
 
 async fn bridge(script: String) -> McpServer {
     bridge_with(options(), script).await

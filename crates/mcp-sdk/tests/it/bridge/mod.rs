@@ -5,3 +5,4 @@ mod crossing;
 mod apart;
 mod faults;
 mod bounds;
+mod ends;

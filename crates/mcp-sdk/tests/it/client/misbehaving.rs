@@ -45,7 +45,7 @@ pub(crate) fn on_stream_with(
 }
 
 /// A server that answers a request of HTTP, head and content, as `answer` says, and closes the connection.
-pub(super) async fn scripted(answer: impl Fn(&str, &Value) -> String + Send + 'static) -> String {
+pub(crate) async fn scripted(answer: impl Fn(&str, &Value) -> String + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -63,7 +63,7 @@ pub(super) async fn scripted(answer: impl Fn(&str, &Value) -> String + Send + 's
     url
 }
 
-pub(super) fn response(fields: &str, content: &str) -> String {
+pub(crate) fn response(fields: &str, content: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{fields}\r\n{content}")
 }
 

@@ -11,5 +11,8 @@ mod legacy_tasks;
 mod batches;
 mod endless;
 mod sse;
+mod handshakes;
+mod resumed;
+mod closing;
 mod children;
 mod oauth;

@@ -54,6 +54,23 @@ async fn many_calls_cost_one_login() {
     assert_eq!(world.logins(), 1);
 }
 
+/// Each client of a bridge would have had a person log in, and what one had renewed, the others could not renew any more.
+#[tokio::test]
+async fn clients_with_clones_of_the_same_share_a_login() {
+    let world = World::new().await;
+    let oauth = login();
+    let calls: Vec<_> = (0..4)
+        .map(|_| {
+            let client = world.client(oauth.clone());
+            tokio::spawn(async move { call(&client).await })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    assert_eq!(world.logins(), 1);
+}
+
 /// A person who takes as long as the test wants.
 struct Slow(Arc<Semaphore>);
 

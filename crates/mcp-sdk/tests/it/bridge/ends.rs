@@ -1,0 +1,300 @@
+//! What ends with a client of a bridge, and what goes on without it.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::schema::ClientCapabilities;
+use thruway_mcp_sdk::{
+    Authorization, BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientOptions, McpServer,
+    ServerNotification,
+};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
+
+use super::sites::{options, over_http};
+use crate::authorization::Plain;
+use crate::client::misbehaving::{response, scripted};
+use crate::client::sites::{Told, answering};
+use crate::fixtures::{server, tool};
+use crate::http::{Message, Site};
+
+/// Whoever came next had the server of the one before: what it remembered of its client, and might ask it for.
+#[tokio::test]
+async fn a_server_for_calls_is_for_those_of_one_caller() {
+    let connected = Arc::new(AtomicUsize::new(0));
+    let (counter, behind) = (connected.clone(), server());
+    let connect = move |builder: McpClientBuilder| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok(builder.server(&behind))
+    };
+    let bridge = McpServer::bridge(options(EraChoice::Legacy), connect).await.unwrap();
+    let authorization = Authorization::new("https://mcp.example/mcp", ["https://login.example"], Plain);
+    let site = Site::of(bridge.endpoint().authorize(authorization));
+    let subscribe = json!({"notifications": {"resourceSubscriptions": ["test://text"]}});
+    // The first is the one that the bridge asks what it is.
+    for (caller, expected) in [("ada", 2), ("ada", 2), ("bob", 3), ("ada", 3), ("bob", 3)] {
+        let of_caller = |method: &str, params: &Value| {
+            let message = Message::modern_with(method, params.clone(), &json!({"elicitation": {}}));
+            message.with_field("Authorization", &format!("Bearer {caller}/use"))
+        };
+        let answer = site.send(&of_caller("tools/call", &tool("progress"))).await;
+        assert!(answer.text().contains("done"), "{}", answer.text());
+        let acknowledged = site.open(&of_caller("subscriptions/listen", &subscribe)).next_message().await;
+        assert_eq!(acknowledged["params"]["notifications"], subscribe["notifications"]);
+        assert_eq!(connected.load(Ordering::Relaxed), expected, "{caller}");
+    }
+}
+
+/// A server of the legacy era over HTTP; what it is asked is told.
+async fn sessions() -> (String, mpsc::UnboundedReceiver<String>) {
+    let (seen, asked) = mpsc::unbounded_channel();
+    let count = AtomicUsize::new(0);
+    let url = scripted(move |head, message| {
+        let field = head.lines().find_map(|line| line.strip_prefix("Mcp-Session-Id: ")).unwrap_or_default();
+        let method = head.split(' ').next().unwrap_or_default();
+        let _ = seen.send(format!("{} {field}", message["method"].as_str().unwrap_or(method)));
+        let answer = |result: Value, fields: &str| {
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            response(&format!("Content-Type: application/json\r\n{fields}"), &answer.to_string())
+        };
+        match message["method"].as_str() {
+            Some("initialize") => answer(
+                json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "far", "version": "1"}}),
+                &format!("Mcp-Session-Id: s{}\r\n", count.fetch_add(1, Ordering::Relaxed)),
+            ),
+            Some("tools/call") => answer(json!({"content": []}), ""),
+            _ => "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into(),
+        }
+    });
+    (url.await, asked)
+}
+
+async fn until(asked: &mut mpsc::UnboundedReceiver<String>, expected: &str) {
+    let waiting = async { while asked.recv().await.expect("the server should be there") != expected {} };
+    timeout(Duration::from_secs(10), waiting).await.unwrap_or_else(|_| panic!("not asked: {expected}"));
+}
+
+/// It was left to the far server to notice at some time that its session was not used any more.
+#[tokio::test]
+async fn the_far_session_ends_with_the_near_one_and_with_a_call_that_is_displaced() {
+    let (url, mut asked) = sessions().await;
+    let bridge = over_http(&url, BridgeOptions { servers_max: 1, ..options(EraChoice::Legacy) }).await;
+    let site = Site::new(&bridge);
+    let capabilities = json!({"elicitation": {}});
+    let session = site.initialize_with("2025-06-18", &capabilities).await;
+    site.send(&session.request(2, "tools/call", &tool("any"))).await;
+    until(&mut asked, "tools/call s1").await;
+    assert_eq!(site.send(&session.delete()).await.status, 204);
+    until(&mut asked, "DELETE s1").await;
+    let answer = site.send(&Message::modern_with("tools/call", tool("any"), &capabilities)).await;
+    assert!(answer.text().contains(r#""content":[]"#), "{}", answer.text());
+    until(&mut asked, "tools/call s2").await;
+    let session = site.initialize_with("2025-06-18", &capabilities).await;
+    site.send(&session.request(2, "tools/call", &tool("any"))).await;
+    until(&mut asked, "DELETE s2").await;
+}
+
+/// A client could let a server that does not begin be told of other roots as often as it liked, all at the same time.
+#[tokio::test]
+async fn roots_that_change_again_and_again_are_told_of_once_more() {
+    let (released, told) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let (initialized, mut asked) = mpsc::unbounded_channel();
+    let (held, counter, count) = (released.clone(), told.clone(), AtomicUsize::new(0));
+    let connect = move |builder: McpClientBuilder| {
+        let (near, far) = tokio::net::UnixStream::pair().unwrap();
+        let is_first = count.fetch_add(1, Ordering::Relaxed) == 0;
+        tokio::spawn(slow_server(far, is_first, held.clone(), counter.clone(), initialized.clone()));
+        Ok(builder.unix_stream(near))
+    };
+    let bridge = McpServer::bridge(options(EraChoice::Legacy), connect).await.unwrap();
+    let client = answering(McpClient::builder().era(EraChoice::Legacy)).server(&bridge);
+    client.ping().await.unwrap();
+    let calling = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_tool("any", json!({})).await }
+    });
+    for _ in 0..2 {
+        asked.recv().await.unwrap();
+    }
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for _ in 0..100 {
+        client.roots_changed().await.unwrap();
+    }
+    // It is answered by the bridge, behind all of them.
+    client.ping().await.unwrap();
+    assert!(tasks() < before + 10, "{before} tasks became {}", tasks());
+    released.notify_one();
+    calling.await.unwrap().unwrap();
+    while told.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    // What there was to be told is before it on the stream.
+    client.call_tool("any", json!({})).await.unwrap();
+    let told = told.load(Ordering::Relaxed);
+    assert!(told <= 2, "told {told} times");
+}
+
+/// A server of the legacy era that begins when it may, and counts how often it is told of other roots.
+async fn slow_server(
+    far: tokio::net::UnixStream,
+    is_first: bool,
+    released: Arc<Notify>,
+    told: Arc<AtomicUsize>,
+    initialized: mpsc::UnboundedSender<()>,
+) {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    let (input, mut output) = far.into_split();
+    let mut lines = BufReader::new(input).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let message: Value = serde_json::from_str(&line).unwrap();
+        let result = match message["method"].as_str() {
+            Some("initialize") => {
+                initialized.send(()).unwrap();
+                if !is_first {
+                    released.notified().await;
+                }
+                json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "slow", "version": "1"}})
+            }
+            Some("notifications/roots/list_changed") => {
+                told.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            Some("tools/call") => json!({"content": []}),
+            _ => continue,
+        };
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        output.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+    }
+}
+
+/// What a user had done on a page, clients of the legacy era were not told.
+#[tokio::test]
+async fn what_a_page_asked_is_told_to_be_done() {
+    let complete = json!({"jsonrpc": "2.0", "method": "notifications/elicitation/complete",
+        "params": {"elicitationId": "e1"}});
+    let script = super::faults::script(&format!("echo '{complete}'; {}", super::faults::PROPER));
+    let script = script.replace("2025-06-18", "2025-11-25");
+    let connect = move |builder: McpClientBuilder| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]);
+        builder.command(command)
+    };
+    let bridge = McpServer::bridge(options(EraChoice::Legacy), connect).await.unwrap();
+    let client = |era| {
+        let told = Told::new();
+        let builder = McpClient::builder().era(era).on_notification(told.teller());
+        let capabilities = ClientCapabilities::default().with_elicitation();
+        let builder = builder.answers(capabilities, |_| async { unreachable!("nothing is asked") });
+        (builder.server(&bridge), told)
+    };
+    let (knowing, told) = client(EraChoice::Legacy);
+    let (older, told_older) = client(EraChoice::Revision(thruway_mcp_sdk::Revision::R20250618));
+    older.call_tool("any", json!({})).await.unwrap();
+    knowing.call_tool("any", json!({})).await.unwrap();
+    let waiting = async {
+        loop {
+            let told = told.take();
+            if let Some(ServerNotification::Other { method, params }) = told.first() {
+                assert_eq!(
+                    (&**method, &params["elicitationId"]),
+                    ("notifications/elicitation/complete", &json!("e1"))
+                );
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(10), waiting).await.unwrap();
+    assert_eq!(told_older.take(), [], "its revision does not know it");
+    bridge.close_bridge().await;
+}
+
+/// A server of the legacy era whose first process for a session is given up when it is called. The others answer with how much
+/// they are to log; what they do not subscribe to they do not say.
+fn given_up(
+    name: &str,
+) -> (
+    BridgeOptions,
+    impl Fn(McpClientBuilder) -> Result<McpClient, thruway_mcp_sdk::McpClientError>,
+    std::path::PathBuf,
+) {
+    let directory = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    let died = directory.display();
+    let answer = super::faults::PROPER.replace("[]", r#"[{\"type\":\"text\",\"text\":\"$level\"}]"#);
+    let on_call = format!("if mkdir {died} 2>/dev/null; then yes rubbish | head -n 5000; else {answer}; fi");
+    let empty = r#"echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{}}""#;
+    let script = super::faults::script(&on_call)
+        .replace(r#"\"tools\":{}"#, r#"\"tools\":{},\"logging\":{}"#)
+        .replace(
+            "*tools/call*)",
+            &format!("*setLevel*debug*) level=debug; {empty} ;; *resources/subscribe*) [ -n \"$second\" ] || {empty} ;; *tools/call*)"),
+        );
+    let script = format!(
+        "if [ -d {died} ]; then second=1; fi\n{script}\n[ -z \"$second\" ] || echo ended > {died}/ended\n"
+    );
+    let connect = move |builder: McpClientBuilder| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]);
+        builder.command(command)
+    };
+    let client = McpClientOptions {
+        era: EraChoice::Legacy,
+        exit_wait: Duration::from_millis(100),
+        ..BridgeOptions::default().client
+    };
+    (BridgeOptions { client, ..BridgeOptions::default() }, connect, directory)
+}
+
+async fn until_replaced(client: &McpClient) -> String {
+    let calling = async {
+        loop {
+            match client.call_tool("any", json!({})).await {
+                Ok(result) => return crate::client::calls::text(&result).to_owned(),
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    timeout(Duration::from_secs(20), calling).await.expect("the server should be replaced")
+}
+
+/// The server that took its place logged as it liked.
+#[tokio::test]
+async fn a_server_that_takes_another_one_s_place_logs_as_that_did() {
+    let (options, connect, directory) = given_up("logs");
+    let bridge = McpServer::bridge(options, connect).await.unwrap();
+    let client = answering(McpClient::builder().era(EraChoice::Legacy)).server(&bridge);
+    client.set_logging_level(thruway_mcp_sdk::schema::LoggingLevel::Debug).await.unwrap();
+    assert_eq!(until_replaced(&client).await, "debug");
+    bridge.close_bridge().await;
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// A session that had ended was kept, with its server, for as long as that did not answer: minutes for each resource.
+#[tokio::test]
+async fn a_server_that_hangs_keeps_no_session_that_has_ended() {
+    let (options, connect, directory) = given_up("hangs");
+    let bridge = McpServer::bridge(options, connect).await.unwrap();
+    let client = answering(McpClient::builder().era(EraChoice::Legacy)).server(&bridge);
+    let filter = thruway_mcp_sdk::schema::SubscriptionFilter {
+        resource_subscriptions: vec!["test://n".to_owned()],
+        ..Default::default()
+    };
+    let subscription = client.listen(filter).await.unwrap();
+    until_replaced(&client).await;
+    drop((client, subscription));
+    let ended = async {
+        while !directory.join("ended").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), ended).await.expect("the server of the session should end");
+    bridge.close_bridge().await;
+    std::fs::remove_dir_all(directory).unwrap();
+}

@@ -1,0 +1,93 @@
+//! Clients that are closed: over HTTP nothing ends by itself.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::schema::SubscriptionFilter;
+use thruway_mcp_sdk::{EraChoice, McpClient, McpClientError, McpClientOptions, Revision};
+use thruway_server::Router;
+use tokio::time::timeout;
+
+use super::misbehaving::{response, scripted};
+use super::sites::{Site, Told};
+use crate::fixtures::server;
+
+fn filter() -> SubscriptionFilter {
+    SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() }
+}
+
+/// Clones began another session, and so did subscriptions by themselves.
+#[tokio::test]
+async fn what_is_closed_over_http_is_closed_for_clones_and_subscriptions() {
+    let server = server();
+    let sse = server.endpoint().sse_endpoints("/message");
+    let old = Site::of(Router::new().get("/mcp", sse.stream()).post("/message", sse.messages()));
+    let site = Site::new(&server);
+    for (era, url) in [
+        (EraChoice::Modern, &site.url),
+        (EraChoice::Legacy, &site.url),
+        (EraChoice::Revision(Revision::R20241105), &old.url),
+    ] {
+        let client = McpClient::builder().era(era).http(url);
+        let other = client.clone();
+        let mut subscription = client.listen(filter()).await.unwrap();
+        client.close().await;
+        assert_eq!(other.ping().await, Err(McpClientError::Closed), "{era:?}");
+        let ended = timeout(Duration::from_secs(10), subscription.next()).await;
+        assert_eq!(ended, Ok(None), "{era:?}");
+        assert_eq!(subscription.end(), Some(McpClientError::Closed), "{era:?}");
+    }
+}
+
+/// Calls while it is closed would have it started again.
+#[tokio::test]
+async fn a_child_that_is_being_seen_out_is_not_started_again() {
+    let started = Told::new();
+    let teller = started.teller();
+    let options = McpClientOptions { exit_wait: Duration::from_millis(100), ..McpClientOptions::default() };
+    let builder = McpClient::builder().options(options).era(EraChoice::Legacy);
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo up >&2; exec sleep 1000"]);
+    let client = builder.on_stderr(move |line| teller(line.to_owned())).command(command).unwrap();
+    let other = client.clone();
+    let calling = async {
+        // Once its input is closed.
+        tokio::task::yield_now().await;
+        other.ping().await
+    };
+    let ((), called) = tokio::join!(client.close(), calling);
+    assert_eq!(called, Err(McpClientError::Closed));
+    assert_eq!(other.ping().await, Err(McpClientError::Closed));
+    assert!(started.take().len() <= 1);
+}
+
+#[tokio::test]
+async fn nothing_is_said_behind_the_end_of_a_session() {
+    let seen = Told::new();
+    let tell = seen.teller();
+    let url = scripted(move |head, message| {
+        let method = head.split(' ').next().unwrap_or_default();
+        tell(message["method"].as_str().unwrap_or(method).to_owned());
+        let answer = |result: Value| {
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            response("Content-Type: application/json\r\nMcp-Session-Id: s\r\n", &answer.to_string())
+        };
+        match message["method"].as_str() {
+            Some("initialize") => answer(json!({"protocolVersion": "2025-11-25", "capabilities": {},
+                "serverInfo": {"name": "s", "version": "1"}})),
+            Some("ping" | "resources/subscribe") => answer(json!({})),
+            _ => "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into(),
+        }
+    })
+    .await;
+    let client = McpClient::builder().era(EraChoice::Legacy).http(&url);
+    let resource_subscriptions = vec!["test://n".to_owned()];
+    let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
+    let (other, subscription) = (client.clone(), client.listen(filter).await.unwrap());
+    client.close().await;
+    drop(subscription);
+    assert_eq!(other.roots_changed().await, Err(McpClientError::Closed));
+    assert_eq!(other.ping().await, Err(McpClientError::Closed));
+    assert_eq!(seen.take().last().map(String::as_str), Some("DELETE"));
+}

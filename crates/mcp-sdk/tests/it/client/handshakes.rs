@@ -1,0 +1,179 @@
+//! Servers that are slow to begin, or end before they have: nobody waits for longer than they want to, and nobody for others.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::json_rpc::Error;
+use thruway_mcp_sdk::schema::ClientCapabilities;
+use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, Revision};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::misbehaving::on_stream_with;
+use crate::fixtures::server;
+
+fn builder(era: EraChoice) -> McpClientBuilder {
+    let options = McpClientOptions { era, timeout: Duration::from_secs(10), ..McpClientOptions::default() };
+    McpClient::builder().options(options)
+}
+
+fn child(era: EraChoice, script: &str) -> McpClient {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    builder(era).command(command).unwrap()
+}
+
+fn initialized(id: &Value) -> String {
+    let result = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
+    json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
+}
+
+/// Each call that had waited began another handshake, and the last of eight waited for eight times as long.
+#[tokio::test(start_paused = true)]
+async fn calls_that_wait_for_a_handshake_share_its_failure() {
+    let began = Instant::now();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = asked.clone();
+    let client = on_stream_with(builder(EraChoice::Legacy), move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Vec::new()
+    });
+    let patient = client.with_timeout(Duration::from_mins(10));
+    let calls = (0..8).map(|_| {
+        let client = patient.clone();
+        tokio::spawn(async move { client.ping().await })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert_eq!(call.await.unwrap(), Err(McpClientError::TimedOut));
+    }
+    assert_eq!((began.elapsed().as_secs(), asked.load(Ordering::Relaxed)), (10, 1));
+}
+
+/// A call waited for a handshake for as long as that could take, whatever time it had itself. One that gives up does not let it
+/// begin anew for the next.
+#[tokio::test]
+async fn a_handshake_goes_on_when_a_hasty_call_has_given_up() {
+    let (near, far) = UnixStream::pair().unwrap();
+    let (answered, handshakes) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let (may_answer, counter) = (answered.clone(), handshakes.clone());
+    tokio::spawn(async move {
+        let (input, mut output) = far.into_split();
+        let mut lines = BufReader::new(input).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let message: Value = serde_json::from_str(&line).unwrap();
+            let answer = match message["method"].as_str() {
+                Some("initialize") => {
+                    counter.fetch_add(1, Ordering::Relaxed);
+                    may_answer.notified().await;
+                    initialized(&message["id"])
+                }
+                Some("ping") => json!({"jsonrpc": "2.0", "id": message["id"], "result": {}}).to_string(),
+                _ => continue,
+            };
+            output.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+        }
+    });
+    let client = builder(EraChoice::Legacy).unix_stream(near);
+    let hasty = client.clone().with_timeout(Duration::from_millis(20));
+    assert_eq!(hasty.ping().await, Err(McpClientError::TimedOut));
+    answered.notify_one();
+    assert_eq!(client.ping().await, Ok(()));
+    assert_eq!(handshakes.load(Ordering::Relaxed), 1);
+}
+
+/// Half of the time is for the question, so that a server that passes it over can be greeted in the other.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_passes_the_question_over_is_greeted_in_time() {
+    let options = McpClientOptions { timeout: Duration::from_secs(2), ..McpClientOptions::default() };
+    let client = on_stream_with(McpClient::builder().options(options), |message| {
+        let answer = match message["method"].as_str() {
+            Some("initialize") => initialized(&message["id"]),
+            _ => return Vec::new(),
+        };
+        format!("{answer}\n").into_bytes()
+    });
+    assert_eq!(client.revision().await, Ok(Revision::R20250618));
+}
+
+/// It was asked in the modern era again and again, and ended each time.
+#[tokio::test]
+async fn a_server_that_ends_at_what_it_does_not_know_is_started_again_and_greeted() {
+    let script = format!(
+        r#"while read -r line; do case "$line" in
+            *\"initialize\"*) id=$(echo "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+                echo '{}' | sed "s/7007/$id/" ;;
+            *notifications/initialized*) ;;
+            *) exit 1 ;;
+        esac; done"#,
+        initialized(&json!(7007))
+    );
+    let client = child(EraChoice::Auto, &script);
+    assert_eq!(client.revision().await, Ok(Revision::R20250618));
+    client.close().await;
+    let client = child(EraChoice::Auto, "read -r line; exit 1");
+    assert_eq!(client.revision().await, Err(McpClientError::Closed), "one that knows neither");
+}
+
+/// The next round went to nobody, and was waited for.
+#[tokio::test]
+async fn a_round_behind_the_end_of_its_server_fails_at_once() {
+    let asks = json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "input_required", "requestState": "s",
+        "inputRequests": {"q": {"method": "roots/list", "params": {}}}}});
+    let script = format!("read -r a; read -r b; echo '{asks}'");
+    let gone = Arc::new(Notify::new());
+    let noticed = gone.clone();
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]);
+    let capabilities: ClientCapabilities = serde_json::from_value(json!({"roots": {}})).unwrap();
+    let builder = builder(EraChoice::Modern).answers(capabilities, move |_| {
+        let noticed = noticed.clone();
+        async move {
+            noticed.notified().await;
+            Ok::<_, Error>(serde_json::from_value(json!({"roots": []})).unwrap())
+        }
+    });
+    let client = builder.command(command).unwrap();
+    // From then on, what is called first is sent first.
+    client.revision().await.unwrap();
+    let began = Instant::now();
+    let (asked, ()) = tokio::join!(client.call_tool("asks", json!({})), async {
+        assert_eq!(client.call_tool("other", json!({})).await, Err(McpClientError::Closed));
+        gone.notify_one();
+    });
+    assert_eq!(asked, Err(McpClientError::Closed));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+/// A thousand lines in all ended a child, however long it lived.
+#[tokio::test]
+async fn lines_between_messages_are_forgiven() {
+    let script = r#"
+        id=0
+        while read -r line; do
+            id=$((id + 1))
+            yes 'working ...' | head -n 700
+            echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"resultType\":\"complete\",\"content\":[]}}"
+        done"#;
+    let client = child(EraChoice::Modern, script);
+    for n in 0..4 {
+        assert!(client.call_tool("any", json!({})).await.is_ok(), "{n}");
+    }
+    client.close().await;
+}
+
+/// The end of such a time is beyond what a clock can tell: the call panicked.
+#[tokio::test]
+async fn a_call_may_wait_for_ever() {
+    let options = McpClientOptions {
+        timeout: Duration::MAX,
+        timeout_max: Duration::MAX,
+        ..McpClientOptions::default()
+    };
+    let client = McpClient::builder().options(options).server(&server());
+    assert_eq!(client.with_timeout(Duration::MAX).ping().await, Ok(()));
+}

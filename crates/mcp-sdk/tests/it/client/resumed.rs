@@ -1,0 +1,155 @@
+//! Subscriptions of the legacy era whose server goes away: they go on when it is there again, and end when it will not be.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::schema::SubscriptionFilter;
+use thruway_mcp_sdk::{EraChoice, McpClient, McpClientError, ServerNotification, Subscription};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::misbehaving::{response, scripted};
+
+const URI: &str = "test://n";
+
+/// What a server with one session after another is asked: the number of the session, and what there is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Asked {
+    Initialize,
+    Subscribe,
+    Listen,
+}
+
+fn refuses(status: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+}
+
+fn told(message: &Value) -> String {
+    response("Content-Type: text/event-stream\r\n", &format!("retry: 10\ndata: {message}\n\n"))
+}
+
+/// A server that does as `misbehaves` says: with how often it was asked so, and in which session.
+async fn server(
+    misbehaves: impl Fn(Asked, usize, usize) -> Option<String> + Send + 'static,
+) -> (String, mpsc::UnboundedReceiver<(Asked, usize)>) {
+    let (seen, asked) = mpsc::unbounded_channel();
+    let counts = [const { AtomicUsize::new(0) }; 3];
+    let sessions = AtomicUsize::new(0);
+    let url = scripted(move |head, message| {
+        let answer = |result: Value, fields: &str| {
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            response(&format!("Content-Type: application/json\r\n{fields}"), &answer.to_string())
+        };
+        let what = match message["method"].as_str() {
+            Some("initialize") => Asked::Initialize,
+            Some("resources/subscribe") => Asked::Subscribe,
+            None if head.starts_with("GET ") => Asked::Listen,
+            _ => return refuses("202 Accepted"),
+        };
+        let times = counts[what as usize].fetch_add(1, Ordering::Relaxed);
+        let session = sessions.load(Ordering::Relaxed);
+        if let Some(misbehaviour) = misbehaves(what, times, session) {
+            return misbehaviour;
+        }
+        let _ = seen.send((what, session));
+        match what {
+            Asked::Initialize => {
+                let session = sessions.fetch_add(1, Ordering::Relaxed);
+                answer(
+                    json!({"protocolVersion": "2025-11-25", "capabilities": {"resources": {"subscribe": true}},
+                        "serverInfo": {"name": "restarting", "version": "1"}}),
+                    &format!("Mcp-Session-Id: s{session}\r\n"),
+                )
+            }
+            Asked::Subscribe => answer(json!({}), ""),
+            Asked::Listen => told(&json!({"jsonrpc": "2.0", "method": "notifications/message", "params":
+                {"level": "info", "data": "here"}})),
+        }
+    });
+    (url.await, asked)
+}
+
+async fn listen(url: &str) -> Subscription {
+    let client = McpClient::builder().era(EraChoice::Legacy).http(url);
+    let resource_subscriptions = vec![URI.to_owned()];
+    client
+        .listen(SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() })
+        .await
+        .unwrap()
+}
+
+async fn end(mut subscription: Subscription) -> Option<McpClientError> {
+    let ending = async { while subscription.next().await.is_some() {} };
+    timeout(Duration::from_secs(20), ending).await.expect("the subscription should end");
+    subscription.end()
+}
+
+/// What was refused the first time was not tried again: nothing was told any more, and nobody told so.
+#[tokio::test]
+async fn a_subscription_waits_for_a_server_that_is_about_to_come_back() {
+    let (url, mut asked) = server(|what, times, session| match what {
+        Asked::Listen if session == 1 && times > 0 => Some(refuses("404 Not Found")),
+        Asked::Initialize if (1..4).contains(&times) => Some(refuses("503 Service Unavailable")),
+        Asked::Subscribe if times == 1 => Some(refuses("502 Bad Gateway")),
+        _ => None,
+    })
+    .await;
+    let mut subscription = listen(&url).await;
+    let again = async { while asked.recv().await != Some((Asked::Subscribe, 2)) {} };
+    timeout(Duration::from_secs(20), again).await.expect("it should be subscribed to again");
+    let told = timeout(Duration::from_secs(20), subscription.next()).await.unwrap();
+    assert!(matches!(told, Some(ServerNotification::ResourceUpdated(updated)) if updated.uri == URI));
+    assert_eq!(subscription.end(), None);
+}
+
+/// Who answers in this way for a while was not listened to any more.
+#[tokio::test]
+async fn a_stream_that_is_not_to_be_had_for_a_while_is_asked_for_again() {
+    let (url, _asked) = server(|what, times, _| match (what, times) {
+        (Asked::Listen, 1) => Some(refuses("503 Service Unavailable")),
+        (Asked::Listen, 2) => {
+            Some(told(&json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
+            "params": {"uri": URI}})))
+        }
+        _ => None,
+    })
+    .await;
+    let mut subscription = listen(&url).await;
+    let told = timeout(Duration::from_secs(20), subscription.next()).await.unwrap();
+    assert!(matches!(told, Some(ServerNotification::ResourceUpdated(_))));
+}
+
+#[tokio::test]
+async fn a_subscription_ends_where_the_server_lets_nobody_in_any_more() {
+    for status in ["401 Unauthorized", "403 Forbidden"] {
+        let (url, _asked) = server(move |what, times, _| match what {
+            Asked::Listen if times > 0 => Some(refuses("404 Not Found")),
+            Asked::Initialize if times > 0 => Some(refuses(status)),
+            _ => None,
+        })
+        .await;
+        let ended = end(listen(&url).await).await;
+        assert!(matches!(ended, Some(McpClientError::Status(_))), "{status}: {ended:?}");
+    }
+}
+
+/// The server was not started any more, and whoever listened waited for ever.
+#[tokio::test]
+async fn a_subscription_ends_with_a_child_that_is_not_started_again() {
+    let begun = json!({"jsonrpc": "2.0", "id": 7007, "result": {"protocolVersion": "2025-06-18",
+        "capabilities": {"resources": {"subscribe": true}}, "serverInfo": {"name": "dying", "version": "1"}}});
+    let subscribed = json!({"jsonrpc": "2.0", "id": 7007, "result": {}});
+    let answer = |answer: &Value| {
+        let id = r#"id=$(echo "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')"#;
+        format!("read -r line; {id}; echo '{answer}' | sed \"s/7007/$id/\"")
+    };
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{}; read -r line; {}", answer(&begun), answer(&subscribed))]);
+    let client = McpClient::builder().era(EraChoice::Legacy).command(command).unwrap();
+    let resource_subscriptions = vec![URI.to_owned()];
+    let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
+    let subscription = client.listen(filter).await.unwrap();
+    assert_eq!(end(subscription).await, Some(McpClientError::TooManyRestarts));
+}
