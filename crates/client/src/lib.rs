@@ -69,8 +69,8 @@ mod client;
 
 pub use address::{InvalidUpstreamAddr, UpstreamAddr};
 pub use client::{
-    Client, ClientConfig, ClientError, DocumentConfig, DocumentUrl, Event, Events, InvalidDocumentUrl,
-    KeptDocument, Request, Response,
+    Client, ClientConfig, ClientError, Destination, DocumentConfig, DocumentUrl, Event, Events,
+    InvalidDocumentUrl, KeptDocument, Request, Response,
 };
 pub use config::{Config, Timeouts};
 pub use connect::{

@@ -117,7 +117,7 @@ impl OwnedResponseHead {
 
 impl From<ResponseHead<'_>> for OwnedResponseHead {
     fn from(head: ResponseHead<'_>) -> Self {
-        let mut octets = Vec::with_capacity(room(head.field_lines) + ROOM_FOR_START_LINE);
+        let mut octets = Vec::with_capacity(room(head.field_lines) + head.reason.len());
         let reason = append(&mut octets, head.reason);
         let spans = head.field_lines.iter().map(|line| append_line(&mut octets, line)).collect();
         let (status, version) = (head.status, head.version);

@@ -20,7 +20,7 @@
 //! ```
 
 // the request
-mod url;
+mod destination;
 mod request;
 
 // the exchange
@@ -52,8 +52,8 @@ use crate::{
     UpstreamAddr, UpstreamStream, connect_any, secure,
 };
 use drive::{Driven, now};
-use url::Url;
 
+pub use destination::Destination;
 pub use document::{DocumentConfig, DocumentUrl, InvalidDocumentUrl, KeptDocument};
 pub use error::ClientError;
 pub use events::{Event, Events};
@@ -136,7 +136,12 @@ impl Client {
 
     /// A request of any method.
     pub fn request(&self, method: Method<'static>, url: &str) -> Request<'_> {
-        Request::new(self, method, url, self.config.exchange.timeouts)
+        Request::new(self, method, Destination::parse(url), self.config.exchange.timeouts)
+    }
+
+    /// A request of any method, to where others go too.
+    pub fn request_to(&self, method: Method<'static>, destination: &Destination) -> Request<'_> {
+        Request::new(self, method, Ok(destination.clone()), self.config.exchange.timeouts)
     }
 
     /// Closes idle connections that have waited too long or that their servers have closed. Those to the server that is
@@ -151,26 +156,26 @@ impl Client {
     }
 
     async fn execute(&self, request: &Request<'_>) -> Result<Response, ClientError> {
-        let url = Url::parse(&request.url)?;
-        let head = request.head(&url)?;
+        let destination = request.destination.as_ref().map_err(Clone::clone)?;
+        let head = request.head(destination)?;
         let (started, is_idempotent) = (now(), request.is_idempotent);
-        if let Some(connection) = self.idle.acquire(url.origin) {
-            match self.exchange(request, &url, &head, connection, started).await {
+        if let Some(connection) = self.idle.acquire(destination.origin()) {
+            match self.exchange(request, destination, &head, connection, started).await {
                 Err(error) if error.retry().blames_nobody(true) && error.retry().allows(is_idempotent) => {}
                 outcome => return Ok(outcome?),
             }
         }
         // Apart, as most requests find a connection that waits.
-        let stream = Box::pin(self.connect(request, &url, started)).await?;
+        let stream = Box::pin(self.connect(request, destination, started)).await?;
         let connection = Connection::new(stream, &self.config.exchange);
-        Ok(self.exchange(request, &url, &head, connection, started).await?)
+        Ok(self.exchange(request, destination, &head, connection, started).await?)
     }
 
     /// Sends the request on `connection`, and waits for the final head.
     async fn exchange(
         &self,
         request: &Request<'_>,
-        url: &Url<'_>,
+        destination: &Destination,
         head: &[u8],
         connection: Connection,
         started: Duration,
@@ -186,13 +191,13 @@ impl Client {
             })
         })
         .await?;
-        Ok(Response::new(head, length, driven, self.idle.clone(), url.origin.into()))
+        Ok(Response::new(head, length, driven, self.idle.clone(), destination.clone()))
     }
 
     async fn connect(
         &self,
         request: &Request<'_>,
-        url: &Url<'_>,
+        destination: &Destination,
         started: Duration,
     ) -> Result<UpstreamStream, ClientError> {
         let total = request.timeouts.total.unwrap_or(Duration::MAX);
@@ -200,23 +205,23 @@ impl Client {
         let began = now();
         let addresses = match &self.config.connect_to {
             Some(address) => vec![address.clone()],
-            None => self.resolve(url, within).await?,
+            None => self.resolve(destination, within).await?,
         };
         let left = within.saturating_sub(now().saturating_sub(began));
         let connected = connect_any(&addresses, left).await;
         let (stream, _) = connected.map_err(ClientError::Connect)?;
         let left = within.saturating_sub(now().saturating_sub(began));
-        if url.is_https { self.secure(stream, url, left).await } else { Ok(stream.into()) }
+        if destination.is_https() { self.secure(stream, destination, left).await } else { Ok(stream.into()) }
     }
 
     /// Does the handshake with the server, which must be the one that the URL names.
     async fn secure(
         &self,
         stream: Stream,
-        url: &Url<'_>,
+        destination: &Destination,
         within: Duration,
     ) -> Result<UpstreamStream, ClientError> {
-        let name = TlsServerName::new(url.authority.host()).map_err(|_| ClientError::UrlInvalid)?;
+        let name = TlsServerName::new(destination.host()).map_err(|_| ClientError::UrlInvalid)?;
         let connector = match &self.config.tls {
             Some(connector) => connector.clone(),
             None => TlsConnector::system().map_err(|_| ClientError::Tls(TlsFailure::Incompatible))?,
@@ -228,9 +233,13 @@ impl Client {
         })
     }
 
-    async fn resolve(&self, url: &Url<'_>, within: Duration) -> Result<Vec<UpstreamAddr>, ClientError> {
-        let host = url.authority.host();
-        let resolved = timeout(within, self.resolver.resolve(host, url.port())).await;
+    async fn resolve(
+        &self,
+        destination: &Destination,
+        within: Duration,
+    ) -> Result<Vec<UpstreamAddr>, ClientError> {
+        let host = destination.host();
+        let resolved = timeout(within, self.resolver.resolve(host, destination.port())).await;
         let resolved = resolved.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         resolved.map_err(|error| ClientError::NameNotResolved { host: host.into(), kind: error.kind() })
     }

@@ -1,12 +1,13 @@
 //! A request in the making.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use thruway_http1::{self as http1, BodyLength, RequestToWrite, write_request_head};
 use thruway_message::{FieldLinesBuf, InvalidFieldLine, Method};
 use thruway_net::PooledBuffer;
 
-use super::url::{Target, Url};
-use super::{Client, ClientError, Response};
+use super::{Client, ClientError, Destination, Response};
 use crate::{RequestToSend, Timeouts};
 
 /// A request that is put together. Nothing happens before [`send`](Self::send).
@@ -15,8 +16,8 @@ use crate::{RequestToSend, Timeouts};
 pub struct Request<'c> {
     client: &'c Client,
     method: Method<'static>,
-    pub(super) url: String,
-    fields: FieldLinesBuf,
+    pub(super) destination: Result<Destination, ClientError>,
+    fields: Cow<'c, FieldLinesBuf>,
     invalid: Option<InvalidFieldLine>,
     pub(super) content: Bytes,
     pub(super) timeouts: Timeouts,
@@ -24,12 +25,17 @@ pub struct Request<'c> {
 }
 
 impl<'c> Request<'c> {
-    pub(super) fn new(client: &'c Client, method: Method<'static>, url: &str, timeouts: Timeouts) -> Self {
+    pub(super) fn new(
+        client: &'c Client,
+        method: Method<'static>,
+        destination: Result<Destination, ClientError>,
+        timeouts: Timeouts,
+    ) -> Self {
         Self {
             client,
             method,
-            url: url.to_owned(),
-            fields: FieldLinesBuf::new(),
+            destination,
+            fields: Cow::Owned(FieldLinesBuf::new()),
             invalid: None,
             content: Bytes::new(),
             timeouts,
@@ -40,9 +46,21 @@ impl<'c> Request<'c> {
     /// Adds a field line. `Host`, `Content-Length` and `Transfer-Encoding` are the client's to write: with them, as with
     /// a line that could not be sent, [`send`](Self::send) fails.
     pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
-        let is_ours = OUR_FIELDS.iter().any(|ours| name.eq_ignore_ascii_case(ours));
-        let appended = if is_ours { Err(InvalidFieldLine::Name) } else { self.fields.append(name, value) };
-        self.invalid = self.invalid.or(appended.err());
+        self.invalid = self.invalid.or(append(self.fields.to_mut(), name, value).err());
+        self
+    }
+
+    /// Adds field lines, as [`field`](Self::field) does. Those that come first are not copied.
+    pub fn field_lines(mut self, field_lines: &'c FieldLinesBuf) -> Self {
+        if field_lines.iter().any(|line| OUR_FIELDS.iter().any(|ours| line.name.is(ours))) {
+            self.invalid = self.invalid.or(Some(InvalidFieldLine::Name));
+        }
+        if self.fields.octets().is_empty() {
+            self.fields = Cow::Borrowed(field_lines);
+        } else {
+            let fields = self.fields.to_mut();
+            field_lines.iter().for_each(|line| fields.append_line(line));
+        }
         self
     }
 
@@ -86,31 +104,33 @@ impl<'c> Request<'c> {
     }
 
     /// The octets of its head.
-    pub(super) fn head(&self, url: &Url<'_>) -> Result<PooledBuffer, ClientError> {
+    pub(super) fn head(&self, destination: &Destination) -> Result<PooledBuffer, ClientError> {
         if let Some(invalid) = self.invalid {
             return Err(ClientError::FieldInvalid(invalid));
         }
-        let query_target;
-        let target = match url.target {
-            Target::Path(path) => path,
-            Target::Query(query) => {
-                query_target = format!("/{query}");
-                &query_target
-            }
-        };
-        let mut host = FieldLinesBuf::new();
-        host.append("Host", url.authority.as_str()).map_err(ClientError::FieldInvalid)?;
         let mut head = PooledBuffer::take();
         let request = RequestToWrite {
             method: self.method,
-            target,
-            field_lines: [host.octets(), self.fields.octets()],
+            target: destination.target(),
+            field_lines: [destination.field_lines().octets(), self.fields.octets()],
             body: self.body_length(),
         };
         write_request_head(&mut head, &request)
             .map_err(|rule: http1::Error| ClientError::RequestInvalid(rule))?;
         Ok(head)
     }
+}
+
+/// Adds a field line to those that a caller may write.
+pub(super) fn append(
+    field_lines: &mut FieldLinesBuf,
+    name: &str,
+    value: impl AsRef<[u8]>,
+) -> Result<(), InvalidFieldLine> {
+    if OUR_FIELDS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
+        return Err(InvalidFieldLine::Name);
+    }
+    field_lines.append(name, value)
 }
 
 /// They route and frame the request.

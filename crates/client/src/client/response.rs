@@ -10,7 +10,7 @@ use thruway_http1::BodyLength;
 use thruway_message::{FieldLinesBuf, FieldValue, OwnedResponseHead, ResponseHead, StatusCode};
 
 use super::drive::Driven;
-use super::{ClientError, Events, Idle};
+use super::{ClientError, Destination, Events, Idle};
 use crate::ResponseEvent;
 
 /// A response whose head has come. Its content comes as fast as it is read; whoever does not want it drops it, and with
@@ -22,7 +22,7 @@ pub struct Response {
     driven: Option<Driven>,
     trailers: FieldLinesBuf,
     idle: Arc<Idle>,
-    origin: Box<str>,
+    destination: Destination,
 }
 
 impl Response {
@@ -31,10 +31,10 @@ impl Response {
         length: BodyLength,
         driven: Driven,
         idle: Arc<Idle>,
-        origin: Box<str>,
+        destination: Destination,
     ) -> Self {
         let trailers = FieldLinesBuf::new();
-        let mut response = Self { head, length, driven: Some(driven), trailers, idle, origin };
+        let mut response = Self { head, length, driven: Some(driven), trailers, idle, destination };
         if length == BodyLength::NONE {
             response.release();
         }
@@ -79,7 +79,7 @@ impl Response {
         if announced > limit_bytes as u64 {
             return Err(ClientError::ContentTooLarge);
         }
-        let mut all = BytesMut::new();
+        let mut all = BytesMut::with_capacity(announced.min(EXPECTED_BYTES_MAX) as usize);
         let mut take = |content: &[u8]| {
             let fits = all.len() + content.len() <= limit_bytes;
             if fits {
@@ -140,10 +140,13 @@ impl Response {
     /// All has come: the connection waits for the next request, if it may.
     fn release(&mut self) {
         if let Some(connection) = self.driven.take().and_then(|driven| driven.exchange.finish()) {
-            self.idle.release(&self.origin, connection);
+            self.idle.release(self.destination.origin(), connection);
         }
     }
 }
+
+/// Room is made beforehand for no more than this: a server may announce what it does not send.
+const EXPECTED_BYTES_MAX: u64 = 64 << 10;
 
 impl fmt::Debug for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use thruway_client::{
-    Client, ClientConfig, ClientError, Config, ConnectError, Error, Resolve, Resolving, Side, Timeouts,
-    UpstreamAddr,
+    Client, ClientConfig, ClientError, Config, ConnectError, Destination, Error, Resolve, Resolving, Side,
+    Timeouts, UpstreamAddr,
 };
-use thruway_message::Method;
+use thruway_message::{FieldLinesBuf, Method};
 use thruway_testkit::upstream::{self, Listening, Upstream};
 
 use crate::sockets::run;
@@ -87,9 +87,38 @@ fn requests_are_written_as_the_builder_says() {
 }
 
 #[test]
+fn field_lines_of_the_destination_come_before_those_of_the_request() {
+    run(async {
+        let url = serve(ok);
+        let destination = Destination::parse(&format!("{url}?q")).unwrap().field("A", "1").unwrap();
+        let lines = FieldLinesBuf::from_static("B: 2\r\nC: 3\r\n");
+        let client = Client::new();
+        for (request, expected) in [
+            (client.request_to(Method::Get, &destination), ""),
+            (client.request_to(Method::Get, &destination).field_lines(&lines), "B: 2\r\nC: 3\r\n"),
+            (
+                client.request_to(Method::Get, &destination).field_lines(&lines).field("D", "4"),
+                "B: 2\r\nC: 3\r\nD: 4\r\n",
+            ),
+            (
+                client.request_to(Method::Get, &destination).field("D", "4").field_lines(&lines),
+                "D: 4\r\nB: 2\r\nC: 3\r\n",
+            ),
+        ] {
+            let echoed = request.send().await.unwrap().collect(1000).await.unwrap();
+            let host = url.strip_prefix("http://").unwrap();
+            let expected = format!("GET /?q HTTP/1.1\r\nHost: {host}\r\nA: 1\r\n{expected}\r\n");
+            assert_eq!(str::from_utf8(&echoed).unwrap(), expected);
+        }
+        assert_eq!(client.idle_connections(), 1);
+    });
+}
+
+#[test]
 fn what_cannot_be_sent_is_refused_before_anything_is() {
     run(async {
         let client = Client::new();
+        let framing = FieldLinesBuf::from_static("X: y\r\ntransfer-Encoding: chunked\r\n");
         for (request, expected) in [
             (client.get("nowhere"), ClientError::UrlInvalid),
             (client.get("ftp://a.example/"), ClientError::SchemeNotSupported),
@@ -103,6 +132,10 @@ fn what_cannot_be_sent_is_refused_before_anything_is() {
             ),
             (
                 client.get("http://a/").field("content-LENGTH", "1").field("X", "y"),
+                ClientError::FieldInvalid(thruway_message::InvalidFieldLine::Name),
+            ),
+            (
+                client.get("http://a/").field_lines(&framing),
                 ClientError::FieldInvalid(thruway_message::InvalidFieldLine::Name),
             ),
         ] {

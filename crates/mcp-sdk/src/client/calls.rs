@@ -16,7 +16,7 @@ use thruway_mcp::schema::{
 };
 use tokio::time::timeout;
 
-use super::eras::{Call, Era};
+use super::eras::{Call, Era, Spoken};
 use super::error::McpClientError;
 use super::handlers::ServerNotification;
 use super::tasks::ToolOutcome;
@@ -91,7 +91,8 @@ impl McpClient {
             ToolOutcome::Task(task) => task,
         };
         let result = Box::pin(self.await_task(&task.state.task_id, true)).await?;
-        self.check(name, &result).await?;
+        let spoken = self.spoken().await?;
+        self.check(&spoken, name, &result)?;
         Ok(result)
     }
 
@@ -120,30 +121,32 @@ impl McpClient {
         if !arguments.get().starts_with('{') {
             return Err(McpClientError::ArgumentsInvalid);
         }
-        let fields = self.fields_of_arguments(name, &arguments).await?;
-        let task = self.becomes_task(name, is_to_be_task).await?.then(JsonObject::new);
-        let params = CallToolParams { name, arguments: &arguments, task };
-        let mut call =
-            Call { name: Some(name), fields: fields.clone(), ..self.call(methods::TOOLS_CALL, params) };
-        let mut outcome = self.perform_raw(&call).await;
+        let spoken = self.spoken().await?;
+        let is_task = spoken.lets_calls_be_tasks() && self.becomes_task(name, is_to_be_task).await?;
+        let params = CallToolParams { name, arguments: &arguments, task: is_task.then(JsonObject::new) };
+        let mirrored = self.mirrored(&spoken, name, &arguments)?;
+        let mut call = Call { name: Some(name), mirrored, ..self.call(methods::TOOLS_CALL, params) };
+        let mut outcome = self.perform_in(&spoken, &call).await;
         if is_header_mismatch(&outcome) {
             // The tool may have changed since it was listed, or was never listed; it was not called.
             Box::pin(self.list_tools_anew()).await?;
-            call.fields = self.fields_of_arguments(name, &arguments).await?;
-            if call.fields != fields {
-                outcome = Box::pin(self.perform_raw(&call)).await;
+            let spoken = self.spoken().await?;
+            let mirrored = self.mirrored(&spoken, name, &arguments)?;
+            if call.mirrored.octets() != mirrored.octets() {
+                call.mirrored = mirrored;
+                outcome = Box::pin(self.perform_in(&spoken, &call)).await;
             }
         }
-        let outcome = ToolOutcome::parse(&outcome?)?;
+        let outcome = ToolOutcome::of(outcome?)?;
         if let ToolOutcome::Result(result) = &outcome {
-            self.check(name, result).await?;
+            self.check(&spoken, name, result)?;
         }
         Ok(outcome)
     }
 
     /// Checks a result against what its tool promises, where tools can promise anything.
-    async fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), McpClientError> {
-        if self.spoken().await?.revision() < Revision::R20250618 {
+    fn check(&self, spoken: &Spoken, tool: &str, result: &CallToolResult) -> Result<(), McpClientError> {
+        if spoken.revision() < Revision::R20250618 {
             return Ok(());
         }
         self.conversation.tools.check(tool, result)

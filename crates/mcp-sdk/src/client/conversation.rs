@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwapOption;
 use thruway_mcp::json_rpc::write_notification;
 use thruway_mcp::schema::{CancelledNotificationParams, LoggingLevel, RequestId, methods};
+use thruway_message::FieldLinesBuf;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
-use super::binding::{Binding, Field, Outgoing, Received};
+use super::binding::{Binding, Outgoing, Received};
 use super::cache::Cache;
 use super::deadline::{Patience, Progress};
 use super::eras::{Era, Spoken};
@@ -19,6 +20,7 @@ use super::handlers::{Direction, Handlers};
 use super::incoming::{Incoming, Waiting};
 use super::options::McpClientOptions;
 use super::party::Party;
+use super::reading::Wanted;
 use super::resubscription::Resubscription;
 use super::subscription::Queue;
 use super::tools::KnownTools;
@@ -178,9 +180,10 @@ impl Conversation {
         }
     }
 
-    /// Begins another session, if the one whose messages have these fields has ended and nobody has noticed.
-    pub(super) fn renew(self: &Arc<Self>, fields: &[Field]) {
-        if let Some(current) = self.current().filter(|current| current.fields_of_message() == fields) {
+    /// Begins another session, if the one whose messages have these field lines has ended and nobody has noticed.
+    pub(super) fn renew(self: &Arc<Self>, field_lines: &FieldLinesBuf) {
+        let is_its = |current: &Arc<Spoken>| current.field_lines().octets() == field_lines.octets();
+        if let Some(current) = self.current().filter(is_its) {
             self.forget(&current);
             self.resubscribe();
         }
@@ -214,27 +217,27 @@ impl Conversation {
     ///
     /// # Cancel safety
     /// The request is given up if the future is dropped, and the server is told if `waiter` says so.
-    pub(super) async fn exchange(
+    pub(super) async fn exchange<R: Wanted>(
         self: &Arc<Self>,
         id: i64,
         outgoing: Outgoing,
         waiter: Waiter,
-    ) -> Result<Received, McpClientError> {
+    ) -> Result<Received<R>, McpClientError> {
         self.incoming.handlers.trace(Direction::Sent, &outgoing.octets);
-        let (sender, answer) = oneshot::channel();
-        let sender = self.binding.has_common_stream().then_some(sender);
+        let (sender, answer) = self.binding.has_common_stream().then(oneshot::channel).unzip();
         let progress = waiter.progress.clone();
         let Waiter { progress: reported, queue, party, .. } = waiter;
         let waiting = Waiting { answer: sender, progress: reported, queue, party, ..Waiting::default() };
         self.incoming.expect(id, waiting)?;
         let mut in_flight = InFlight { conversation: self, id, cancels: waiter.cancels };
+        let answer = pin!(self.binding.exchange(self, id, outgoing, answer));
         let outcome = waiter
             .patience
             .wait(
                 progress.as_deref(),
                 || self.incoming.is_questioned(),
                 || self.binding.waited_until(),
-                self.binding.exchange(self, id, outgoing, answer),
+                answer,
             )
             .await;
         in_flight.cancels &= outcome.as_ref().is_err_and(|error| {
@@ -248,26 +251,26 @@ impl Conversation {
 
     /// Sends a message that is not answered, in whatever was agreed upon.
     pub(super) async fn send(self: &Arc<Self>, octets: Vec<u8>) -> Result<(), McpClientError> {
-        self.send_with(octets, self.fields()).await
+        self.send_with(octets, self.field_lines()).await
     }
 
     /// The same, with these headers.
     pub(super) async fn send_with(
         self: &Arc<Self>,
         octets: Vec<u8>,
-        fields: Vec<Field>,
+        field_lines: FieldLinesBuf,
     ) -> Result<(), McpClientError> {
-        let sending = self.binding.send(self.outgoing(octets, fields));
+        let sending = self.binding.send(self.outgoing(octets, field_lines));
         tokio::time::timeout(self.options.timeout, sending).await.map_err(|_| McpClientError::TimedOut)?
     }
 
-    fn outgoing(&self, octets: Vec<u8>, fields: Vec<Field>) -> Outgoing {
+    fn outgoing(&self, octets: Vec<u8>, field_lines: FieldLinesBuf) -> Outgoing {
         self.incoming.handlers.trace(Direction::Sent, &octets);
-        Outgoing { octets, fields, ..Outgoing::default() }
+        Outgoing { octets, field_lines, ..Outgoing::default() }
     }
 
-    fn fields(&self) -> Vec<Field> {
-        self.current().map_or_else(Vec::new, |spoken| spoken.fields_of_message())
+    fn field_lines(&self) -> FieldLinesBuf {
+        self.current().map(|spoken| spoken.field_lines().clone()).unwrap_or_default()
     }
 
     async fn cancel(self: Arc<Self>, id: i64) {
@@ -278,7 +281,7 @@ impl Conversation {
         };
         let mut octets = Vec::new();
         write_notification(&mut octets, methods::NOTIFICATIONS_CANCELLED, &params);
-        let sending = self.binding.try_send(self.outgoing(octets, self.fields()));
+        let sending = self.binding.try_send(self.outgoing(octets, self.field_lines()));
         // Who does not take it in time is not worth more of it.
         let _ = tokio::time::timeout(self.options.timeout, sending).await;
     }

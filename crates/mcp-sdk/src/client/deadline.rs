@@ -1,6 +1,7 @@
 //! How long an answer is waited for.
 
 use std::fmt;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -54,13 +55,12 @@ impl Patience {
         progress: Option<&Progress>,
         is_questioned: impl Fn() -> bool,
         waited_until: impl Fn() -> Option<Instant>,
-        answer: impl Future<Output = Result<T, McpClientError>>,
+        mut answer: Pin<&mut impl Future<Output = Result<T, McpClientError>>>,
     ) -> Result<T, McpClientError> {
         let began = Instant::now();
         let mut latest = later(began, self.timeout_max);
-        let mut answer = std::pin::pin!(answer);
         let mut deadline = later(began, self.timeout).min(latest);
-        let mut sleep = std::pin::pin!(sleep_until(deadline));
+        let mut sleep = pin!(sleep_until(deadline));
         loop {
             tokio::select! {
                 biased;
@@ -106,10 +106,10 @@ mod tests {
         let second = Duration::from_secs(1);
         let patience = Patience { timeout: second, timeout_max: second };
         let end = login.map(|millis| Instant::now() + Duration::from_millis(millis));
-        let answer = async {
+        let answer = pin!(async {
             sleep(Duration::from_millis(answer)).await;
             Ok(())
-        };
+        });
         patience.wait(None, || false, || end.map(|end| end.min(Instant::now())), answer).await
     }
 

@@ -9,8 +9,8 @@ use thruway_mcp::members::{NoObject, append_line, append_member, append_members}
 use thruway_mcp::params::{Params, meta_keys};
 use thruway_mcp::schema::methods;
 use thruway_mcp::{Era, Revision};
+use thruway_message::FieldLinesBuf;
 
-use super::binding::Field;
 use super::conversation::Waiter;
 use super::deadline::{OnProgress, Progress};
 use super::eras::Spoken;
@@ -58,23 +58,23 @@ impl McpClient {
     /// # Cancel safety
     /// The request is given up if the future is dropped, and the server is told.
     pub(crate) async fn forward(&self, onward: &Onward) -> Result<Answer, McpClientError> {
-        let outcome = self.forward_with(onward, self.fields_of(onward)).await;
+        let outcome = self.forward_with(onward, self.mirrored_onward(onward)?).await;
         if is_header_mismatch(&outcome) && *onward.method == *methods::TOOLS_CALL {
             // The tool was never listed, or has changed; it was not called.
             Box::pin(self.list_tools_anew()).await?;
-            return Box::pin(self.forward_with(onward, self.fields_of(onward))).await;
+            return Box::pin(self.forward_with(onward, self.mirrored_onward(onward)?)).await;
         }
         outcome
     }
 
-    async fn forward_with(&self, onward: &Onward, fields: Vec<Field>) -> Result<Answer, McpClientError> {
+    async fn forward_with(&self, onward: &Onward, mirrored: FieldLinesBuf) -> Result<Answer, McpClientError> {
         let spoken = self.spoken().await?;
-        let outcome = self.forward_once(onward, &fields, &spoken).await;
+        let outcome = self.forward_once(onward, &mirrored, &spoken).await;
         if !may_be_again(&outcome) {
             return outcome;
         }
         match Box::pin(self.again(&spoken, &onward.method, onward.name.as_deref(), &outcome)).await? {
-            Some(spoken) => Box::pin(self.forward_once(onward, &fields, &spoken)).await,
+            Some(spoken) => Box::pin(self.forward_once(onward, &mirrored, &spoken)).await,
             None => outcome,
         }
     }
@@ -82,7 +82,7 @@ impl McpClient {
     async fn forward_once(
         &self,
         onward: &Onward,
-        fields: &[Field],
+        mirrored: &FieldLinesBuf,
         spoken: &Spoken,
     ) -> Result<Answer, McpClientError> {
         let id = self.conversation.next_id();
@@ -91,7 +91,7 @@ impl McpClient {
             onward.write_params(output, id, spoken.revision())
         })
         .map_err(|NoObject| McpClientError::ArgumentsInvalid)?;
-        let outgoing = spoken.outgoing(octets, &onward.method, onward.name.as_deref(), fields.to_vec());
+        let outgoing = spoken.outgoing(octets, &onward.method, onward.name.as_deref(), mirrored)?;
         let waiter = Waiter {
             patience: self.options.patience,
             progress: onward.progress.clone(),
@@ -99,17 +99,17 @@ impl McpClient {
             party: onward.party.clone(),
             cancels: spoken.era() == Era::Legacy || self.conversation.binding.has_common_stream(),
         };
-        Ok(self.conversation.exchange(id, outgoing, waiter).await?.answer)
+        Ok(self.conversation.exchange(id, outgoing, waiter).await?.answer.into_raw())
     }
 
     /// The headers that mirror arguments.
-    fn fields_of(&self, onward: &Onward) -> Vec<Field> {
+    fn mirrored_onward(&self, onward: &Onward) -> Result<FieldLinesBuf, McpClientError> {
         let tools = &self.conversation.tools;
         let Some(tool) = onward.name.as_deref().filter(|tool| tools.are_mirrored(tool)) else {
-            return Vec::new();
+            return Ok(FieldLinesBuf::new());
         };
         let params = Params::parse(Some(&onward.params)).unwrap_or_default();
-        params.arguments.map_or_else(Vec::new, |arguments| tools.fields(tool, arguments))
+        params.arguments.map_or_else(|| Ok(FieldLinesBuf::new()), |arguments| tools.mirrored(tool, arguments))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,12 +36,16 @@ pub(super) struct Incoming {
 
 #[derive(Default, Debug)]
 struct Table {
-    in_flight: HashMap<i64, Waiting>,
+    in_flight: HashMap<i64, Waiting, BuildHasherDefault<ById>>,
     /// Why no answer can come any more.
     closed: Option<McpClientError>,
     /// Subscriptions of the legacy era, which are told what comes by itself.
     queues: Vec<Arc<Queue>>,
 }
+
+/// Finds requests by their ids, which nobody else chooses.
+#[derive(Default)]
+struct ById(u64);
 
 /// Who waits for an answer.
 #[derive(Default, Debug)]
@@ -241,6 +246,23 @@ impl Incoming {
     /// What is done under it cannot be interrupted half-way by a panic of somebody else.
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hasher for ById {
+    fn write_i64(&mut self, id: i64) {
+        // Spread over all bits, of which a table looks at the highest and at the lowest.
+        self.0 = id.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write(&mut self, octets: &[u8]) {
+        for octet in octets {
+            self.write_i64(i64::from(*octet));
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

@@ -77,11 +77,11 @@ impl McpClient {
         .await
     }
 
-    /// Whether a call of `tool` is to be a task: because it must be, or because it may be and `is_wanted`. Who does not know the
-    /// tools asks for them.
+    /// Whether a call of `tool` is to be a task where calls can be: because it must be, or because it may be and `is_wanted`. Who
+    /// does not know the tools asks for them.
     pub(super) async fn becomes_task(&self, tool: &str, is_wanted: bool) -> Result<bool, McpClientError> {
         let conversation = &self.conversation;
-        if !self.spoken().await?.lets_calls_be_tasks() || !conversation.options.capabilities.has_tasks() {
+        if !conversation.options.capabilities.has_tasks() {
             return Ok(false);
         }
         if !conversation.tools.are_listed() {

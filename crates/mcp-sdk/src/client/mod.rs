@@ -17,6 +17,7 @@ mod party;
 mod forward;
 mod deadline;
 mod incoming;
+mod reading;
 mod questions;
 mod tools;
 mod schema_cost;
@@ -41,11 +42,13 @@ use serde_json::value::RawValue;
 use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::ErrorCode;
 use thruway_mcp::schema::{MetaObject, ProgressNotificationParams};
+use thruway_message::FieldLinesBuf;
 
 use binding::Purpose;
 use conversation::Conversation;
 use deadline::{OnProgress, Patience, Progress};
 use eras::{Call, Spoken};
+use reading::{Read, Wanted};
 
 pub use builder::McpClientBuilder;
 pub(crate) use cache::is_cacheable;
@@ -218,13 +221,22 @@ impl McpClient {
 
     /// Sends a request and returns its result as it was sent.
     async fn perform_raw<P: Serialize>(&self, call: &Call<'_, P>) -> Result<Answer, McpClientError> {
-        let conversation = &self.conversation;
         let spoken = self.spoken().await?;
+        self.perform_in(&spoken, call).await.map(Read::into_raw)
+    }
+
+    /// The same in what was agreed upon; the result may be read already.
+    async fn perform_in<R: Wanted, P: Serialize>(
+        &self,
+        spoken: &Arc<Spoken>,
+        call: &Call<'_, P>,
+    ) -> Result<Read<R>, McpClientError> {
+        let conversation = &self.conversation;
         let outcome = spoken.perform(conversation, call).await;
         if !may_be_again(&outcome) {
             return outcome;
         }
-        match Box::pin(self.again(&spoken, call.method, call.name, &outcome)).await? {
+        match Box::pin(self.again(spoken, call.method, call.name, &outcome)).await? {
             Some(spoken) => Box::pin(spoken.perform(conversation, call)).await,
             None => outcome,
         }
@@ -268,14 +280,16 @@ impl McpClient {
     }
 
     /// The headers that mirror arguments, where there are any.
-    async fn fields_of_arguments(
+    fn mirrored(
         &self,
+        spoken: &Spoken,
         tool: &str,
         arguments: &RawValue,
-    ) -> Result<Vec<binding::Field>, McpClientError> {
-        let spoken = self.spoken().await?;
-        let is_mirrored = self.mirrors(&spoken);
-        Ok(if is_mirrored { self.conversation.tools.fields(tool, arguments) } else { Vec::new() })
+    ) -> Result<FieldLinesBuf, McpClientError> {
+        if !self.mirrors(spoken) {
+            return Ok(FieldLinesBuf::new());
+        }
+        self.conversation.tools.mirrored(tool, arguments)
     }
 
     /// Whether arguments are mirrored in headers.

@@ -267,7 +267,7 @@ impl McpClient {
         let patience = Patience { timeout: FOR_EVER, timeout_max: FOR_EVER };
         let call =
             Call { queue: Some(queue.clone()), patience, ..self.call(methods::SUBSCRIPTIONS_LISTEN, params) };
-        spoken.perform(&self.conversation, &call).await.map(drop)
+        spoken.perform(&self.conversation, &call).await.map(|answer| drop(answer.into_raw()))
     }
 
     /// Whether a subscription that has ended in this way may be opened again.

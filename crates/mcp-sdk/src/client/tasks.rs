@@ -18,6 +18,7 @@ use super::eras::{Call, Era};
 use super::error::McpClientError;
 use super::incoming::Answer;
 use super::legacy_tasks;
+use super::reading::Read;
 
 /// What calling a tool has come to so far.
 #[derive(Clone, PartialEq, Debug)]
@@ -29,7 +30,14 @@ pub enum ToolOutcome {
 }
 
 impl ToolOutcome {
-    pub(super) fn parse(answer: &Answer) -> Result<Self, McpClientError> {
+    pub(super) fn of(answer: Read<CallToolResult>) -> Result<Self, McpClientError> {
+        match answer {
+            Read::Complete(result) => Ok(Self::Result(result)),
+            Read::Raw(answer) => Self::parse(&answer),
+        }
+    }
+
+    fn parse(answer: &Answer) -> Result<Self, McpClientError> {
         let invalid = |error| McpClientError::result_invalid(&error);
         if let Some(task) = legacy_tasks::created(answer) {
             return Ok(Self::Task(task));

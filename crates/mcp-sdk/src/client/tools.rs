@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
+use thruway_client::ClientError;
 use thruway_mcp::header_value;
 use thruway_mcp::param_headers::{self, ParamHeader};
 use thruway_mcp::schema::{CallToolResult, JsonObject, TaskSupport, Tool};
+use thruway_message::FieldLinesBuf;
 
-use super::binding::Field;
 use super::error::McpClientError;
 use super::schema_cost::SchemaCost;
 use crate::json_schema::Checked;
@@ -70,15 +71,24 @@ impl KnownTools {
         *self.known() = known;
     }
 
-    /// The headers of a call of `tool`.
-    pub(super) fn fields(&self, tool: &str, arguments: &RawValue) -> Vec<Field> {
-        let Some(tool) = self.find(tool).filter(|tool| !tool.headers.is_empty()) else { return Vec::new() };
+    /// The headers of a call of `tool` that mirror its arguments.
+    ///
+    /// # Errors
+    /// One of them cannot be sent.
+    pub(super) fn mirrored(&self, tool: &str, arguments: &RawValue) -> Result<FieldLinesBuf, McpClientError> {
+        let mut field_lines = FieldLinesBuf::new();
+        let Some(tool) = self.find(tool).filter(|tool| !tool.headers.is_empty()) else {
+            return Ok(field_lines);
+        };
         let arguments: Value = serde_json::from_str(arguments.get()).unwrap_or_default();
-        let fields = tool.headers.iter().filter_map(|header| {
-            let value = header.expected(&arguments)?;
-            Some((header.field_name.clone().into(), header_value::encode(&value).into_owned()))
-        });
-        fields.collect()
+        for header in &tool.headers {
+            if let Some(value) = header.expected(&arguments) {
+                let appended =
+                    field_lines.append(&header.field_name, header_value::encode(&value).as_bytes());
+                appended.map_err(ClientError::FieldInvalid)?;
+            }
+        }
+        Ok(field_lines)
     }
 
     /// Whether arguments of `tool` are mirrored.

@@ -213,7 +213,7 @@ fn panicked() -> Error {
 
 impl HandlerResult for CallToolResult {
     fn take_meta(&mut self) -> Option<MetaObject> {
-        self.meta.take()
+        self.meta.take().map(|meta| meta.to_object())
     }
 
     fn downgrade(&mut self, revision: Revision) {

@@ -21,6 +21,9 @@ pub(super) fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
     if let Some(batch) = json_rpc::split_batch(content) {
         return batches::handle(incoming, batch);
     }
+    if let Some((request, params)) = call_of_tool(incoming, content) {
+        return dispatch(incoming, &request, &params, PooledBuffer::take());
+    }
     match json_rpc::parse(content) {
         Ok(Message::Request(request)) => handle_request(incoming, &request),
         Ok(message) => Answer::now(sessions::handle_other(incoming, &message)),
@@ -32,6 +35,17 @@ pub(super) fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
     }
 }
 
+/// The call of a tool that a message is, if its header says so: these come most often, and are read in one pass. Only those who
+/// send a request on need its parameters as they were sent.
+fn call_of_tool<'a>(incoming: &Incoming<'_>, content: &'a [u8]) -> Option<(Request<'a>, Params<'a>)> {
+    let method = incoming.fields.field("mcp-method")?;
+    if method != methods::TOOLS_CALL || incoming.server.shared.bridge.is_some() {
+        return None;
+    }
+    let (id, params) = json_rpc::read_request(content, methods::TOOLS_CALL)?;
+    Some((Request { id, method: methods::TOOLS_CALL.into(), params: None }, params))
+}
+
 fn handle_request(incoming: &Incoming<'_>, request: &Request<'_>) -> Answer {
     let mut output = PooledBuffer::take();
     let params = match Params::parse(request.params) {
@@ -41,12 +55,21 @@ fn handle_request(incoming: &Incoming<'_>, request: &Request<'_>) -> Answer {
             return Answer::now(json(Status::BadRequest, output));
         }
     };
+    dispatch(incoming, request, &params, output)
+}
+
+fn dispatch(
+    incoming: &Incoming<'_>,
+    request: &Request<'_>,
+    params: &Params<'_>,
+    mut output: PooledBuffer,
+) -> Answer {
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
-    match dual_era::era_of(&request.method, &params, version) {
+    match dual_era::era_of(&request.method, params, version) {
         Era::Modern => match modern::handle_request(
             incoming.server,
             request,
-            &params,
+            params,
             Some(incoming.fields),
             &incoming.caller,
             &mut output,
@@ -55,7 +78,7 @@ fn handle_request(incoming: &Incoming<'_>, request: &Request<'_>) -> Answer {
             Reply::Forbidden(scopes) => Answer::now(incoming.forbid(output, &scopes)),
             Reply::Later(exchange) => later(exchange, farewell(incoming, request)),
         },
-        Era::Legacy => sessions::handle_request(incoming, version, request, &params, output),
+        Era::Legacy => sessions::handle_request(incoming, version, request, params, output),
     }
 }
 
@@ -103,14 +126,15 @@ pub(crate) fn unsupported_media_type() -> WholeResponse {
 
 fn accepts(value: &[u8]) -> bool {
     thruway_message::list::members(value).any(|member| {
-        let media_type = media_type(member).to_ascii_lowercase();
-        [&b"application/json"[..], b"text/event-stream", b"application/*", b"text/*", b"*/*"]
-            .contains(&&*media_type)
+        let media_type = media_type(member);
+        ["application/json", "text/event-stream", "application/*", "text/*", "*/*"]
+            .iter()
+            .any(|accepted| media_type.eq_ignore_ascii_case(accepted.as_bytes()))
     })
 }
 
 /// Without parameters.
-fn media_type(value: &[u8]) -> &[u8] {
+pub(crate) fn media_type(value: &[u8]) -> &[u8] {
     let end = value.iter().position(|octet| *octet == b';').unwrap_or(value.len());
     value[..end].trim_ascii()
 }

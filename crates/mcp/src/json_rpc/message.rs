@@ -3,8 +3,10 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::fmt;
+use core::marker::PhantomData;
 
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -67,7 +69,7 @@ pub struct Invalid<'a> {
 #[expect(clippy::result_large_err, reason = "no larger than a message, which is what it is returned beside")]
 pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
     let text = core::str::from_utf8(octets).map_err(|_| not_json())?;
-    let envelope: Envelope<'_> = serde_json::from_str(text)
+    let envelope: Envelope<'_, &RawValue, &RawValue> = serde_json::from_str(text)
         .map_err(|error| if error.is_data() { no_envelope(text) } else { not_json() })?;
     let id = match &envelope.id {
         None => None,
@@ -101,6 +103,30 @@ pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
     }
 }
 
+/// The result in the answer to request `id`, read in one pass with the message; `None` if `octets` are anything else than such an
+/// answer, or their result is no `R`: then [`parse`] tells what they are.
+pub fn read_result<'a, R: Deserialize<'a>>(octets: &'a [u8], id: &Id<'_>) -> Option<R> {
+    let text = core::str::from_utf8(octets).ok()?;
+    let envelope: Envelope<'_, IgnoredAny, Object<R>> = serde_json::from_str(text).ok()?;
+    let Envelope { jsonrpc, id: answered, method, params, result, error } = envelope;
+    let is_its = answered
+        .is_some_and(|raw| serde_json::from_str(raw.get()).is_ok_and(|answered: Id<'_>| answered == *id));
+    let is_answer =
+        jsonrpc.as_deref() == Some("2.0") && method.is_none() && params.is_none() && error.is_none();
+    result.filter(|_| is_its && is_answer).map(|Object(result)| result)
+}
+
+/// The id of a request of `method`, and its parameters, read in one pass with the message; `None` if `octets` are anything else
+/// than such a request, or its parameters are no `P`: then [`parse`] tells what they are.
+pub fn read_request<'a, P: Deserialize<'a>>(octets: &'a [u8], method: &str) -> Option<(Id<'a>, P)> {
+    let text = core::str::from_utf8(octets).ok()?;
+    let envelope: Envelope<'_, Object<P>, IgnoredAny> = serde_json::from_str(text).ok()?;
+    let is_its = envelope.jsonrpc.as_deref() == Some("2.0") && envelope.method.as_deref() == Some(method);
+    let is_request = envelope.result.is_none() && envelope.error.is_none();
+    let Object(params) = envelope.params.filter(|_| is_its && is_request)?;
+    Some((serde_json::from_str(envelope.id?.get()).ok()?, params))
+}
+
 fn is_object(raw: &RawValue) -> bool {
     raw.get().starts_with('{')
 }
@@ -130,46 +156,69 @@ struct Identified<'a> {
     id: Option<Id<'a>>,
 }
 
-/// The members of all kinds of messages. Others are passed over.
-#[derive(Default)]
-struct Envelope<'a> {
+/// The members of all kinds of messages, the parameters as a `P` and the result as an `R`. Others are passed over.
+struct Envelope<'a, P, R> {
     jsonrpc: Option<Cow<'a, str>>,
     id: Option<&'a RawValue>,
     method: Option<Cow<'a, str>>,
-    params: Option<&'a RawValue>,
-    result: Option<&'a RawValue>,
+    params: Option<P>,
+    result: Option<R>,
     error: Option<&'a RawValue>,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
+impl<'de, P: Deserialize<'de>, R: Deserialize<'de>> Deserialize<'de> for Envelope<'de, P, R> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(EnvelopeVisitor)
+        deserializer.deserialize_map(EnvelopeVisitor(PhantomData))
     }
 }
 
-struct EnvelopeVisitor;
+struct EnvelopeVisitor<P, R>(PhantomData<(P, R)>);
 
-impl<'de> Visitor<'de> for EnvelopeVisitor {
-    type Value = Envelope<'de>;
+impl<'de, P: Deserialize<'de>, R: Deserialize<'de>> Visitor<'de> for EnvelopeVisitor<P, R> {
+    type Value = Envelope<'de, P, R>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON-RPC message")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope<'de>, A::Error> {
-        let mut envelope = Envelope::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope<'de, P, R>, A::Error> {
+        let mut envelope =
+            Envelope { jsonrpc: None, id: None, method: None, params: None, result: None, error: None };
         while let Some(Text(member)) = map.next_key()? {
             match &*member {
                 "jsonrpc" => once(&mut envelope.jsonrpc, "jsonrpc", &mut map, |Text(text)| text)?,
                 "id" => once(&mut envelope.id, "id", &mut map, |raw| raw)?,
                 "method" => once(&mut envelope.method, "method", &mut map, |Text(text)| text)?,
-                "params" => once(&mut envelope.params, "params", &mut map, |raw| raw)?,
-                "result" => once(&mut envelope.result, "result", &mut map, |raw| raw)?,
+                "params" => once(&mut envelope.params, "params", &mut map, |params| params)?,
+                "result" => once(&mut envelope.result, "result", &mut map, |result| result)?,
                 "error" => once(&mut envelope.error, "error", &mut map, |raw| raw)?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
         Ok(envelope)
+    }
+}
+
+/// An object: types of serde would take an array for their members in order.
+struct Object<R>(R);
+
+impl<'de, R: Deserialize<'de>> Deserialize<'de> for Object<R> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<R>(PhantomData<R>);
+
+impl<'de, R: Deserialize<'de>> Visitor<'de> for ObjectVisitor<R> {
+    type Value = Object<R>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<R>, A::Error> {
+        R::deserialize(MapAccessDeserializer::new(map)).map(Object)
     }
 }
 

@@ -16,7 +16,8 @@ mod tests;
 pub use error::{Error, ErrorCode};
 pub use id::{ID_BYTES_MAX, Id};
 pub use message::{
-    BATCH_MESSAGES_MAX, Invalid, Message, Notification, Request, Response, parse, split_batch,
+    BATCH_MESSAGES_MAX, Invalid, Message, Notification, Request, Response, parse, read_request, read_result,
+    split_batch,
 };
 pub(crate) use write::write_request_start;
 pub use write::{write_error, write_notification, write_request, write_request_with, write_result};

@@ -7,10 +7,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use std::string::ToString;
 
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::schema::RequestId;
+use crate::params::Params;
+use crate::schema::{RequestId, RequestParams};
 
 fn request(text: &str) -> Request<'_> {
     match parse(text.as_bytes()) {
@@ -306,4 +308,68 @@ fn ids_are_no_longer_than_they_may_be() {
     let long = message(ID_BYTES_MAX + 1);
     let invalid = parse(long.as_bytes()).map(drop).unwrap_err();
     assert_eq!((invalid.id, invalid.error.code), (None, ErrorCode::INVALID_REQUEST));
+}
+
+#[test]
+fn a_request_is_read_in_one_pass() {
+    let read = |message: &str| {
+        let (id, params) = read_request::<Params<'_>>(message.as_bytes(), "m")?;
+        Some((id.to_owned(), params.name?.into_owned()))
+    };
+    let read_as = Some((RequestId::Integer(1), String::from("n")));
+    assert_eq!(read(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"name":"n"}}"#), read_as);
+    assert_eq!(read(r#" {"x":[],"params":{"name":"n"},"m\u0065thod":"m","id":1,"jsonrpc":"2.0"} "#), read_as);
+    for message in [
+        r#"{"jsonrpc":"2.0","id":1,"method":"other","params":{}}"#,
+        r#"{"jsonrpc":"2.0","method":"m","params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"method":"m","params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1.5,"method":"m","params":{}}"#,
+        r#"{"jsonrpc":"1.0","id":1,"method":"m","params":{}}"#,
+        r#"{"id":1,"method":"m","params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[{}]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"name":1}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{},"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{},"error":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"id":1,"method":"m","params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{},"params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{}}}"#,
+        r#"["2.0",1,"m",{}]"#,
+        "",
+    ] {
+        assert_eq!(read(message), None, "{message}");
+    }
+    assert!(
+        read_request::<IgnoredAny>(
+            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"\xff\":1}}",
+            "m"
+        )
+        .is_none()
+    );
+}
+
+#[test]
+fn a_result_is_read_in_one_pass() {
+    let read = |message: &str| {
+        read_result::<RequestParams>(message.as_bytes(), &Id::Integer(7)).map(|params| params.meta.is_some())
+    };
+    assert_eq!(read(r#"{"jsonrpc":"2.0","id":7,"result":{"_meta":{}}}"#), Some(true));
+    assert_eq!(read(r#"{"result":{},"x":{},"id":7,"jsonrpc":"2.0"}"#), Some(false));
+    for message in [
+        r#"{"jsonrpc":"2.0","id":8,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":"7","result":{}}"#,
+        r#"{"jsonrpc":"2.0","result":{}}"#,
+        r#"{"id":7,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":7,"result":[{}]}"#,
+        r#"{"jsonrpc":"2.0","id":7,"result":null}"#,
+        r#"{"jsonrpc":"2.0","id":7,"result":{"_meta":1}}"#,
+        r#"{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":""}}"#,
+        r#"{"jsonrpc":"2.0","id":7,"result":{},"method":"m"}"#,
+        r#"{"jsonrpc":"2.0","id":7,"result":{},"params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":7,"result":{},"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":""}}"#,
+        r#"[{"jsonrpc":"2.0","id":7,"result":{}}]"#,
+    ] {
+        assert_eq!(read(message), None, "{message}");
+    }
 }

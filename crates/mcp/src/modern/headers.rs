@@ -17,7 +17,7 @@ use crate::schema::methods;
 /// Checks that a POST says in its header in which revision it is, as its body does. What the other headers must say
 /// depends on it.
 pub(super) fn check_version_header(fields: FieldLines<'_>, version: &str) -> Result<(), Error> {
-    check_one("MCP-Protocol-Version", plain(fields, "MCP-Protocol-Version")?, version)
+    check_plain(fields, "MCP-Protocol-Version", version)
 }
 
 /// Checks that the headers of a POST say what its body says: intermediaries decide by the headers. That of the revision
@@ -26,10 +26,11 @@ pub(super) fn check_version_header(fields: FieldLines<'_>, version: &str) -> Res
 /// # Errors
 /// [`ErrorCode::HEADER_MISMATCH`]: one is missing, malformed, there twice, or says something else.
 pub fn check_headers(fields: FieldLines<'_>, method: &str, params: &Params<'_>) -> Result<(), Error> {
-    check_one("Mcp-Method", plain(fields, "Mcp-Method")?, method)?;
-    match mirrored_name(method, params) {
-        Some(name) => check_one("Mcp-Name", single(fields, "Mcp-Name")?.as_deref(), name),
-        None => Ok(()),
+    check_plain(fields, "Mcp-Method", method)?;
+    let Some(name) = mirrored_name(method, params) else { return Ok(()) };
+    match single(fields, "Mcp-Name")? {
+        Some(value) if value == name => Ok(()),
+        value => Err(contradicts("Mcp-Name", value.is_some())),
     }
 }
 
@@ -76,25 +77,24 @@ fn mirrored_name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
     member.as_deref()
 }
 
-fn check_one(name: &str, value: Option<&str>, expected: &str) -> Result<(), Error> {
-    match value {
+/// Checks a field that may stand there once and is never encoded: an intermediary that does not decode it must see what we see.
+fn check_plain(fields: FieldLines<'_>, name: &str, expected: &str) -> Result<(), Error> {
+    match once(fields, name)? {
         Some(value) if value == expected => Ok(()),
-        Some(_) => Err(mismatch(format!("the header `{name}` does not match the body"))),
-        None => Err(mismatch(format!("the header `{name}` is missing"))),
+        Some(value) if value.as_str().is_none() => Err(malformed(name)),
+        value => Err(contradicts(name, value.is_some())),
     }
+}
+
+fn contradicts(name: &str, is_there: bool) -> Error {
+    let how = if is_there { "does not match the body" } else { "is missing" };
+    mismatch(format!("the header `{name}` {how}"))
 }
 
 /// The decoded value of a field that may stand there once.
 fn single<'a>(fields: FieldLines<'a>, name: &str) -> Result<Option<Cow<'a, str>>, Error> {
     let Some(value) = once(fields, name)? else { return Ok(None) };
     header_value::decode(value.as_bytes()).map(Some).map_err(|_| malformed(name))
-}
-
-/// The value of a field that may stand there once and is never encoded: an intermediary that does not decode it must see
-/// what we see.
-fn plain<'a>(fields: FieldLines<'a>, name: &str) -> Result<Option<&'a str>, Error> {
-    let Some(value) = once(fields, name)? else { return Ok(None) };
-    value.as_str().map(Some).ok_or_else(|| malformed(name))
 }
 
 fn once<'a>(fields: FieldLines<'a>, name: &str) -> Result<Option<FieldValue<'a>>, Error> {

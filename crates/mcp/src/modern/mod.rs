@@ -12,6 +12,7 @@ mod request_writer;
 
 // results in
 mod result_type;
+mod tool_result;
 
 #[cfg(test)]
 mod tests;
@@ -21,5 +22,6 @@ pub use request::{check_meta, client_capabilities, missing_capability, unsupport
 pub use request_writer::{RequestWriter, Round, SaidOfRequest};
 pub use result::{ResultType, ResultWriter};
 pub use result_type::{UnknownResultType, result_type};
+pub use tool_result::read_tool_result;
 
 use result::append_members;

@@ -1,18 +1,21 @@
 //! Content: text, pictures, sound, and resources.
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
+use serde::de::value::{CowStrDeserializer, MapAccessDeserializer};
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::{MetaObject, Resource};
 
 /// A piece of content.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case", remote = "Self")]
 pub enum ContentBlock {
     /// Text.
     Text(TextContent),
@@ -164,6 +167,114 @@ impl Base64Data {
         STANDARD.decode(&self.0).map_err(|_| InvalidBase64)
     }
 }
+
+impl Serialize for ContentBlock {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentBlock {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(BlockVisitor)
+    }
+}
+
+/// Reads a block as what it says it is, where that stands first, as nearly everybody writes it. What is derived keeps all
+/// members in memory until it has seen the type.
+struct BlockVisitor;
+
+impl<'de> Visitor<'de> for BlockVisitor {
+    type Value = ContentBlock;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a piece of content")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ContentBlock, A::Error> {
+        let Some(Text(first)) = map.next_key()? else { return Err(de::Error::missing_field(TYPE)) };
+        if first != TYPE {
+            let members = MapAccessDeserializer::new(Members { first: Some(first), is_told: false, map });
+            return ContentBlock::deserialize(members);
+        }
+        let Text(kind) = map.next_value()?;
+        let members = MapAccessDeserializer::new(Members { first: None, is_told: true, map });
+        match &*kind {
+            "text" => Deserialize::deserialize(members).map(ContentBlock::Text),
+            "image" => Deserialize::deserialize(members).map(ContentBlock::Image),
+            "audio" => Deserialize::deserialize(members).map(ContentBlock::Audio),
+            "resource_link" => Deserialize::deserialize(members).map(ContentBlock::ResourceLink),
+            "resource" => Deserialize::deserialize(members).map(ContentBlock::Resource),
+            other => Err(de::Error::unknown_variant(other, &TYPES)),
+        }
+    }
+}
+
+/// Reads the content of a result. Nearly always it is one block: room for four, which vectors begin with, is more than what is
+/// to be had quickly.
+pub(crate) fn content_blocks<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<ContentBlock>, D::Error> {
+    deserializer.deserialize_seq(BlocksVisitor)
+}
+
+struct BlocksVisitor;
+
+impl<'de> Visitor<'de> for BlocksVisitor {
+    type Value = Vec<ContentBlock>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of content")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<ContentBlock>, A::Error> {
+        let mut blocks = Vec::new();
+        while let Some(block) = seq.next_element()? {
+            if blocks.is_empty() {
+                blocks.reserve_exact(1);
+            }
+            blocks.push(block);
+        }
+        Ok(blocks)
+    }
+}
+
+/// The members of a block, the first of which has been looked at.
+struct Members<'de, A> {
+    /// The name of the first, if it is to be read by others.
+    first: Option<Cow<'de, str>>,
+    /// Whether that was the type, which stands there once.
+    is_told: bool,
+    map: A,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'de, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+        let name = match self.first.take() {
+            Some(first) => Some(first),
+            None => self.map.next_key()?.map(|Text(name)| name),
+        };
+        match name {
+            Some(name) if self.is_told && name == TYPE => Err(de::Error::duplicate_field(TYPE)),
+            Some(name) => seed.deserialize(CowStrDeserializer::new(name)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.map.next_value_seed(seed)
+    }
+}
+
+/// A string, borrowed unless it was written with escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+const TYPE: &str = "type";
+
+const TYPES: [&str; 5] = ["text", "image", "audio", "resource_link", "resource"];
 
 impl ContentBlock {
     /// Text.

@@ -45,6 +45,7 @@ pub use completion::{
     CompleteArgument, CompleteContext, CompleteRequestParams, CompleteResult, Completion,
     CompletionReference, PromptReference, ResourceTemplateReference,
 };
+pub(crate) use content::content_blocks;
 pub use content::{
     Annotations, AudioContent, Base64Data, BlobResourceContents, ContentBlock, EmbeddedResource,
     ImageContent, InvalidBase64, ResourceContents, ResourceLink, Role, TextContent, TextResourceContents,
@@ -88,5 +89,5 @@ pub use tasks::{
 };
 pub use tools::{
     CallToolRequestParams, CallToolResult, ListToolsResult, StructuredContent, TaskSupport, Tool,
-    ToolAnnotations, ToolExecution,
+    ToolAnnotations, ToolExecution, ToolResultMeta,
 };

@@ -47,6 +47,23 @@ fn content_is_written_as_it_was_read() {
     }) if blob.blob.to_bytes().as_deref() == Ok(b"z")));
 }
 
+/// Where the type stands first, the other members are read as they come.
+#[test]
+fn the_type_of_content_may_stand_anywhere_and_once() {
+    for text in [r#"{"type":"text","text":"a","x":1}"#, r#"{"x":{"y":[]},"te\u0078t":"a","type":"text"}"#] {
+        assert_eq!(serde_json::from_str::<ContentBlock>(text).unwrap(), ContentBlock::text("a"), "{text}");
+    }
+    for text in [
+        r#"{"type":"text","text":"a","type":"text"}"#,
+        r#"{"type":"text","text":"a","typ\u0065":"image"}"#,
+        r#"{"text":"a","type":"text","type":"text"}"#,
+        r#"["text",{"text":"a"}]"#,
+        "{}",
+    ] {
+        assert!(serde_json::from_str::<ContentBlock>(text).is_err(), "{text}");
+    }
+}
+
 #[test]
 fn what_is_no_content_is_refused() {
     refuses::<ContentBlock>([
@@ -361,4 +378,23 @@ fn what_results_have_by_default_is_valid() {
     round_trip::<GetPromptResult>(
         &serde_json::to_value(GetPromptResult { messages, ..GetPromptResult::default() }).unwrap(),
     );
+}
+
+#[test]
+fn what_is_said_about_a_result_is_kept_as_it_is_written() {
+    let text = r#"{"content":[],"_meta":{"a":1.0e1,"b":{"c":null}}}"#;
+    let result: CallToolResult = serde_json::from_str(text).unwrap();
+    assert_eq!(serde_json::to_string(&result).unwrap(), text);
+    let meta = result.meta.unwrap();
+    assert_eq!((meta.get("b"), meta.get("c")), (Some(json!({"c": null})), None));
+    assert_eq!(ToolResultMeta::try_from(&meta.to_object()).unwrap().get("a"), Some(json!(10.0)));
+    let meta: ToolResultMeta = serde_json::from_str("{\"a\":\r\n1}").unwrap();
+    assert_eq!(
+        serde_json::to_string(&meta).unwrap(),
+        "{\"a\":  1}",
+        "between lines of stdio there is no other end"
+    );
+    refuses::<CallToolResult>([json!({"_meta": []}), json!({"_meta": "a"}), json!({"_meta": 1})]);
+    let beyond: ToolResultMeta = serde_json::from_str(r#"{"a":1e999}"#).unwrap();
+    assert!(beyond.get("a").is_none() && beyond.to_object().is_empty());
 }

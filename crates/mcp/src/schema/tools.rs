@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{ContentBlock, Icon, InputResponses, JsonObject, MetaObject};
+use super::{ContentBlock, Icon, InputResponses, JsonObject, MetaObject, content_blocks};
 
 /// A tool.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -124,7 +124,7 @@ pub struct CallToolRequestParams {
 #[serde(rename_all = "camelCase")]
 pub struct CallToolResult {
     /// What a model is to read.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "content_blocks")]
     pub content: Vec<ContentBlock>,
     /// What a program is to read (from 2025-06-18 on).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,8 +134,14 @@ pub struct CallToolResult {
     pub is_error: Option<bool>,
     /// What is said about it.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<MetaObject>,
+    pub meta: Option<ToolResultMeta>,
 }
+
+/// What is said about the result of a tool: an object, kept as it is written. Most results of a server say the same, and nobody
+/// looks.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(transparent)]
+pub struct ToolResultMeta(StructuredContent);
 
 /// A JSON value on one line, as it is written.
 #[derive(Clone, Debug, Serialize)]
@@ -235,15 +241,44 @@ pub(super) fn structured_content<'de, D: Deserializer<'de>>(
 impl<'de> Deserialize<'de> for StructuredContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        if !raw.get().contains(LINE_ENDS) {
+        if !raw.get().bytes().any(|octet| matches!(octet, b'\n' | b'\r')) {
             return Ok(Self(raw));
         }
         // Between stdio's lines there must be none within a message; strings have them as escapes only.
-        RawValue::from_string(raw.get().replace(LINE_ENDS, " ")).map(Self).map_err(de::Error::custom)
+        RawValue::from_string(raw.get().replace(['\n', '\r'], " ")).map(Self).map_err(de::Error::custom)
     }
 }
 
-const LINE_ENDS: [char; 2] = ['\n', '\r'];
+impl ToolResultMeta {
+    /// The member `name`, if there is one that a value can hold.
+    pub fn get(&self, name: &str) -> Option<Value> {
+        self.to_object().shift_remove(name)
+    }
+
+    /// The members as values; none if one of them is beyond what a value can hold.
+    pub fn to_object(&self) -> MetaObject {
+        serde_json::from_str(self.0.as_str()).unwrap_or_default()
+    }
+}
+
+impl TryFrom<&MetaObject> for ToolResultMeta {
+    type Error = serde_json::Error;
+
+    fn try_from(members: &MetaObject) -> Result<Self, serde_json::Error> {
+        StructuredContent::from_value(members).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolResultMeta {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = StructuredContent::deserialize(deserializer)?;
+        if written.as_str().starts_with('{') {
+            Ok(Self(written))
+        } else {
+            Err(de::Error::custom("`_meta` is no object"))
+        }
+    }
+}
 
 impl PartialEq for StructuredContent {
     fn eq(&self, other: &Self) -> bool {

@@ -15,7 +15,7 @@ use thruway_mcp::schema::{
     PromptMessage, ReadResourceResult, RequestId, RequestParams, RequestedSchema,
     ResourceUpdatedNotificationParams, ResourcesCapability, SamplingMessage, ServerCapabilities,
     StructuredContent, SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams,
-    SubscriptionsListenResult, Tool, ToolChoice, ToolChoiceMode, methods,
+    SubscriptionsListenResult, Tool, ToolChoice, ToolChoiceMode, ToolResultMeta, methods,
 };
 use thruway_mcp::{Era, Revision, legacy};
 
@@ -150,7 +150,7 @@ fn tool_results(samples: &Samples) -> Result<Vec<CallToolResult>> {
         CallToolResult {
             content: parts::content(Revision::LATEST),
             is_error: Some(false),
-            meta: Some(parts::meta()),
+            meta: Some(ToolResultMeta::try_from(&parts::meta())?),
             ..CallToolResult::default()
         },
     ];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use thruway_net::tls::TlsConnector;
 
-use super::super::url::Url;
+use super::super::Destination;
 
 /// Where a document is, and how it is fetched.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,12 +69,12 @@ impl DocumentUrl {
 }
 
 fn check(url: &str) -> Result<(), InvalidDocumentUrl> {
-    let url = Url::parse(url).map_err(|_| InvalidDocumentUrl::Syntax)?;
-    let host = url.authority.host();
+    let url = Destination::parse(url).map_err(|_| InvalidDocumentUrl::Syntax)?;
+    let host = url.host();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     let is_here =
         host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback());
-    if url.is_https || is_here { Ok(()) } else { Err(InvalidDocumentUrl::NotSecured) }
+    if url.is_https() || is_here { Ok(()) } else { Err(InvalidDocumentUrl::NotSecured) }
 }
 
 impl fmt::Display for InvalidDocumentUrl {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use thruway_client::{Client, Request, Response, Timeouts};
+use thruway_client::{Client, ClientError, Destination, Request, Response, Timeouts};
 use thruway_mcp::json_rpc::{self, Id, Message};
-use thruway_message::{Method, StatusCode};
+use thruway_message::{FieldLinesBuf, Method, StatusCode};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -15,10 +15,12 @@ use super::super::authorization::{Attempts, Authorizer, OAuth};
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::super::handlers::Direction;
-use super::super::incoming::{Answer, outcome};
+use super::super::incoming::outcome;
+use super::super::reading::{Read, Wanted};
 use super::http_events::take_batch;
 use super::http_sse::OpenStream;
-use super::{Field, Outgoing, Purpose, Received};
+use super::{Outgoing, Purpose, Received};
+use crate::streamable_http::media_type;
 
 /// An MCP endpoint.
 #[derive(Debug)]
@@ -27,9 +29,18 @@ pub(crate) struct Http {
     url: Box<str>,
     /// What every request has besides.
     fields: Vec<(String, String)>,
+    /// Where requests go, and those that bring a message; why they cannot is said when there is one.
+    endpoint: Result<Endpoint, ClientError>,
     /// The stream that brings everything, from a server that knows no other binding.
     pub(super) stream: ArcSwapOption<OpenStream>,
     authorizer: Option<Arc<Authorizer>>,
+}
+
+/// An MCP endpoint, ready for requests.
+#[derive(Debug)]
+struct Endpoint {
+    any: Destination,
+    post: Destination,
 }
 
 impl Http {
@@ -42,7 +53,8 @@ impl Http {
         // A fragment is for whoever reads the URL: no server has one.
         let url = url.split_once('#').map_or(url, |(before, _)| before);
         let authorizer = oauth.map(|oauth| Authorizer::of(oauth, url));
-        Self { client, url: url.into(), fields, stream: ArcSwapOption::empty(), authorizer }
+        let endpoint = Endpoint::new(url, &fields);
+        Self { client, url: url.into(), fields, endpoint, stream: ArcSwapOption::empty(), authorizer }
     }
 
     /// Until when a person was logging in, for whom nobody should lose patience.
@@ -50,18 +62,18 @@ impl Http {
         self.authorizer.as_ref().and_then(|authorizer| authorizer.waited_until())
     }
 
-    pub(super) async fn exchange(
+    pub(super) async fn exchange<R: Wanted>(
         &self,
         conversation: &Arc<Conversation>,
         id: i64,
         mut outgoing: Outgoing,
-    ) -> Result<Received, McpClientError> {
+    ) -> Result<Received<R>, McpClientError> {
         let response = self.post(&mut outgoing).await?;
         let session_id = response.field("mcp-session-id").and_then(|id| id.as_str()).map(str::to_owned);
         let answer = match kind_of(&response) {
             Kind::Json => answer(conversation, id, response, &outgoing).await?,
             Kind::Events if response.status().is_success() => {
-                Box::pin(self.answer_in_events(conversation, id, response, &outgoing)).await?
+                Read::Raw(Box::pin(self.answer_in_events(conversation, id, response, &outgoing)).await?)
             }
             Kind::Events | Kind::Other => return Err(refusal(response.status(), &outgoing)),
         };
@@ -80,9 +92,10 @@ impl Http {
         Ok(())
     }
 
-    pub(super) async fn end_session(&self, fields: Vec<Field>) -> Result<(), McpClientError> {
+    pub(super) async fn end_session(&self, field_lines: FieldLinesBuf) -> Result<(), McpClientError> {
         let timeouts = Timeouts { total: Some(FAREWELL), ..Timeouts::default() };
-        let mut request = self.request(Method::Delete, &fields).timeouts(timeouts);
+        let request = self.client.request_to(Method::Delete, &self.endpoint()?.any);
+        let mut request = request.field_lines(&field_lines).timeouts(timeouts);
         if let Some(authorizer) = &self.authorizer {
             request = authorizer.sign(&authorizer.standing(), Method::Delete.as_str(), &self.url, request)?;
         }
@@ -95,9 +108,9 @@ impl Http {
     pub(super) fn listen(
         self: &Arc<Self>,
         conversation: &Arc<Conversation>,
-        fields: Vec<Field>,
+        field_lines: FieldLinesBuf,
     ) -> AbortHandle {
-        let listening = self.clone().listen_on(Arc::downgrade(conversation), fields);
+        let listening = self.clone().listen_on(Arc::downgrade(conversation), field_lines);
         conversation.runtime.spawn(listening).abort_handle()
     }
 
@@ -105,10 +118,11 @@ impl Http {
         let idle = if outgoing.purpose == Purpose::Subscribe { SUBSCRIPTION_SILENCE } else { FOR_EVER };
         let timeouts = Timeouts { head: FOR_EVER, content_idle: idle, ..Timeouts::default() };
         let content = Bytes::from(std::mem::take(&mut outgoing.octets));
+        let destination = &self.endpoint()?.post;
         let request = || {
-            self.request(Method::Post, &outgoing.fields)
-                .field("Content-Type", "application/json")
-                .field("Accept", "application/json, text/event-stream")
+            self.client
+                .request_to(Method::Post, destination)
+                .field_lines(&outgoing.field_lines)
                 .content(content.clone())
                 .idempotent(outgoing.purpose != Purpose::Act)
                 .timeouts(timeouts)
@@ -132,31 +146,50 @@ impl Http {
     /// Asks for a stream of events, from after the event `last_event_id` on.
     pub(super) async fn get(
         &self,
-        fields: &[Field],
+        field_lines: &FieldLinesBuf,
         last_event_id: &str,
     ) -> Result<Response, McpClientError> {
         let timeouts = Timeouts { content_idle: SUBSCRIPTION_SILENCE, ..Timeouts::default() };
+        let destination = &self.endpoint()?.any;
         let request = || {
-            let request =
-                self.request(Method::Get, fields).field("Accept", "text/event-stream").timeouts(timeouts);
+            let request = self.client.request_to(Method::Get, destination).field_lines(field_lines);
+            let request = request.field("Accept", "text/event-stream").timeouts(timeouts);
             if last_event_id.is_empty() { request } else { request.field("Last-Event-ID", last_event_id) }
         };
         self.send_request(Method::Get, &self.url, request).await
-    }
-
-    fn request(&self, method: Method<'static>, fields: &[Field]) -> Request<'_> {
-        self.request_to(&self.url, method, fields)
     }
 
     pub(super) fn url(&self) -> &str {
         &self.url
     }
 
-    pub(super) fn request_to(&self, url: &str, method: Method<'static>, fields: &[Field]) -> Request<'_> {
-        let request = self.client.request(method, url);
-        let request = self.fields.iter().fold(request, |request, (name, value)| request.field(name, value));
-        fields.iter().fold(request, |request, (name, value)| request.field(name, value))
+    fn endpoint(&self) -> Result<&Endpoint, McpClientError> {
+        self.endpoint.as_ref().map_err(|error| error.clone().into())
     }
+
+    /// Another place on the same server for messages.
+    pub(super) fn destination(&self, url: &str) -> Result<Destination, ClientError> {
+        destination(url, &self.fields)?.field("Content-Type", "application/json")
+    }
+
+    pub(super) const fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Endpoint {
+    fn new(url: &str, fields: &[(String, String)]) -> Result<Self, ClientError> {
+        let any = destination(url, fields)?;
+        let post = any.clone().field("Content-Type", "application/json")?;
+        Ok(Self { any, post: post.field("Accept", "application/json, text/event-stream")? })
+    }
+}
+
+/// Where requests with `fields` go.
+fn destination(url: &str, fields: &[(String, String)]) -> Result<Destination, ClientError> {
+    fields
+        .iter()
+        .try_fold(Destination::parse(url)?, |destination, (name, value)| destination.field(name, value))
 }
 
 /// Sends a request with the token that there is, and again as often as the server wants another one.
@@ -191,11 +224,10 @@ pub(super) enum Kind {
 
 pub(super) fn kind_of(response: &Response) -> Kind {
     let value = response.field("content-type");
-    let value = value.and_then(|value| value.as_str()).unwrap_or_default();
-    let media_type = value.split(';').next().unwrap_or_default().trim();
-    if media_type.eq_ignore_ascii_case("application/json") {
+    let media_type = value.map_or(&b""[..], |value| media_type(value.as_bytes()));
+    if media_type.eq_ignore_ascii_case(b"application/json") {
         Kind::Json
-    } else if media_type.eq_ignore_ascii_case("text/event-stream") {
+    } else if media_type.eq_ignore_ascii_case(b"text/event-stream") {
         Kind::Events
     } else {
         Kind::Other
@@ -203,16 +235,19 @@ pub(super) fn kind_of(response: &Response) -> Kind {
 }
 
 /// The answer to request `id`, if the content of `response` is one.
-async fn answer(
+async fn answer<R: Wanted>(
     conversation: &Arc<Conversation>,
     id: i64,
     response: Response,
     outgoing: &Outgoing,
-) -> Result<Answer, McpClientError> {
+) -> Result<Read<R>, McpClientError> {
     let status = response.status();
     let content = response.collect(conversation.options.message_bytes_max).await?;
     conversation.incoming.handlers.trace(Direction::Received, &content);
-    match json_rpc::parse(&content) {
+    if let Some(result) = R::read(&content, id) {
+        return Ok(Read::Complete(result));
+    }
+    let answer = match json_rpc::parse(&content) {
         Ok(Message::Response(response)) if response.id == Some(Id::Integer(id)) => outcome(&response),
         // The server could not, or would not, read whose answer it is.
         Ok(Message::Response(response)) if response.id.is_none() && !is_end_of_session(status, outgoing) => {
@@ -222,7 +257,8 @@ async fn answer(
             take_batch(conversation, id, &content)?.ok_or(McpClientError::MessageInvalid)
         }
         _ => Err(refusal(status, outgoing)),
-    }
+    };
+    answer.map(Read::Raw)
 }
 
 fn refusal(status: StatusCode, outgoing: &Outgoing) -> McpClientError {

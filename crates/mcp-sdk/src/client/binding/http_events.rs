@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thruway_client::{Events, Response};
 use thruway_mcp::json_rpc::{self, Id, Message};
-use thruway_message::StatusCode;
+use thruway_message::{FieldLinesBuf, StatusCode};
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 
@@ -15,8 +15,8 @@ use super::super::error::McpClientError;
 use super::super::handlers::Direction;
 use super::super::incoming::{Answer, outcome};
 use super::super::resubscription::may_pass;
+use super::Outgoing;
 use super::http::{Http, Kind, kind_of};
-use super::{Field, Outgoing};
 
 impl Http {
     /// The answer to request `id`, which comes as one of the events of `response`, or of the streams that go on with it.
@@ -49,7 +49,7 @@ impl Http {
                 return Err(reason);
             }
             sleep(pause(&events)).await;
-            events = self.resume(conversation, &outgoing.fields, &last_event_id).await?;
+            events = self.resume(conversation, &outgoing.field_lines, &last_event_id).await?;
         }
     }
 
@@ -57,20 +57,20 @@ impl Http {
     async fn resume(
         &self,
         conversation: &Arc<Conversation>,
-        fields: &[Field],
+        field_lines: &FieldLinesBuf,
         last_event_id: &str,
     ) -> Result<Events, McpClientError> {
-        let response = opened_stream(self.get(fields, last_event_id).await?)?;
+        let response = opened_stream(self.get(field_lines, last_event_id).await?)?;
         Ok(events_of(conversation, response))
     }
 
     /// Reads what the server says by itself, until it says that it has nothing to say in this way.
-    pub(super) async fn listen_on(self: Arc<Self>, weak: Weak<Conversation>, fields: Vec<Field>) {
+    pub(super) async fn listen_on(self: Arc<Self>, weak: Weak<Conversation>, field_lines: FieldLinesBuf) {
         let mut last_event_id = String::new();
         let mut pause = PAUSE;
         let mut was_open = false;
         loop {
-            let opened = self.get(&fields, &last_event_id).await;
+            let opened = self.get(&field_lines, &last_event_id).await;
             let Some(conversation) = weak.upgrade() else { return };
             match opened.and_then(opened_stream) {
                 Ok(response) => {
@@ -86,7 +86,7 @@ impl Http {
                 // Who has never had such a stream may just have no other word for it.
                 Err(McpClientError::Status(_)) if !was_open => return,
                 Err(McpClientError::Status(StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND)) => {
-                    return conversation.renew(&fields);
+                    return conversation.renew(&field_lines);
                 }
                 Err(error) if !may_pass(&error) => return conversation.incoming.end_subscriptions(&error),
                 Err(_) => drop(conversation),

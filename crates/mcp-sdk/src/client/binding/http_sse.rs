@@ -4,8 +4,8 @@
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use thruway_client::Events;
-use thruway_message::Method;
+use thruway_client::{Destination, Events};
+use thruway_message::{FieldLinesBuf, Method};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::task::coop::consume_budget;
@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::super::incoming::Answer;
+use super::super::reading::Read;
 use super::http::{Http, Kind, kind_of};
 use super::http_events::events_of;
 use super::{Outgoing, Received};
@@ -23,6 +24,7 @@ use super::{Outgoing, Received};
 pub(crate) struct OpenStream {
     /// Where messages go.
     url: Box<str>,
+    destination: Destination,
     /// The task that reads it.
     reading: AbortHandle,
 }
@@ -33,7 +35,7 @@ impl Http {
         self: &Arc<Self>,
         conversation: &Arc<Conversation>,
     ) -> Result<bool, McpClientError> {
-        let response = self.get(&[], "").await?;
+        let response = self.get(&FieldLinesBuf::new(), "").await?;
         if kind_of(&response) != Kind::Events || !response.status().is_success() {
             return Ok(false);
         }
@@ -46,22 +48,23 @@ impl Http {
             return Ok(false);
         };
         let url = message_url(self.url(), &event.data).ok_or(McpClientError::MessageInvalid)?;
+        let destination = self.destination(&url)?;
         let reading = read(Arc::downgrade(self), Arc::downgrade(conversation), events);
         let reading = conversation.runtime.spawn(reading).abort_handle();
-        self.stream.store(Some(Arc::new(OpenStream { url: url.into(), reading })));
+        self.stream.store(Some(Arc::new(OpenStream { url: url.into(), destination, reading })));
         Ok(true)
     }
 
     /// Sends a request whose answer comes on the stream, through `answer`.
-    pub(super) async fn exchange_on(
+    pub(super) async fn exchange_on<R>(
         &self,
         stream: &OpenStream,
         outgoing: Outgoing,
         answer: oneshot::Receiver<Result<Answer, McpClientError>>,
-    ) -> Result<Received, McpClientError> {
+    ) -> Result<Received<R>, McpClientError> {
         self.send_on(stream, outgoing).await?;
         let answer = answer.await.map_err(|_| McpClientError::Closed)??;
-        Ok(Received { answer, session_id: None })
+        Ok(Received { answer: Read::Raw(answer), session_id: None })
     }
 
     pub(super) async fn send_on(
@@ -71,8 +74,8 @@ impl Http {
     ) -> Result<(), McpClientError> {
         let content = Bytes::from(outgoing.octets);
         let request = || {
-            let request = self.request_to(&stream.url, Method::Post, &outgoing.fields);
-            request.field("Content-Type", "application/json").content(content.clone())
+            let request = self.client().request_to(Method::Post, &stream.destination);
+            request.field_lines(&outgoing.field_lines).content(content.clone())
         };
         let response = self.send_request(Method::Post, &stream.url, request).await?;
         let status = response.status();

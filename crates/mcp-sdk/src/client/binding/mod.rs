@@ -6,10 +6,10 @@ mod http;
 mod http_events;
 mod http_sse;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use thruway_mcp::schema::methods;
+use thruway_message::FieldLinesBuf;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::conversation::Conversation;
 use super::error::McpClientError;
 use super::incoming::Answer;
+use super::reading::{Read, Wanted};
 
 pub(super) use child::{Child, OnStderr, Origin};
 pub(super) use http::Http;
@@ -31,14 +32,12 @@ pub(super) enum Binding {
     Stream(Box<Stream>),
 }
 
-/// A header of a message, where there are headers.
-pub(super) type Field = (Cow<'static, str>, String);
-
 /// A message on its way.
 #[derive(Default, Debug)]
 pub(super) struct Outgoing {
     pub(super) octets: Vec<u8>,
-    pub(super) fields: Vec<Field>,
+    /// Its headers, where there are headers.
+    pub(super) field_lines: FieldLinesBuf,
     pub(super) purpose: Purpose,
     /// Whether the answer can be had by a further request, if its stream breaks.
     pub(super) is_resumable: bool,
@@ -84,8 +83,8 @@ impl Purpose {
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct Received {
-    pub(super) answer: Answer,
+pub(super) struct Received<R> {
+    pub(super) answer: Read<R>,
     /// The session that it has begun.
     pub(super) session_id: Option<String>,
 }
@@ -115,23 +114,24 @@ impl Binding {
         }
     }
 
-    /// Sends a request and waits for its answer; on a common stream, it comes through `answer`.
-    pub(super) async fn exchange(
+    /// Sends a request and waits for its answer; on a common stream, it comes through `answer`, which there is for that.
+    pub(super) async fn exchange<R: Wanted>(
         &self,
         conversation: &Arc<Conversation>,
         id: i64,
         outgoing: Outgoing,
-        answer: oneshot::Receiver<Result<Answer, McpClientError>>,
-    ) -> Result<Received, McpClientError> {
+        answer: Option<oneshot::Receiver<Result<Answer, McpClientError>>>,
+    ) -> Result<Received<R>, McpClientError> {
         match self {
-            Self::Http(http) => match http.stream.load_full() {
-                Some(stream) => http.exchange_on(&stream, outgoing, answer).await,
+            Self::Http(http) => match answer.and_then(|answer| Some((http.stream.load_full()?, answer))) {
+                Some((stream, answer)) => http.exchange_on(&stream, outgoing, answer).await,
                 None => http.exchange(conversation, id, outgoing).await,
             },
             Self::Stream(stream) => {
                 stream.send(outgoing.octets).await?;
+                let answer = answer.ok_or(McpClientError::Closed)?;
                 let answer = answer.await.map_err(|_| McpClientError::Closed)??;
-                Ok(Received { answer, session_id: None })
+                Ok(Received { answer: Read::Raw(answer), session_id: None })
             }
         }
     }
@@ -173,17 +173,21 @@ impl Binding {
     }
 
     /// Reads what the server says by itself, if that comes on a stream of its own.
-    pub(super) fn listen(&self, conversation: &Arc<Conversation>, fields: Vec<Field>) -> Option<AbortHandle> {
+    pub(super) fn listen(
+        &self,
+        conversation: &Arc<Conversation>,
+        field_lines: FieldLinesBuf,
+    ) -> Option<AbortHandle> {
         match self {
-            Self::Http(http) if !self.has_common_stream() => Some(http.listen(conversation, fields)),
+            Self::Http(http) if !self.has_common_stream() => Some(http.listen(conversation, field_lines)),
             Self::Http(_) | Self::Stream(_) => None,
         }
     }
 
     /// Ends a session.
-    pub(super) async fn end_session(&self, fields: Vec<Field>) -> Result<(), McpClientError> {
+    pub(super) async fn end_session(&self, field_lines: FieldLinesBuf) -> Result<(), McpClientError> {
         match self {
-            Self::Http(http) => http.end_session(fields).await,
+            Self::Http(http) => http.end_session(field_lines).await,
             Self::Stream(_) => Ok(()),
         }
     }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use serde_json::Value;
+use thruway_client::ClientError;
 use thruway_mcp::json_rpc::{Id, write_notification, write_request};
 use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{
@@ -11,21 +12,26 @@ use thruway_mcp::schema::{
     SetLevelRequestParams, methods,
 };
 use thruway_mcp::{Era, Revision};
+use thruway_message::FieldLinesBuf;
 use tokio::task::AbortHandle;
 
-use super::super::binding::{Field, Outgoing, Purpose};
+use super::super::binding::{Outgoing, Purpose};
 use super::super::conversation::{Conversation, Waiter};
 use super::super::deadline::Patience;
 use super::super::error::McpClientError;
 use super::super::incoming::Answer;
-use super::Call;
+use super::super::reading::{Read, Wanted};
+use super::{Call, version_line};
 
 /// A session with a server of the legacy era.
 #[derive(Debug)]
 pub(crate) struct Legacy {
     pub(super) revision: Revision,
     result: InitializeResult,
-    session_id: Option<String>,
+    /// Whether messages belong to a session by its id.
+    has_session: bool,
+    /// The headers of any message of this session.
+    pub(super) field_lines: FieldLinesBuf,
     /// Whether tools may be called as tasks (2025-11-25).
     has_tasks: bool,
     /// The task that reads what the server says by itself, over HTTP.
@@ -68,15 +74,21 @@ impl Legacy {
         let waiter = Waiter { patience, progress: None, queue: None, party: None, cancels: false };
         let outgoing = Outgoing { octets, ..Outgoing::default() };
         let received = conversation.exchange(id, outgoing, waiter).await?;
-        let result: InitializeResult = serde_json::from_str(received.answer.get())
-            .map_err(|error| McpClientError::result_invalid(&error))?;
+        let answer = received.answer.into_raw();
+        let result: InitializeResult =
+            serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))?;
         let revision = result.protocol_version.parse().ok().filter(|revision: &Revision| {
             if is_pinned { *revision == requested } else { revision.era() == Era::Legacy }
         });
         let revision = revision.ok_or(McpClientError::UnsupportedRevision)?;
-        let session_id = received.session_id;
-        let has_tasks = revision == Revision::R20251125 && offers_tasks(&received.answer);
-        let legacy = Self { revision, result, session_id, has_tasks, listening: Mutex::default() };
+        let mut field_lines = version_line(revision)?;
+        if let Some(id) = &received.session_id {
+            field_lines.append("Mcp-Session-Id", id).map_err(ClientError::FieldInvalid)?;
+        }
+        let has_session = received.session_id.is_some();
+        let has_tasks = revision == Revision::R20251125 && offers_tasks(&answer);
+        let legacy =
+            Self { revision, result, has_session, field_lines, has_tasks, listening: Mutex::default() };
         legacy.confirm(conversation).await?;
         if let Some(level) = conversation.log_level() {
             Box::pin(legacy.log_again(conversation, level, patience)).await;
@@ -89,22 +101,22 @@ impl Legacy {
         let params = SetLevelRequestParams { level, meta: None };
         let call = Call::new(methods::LOGGING_SET_LEVEL, params, patience);
         if self.result.capabilities.logging.is_some() {
-            let _ = self.perform(conversation, &call).await;
+            let _ = self.perform(conversation, &call).await.map(Read::into_raw);
         }
     }
 
     async fn confirm(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
         let mut octets = Vec::new();
         write_notification(&mut octets, methods::NOTIFICATIONS_INITIALIZED, &NotificationParams::default());
-        conversation.send_with(octets, self.fields()).await
+        conversation.send_with(octets, self.field_lines.clone()).await
     }
 
     /// Sends a request. What the server asks meanwhile is answered where it arrives.
-    pub(super) async fn perform<P: Serialize>(
+    pub(super) async fn perform<R: Wanted, P: Serialize>(
         &self,
         conversation: &Arc<Conversation>,
         call: &Call<'_, P>,
-    ) -> Result<Answer, McpClientError> {
+    ) -> Result<Read<R>, McpClientError> {
         let id = conversation.next_id();
         let mut octets = Vec::new();
         let meta = meta(id, call);
@@ -129,10 +141,10 @@ impl Legacy {
     pub(super) fn outgoing(&self, octets: Vec<u8>, method: &str) -> Outgoing {
         Outgoing {
             octets,
-            fields: self.fields(),
+            field_lines: self.field_lines.clone(),
             purpose: Purpose::of_method(method),
             is_resumable: true,
-            has_session: self.session_id.is_some(),
+            has_session: self.has_session,
         }
     }
 
@@ -155,14 +167,6 @@ impl Legacy {
         }
     }
 
-    /// The headers of any message of this session.
-    pub(super) fn fields(&self) -> Vec<Field> {
-        // Revisions that do not know the header do not mind it.
-        let version = ("MCP-Protocol-Version".into(), self.revision.as_str().to_owned());
-        let session = self.session_id.clone().map(|id| ("Mcp-Session-Id".into(), id));
-        [version].into_iter().chain(session).collect()
-    }
-
     /// Reads what the server says by itself, where that comes on a stream of its own and somebody wants to hear it.
     pub(super) fn begin(&self, conversation: &Arc<Conversation>) {
         let handlers = &conversation.incoming.handlers;
@@ -171,16 +175,16 @@ impl Legacy {
             || !conversation.incoming.queues().is_empty();
         let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
         if is_wanted && listening.is_none() {
-            *listening = conversation.binding.listen(conversation, self.fields()).map(Listening);
+            *listening = conversation.binding.listen(conversation, self.field_lines.clone()).map(Listening);
         }
     }
 
     pub(super) async fn end(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
         drop(self.listening.lock().unwrap_or_else(PoisonError::into_inner).take());
-        match &self.session_id {
-            Some(_) => conversation.binding.end_session(self.fields()).await,
-            None => Ok(()),
+        if !self.has_session {
+            return Ok(());
         }
+        conversation.binding.end_session(self.field_lines.clone()).await
     }
 }
 

@@ -7,14 +7,16 @@ mod legacy;
 use std::sync::Arc;
 
 use serde::Serialize;
+use thruway_client::ClientError;
 use thruway_mcp::Revision;
 use thruway_mcp::schema::{DiscoverResult, MetaObject};
+use thruway_message::FieldLinesBuf;
 
-use super::binding::{Field, Outgoing};
+use super::binding::Outgoing;
 use super::conversation::Conversation;
 use super::deadline::{Patience, Progress};
 use super::error::McpClientError;
-use super::incoming::Answer;
+use super::reading::{Read, Wanted};
 use super::subscription::Queue;
 use legacy::Legacy;
 use modern::Modern;
@@ -29,6 +31,13 @@ pub(super) enum Spoken {
     Legacy(Legacy),
 }
 
+/// The header that says in which revision a message is. Those that do not know it do not mind it.
+fn version_line(revision: Revision) -> Result<FieldLinesBuf, McpClientError> {
+    let mut field_lines = FieldLinesBuf::new();
+    field_lines.append("MCP-Protocol-Version", revision.as_str()).map_err(ClientError::FieldInvalid)?;
+    Ok(field_lines)
+}
+
 /// A request, whatever the era.
 pub(super) struct Call<'c, P> {
     pub(super) method: &'static str,
@@ -37,7 +46,7 @@ pub(super) struct Call<'c, P> {
     /// The tool, prompt or resource that it names.
     pub(super) name: Option<&'c str>,
     /// The headers that mirror its arguments.
-    pub(super) fields: Vec<Field>,
+    pub(super) mirrored: FieldLinesBuf,
     pub(super) meta: Option<&'c MetaObject>,
     pub(super) patience: Patience,
     pub(super) progress: Option<Arc<Progress>>,
@@ -51,7 +60,7 @@ impl<P> Call<'_, P> {
             method,
             params,
             name: None,
-            fields: Vec::new(),
+            mirrored: FieldLinesBuf::new(),
             meta: None,
             patience,
             progress: None,
@@ -73,28 +82,31 @@ impl Spoken {
     }
 
     /// Sends a request, and answers what is asked before its result comes.
-    pub(super) async fn perform<P: Serialize>(
+    pub(super) async fn perform<R: Wanted, P: Serialize>(
         &self,
         conversation: &Arc<Conversation>,
         call: &Call<'_, P>,
-    ) -> Result<Answer, McpClientError> {
+    ) -> Result<Read<R>, McpClientError> {
         match self {
             Self::Modern(modern) => modern.perform(conversation, call).await,
             Self::Legacy(legacy) => legacy.perform(conversation, call).await,
         }
     }
 
-    /// A request that has been written, with what stands around it; `fields` are the headers that mirror its arguments.
+    /// A request that has been written, with what stands around it; `mirrored` are the headers that mirror its arguments.
+    ///
+    /// # Errors
+    /// The method cannot stand in a header.
     pub(super) fn outgoing(
         &self,
         octets: Vec<u8>,
         method: &str,
         name: Option<&str>,
-        fields: Vec<Field>,
-    ) -> Outgoing {
+        mirrored: &FieldLinesBuf,
+    ) -> Result<Outgoing, McpClientError> {
         match self {
-            Self::Modern(modern) => modern.outgoing(octets, method, name, fields),
-            Self::Legacy(legacy) => legacy.outgoing(octets, method),
+            Self::Modern(modern) => modern.outgoing(octets, method, name, mirrored),
+            Self::Legacy(legacy) => Ok(legacy.outgoing(octets, method)),
         }
     }
 
@@ -119,10 +131,10 @@ impl Spoken {
     }
 
     /// The headers of a message that is no request.
-    pub(super) fn fields_of_message(&self) -> Vec<Field> {
+    pub(super) const fn field_lines(&self) -> &FieldLinesBuf {
         match self {
-            Self::Modern(modern) => modern.fields_of_message(),
-            Self::Legacy(legacy) => legacy.fields(),
+            Self::Modern(modern) => &modern.field_lines,
+            Self::Legacy(legacy) => &legacy.field_lines,
         }
     }
 

@@ -4,24 +4,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
+use thruway_client::ClientError;
 use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::Id;
 use thruway_mcp::modern::{RequestWriter, ResultType, Round, SaidOfRequest, headers, result_type};
 use thruway_mcp::schema::{DiscoverResult, InputRequiredResult, RequestParams, methods};
+use thruway_message::FieldLinesBuf;
 use tokio::sync::OnceCell;
 
-use super::super::binding::{Field, Outgoing, Purpose};
+use super::super::binding::{Outgoing, Purpose};
 use super::super::cache;
 use super::super::conversation::{Conversation, Waiter};
 use super::super::deadline::Patience;
 use super::super::error::McpClientError;
 use super::super::incoming::Answer;
-use super::Call;
+use super::super::reading::{Read, Wanted};
+use super::{Call, version_line};
 
 /// A server of the modern era.
 #[derive(Debug)]
 pub(crate) struct Modern {
     pub(super) revision: Revision,
+    /// The headers of a message that is no request.
+    pub(super) field_lines: FieldLinesBuf,
     writer: RequestWriter,
     discovered: OnceCell<DiscoverResult>,
 }
@@ -31,35 +36,39 @@ impl Modern {
         let options = &conversation.options;
         let writer = RequestWriter::new(revision, &options.capabilities, &options.client_info)
             .map_err(|_| McpClientError::ArgumentsInvalid)?;
-        Ok(Self { revision, writer, discovered: OnceCell::new() })
+        let field_lines = version_line(revision)?;
+        Ok(Self { revision, field_lines, writer, discovered: OnceCell::new() })
     }
 
     /// Sends a request as often as the server asks before it answers.
-    pub(super) async fn perform<P: Serialize>(
+    pub(super) async fn perform<R: Wanted, P: Serialize>(
         &self,
         conversation: &Arc<Conversation>,
         call: &Call<'_, P>,
-    ) -> Result<Answer, McpClientError> {
+    ) -> Result<Read<R>, McpClientError> {
         let key =
             if conversation.options.keeps_results { cache::key(call.method, &call.params) } else { None };
         if let Some(kept) = key.as_ref().and_then(|key| conversation.cache.find(key)) {
-            return Ok(kept);
+            return Ok(Read::Raw(kept));
         }
         let knows_tasks = conversation.options.capabilities.has_tasks();
         let mut round = Round::default();
         for _ in 0..=conversation.options.rounds_max {
-            let answer = self.exchange(conversation, call, &round).await?;
+            let answer = match self.exchange(conversation, call, &round).await? {
+                Read::Raw(answer) => answer,
+                complete @ Read::Complete(_) => return Ok(complete),
+            };
             match result_type(&answer) {
                 Ok(ResultType::Complete) => {
                     // What was answered after questions is for these answers.
                     if let Some(key) = key.filter(|_| round == Round::default()) {
                         conversation.cache.keep(key, &answer);
                     }
-                    return Ok(answer);
+                    return Ok(Read::Raw(answer));
                 }
                 // Only tools become tasks, for clients that say that they know such.
                 Ok(ResultType::Task) if knows_tasks && call.method == methods::TOOLS_CALL => {
-                    return Ok(answer);
+                    return Ok(Read::Raw(answer));
                 }
                 Ok(ResultType::InputRequired) if may_ask(call.method) => {
                     round = Box::pin(self::answer(conversation, &answer)).await?;
@@ -74,12 +83,12 @@ impl Modern {
         Err(McpClientError::TooManyRounds)
     }
 
-    async fn exchange<P: Serialize>(
+    async fn exchange<R: Wanted, P: Serialize>(
         &self,
         conversation: &Arc<Conversation>,
         call: &Call<'_, P>,
         round: &Round,
-    ) -> Result<Answer, McpClientError> {
+    ) -> Result<Read<R>, McpClientError> {
         let id = conversation.next_id();
         let mut octets = Vec::with_capacity(REQUEST_BYTES);
         let said = SaidOfRequest {
@@ -90,7 +99,7 @@ impl Modern {
         self.writer
             .write(&mut octets, &Id::Integer(id), call.method, &call.params, said, round)
             .map_err(|_| McpClientError::ArgumentsInvalid)?;
-        let outgoing = self.outgoing(octets, call.method, call.name, call.fields.clone());
+        let outgoing = self.outgoing(octets, call.method, call.name, &call.mirrored)?;
         let waiter = Waiter {
             patience: call.patience,
             progress: call.progress.clone(),
@@ -102,22 +111,20 @@ impl Modern {
         Ok(conversation.exchange(id, outgoing, waiter).await?.answer)
     }
 
-    /// A request that has been written; `fields` are the headers that mirror its arguments.
+    /// A request that has been written; `mirrored` are the headers that mirror its arguments.
     pub(super) fn outgoing(
         &self,
         octets: Vec<u8>,
         method: &str,
         name: Option<&str>,
-        fields: Vec<Field>,
-    ) -> Outgoing {
-        let mirrored = headers(self.revision, method, name);
-        let mirrored = mirrored.map(|(name, value)| (name.into(), value.into_owned()));
-        let fields = mirrored.chain(fields).collect();
-        Outgoing { octets, fields, purpose: Purpose::of_method(method), ..Outgoing::default() }
-    }
-
-    pub(super) fn fields_of_message(&self) -> Vec<Field> {
-        vec![("MCP-Protocol-Version".into(), self.revision.as_str().to_owned())]
+        mirrored: &FieldLinesBuf,
+    ) -> Result<Outgoing, McpClientError> {
+        let mut field_lines = FieldLinesBuf::new();
+        for (name, value) in headers(self.revision, method, name) {
+            field_lines.append(name, value.as_bytes()).map_err(ClientError::FieldInvalid)?;
+        }
+        mirrored.iter().for_each(|line| field_lines.append_line(line));
+        Ok(Outgoing { octets, field_lines, purpose: Purpose::of_method(method), ..Outgoing::default() })
     }
 
     /// What the server is and can do; it is asked once.
@@ -128,7 +135,7 @@ impl Modern {
     ) -> Result<&DiscoverResult, McpClientError> {
         let ask = || async {
             let call = Call::new(methods::SERVER_DISCOVER, RequestParams::default(), patience);
-            let answer = self.perform(conversation, &call).await?;
+            let answer = self.perform(conversation, &call).await?.into_raw();
             serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))
         };
         self.discovered.get_or_try_init(ask).await

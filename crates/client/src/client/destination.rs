@@ -1,0 +1,158 @@
+//! What a request is sent to, as people write it: `https://example.com:8443/path?query`.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use thruway_message::{Authority, FieldLinesBuf};
+
+use super::ClientError;
+use super::request::append;
+
+/// Where many requests go: a URL that has been taken apart, and the field lines that each of them has (RFC 9110 §4.2).
+///
+/// ```no_run
+/// # async fn example() -> Result<(), thruway_client::ClientError> {
+/// use thruway_client::{Client, Destination};
+/// use thruway_message::Method;
+///
+/// let client = Client::new();
+/// let keys = Destination::parse("http://127.0.0.1:8080/keys")?.field("Accept", "application/json")?;
+/// for _ in 0..1000 {
+///     client.request_to(Method::Get, &keys).send().await?.collect(1 << 20).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Destination(Arc<Parts>);
+
+#[derive(Clone, Debug)]
+struct Parts {
+    /// The URL, with the slash that may be left out.
+    url: Box<str>,
+    /// Scheme and authority.
+    origin_length: usize,
+    host: Range<usize>,
+    port: u16,
+    is_https: bool,
+    /// `Host` comes first.
+    field_lines: FieldLinesBuf,
+}
+
+impl Destination {
+    /// The parts of `url`. A fragment is not sent (RFC 9110 §4.1).
+    ///
+    /// # Errors
+    /// It is none, or its scheme is neither `http` nor `https`.
+    pub fn parse(url: &str) -> Result<Self, ClientError> {
+        let url = url.split_once('#').map_or(url, |(before, _)| before);
+        let scheme_end = url.find("://").ok_or(ClientError::UrlInvalid)?;
+        let is_https = match &url[..scheme_end] {
+            scheme if scheme.eq_ignore_ascii_case("https") => true,
+            scheme if scheme.eq_ignore_ascii_case("http") => false,
+            _ => return Err(ClientError::SchemeNotSupported),
+        };
+        let start = scheme_end + "://".len();
+        let end = url[start..].find(['/', '?']).map_or(url.len(), |length| start + length);
+        let authority = Authority::parse(&url.as_bytes()[start..end]).map_err(|_| ClientError::UrlInvalid)?;
+        if authority.host().is_empty() {
+            // RFC 9110 §4.2.1 and §4.2.2.
+            return Err(ClientError::UrlInvalid);
+        }
+        let mut field_lines = FieldLinesBuf::new();
+        field_lines.append("Host", authority.as_str()).map_err(ClientError::FieldInvalid)?;
+        let (origin, target) = url.split_at(end);
+        let slash = if target.starts_with('/') { "" } else { "/" };
+        Ok(Self(Arc::new(Parts {
+            url: [origin, slash, target].concat().into(),
+            origin_length: end,
+            host: start..start + authority.host().len(),
+            port: authority.port().unwrap_or(if is_https { 443 } else { 80 }),
+            is_https,
+            field_lines,
+        })))
+    }
+
+    /// The same for requests that have one more field line. `Host`, `Content-Length` and `Transfer-Encoding` are not for
+    /// callers to write.
+    ///
+    /// # Errors
+    /// The line could not be sent.
+    pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, ClientError> {
+        let field_lines = &mut Arc::make_mut(&mut self.0).field_lines;
+        append(field_lines, name, value).map_err(ClientError::FieldInvalid)?;
+        Ok(self)
+    }
+
+    /// Scheme and authority: what requests must agree in to use the same connection.
+    pub(super) fn origin(&self) -> &str {
+        &self.0.url[..self.0.origin_length]
+    }
+
+    /// The request target in origin form: path and query, `/` if there is neither.
+    pub(super) fn target(&self) -> &str {
+        &self.0.url[self.0.origin_length..]
+    }
+
+    pub(super) fn host(&self) -> &str {
+        &self.0.url[self.0.host.clone()]
+    }
+
+    /// The port, or the default one of the scheme.
+    pub(super) fn port(&self) -> u16 {
+        self.0.port
+    }
+
+    /// Whether the scheme is `https`.
+    pub(super) fn is_https(&self) -> bool {
+        self.0.is_https
+    }
+
+    /// The field lines of each request, `Host` first.
+    pub(super) fn field_lines(&self) -> &FieldLinesBuf {
+        &self.0.field_lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_taken_apart() {
+        for (text, origin, port, target) in [
+            ("http://a.example", "http://a.example", 80, "/"),
+            ("HTTP://a.example:81/b?c#d", "HTTP://a.example:81", 81, "/b?c"),
+            ("http://[::1]:82?q=/", "http://[::1]:82", 82, "/?q=/"),
+            ("http://a:/#/x", "http://a:", 80, "/"),
+            ("Https://a/b", "Https://a", 443, "/b"),
+            ("https://a:80", "https://a:80", 80, "/"),
+        ] {
+            let url = Destination::parse(text).unwrap();
+            assert_eq!((url.origin(), url.port(), url.target()), (origin, port, target), "{text}");
+            assert_eq!(url.is_https(), text.to_ascii_lowercase().starts_with("https:"), "{text}");
+            assert!(origin.contains(url.host()) && !url.host().contains('/'), "{text}");
+            assert_eq!(url.field_lines().field("host").unwrap().as_str(), origin.split('/').nth(2), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused() {
+        for text in ["", "a.example", "/path", "http://", "http:///a", "http://user@a/", "http://a b/"] {
+            assert_eq!(Destination::parse(text).unwrap_err(), ClientError::UrlInvalid, "{text}");
+        }
+        assert_eq!(Destination::parse("ftp://a/").unwrap_err(), ClientError::SchemeNotSupported);
+    }
+
+    #[test]
+    fn lines_that_cannot_be_sent_are_refused() {
+        let destination = Destination::parse("http://a/").unwrap();
+        for (name, value) in [("Host", "b"), ("content-length", "1"), ("A b", "c"), ("A", "b\r\nC: d")] {
+            let refused = destination.clone().field(name, value);
+            assert!(matches!(refused, Err(ClientError::FieldInvalid(_))), "{name}: {value}");
+        }
+        let two = destination.clone().field("A", "b").unwrap().field("C", "d").unwrap();
+        assert_eq!(two.field_lines().octets(), b"Host: a\r\nA: b\r\nC: d\r\n");
+        assert_eq!(destination.field_lines().octets(), b"Host: a\r\n", "its clones have their own");
+    }
+}
