@@ -184,8 +184,8 @@ fn clients_show_who_they_are() {
         let (error, _) = refused_by(acceptor, &unknown, "a.example");
         assert!(matches!(error, Error::InvalidCertificate(_)), "{error}");
     }
-    let named = config_as(&authority, &authority.issue_named_client("named", "bob"));
-    let (mut stream, _) = accepted_by(&optional, &named, "a.example");
+    let bob = config_as(&authority, &authority.issue_named_client("bob", "bob"));
+    let (mut stream, _) = accepted_by(&optional, &bob, "a.example");
     let names = stream.take_info().peer_certificate.unwrap().names;
     let expected = [
         CertificateName::Dns("bob.example".to_owned()),
