@@ -25,8 +25,7 @@ impl Heard {
 
     /// Whether the first frame is there: the upstream's settings (RFC 9113 §3.4).
     pub const fn has_settings(&self) -> bool {
-        self.octets.get() >= FRAME_HEAD_BYTES
-            && self.octets.get() >= FRAME_HEAD_BYTES + self.first_frame.get()
+        self.octets.get() >= FRAME_HEAD_BYTES + self.first_frame.get()
     }
 
     fn note(&self, octets: &[u8]) {

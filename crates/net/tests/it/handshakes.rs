@@ -184,16 +184,16 @@ fn clients_show_who_they_are() {
         let (error, _) = refused_by(acceptor, &unknown, "a.example");
         assert!(matches!(error, Error::InvalidCertificate(_)), "{error}");
     }
-    let named = config_as(&authority, &authority.issue_named_client("named", "bob"));
-    let (mut stream, _) = accepted_by(&optional, &named, "a.example");
-    let shown = stream.take_info().peer_certificate.unwrap();
+    let bob = config_as(&authority, &authority.issue_named_client("bob", "bob"));
+    let (mut stream, _) = accepted_by(&optional, &bob, "a.example");
+    let names = stream.take_info().peer_certificate.unwrap().names;
     let expected = [
         CertificateName::Dns("bob.example".to_owned()),
         CertificateName::Email("bob@example.com".to_owned()),
         CertificateName::Uri("spiffe://example.com/bob".to_owned()),
         CertificateName::Ip("192.0.2.1".parse().unwrap()),
     ];
-    assert_eq!(shown.names, expected);
+    assert_eq!(names, expected);
     let old = config_as(&authority, &authority.issue_expired("old", &["client.example"]));
     let (error, _) = refused_by(&optional, &old, "a.example");
     assert!(matches!(error, Error::InvalidCertificate(_)), "{error}");
