@@ -74,7 +74,7 @@ fn clients_of_http2_do_not_fill_the_log() {
         let mut thruway = Thruway::start_with(directory.path(), &["serve", "a.toml"], &log);
         let mut stream = TcpStream::connect(thruway.authority()).unwrap();
         stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
-        let unasked = b"\0\0\x08\x06\x01\0\0\0\x0012345678".repeat(3);
+        let unasked = b"\0\0\x08\x06\x01\0\0\0\0unasked!".repeat(3);
         stream.write_all(&unasked).unwrap();
         stream.write_all(b"\0\0\x08\x06\0\0\0\0\0 is done").unwrap();
         let mut octets = Vec::new();
