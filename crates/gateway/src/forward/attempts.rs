@@ -143,11 +143,26 @@ impl Forwarding {
     /// One try at one server, on a connection that was opened `later_than` another if that is there.
     async fn attempt(
         &mut self,
-        lease: Lease,
+        mut lease: Lease,
         later_than: Option<u64>,
         course: &mut Course<'_>,
     ) -> Result<Response, Failed> {
         let clock = course.clock();
+        let waiting = match later_than {
+            _ if lease.upstream.limits_connections() => {
+                let waiting = lease.acquire_within_limit(clock, self.until, later_than.is_some());
+                let waiting = Box::pin(waiting).await.map_err(|failure| {
+                    let not_opened = NotOpened { failure, is_counted: false };
+                    failed_to_open(&lease, not_opened, clock)
+                })?;
+                // Its wait was not for the server.
+                lease.begins(clock);
+                course.leased(&lease.server);
+                waiting
+            }
+            Some(_) => None,
+            None => acquire(&lease, clock.now()),
+        };
         let total = self.timeouts.total(&lease.upstream.config);
         // Who had the request only when most of its time was over was not slow.
         let is_late = self.left(clock).zip(total).is_some_and(|(left, total)| left < total / 2);
@@ -156,15 +171,6 @@ impl Forwarding {
             failure => failure,
         };
         let asked = self.timed.map(|_| clock.now_exact());
-        let waiting = match later_than {
-            Some(_) => None,
-            None if lease.upstream.limits_connections() => {
-                let waiting = Box::pin(lease.acquire_within_limit(clock, self.until)).await;
-                let not_opened = |failure| NotOpened { failure, is_counted: false };
-                waiting.map_err(|failure| failed_to_open(&lease, not_opened(failure), clock))?
-            }
-            None => acquire(&lease, clock.now()),
-        };
         let connection = match waiting {
             Some(connection) => Acquired::Http1(connection),
             // Boxed, so that requests on connections that are there have no room for it.

@@ -197,7 +197,7 @@ impl Drop for Sweeping {
 /// How long it may take until the next look at `pools`; `None` if there is nothing in them.
 fn pause_of(pools: &[UpstreamPool]) -> Option<Duration> {
     let least = pools.iter().map(|pool| pool.idle).min()?;
-    Some((least / 2).max(SWEEP_PAUSE_MIN))
+    Some((least / 2).clamp(SWEEP_PAUSE_MIN, SWEEP_PAUSE_MAX))
 }
 
 /// Closes what nobody would take any more, in all pools: also in those of upstreams that are there no longer.
@@ -225,6 +225,9 @@ const PROXIED_IDLE: Duration = Duration::from_secs(5);
 
 /// Connections that wait for less are looked at no more often.
 const SWEEP_PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// Those that begin to wait meanwhile may wait for less than all others.
+const SWEEP_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl UpstreamPool {
     fn new(upstream: &Upstream) -> Self {

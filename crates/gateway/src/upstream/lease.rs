@@ -43,6 +43,11 @@ impl Lease {
         Self { upstream, server, proxied, permit: RefCell::default(), admission, since, is_succeeding: false }
     }
 
+    /// It was not with the server before now.
+    pub(crate) fn begins(&mut self, clock: &Clock) {
+        self.since = self.upstream.now(clock);
+    }
+
     /// Notes that `response` came, with all of its content or not, and has the client bring its cookie along if it does not
     /// yet.
     pub(crate) fn responded(

@@ -65,8 +65,12 @@ async fn open_http1(lease: &Lease, protocols: Option<&[&[u8]]>) -> Result<Acquir
 
 /// Whether the server takes upgrades over HTTP/2. On a new connection it has to say so first.
 async fn takes_upgrades(lease: &Lease, shared: &SharedConnection) -> Result<bool, NotOpened> {
-    let said = timeout(lease.upstream.config.connect_timeout, shared.connection.takes_upgrades()).await;
-    said.map_err(|_| not_opened(ConnectError::TimedOut))
+    let mut connection = shared.connection.clone();
+    let said = timeout(lease.upstream.config.connect_timeout, connection.takes_upgrades()).await;
+    match said.map_err(|_| not_opened(ConnectError::TimedOut))? {
+        false if connection.is_over() => Err(not_opened(Error::ClosedBeforeRequest)),
+        takes => Ok(takes),
+    }
 }
 
 fn not_opened(failure: impl Into<Failure>) -> NotOpened {

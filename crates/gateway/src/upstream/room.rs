@@ -120,8 +120,8 @@ impl Upstream {
 }
 
 impl Lease {
-    /// A connection to the server that was used before, if one waits; otherwise there may be one more now, and is none yet. As long as there is
-    /// neither, it is waited for, but no longer than `until`.
+    /// A connection to the server that was used before, if one waits and it need not be new; otherwise there may be one more now, and is none
+    /// yet. As long as there is neither, it is waited for, but no longer than `until`.
     ///
     /// # Errors
     /// Too many wait already, or there is neither in time.
@@ -129,8 +129,10 @@ impl Lease {
         &self,
         clock: &Clock,
         until: Option<Duration>,
+        is_new: bool,
     ) -> Result<Option<Connection>, Failure> {
-        let attempt = || match acquire(self, clock.now()) {
+        let waiting = || if is_new { None } else { acquire(self, clock.now()) };
+        let attempt = || match waiting() {
             Some(connection) => Some(Ok(connection)),
             None => self.upstream.permit().map(Err),
         };

@@ -49,7 +49,9 @@ pub enum CertificateName {
 /// one.
 pub fn normal_subject(text: &str) -> Option<String> {
     let subject = RdnSequence::from_str(text).ok()?.to_string();
-    Some(subject).filter(|subject| !subject.is_empty())
+    // What cannot be read as text would be shown as hexadecimal digits, as no certificate's is.
+    let is_read = text.contains("=#") || !subject.contains("=#");
+    Some(subject).filter(|subject| !subject.is_empty() && is_read)
 }
 
 /// What is read of a certificate.
@@ -150,6 +152,9 @@ mod tests {
             ("CN=ada, O=Example", None),
             ("NOBODY=ada", None),
             ("CN=#zz", None),
+            ("SERIALNUMBER=ab", Some("SERIALNUMBER=ab")),
+            // No text of that kind.
+            ("SERIALNUMBER=a_b", None),
         ] {
             assert_eq!(normal_subject(text).as_deref(), expected, "{text}");
         }

@@ -41,7 +41,9 @@ impl Resolver<'_> {
         };
         self.each(dns_names, &mut allow, NAME_HINT, name(CertificateName::Dns));
         self.each(uris, &mut allow, NAME_HINT, name(CertificateName::Uri));
-        self.each(emails, &mut allow, NAME_HINT, name(CertificateName::Email));
+        self.each(emails, &mut allow, NAME_HINT, |text| {
+            name(CertificateName::Email)(text).filter(|_| text.contains('@'))
+        });
         self.each(fingerprints, &mut allow, FINGERPRINT_HINT, |text| {
             text.parse().ok().map(CertificateMatch::Fingerprint)
         });

@@ -78,6 +78,7 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
             "no certificate has `CN=ada, O=Example`",
         ),
         ("client_certificate = { dns_names = [\"\"] }", "no certificate has ``"),
+        ("client_certificate = { emails = [\"ada\"] }", "no certificate has `ada`"),
         ("client_certificate = { uris = [\"a b\"] }", "no certificate has `a b`"),
         ("client_certificate = { fingerprints = [\"ab:cd\"] }", "no certificate has `ab:cd`"),
         ("client_certificate = { names = [\"a\"] }", "unknown key `names`"),

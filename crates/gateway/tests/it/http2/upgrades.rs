@@ -232,6 +232,21 @@ fn an_upstream_that_does_not_say_whether_it_takes_upgrades_is_given_up() {
     );
 }
 
+/// Once it was taken for one that takes no upgrades, and no other was asked.
+#[test]
+fn another_is_asked_for_an_upgrade_where_one_leaves_before_it_has_said_anything() {
+    let leaving = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = leaving.local_addr().unwrap();
+    thread::spawn(move || leaving.incoming().for_each(drop));
+    let origin = Origin::start(true);
+    let mut config = only_http2(address);
+    config.servers.push(ServerConfig::new(UpstreamAddr::from(origin.address)));
+    let gateway = Gateway::start(config);
+    for _ in 0..4 {
+        upgraded(&gateway, "/chat");
+    }
+}
+
 /// Once it arrived as a plain GET.
 #[test]
 fn an_upstream_that_takes_no_upgrades_is_asked_for_none() {
