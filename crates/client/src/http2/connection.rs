@@ -79,6 +79,10 @@ pub(super) struct State {
     given_up: Cell<u32>,
     /// How often the upstream was asked whether it is there, since it has answered a request last.
     asked: Cell<u32>,
+    /// How many octets had come when it was asked last, or has answered that.
+    asked_behind: Cell<u64>,
+    /// Whether an exchange has begun since.
+    has_begun: Cell<bool>,
     /// No exchange is to begin any more: all that was to be has been, or so many were given up.
     is_over: Cell<bool>,
     /// Whether the library has taken note of the upstream's settings, and who waits for that.
@@ -153,14 +157,20 @@ impl Connection {
         self.state.is_over.get() || matches!(is_ready, Poll::Ready(Err(_)))
     }
 
-    /// Whether the upstream takes upgrades, as extended CONNECT (RFC 8441 §3). Waits until its settings are there, or the connection is over.
+    /// Whether the upstream takes upgrades, as extended CONNECT (RFC 8441 §3). Waits until its settings are there.
+    ///
+    /// # Errors
+    /// The connection is over before that.
     ///
     /// # Cancel safety
     /// Nothing is lost if the future is dropped.
-    pub async fn takes_upgrades(&self) -> bool {
+    pub async fn takes_upgrades(&self) -> Result<bool, Error> {
         poll_fn(|cx| {
-            if self.state.has_settings.get() || self.state.is_over.get() {
-                return Poll::Ready(self.send.is_extended_connect_protocol_enabled());
+            if self.state.has_settings.get() {
+                return Poll::Ready(Ok(self.send.is_extended_connect_protocol_enabled()));
+            }
+            if self.state.is_over.get() {
+                return Poll::Ready(Err(Error::ClosedBeforeRequest));
             }
             self.state.awaiting_settings.borrow_mut().push(cx.waker().clone());
             Poll::Pending
@@ -208,12 +218,15 @@ pub struct Counted {
 impl Counted {
     fn new(state: Rc<State>) -> Self {
         state.exchanges.set(state.exchanges.get() + 1);
+        state.has_begun.set(true);
         Self { state, is_complete: false }
     }
 
-    /// Something of the response has come.
+    /// Something of the response was taken. What had come before the upstream was asked is no answer to anything.
     pub(super) fn note_answered(&self) {
-        self.state.asked.set(0);
+        if self.state.heard.octets() > self.state.asked_behind.get() {
+            self.state.asked.set(0);
+        }
     }
 
     /// The response is complete.
@@ -295,7 +308,11 @@ impl Watch {
     fn look(&mut self, cx: &mut Context<'_>) -> Seen {
         let now = self.clock.now();
         let received = self.state.heard.octets();
-        if self.pings.poll_pong(cx).is_ready() || received != self.received {
+        let has_answered = self.pings.poll_pong(cx).is_ready();
+        if has_answered {
+            self.state.asked_behind.set(received);
+        }
+        if has_answered || received != self.received {
             (self.received, self.since, self.asked_at) = (received, now, None);
         }
         let is_needed = self.state.exchanges.get() > 0;
@@ -318,12 +335,15 @@ impl Watch {
         let _ = self.pings.send_ping(Ping::opaque());
         self.asked_at = Some(now);
         self.state.asked.set(self.state.asked.get().saturating_add(1));
+        self.state.asked_behind.set(received);
+        self.state.has_begun.set(false);
         Seen::Asks
     }
 
-    /// How long nothing has come when the upstream is asked.
+    /// How long nothing has come when the upstream is asked. Who has begun an exchange meanwhile is told soon, once, that it has gone.
     fn ping_after(&self) -> Duration {
-        let is_asked_enough = self.state.asked.get() >= PINGS_IN_A_ROW;
+        let most = PINGS_IN_A_ROW + u32::from(self.state.has_begun.get());
+        let is_asked_enough = self.state.asked.get() >= most;
         if is_asked_enough { self.config.ping_after.max(PING_SELDOM) } else { self.config.ping_after }
     }
 }
@@ -369,7 +389,7 @@ const RESETS_REMEMBERED: usize = 1024;
 const LATE_FRAMES_MAX: usize = 1 << 16;
 const GIVEN_UP_MAX: u32 = 1 << 12;
 
-/// Servers of gRPC take it for an attack when they are asked a third time without having answered a request between, unless five minutes
+/// Servers of gRPC take it for an attack when they are asked a fourth time without having answered a request between, unless five minutes
 /// have passed (`too_many_pings`).
 const PINGS_IN_A_ROW: u32 = 2;
 const PING_SELDOM: Duration = Duration::from_secs(310);

@@ -203,6 +203,41 @@ fn an_upstream_is_not_asked_again_and_again_while_it_answers_nothing_else() {
     assert!(scene.pass(Duration::from_secs(11)).is_ready(), "it has not answered");
 }
 
+#[test]
+fn who_begins_behind_pings_is_told_soon_that_the_upstream_has_gone() {
+    let mut scene = Scene::allowing(10);
+    let _silent = scene.get();
+    scene.kinds();
+    for _ in 0..2 {
+        assert!(scene.pass(Duration::from_secs(11)).is_pending());
+        scene.answer_ping();
+    }
+    let _another = scene.get();
+    scene.kinds();
+    assert!(scene.pass(Duration::from_secs(11)).is_pending());
+    scene.answer_ping();
+    assert!(scene.pass(Duration::from_secs(11)).is_pending());
+    assert_eq!(scene.kinds(), [0; 0], "not more often than servers bear");
+}
+
+/// Otherwise whoever reads slowly would have it asked again and again.
+#[test]
+fn to_take_what_came_before_is_no_answer() {
+    let mut scene = Scene::allowing(10);
+    let mut exchange = scene.get();
+    scene.say(&[OK, b"\0\0\x02\0\0\0\0\0\x01ok"]);
+    assert!(event(&mut exchange, Duration::ZERO).is_ready());
+    scene.kinds();
+    for _ in 0..2 {
+        assert!(scene.pass(Duration::from_secs(11)).is_pending());
+        scene.answer_ping();
+    }
+    scene.kinds();
+    assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("content ok".to_owned())));
+    assert!(scene.pass(Duration::from_secs(11)).is_pending());
+    assert_eq!(scene.kinds(), [0; 0]);
+}
+
 /// Once fifty of them in a second were remembered, and the connection ended with a thousand frames on the others.
 #[test]
 fn exchanges_that_are_given_up_end_no_others() {

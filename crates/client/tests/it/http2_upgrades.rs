@@ -63,8 +63,8 @@ fn whether_an_upstream_takes_upgrades_is_known_when_its_settings_are() {
             assert!(poll(asked.as_mut()).is_pending());
             scene.say(&[&[*octet]]);
         }
-        assert_eq!(poll(asked), Poll::Ready(expected));
-        assert_eq!(poll(pin!(connection.takes_upgrades())), Poll::Ready(expected), "later, too");
+        assert_eq!(poll(asked), Poll::Ready(Ok(expected)));
+        assert_eq!(poll(pin!(connection.takes_upgrades())), Poll::Ready(Ok(expected)), "later, too");
     }
 }
 
@@ -75,7 +75,7 @@ fn who_waits_for_settings_is_told_when_there_will_be_none() {
     let mut asked = pin!(connection.takes_upgrades());
     assert!(poll(asked.as_mut()).is_pending());
     drop(scene);
-    assert_eq!(poll(asked), Poll::Ready(false));
+    assert_eq!(poll(asked), Poll::Ready(Err(Error::ClosedBeforeRequest)));
 }
 
 #[test]

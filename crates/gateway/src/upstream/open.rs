@@ -40,10 +40,19 @@ pub(crate) async fn open_within(
 async fn open(lease: &Lease, purpose: Purpose) -> Result<Acquired, NotOpened> {
     let config = &lease.upstream.config;
     let Some(http2) = &config.http2 else { return open_http1(lease, None).await };
-    let acquired = share(lease, http2, purpose.later_than).await?;
-    match &acquired {
-        Acquired::Http2(shared) if purpose.is_upgrade && !takes_upgrades(lease, shared).await? => {}
-        _ => return Ok(acquired),
+    loop {
+        let mut acquired = share(lease, http2, purpose.later_than).await?;
+        let Acquired::Http2(shared) = &mut acquired else { return Ok(acquired) };
+        if !purpose.is_upgrade {
+            return Ok(acquired);
+        }
+        if !takes_upgrades(lease, shared).await? {
+            break;
+        }
+        // Others may have waited for the same settings, and taken the room.
+        if !shared.is_reused || shared.connection.has_room() {
+            return Ok(acquired);
+        }
     }
     // Where both versions are spoken, the other one has upgrades.
     if !config.negotiates_http2 {
@@ -65,12 +74,8 @@ async fn open_http1(lease: &Lease, protocols: Option<&[&[u8]]>) -> Result<Acquir
 
 /// Whether the server takes upgrades over HTTP/2. On a new connection it has to say so first.
 async fn takes_upgrades(lease: &Lease, shared: &SharedConnection) -> Result<bool, NotOpened> {
-    let mut connection = shared.connection.clone();
-    let said = timeout(lease.upstream.config.connect_timeout, connection.takes_upgrades()).await;
-    match said.map_err(|_| not_opened(ConnectError::TimedOut))? {
-        false if connection.is_over() => Err(not_opened(Error::ClosedBeforeRequest)),
-        takes => Ok(takes),
-    }
+    let said = timeout(lease.upstream.config.connect_timeout, shared.connection.takes_upgrades()).await;
+    said.map_err(|_| not_opened(ConnectError::TimedOut))?.map_err(not_opened)
 }
 
 fn not_opened(failure: impl Into<Failure>) -> NotOpened {

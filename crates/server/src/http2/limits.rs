@@ -6,7 +6,8 @@
 /// What the library does beside them, which has no setting here: a header section that is larger than
 /// `request_target_bytes + header_section_bytes + 32 × field_lines` is answered 431, four times that ends the connection, and so do more
 /// frames for one section than it needs; so do 20 streams that are reset before they were looked at, or more than a hundred empty frames
-/// of data that end no stream, in the whole life of the connection.
+/// of data that end no stream, in the whole life of the connection; so do many small frames of data that are not read: each takes as much as it
+/// is shorter than 256 octets of a budget of half the connection's window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Http2Limits {
     /// Streams at a time; those beyond are refused (`REFUSED_STREAM`), and may be sent again. Default 100, the least that
