@@ -23,6 +23,13 @@ impl StopFlag {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// Returns when the load is ended from outside.
+    pub(crate) async fn wait(&self) {
+        while !self.is_set() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     /// Whether somebody has said so.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
@@ -70,6 +77,8 @@ pub(crate) fn share(whole: u64, worker: usize, workers: usize) -> u64 {
     let (worker, workers) = (worker as u64, workers as u64);
     whole / workers + u64::from(worker < whole % workers)
 }
+
+const LOOK: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {

@@ -21,7 +21,7 @@ use thruway_mcp_sdk::schema::SubscriptionFilter;
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientError, McpClientOptions, Subscription};
 use thruway_net::Clock;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::failure::{Failure, FailureKind};
 use crate::listen_queue::ListenQueue;
@@ -79,7 +79,10 @@ impl FanOut {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let hearing = Arc::new(Hearing::new(self.subscribers));
-            let subscribers = self.subscribe(load, &hearing).await?;
+            let subscribers = tokio::select! {
+                subscribers = self.subscribe(load, &hearing) => subscribers?,
+                () = load.stop.wait() => return Err(io::Error::from(io::ErrorKind::Interrupted).into()),
+            };
             let publisher = self.client(load);
             let mut rounds = Rounds::new(self, load, &hearing, &publisher);
             rounds.first().await?;
@@ -204,7 +207,7 @@ impl<'a> Rounds<'a> {
             }
             let outcome = tokio::select! {
                 outcome = self.publication(started) => outcome,
-                () = self.stopped() => {
+                () = self.load.stop.wait() => {
                     self.tally.record.cut_off += 1;
                     return;
                 }
@@ -217,13 +220,6 @@ impl<'a> Rounds<'a> {
                 self.look_at_server();
                 watch(&self.progress());
             }
-        }
-    }
-
-    /// Returns when the load is ended from outside.
-    async fn stopped(&self) {
-        while !self.load.stop.is_set() {
-            sleep(STOP_LOOK).await;
         }
     }
 
@@ -340,7 +336,5 @@ impl fmt::Display for FanOutError {
 impl std::error::Error for FanOutError {}
 
 const LOOK: Duration = Duration::from_millis(200);
-
-const STOP_LOOK: Duration = Duration::from_millis(50);
 
 const LEAVE: Duration = Duration::from_secs(1);

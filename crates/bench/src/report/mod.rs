@@ -260,7 +260,9 @@ impl Report {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn new(target: impl Into<String>, load: &Load, outcome: &Outcome) -> Self {
         let record = &outcome.record;
-        let seconds = outcome.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+        // An answer that was waited for in vain keeps the generator from nothing.
+        let busy = outcome.elapsed.saturating_sub(outcome.silence).max(outcome.window.min(outcome.elapsed));
+        let seconds = busy.as_secs_f64().max(f64::MIN_POSITIVE);
         let due = (record.answered + record.failed()) as f64;
         let window = outcome.window.as_secs_f64().max(f64::MIN_POSITIVE);
         let cut_off = CutOff::of(record);

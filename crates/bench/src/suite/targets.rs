@@ -254,21 +254,27 @@ impl Target {
         Ratio::of_values(&self.metric.clean_values(&report.case(&self.case)?.ours()?.rounds)?)
     }
 
-    /// Whether requests to ours failed, where there was somebody to hold it against.
+    /// Whether ours, or requests to it, failed, where there was somebody to hold it against.
     fn has_failed(&self, report: &SuiteReport) -> bool {
         let Some(case) = report.case(&self.case) else { return false };
         let is_there = match self.against {
             Against::Candidate(name) => case.candidate(name).is_some(),
             Against::Everyone => case.others().any(|other| other.name != CEILING),
-            Against::OurCase(other) => report.case(other).is_some_and(|other| other.ours().is_some()),
+            Against::OurCase(other) => report.case(other).is_some(),
             Against::Nothing => true,
         };
-        is_there && case.ours().is_some_and(|ours| !ours.rounds.iter().all(Figures::is_clean))
+        let other = match self.against {
+            Against::OurCase(other) => report.case(other),
+            _ => None,
+        };
+        is_there && (fails(case) || other.is_some_and(fails))
     }
 
     fn judged(&self, report: &SuiteReport, against: &str, figure: Option<Ratio>) -> Judged {
+        let has_failed = self.has_failed(report);
+        let figure = figure.filter(|_| !has_failed);
         Judged {
-            has_failed: self.has_failed(report),
+            has_failed,
             target: format!("{}: {}{against}", self.case, self.metric.label()),
             bound: self.bound.to_string(),
             figure,
@@ -277,6 +283,12 @@ impl Target {
                 .is_some_and(|figure| self.bound.holds(figure.low) != self.bound.holds(figure.high)),
         }
     }
+}
+
+/// Whether ours ended, or did not answer everything.
+fn fails(case: &CaseResult) -> bool {
+    let ours = case.candidates.first();
+    ours.is_some_and(|ours| ours.failure.is_some() || !ours.rounds.iter().all(Figures::is_clean))
 }
 
 impl Judged {

@@ -24,7 +24,6 @@ use crate::record::{Interval, Record};
 use crate::requests::Requests;
 use crate::run::{LoadTls, WorkerUse};
 use crate::stdio::Pipes;
-use crate::stop::StopFlag;
 
 /// What a thread needs to know.
 #[derive(Clone)]
@@ -163,7 +162,7 @@ async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready
             .for_each_concurrent(CONNECTING_MAX, |lane| connect_lane(plan, lane, &first));
         tokio::select! {
             () = connecting => {}
-            () = stopped(&plan.share.stop) => {}
+            () = plan.share.stop.wait() => {}
         }
     }
     let First { streams, ready } = first.into_inner();
@@ -197,13 +196,6 @@ impl First {
             }
             Err(_) => {}
         }
-    }
-}
-
-/// Returns when the load is ended from outside.
-async fn stopped(stop: &StopFlag) {
-    while !stop.is_set() {
-        tokio::time::sleep(STOP_LOOK).await;
     }
 }
 
@@ -280,5 +272,3 @@ fn run_queue_wait() -> Option<Duration> {
 
 /// How many connections one thread opens at the same time: less than the queue of most listeners.
 const CONNECTING_MAX: usize = 64;
-
-const STOP_LOOK: Duration = Duration::from_millis(50);

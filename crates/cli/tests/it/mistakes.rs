@@ -60,8 +60,6 @@ policy few: 10 requests at a time, by header X-User
 policy keys: one of 1 keys in header X-Api-Key
 policy office: clients from 10.0.0.0/8, 2001:db8::/32, 127.0.0.1, unix, but not from 10.13.0.0/16
 policy small: content of at most 1048576 octets
-policy staff: a client certificate: CN=ada,O=Example or DNS ada.example or URI spiffe://example/ada or email ada@example.com or \
-sha256:0000000000000000000000000000000000000000000000000000000000000000
 policy steady: 100 requests in 1s, 20 at once, by address
 policy tokens: a JSON Web Token
 policy users: name and password of one of 1 users

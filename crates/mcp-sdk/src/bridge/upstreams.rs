@@ -166,16 +166,22 @@ impl Upstreams {
 
     /// A server for one call of `lessee`.
     pub(super) async fn lease(&self, lessee: Lessee) -> Result<Lease, McpClientError> {
-        if let Some(lease) = self.leases.take(&lessee) {
-            return Ok(lease);
-        }
-        let permit = if let Ok(permit) = self.permits.clone().try_acquire_owned() {
-            permit
-        } else {
-            // One that waits for calls of other clients makes room.
+        let until = Instant::now() + LEASE_WAIT;
+        let permit = loop {
+            if let Some(lease) = self.leases.take(&lessee) {
+                return Ok(lease);
+            }
+            if let Ok(permit) = self.permits.clone().try_acquire_owned() {
+                break permit;
+            }
+            // One that waits for calls of other clients makes room; one that begins to wait keeps its place, and tells nobody.
             self.leases.end_one();
-            let wait = timeout(LEASE_WAIT, self.permits.clone().acquire_owned()).await;
-            wait.ok().and_then(Result::ok).ok_or(McpClientError::TooManyServers)?
+            if let Ok(Ok(permit)) = timeout(LEASE_LOOK, self.permits.clone().acquire_owned()).await {
+                break permit;
+            }
+            if Instant::now() >= until {
+                return Err(McpClientError::TooManyServers);
+            }
         };
         let said = serde_json::from_str(&lessee.capabilities);
         let said = said.map_err(|_| McpClientError::ArgumentsInvalid)?;
@@ -321,3 +327,6 @@ const SWEEP_MIN: Duration = Duration::from_millis(50);
 
 /// How long a call waits for a server of its own.
 const LEASE_WAIT: Duration = Duration::from_secs(30);
+
+/// How often it looks whether one has become free.
+const LEASE_LOOK: Duration = Duration::from_millis(50);

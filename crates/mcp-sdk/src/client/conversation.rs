@@ -169,6 +169,8 @@ impl Conversation {
             let _ = spoken.end(self).await;
         }
         self.binding.close().await;
+        // It may have gone before, and be about to be started again.
+        self.incoming.close(&McpClientError::Closed);
     }
 
     /// The other end has gone, and will be started again: nothing is agreed upon with that one.

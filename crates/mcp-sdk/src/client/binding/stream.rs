@@ -90,6 +90,9 @@ impl Stream {
             return Ok(());
         }
         let ends = origin.lock().await.start_again().await?;
+        if *link.closing.borrow() {
+            return Err(McpClientError::Closed);
+        }
         let (link, unstarted) = Link::new(ends);
         self.link.store(link);
         unstarted.start(conversation);
@@ -170,8 +173,8 @@ impl Near {
         if *link.closing.borrow() || !conversation.binding.can_reopen() {
             conversation.incoming.close(&McpClientError::Closed);
         } else {
-            tracing::warn!("the server has ended; it is started again when it is needed");
             conversation.lose();
+            tracing::warn!("the server has ended; it is started again when it is needed");
         }
     }
 }
