@@ -226,6 +226,18 @@ fn who_fails_requests_is_not_compared() {
     );
 }
 
+/// Rounds before that were enough for a target to be met.
+#[test]
+fn ours_misses_its_targets_if_it_ends() {
+    let mut dead = case("plaintext c=16", &[("thruway", &[1000.0; 6]), ("nginx", &[5.0; 6])]);
+    let verdicts = |case: &CaseResult| report(vec![case.clone()]).to_markdown();
+    assert!(!verdicts(&dead).contains("MISSED: REQUESTS FAILED"));
+    dead.candidates[0].failure = Some("it has ended: signal 9".to_owned());
+    assert!(verdicts(&dead).contains("MISSED: REQUESTS FAILED"), "{}", verdicts(&dead));
+    dead.candidates[0].rounds.clear();
+    assert!(verdicts(&dead).contains("MISSED: REQUESTS FAILED"), "{}", verdicts(&dead));
+}
+
 #[test]
 fn what_failed_is_told_and_no_ratio_is_made_of_nothing() {
     let mut dead = case("plaintext c=16", &[("thruway", &[10.0; 2]), ("nginx", &[])]);

@@ -123,6 +123,32 @@ async fn a_session_displaces_a_server_that_waits_for_calls() {
     assert!(answered.text().contains("done"), "{}", answered.text());
 }
 
+/// A server that became free while another call waited kept its place until that had waited for too long.
+#[tokio::test]
+async fn a_call_gets_the_place_of_a_server_that_has_answered() {
+    let (server, gate) = with_waiting(server());
+    let options = BridgeOptions { servers_max: 1, ..options(EraChoice::Legacy) };
+    let bridge = in_memory(&server, options).await;
+    let site = Site::new(&bridge);
+    let call = |capability: &str| {
+        let wait = json!({"name": "wait", "arguments": {}});
+        Message::modern_with("tools/call", wait, &json!({ capability: {} }))
+    };
+    let mut first = site.open(&call("elicitation"));
+    assert!(first.is_pending());
+    tokio::task::yield_now().await;
+    let mut second = site.open(&call("sampling"));
+    let answers = async {
+        assert!(second.is_pending(), "it waits for a place");
+        gate.notify_one();
+        assert!(first.response().await.message()["result"].is_object());
+        gate.notify_one();
+        second.response().await.message()
+    };
+    let answer = tokio::time::timeout(Duration::from_secs(10), answers).await.expect("in time");
+    assert!(answer["result"].is_object(), "{answer}");
+}
+
 /// A second subscription that failed took the first one with it.
 #[tokio::test]
 async fn a_subscription_that_fails_leaves_the_one_that_stands() {
