@@ -6,8 +6,8 @@
 use anyhow::bail;
 
 use super::workloads::Workload::{
-    self, Axum, Churn, General, Mcp, McpBridge, McpBridgeModern, McpClient, McpCommand, McpLegacy, McpSoak,
-    McpStdio, McpStdioLegacy,
+    self, Axum, Churn, Gateway, General, Mcp, McpBridge, McpBridgeModern, McpClient, McpCommand, McpLegacy,
+    McpSoak, McpStdio, McpStdioLegacy,
 };
 
 /// A server that can be started and measured; ours is one of them.
@@ -92,6 +92,15 @@ pub(super) const PEERS: &[Peer] = &[
         stdio: None,
         version: Version::Repository,
         workloads: &[General],
+    },
+    Peer {
+        name: "relay",
+        about: "passes octets on and reads no HTTP, a connection to the backend for each client",
+        build: Build::Bench("bench-relay"),
+        arguments: &["--listen", "{address}", "--backend", "{backend}"],
+        stdio: None,
+        version: Version::Repository,
+        workloads: &[Gateway],
     },
     Peer {
         name: "hyper",

@@ -62,8 +62,10 @@ impl Selection {
         match self {
             Self::Plaintext | Self::Pipelining | Self::Connections => &[Workload::General],
             Self::KeepAlive => &[Workload::Churn],
-            Self::Gateway => &[],
-            Self::All => &[Workload::General, Workload::Churn, Workload::Mcp, Workload::McpStdio],
+            Self::Gateway => &[Workload::Gateway],
+            Self::All => {
+                &[Workload::General, Workload::Churn, Workload::Gateway, Workload::Mcp, Workload::McpStdio]
+            }
             Self::Axum => &[Workload::Axum],
             Self::Mcp => &[Workload::Mcp, Workload::McpLegacy],
             Self::McpStdio => &[Workload::McpStdio, Workload::McpStdioLegacy],
@@ -75,13 +77,15 @@ impl Selection {
     }
 }
 
-/// A workload, with the cases of [`CASES`] that name it; the first two are the suite's, and have none here.
+/// A workload, with the cases of [`CASES`] that name it; the first three are the suite's, and have none here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(super) enum Workload {
     /// W1, W2 and W7.
     General,
     /// W3, in which no part has who reads no `Connection`.
     Churn,
+    /// W6.
+    Gateway,
     Axum,
     Mcp,
     McpLegacy,
@@ -99,7 +103,7 @@ impl Workload {
     /// Name of the row of peers that is ours here.
     pub(super) const fn ours(self) -> &'static str {
         match self {
-            Self::General | Self::Churn => "thruway",
+            Self::General | Self::Churn | Self::Gateway => "thruway",
             Self::Axum => "axum-on-thruway",
             Self::Mcp
             | Self::McpLegacy

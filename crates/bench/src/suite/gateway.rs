@@ -2,6 +2,7 @@
 //! clients, on shared cores, with much in the config, and while that is read again.
 
 use super::cases::{Between, Case, Circumstance, Peers, Request, Workload};
+use super::floor::RELAY;
 
 /// All of them, in the order in which they run.
 pub(super) fn cases() -> Vec<Case> {
@@ -17,8 +18,13 @@ fn by_size((what, between, rank): (&str, Between, u8)) -> Vec<Case> {
     let case = |(size, target, octets): (&str, &'static str, u64), connections: u32| {
         let name = format!("gateway{what} {size} c={connections}");
         let is_large = octets > 1 << 16;
-        // Who splices is a peer only where there is something to splice.
-        let peers = if is_large && rank == 0 { Peers::AllAnd(&["haproxy-tuned"]) } else { Peers::All };
+        let peers = match rank {
+            // Who splices is a peer only where there is something to splice.
+            0 if is_large => Peers::AllAnd(&["haproxy-tuned", RELAY]),
+            0 => Peers::AllAnd(&[RELAY]),
+            // Who reads no HTTP cannot send a request again.
+            _ => Peers::All,
+        };
         let rank = rank + u8::from(connections != 200);
         let request = Request::Get(target, octets);
         Case { between, peers, rank, ..Case::new(Workload::Gateway, name, request, connections) }
@@ -30,13 +36,14 @@ fn by_size((what, between, rank): (&str, Between, u8)) -> Vec<Case> {
 fn at_the_edges() -> Vec<Case> {
     let edge = |name: &str, connections: u32| Case { rank: 1, ..small(name, connections) };
     // A process has 20,000 descriptors at most. nginx cannot queue what is beyond them.
-    let queueing = Peers::Only(&["haproxy"]);
+    let queueing = Peers::Only(&["haproxy", RELAY]);
+    let shared = edge("gateway 2 B c=200, shared cores", 200);
     vec![
         edge("gateway 2 B c=1", 1),
-        Case { circumstance: Circumstance::SharedCores, ..edge("gateway 2 B c=200, shared cores", 200) },
+        Case { circumstance: Circumstance::SharedCores, peers: Peers::AllAnd(&[RELAY]), ..shared },
         // Each connection is used while it warms up.
         Case { rate: Some(5000.0), ..edge("gateway held c=10000", 10_000) },
-        Case { peers: queueing, ..edge("gateway 2 B c=10000", 10_000) },
+        Case { peers: queueing, ..edge(TEN_THOUSAND, 10_000) },
     ]
 }
 
@@ -55,6 +62,10 @@ fn small(name: &str, connections: u32) -> Case {
     let case = Case::new(Workload::Gateway, name, Request::Get(target, octets), connections);
     Case { between: Between::Gateways, ..case }
 }
+
+/// With two hundred clients, and with ten thousand.
+pub(super) const TWO_HUNDRED: &str = "gateway 2 B c=200";
+pub(super) const TEN_THOUSAND: &str = "gateway 2 B c=10000";
 
 pub(super) const SIZES: [(&str, &str, u64); 3] = [
     ("2 B", "/ok", 2),

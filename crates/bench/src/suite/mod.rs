@@ -12,6 +12,7 @@ mod results;
 
 // what that means
 mod targets;
+mod floor;
 mod sections;
 mod tables;
 

@@ -119,6 +119,9 @@ pub struct CandidateResult {
     pub rounds: Vec<Figures>,
     /// Why there are no more of them than there are; absent if nothing happened.
     pub failure: Option<String>,
+    /// Connections at the same time, where it has room for fewer than the case has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u64>,
 }
 
 /// Something that was not measured.

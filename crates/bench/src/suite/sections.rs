@@ -2,6 +2,7 @@
 
 use super::cases::{Between, Workload};
 use super::figures::{Figures, Metric};
+use super::floor::{self, RELAY};
 use super::results::{CandidateResult, CaseResult, SuiteReport};
 use super::tables::{self, Table};
 use super::targets::{CEILING, Judged, judge};
@@ -166,7 +167,8 @@ fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
 fn ratios(case: &CaseResult, metric: Metric) -> Vec<(&str, Ratio)> {
     let Some(ours) = case.ours() else { return Vec::new() };
     // Another one of ours is a yardstick, and not ahead; neither is who does nothing.
-    let others = case.others().filter(|other| !other.name.starts_with(OURS) && other.name != CEILING);
+    let does_nothing = |name: &str| [CEILING, RELAY].contains(&name);
+    let others = case.others().filter(|other| !other.name.starts_with(OURS) && !does_nothing(&other.name));
     let ratios = others.filter_map(|other| Some((other.name.as_str(), tables::ratio(metric, ours, other)?)));
     ratios.collect()
 }
@@ -213,6 +215,7 @@ fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
     }
     let mut section = Section::new(workload.title());
     section.paragraphs.extend(limited(&cases));
+    section.paragraphs.extend(with_fewer_connections(&cases));
     match workload {
         Workload::Plaintext | Workload::Pipelining | Workload::Http2 => {
             section.tables = beside(&cases, &[Metric::Rate, Metric::ServerCpu, Metric::P50, Metric::P99]);
@@ -225,7 +228,11 @@ fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
         }
         Workload::McpHttp => section.tables = mcp_http(&cases),
         Workload::McpStdio => section.tables = mcp_stdio(&cases),
-        Workload::Gateway => section.tables = gateway(&cases),
+        Workload::Gateway => {
+            section.tables = gateway(&cases);
+            section.paragraphs.extend(floor::about(&cases));
+            section.tables.extend(floor::tables(&cases));
+        }
         Workload::Connections => {
             section.tables =
                 beside(&cases, &[Metric::MemoryPerConnection, Metric::ServerCpu, Metric::P99, Metric::Rate]);
@@ -260,6 +267,20 @@ fn limited(cases: &[&CaseResult]) -> Option<String> {
         format!(
             "The load generator used up its core, or waited for one, so that rates say little there: {list}."
         )
+    })
+}
+
+/// Who had fewer connections than the others.
+fn with_fewer_connections(cases: &[&CaseResult]) -> Option<String> {
+    let of_case = |case: &CaseResult| {
+        let fewer = case.candidates.iter().filter_map(|candidate| {
+            Some(format!("{}: {} had {}", case.name, candidate.name, candidate.connections?))
+        });
+        fewer.collect::<Vec<_>>()
+    };
+    let fewer: Vec<_> = cases.iter().flat_map(|case| of_case(case)).collect();
+    (!fewer.is_empty()).then(|| {
+        format!("Fewer connections than the case has, as descriptors are not enough: {}.", fewer.join("; "))
     })
 }
 

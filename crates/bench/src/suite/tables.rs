@@ -133,7 +133,7 @@ pub(super) fn shortened(name: &str) -> &str {
 }
 
 /// A row, if there is anything in it.
-fn row(name: &str, cells: Vec<Option<String>>) -> Option<Vec<String>> {
+pub(super) fn row(name: &str, cells: Vec<Option<String>>) -> Option<Vec<String>> {
     if cells.iter().all(Option::is_none) {
         return None;
     }

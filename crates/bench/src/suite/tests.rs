@@ -50,6 +50,7 @@ pub(super) fn case(name: &str, candidates: &[(&str, &[f64])]) -> CaseResult {
                 name: (*name).to_owned(),
                 rounds: rounds(times),
                 failure: None,
+                connections: None,
             })
             .collect(),
     }
@@ -256,4 +257,62 @@ fn what_failed_is_told_and_no_ratio_is_made_of_nothing() {
         assert!(markdown.contains(part), "{part}\n{markdown}");
     }
     assert!(!SuiteReport { cases: Vec::new(), ..report }.has_figures());
+}
+
+#[test]
+fn the_floor_is_told_beside_ours_and_others_and_is_nobodys_defeat() {
+    let candidates: [(&str, &[f64]); 4] =
+        [("thruway", &[10.0; 6]), ("nginx", &[16.0; 6]), ("haproxy", &[20.0; 6]), ("relay", &[8.0; 6])];
+    let small = case("gateway 2 B c=50", &candidates);
+    let shared = case("gateway 2 B c=200, shared cores", &candidates[..3]);
+    let markdown = report(vec![small.clone(), shared.clone()]).to_markdown();
+    for part in [
+        "| case | ours / relay | relay / nginx | relay / haproxy |",
+        "### The floor: server CPU per request",
+        "| gateway 2 B c=50 | 1.25 (1.25 to 1.25) | 0.50 (0.50 to 0.50) | 0.40 (0.40 to 0.40) |",
+        "### The floor: requests/s",
+        "| gateway 2 B c=50 | 0.80 (0.80 to 0.80) | 2.00 (2.00 to 2.00) | 2.50 (2.50 to 2.50) |",
+        "### The floor: p99",
+        "`relay` reads no HTTP",
+    ] {
+        assert!(markdown.contains(part), "{part}\n{markdown}");
+    }
+    let floor = markdown.split("### The floor").nth(1).unwrap();
+    let floor = floor.split("\n#").next().unwrap();
+    assert!(!floor.contains("shared cores"), "it has no part there: {floor}");
+    assert!(!markdown.contains("shown to be ahead"), "{markdown}");
+    let without = report(vec![shared]).to_markdown();
+    assert!(!without.contains("floor") && !without.contains("relay"), "{without}");
+}
+
+#[test]
+fn what_ten_thousand_clients_leave_of_a_rate_is_told_of_each() {
+    let few = case(
+        "gateway 2 B c=200",
+        &[("thruway", &[10.0; 6]), ("nginx", &[16.0; 6]), ("haproxy", &[20.0; 6]), ("relay", &[8.0; 6])],
+    );
+    let mut many = case(
+        "gateway 2 B c=10000",
+        &[("thruway", &[20.0; 6]), ("haproxy", &[80.0; 6]), ("relay", &[10.0; 6])],
+    );
+    many.candidates[2].connections = Some(9_968);
+    let markdown = report(vec![few.clone(), many.clone()]).to_markdown();
+    let table = markdown.split("### The floor: what is left of one's own requests/s").nth(1).unwrap();
+    let table = table.split("\n#").next().unwrap();
+    for part in [
+        "| `gateway 2 B c=10000` / `gateway 2 B c=200` |",
+        "| thruway | 0.50 (",
+        "| haproxy | 0.25 (",
+        "| relay | 0.80 (",
+    ] {
+        assert!(table.contains(part), "{part}\n{table}");
+    }
+    assert!(!table.contains("nginx"), "{table}");
+    let fewer = "descriptors are not enough: gateway 2 B c=10000: relay had 9968.";
+    assert!(markdown.contains(fewer), "{markdown}");
+    assert_eq!(SuiteReport::from_json(&report(vec![many.clone()]).to_json()).unwrap().cases[0], many);
+    let alone = report(vec![many]).to_markdown();
+    assert!(!alone.contains("what is left of one's own"), "{alone}");
+    let markdown = report(vec![few]).to_markdown();
+    assert!(!markdown.contains("what is left of one's own") && !markdown.contains("Fewer"), "{markdown}");
 }

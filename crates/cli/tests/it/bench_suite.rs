@@ -201,6 +201,29 @@ fn peers_that_are_not_there_are_named_with_what_would_help() {
 }
 
 #[test]
+fn the_relay_takes_part_before_a_backend_if_it_was_built() {
+    let directory = tempfile::tempdir().unwrap();
+    let args = ["gateway", "--cases", "gateway 2 B c=200", "--rounds", "3", "--duration", "300ms"];
+    let peers = ["--peers", "relay", "--peers-from", ".", "--output", "json"];
+    let measure = || suite(directory.path(), &[&args[..], &peers].concat());
+    let absent = measure();
+    assert_eq!(absent.code, Some(0), "{}", absent.stderr);
+    assert_eq!(json(&absent.stdout)["left_out"][0]["what"], "relay");
+
+    let script = format!(
+        "case \"$1 $3 $4\" in '--listen --backend 127.0.0.1:'*) exec {} serve --listen \"$2\";; esac\nexit 9",
+        env!("CARGO_BIN_EXE_thruway")
+    );
+    program(directory.path(), "target/release/bench-relay", &script);
+    let report = json(&measure().stdout);
+    for name in ["gateway 2 B c=200", "gateway 2 B c=200, shared cores"] {
+        let relay = &case(&report, name)["candidates"][1];
+        assert_eq!((&relay["name"], &relay["failure"]), (&"relay".into(), &Value::Null), "{name}");
+        assert_eq!(relay["rounds"].as_array().unwrap().len(), 3, "{name}: {relay}");
+    }
+}
+
+#[test]
 fn a_peer_that_dies_at_its_start_fails_with_what_it_printed_and_the_others_are_measured() {
     let directory = tempfile::tempdir().unwrap();
     let built = "bench/target/release/bench-hyper";

@@ -63,6 +63,8 @@ pub(super) struct Contender {
     subject: Option<Subject>,
     rounds: Vec<Figures>,
     failure: Option<String>,
+    /// How many connections it is given, if it has room for fewer than the case has.
+    fewer_connections: Option<u32>,
 }
 
 enum Subject {
@@ -89,7 +91,9 @@ impl Drop for Piped {
 impl Contender {
     /// Starts what is to be loaded. Why that was not possible is part of the result.
     pub(super) fn start(entry: Entry, cell: Cell<'_>) -> Self {
-        let mut contender = Self { entry, subject: None, rounds: Vec::new(), failure: None };
+        let fewer_connections = entry.what.connections_instead_of(cell.case.connections);
+        let mut contender =
+            Self { entry, subject: None, rounds: Vec::new(), failure: None, fewer_connections };
         contender.prepare(cell);
         contender
     }
@@ -100,7 +104,12 @@ impl Contender {
 
     /// What came of it.
     pub(super) fn into_result(self) -> CandidateResult {
-        CandidateResult { name: self.entry.name, rounds: self.rounds, failure: self.failure }
+        CandidateResult {
+            name: self.entry.name,
+            rounds: self.rounds,
+            failure: self.failure,
+            connections: self.fewer_connections.map(u64::from),
+        }
     }
 
     /// Loads it once. One that has failed is not loaded again.
@@ -136,6 +145,15 @@ impl Contender {
     fn fail(&mut self, why: String) {
         self.subject = None;
         self.failure = Some(why);
+    }
+}
+
+impl What {
+    fn connections_instead_of(&self, wanted: u32) -> Option<u32> {
+        match self {
+            Self::Server(found, _) => found.peer.connections_instead_of(wanted),
+            _ => None,
+        }
     }
 }
 
@@ -239,7 +257,10 @@ fn run(
 fn listening(found: &Found, role: Role, cell: Cell<'_>) -> Result<(Server, Load), String> {
     let backend = cell.backend.map(|backend| backend.address);
     let server = Server::start(found, role, backend, cell.ground)?;
-    let load = http_load(cell, &server).map_err(|why| server.with_what_it_printed(&why))?;
+    let mut load = http_load(cell, &server).map_err(|why| server.with_what_it_printed(&why))?;
+    if let Some(fewer) = found.peer.connections_instead_of(cell.case.connections) {
+        load.connections = fewer as usize;
+    }
     Ok((server, load))
 }
 

@@ -12,6 +12,7 @@ mod hand_written;
 // where
 mod certificate;
 mod cores;
+mod descriptors;
 mod machine;
 mod server;
 

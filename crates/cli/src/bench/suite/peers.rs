@@ -2,6 +2,8 @@
 
 use thruway_bench::suite::Workload;
 
+use super::descriptors;
+
 /// A server that can take part; ours is one of them.
 pub(super) struct Peer {
     /// Its name on the command line and in reports.
@@ -257,6 +259,15 @@ pub(super) const PEERS: &[Peer] = &[
         )
     },
     Peer {
+        setups: &[setup(Role::Gateway, &["--listen", "{address}", "--backend", "{backend}"])],
+        ..built(
+            RELAY,
+            "passes octets on and reads no HTTP, a connection to the backend for each client: what the kernel's part of a gateway costs",
+            "target/release/bench-relay",
+            Version::Locked("bench-relay"),
+        )
+    },
+    Peer {
         setups: &[
             setup(Role::Http, &["--listen", "{address}"]),
             setup(Role::Http2, &["--listen", "{address}", "--http2"]),
@@ -323,16 +334,26 @@ pub(super) const PEERS: &[Peer] = &[
     ),
 ];
 
+/// It takes two descriptors for each client.
+const RELAY: &str = "relay";
+
 const GATEWAY_THRUWAY: &str = include_str!("../../../peers/gateway-thruway.toml");
 
 /// A backend that closes after each response.
 pub(super) const CLOSING_BACKEND: &str = include_str!("../../../peers/closing.py");
 
 impl Peer {
-    /// Whether it takes part only where a case names it: another setup of one that takes part anyway.
+    /// Whether it takes part only where a case names it: another setup of one that takes part anyway, or who cannot do all that others do.
     pub(super) fn is_extra(&self) -> bool {
         let is_ours = matches!(self.program, Program::Ours);
-        is_ours && self.name != PEERS[0].name || ["haproxy-tuned", "axum-flush"].contains(&self.name)
+        is_ours && self.name != PEERS[0].name || ["haproxy-tuned", "axum-flush", RELAY].contains(&self.name)
+    }
+
+    /// How many connections it is given instead of `wanted`, if it has descriptors for fewer.
+    pub(super) fn connections_instead_of(&self, wanted: u32) -> Option<u32> {
+        // Others share connections to the backend between clients, or queue requests.
+        let room = if self.name == RELAY { descriptors::room_for_clients(2) } else { None };
+        room.filter(|room| *room < wanted)
     }
 
     /// How it is started to be `role`, if it can be.
@@ -345,7 +366,7 @@ impl Peer {
 mod tests {
     use std::collections::BTreeSet;
 
-    use thruway_bench::suite::{Peers, cases};
+    use thruway_bench::suite::{Between, Peers, cases};
 
     use super::*;
 
@@ -363,7 +384,7 @@ mod tests {
     #[test]
     fn another_setup_of_a_peer_takes_part_only_where_it_is_named() {
         let extras: Vec<_> = PEERS.iter().filter(|peer| peer.is_extra()).collect();
-        assert!(!PEERS[0].is_extra() && extras.len() == 10);
+        assert!(!PEERS[0].is_extra() && extras.len() == 11);
         for extra in extras {
             let is_named = |case: &thruway_bench::suite::Case| match case.peers {
                 Peers::Only(named) | Peers::AllAnd(named) => named.contains(&extra.name),
@@ -371,6 +392,20 @@ mod tests {
             };
             assert!(cases(&Workload::ALL).iter().any(is_named), "{}", extra.name);
         }
+    }
+
+    #[test]
+    fn who_reads_no_http_stands_before_backends_that_keep_connections_and_with_fewer_clients() {
+        let relay = PEERS.iter().find(|peer| peer.name == RELAY).unwrap();
+        for case in cases(&Workload::ALL) {
+            let is_named =
+                matches!(case.peers, Peers::Only(named) | Peers::AllAnd(named) if named.contains(&RELAY));
+            let can_be = case.between == Between::Gateways && !case.is_http2;
+            assert!(can_be || !is_named, "{}", case.name);
+        }
+        assert_eq!(relay.connections_instead_of(1), None);
+        assert_eq!(relay.connections_instead_of(u32::MAX), descriptors::room_for_clients(2));
+        assert_eq!(PEERS[0].connections_instead_of(u32::MAX), None);
     }
 
     #[test]

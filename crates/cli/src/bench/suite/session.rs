@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rustix::process::{Resource, getrlimit};
 use thruway_bench::suite::{
     Between, CandidateResult, Case, CaseResult, Circumstance, LeftOut, Peers, Plan, PlannedCase, Request,
     Security,
@@ -13,6 +12,7 @@ use thruway_net::Clock;
 
 use super::contender::{Cell, Contender, Entry, What};
 use super::cores::run_on;
+use super::descriptors;
 use super::found::Found;
 use super::generators::Generator;
 use super::peers::Role;
@@ -182,9 +182,8 @@ impl Session<'_> {
 
     /// Why a case cannot be measured here, if it cannot.
     fn obstacle(&self, case: &Case, candidates: usize) -> Option<String> {
-        let needed = u64::from(case.connections) + DESCRIPTORS;
-        let limit = getrlimit(Resource::Nofile).current.filter(|limit| *limit < needed);
-        if let Some(limit) = limit {
+        let needed = descriptors::needed(case.connections);
+        if let Some(limit) = descriptors::limit().filter(|limit| *limit < needed) {
             return Some(format!("it needs {needed} descriptors, and a process may have {limit}"));
         }
         match case.between {
@@ -255,6 +254,3 @@ fn minutes(time: Duration) -> String {
     let seconds = time.as_secs();
     format!("{}:{:02}", seconds / 60, seconds % 60)
 }
-
-/// Besides those of the connections.
-const DESCRIPTORS: u64 = 64;

@@ -1,0 +1,59 @@
+//! The relay: moves octets between clients and a backend and reads no HTTP, the floor under what a gateway costs on a machine.
+//!
+//! Each client has a connection to the backend of its own. Nothing is parsed, shared or timed.
+
+// what is asked for
+mod places;
+
+// what is done
+mod clients;
+mod pair;
+mod flow;
+
+use std::io;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use tokio::net::{TcpListener, TcpSocket};
+
+use places::Places;
+
+fn main() -> ExitCode {
+    let places = match Places::parse(std::env::args().skip(1)) {
+        Ok(places) => places,
+        Err(unusable) => {
+            eprintln!("error: {unusable}\n\nhint: {}", places::USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    match run(places) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: `{}` cannot be listened at: {error}", places.listen);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(places: Places) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    runtime.block_on(async {
+        let listener = listen(places.listen)?;
+        println!("{}", listener.local_addr()?);
+        clients::serve(&listener, places.backend, clients::most_at_a_time()).await;
+        Ok(())
+    })
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = socket_for(address)?;
+    socket.set_reuseaddr(true)?;
+    // Accepted sockets inherit it, which saves one call for each.
+    socket.set_nodelay(true)?;
+    socket.bind(address)?;
+    socket.listen(contract::BACKLOG.cast_unsigned())
+}
+
+fn socket_for(address: SocketAddr) -> io::Result<TcpSocket> {
+    if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }
+}

@@ -1,0 +1,44 @@
+//! A client's connection and the backend's, with both directions between them.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+
+use tokio::net::TcpStream;
+
+use crate::flow::Flow;
+
+thread_local! {
+    /// What is received goes on at once, so that one buffer serves all connections.
+    static BUFFER: RefCell<[u8; BUFFER_BYTES]> = const { RefCell::new([0; BUFFER_BYTES]) };
+}
+
+/// What lies between a client and the backend.
+pub(crate) struct Pair {
+    client: TcpStream,
+    upstream: TcpStream,
+    requests: Flow,
+    responses: Flow,
+}
+
+impl Pair {
+    pub(crate) fn new(client: TcpStream, upstream: TcpStream) -> Self {
+        Self { client, upstream, requests: Flow::default(), responses: Flow::default() }
+    }
+
+    /// Passes on octets in both directions until either side ends.
+    pub(crate) async fn relay(mut self) -> io::Result<()> {
+        poll_fn(|cx| BUFFER.with_borrow_mut(|buffer| self.poll(buffer, cx))).await
+    }
+
+    fn poll(&mut self, buffer: &mut [u8], cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let requests = self.requests.poll(&mut self.client, &mut self.upstream, buffer, cx);
+        if requests.is_ready() {
+            return requests;
+        }
+        self.responses.poll(&mut self.upstream, &mut self.client, buffer, cx)
+    }
+}
+
+const BUFFER_BYTES: usize = 16 * 1024;

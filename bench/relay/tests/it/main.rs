@@ -1,0 +1,154 @@
+//! The relay as a process, between clients and backends of a few lines.
+
+mod started;
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt as _;
+use std::thread;
+
+use rustix::process::Signal;
+
+use started::{Started, refusing_address};
+
+/// A backend that sends everything back, on each connection.
+fn echo(listener: TcpListener) {
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || std::io::copy(&mut stream.try_clone().unwrap(), &mut stream));
+        }
+    });
+}
+
+/// A listener on a free port, and a relay before it.
+fn before_a_backend() -> (TcpListener, Started) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let relay = Started::before(listener.local_addr().unwrap());
+    (listener, relay)
+}
+
+fn assert_answers(client: &mut TcpStream, octets: &[u8]) {
+    client.write_all(octets).unwrap();
+    let mut answer = vec![0; octets.len()];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, octets);
+}
+
+/// Waits for the end of a connection, in whichever way it comes.
+fn assert_ends(stream: &mut TcpStream) {
+    match stream.read(&mut [0; 64]) {
+        Ok(0) => {}
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        other => panic!("it goes on: {other:?}"),
+    }
+}
+
+#[test]
+fn requests_and_answers_pass_unchanged_one_after_the_other() {
+    let (backend, relay) = before_a_backend();
+    echo(backend);
+    let (mut first, mut second) = (relay.connect(), relay.connect());
+    for request in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\0\xff", &[b'x'; 16 * 1024]] {
+        assert_answers(&mut first, request);
+        assert_answers(&mut second, request);
+    }
+}
+
+/// To read once for each request would be to wait for the next one in the middle of an answer.
+#[test]
+fn an_answer_that_fits_into_no_buffer_arrives_whole() {
+    let (backend, relay) = before_a_backend();
+    let content: Vec<u8> = (0..16_u32 << 20).map(|n| (n % 251) as u8).collect();
+    let sent = content.clone();
+    let backend = thread::spawn(move || {
+        let mut upstream = backend.accept().unwrap().0;
+        upstream.read_exact(&mut [0; 4]).unwrap();
+        upstream.write_all(&sent).unwrap();
+        upstream.shutdown(Shutdown::Write).unwrap();
+    });
+    let mut client = relay.connect();
+    client.write_all(b"send").unwrap();
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).unwrap();
+    assert!(received == content, "{} of {} octets", received.len(), content.len());
+    backend.join().unwrap();
+}
+
+#[test]
+fn a_client_that_leaves_ends_its_connection_to_the_backend() {
+    let (backend, relay) = before_a_backend();
+    let mut client = relay.connect();
+    let mut upstream = backend.accept().unwrap().0;
+    client.write_all(b"half of a requ").unwrap();
+    upstream.read_exact(&mut [0; 14]).unwrap();
+    drop(client);
+    assert_ends(&mut upstream);
+}
+
+#[test]
+fn a_backend_that_closes_ends_one_client_and_no_other() {
+    let (backend, relay) = before_a_backend();
+    let mut ended = relay.connect();
+    drop(backend.accept().unwrap());
+    assert_ends(&mut ended);
+    echo(backend);
+    assert_answers(&mut relay.connect(), b"still there");
+}
+
+#[test]
+fn a_backend_that_is_not_there_costs_clients_their_connections_and_nothing_else() {
+    let mut relay = Started::before(refusing_address());
+    for _ in 0..3 {
+        assert_ends(&mut relay.connect());
+    }
+    assert_eq!(relay.status(), None);
+}
+
+#[test]
+fn clients_beyond_the_descriptors_wait_until_others_leave() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Two clients and what the process needs itself.
+    let mut relay = Started::with_descriptors(20, listener.local_addr().unwrap());
+    echo(listener);
+    let mut clients: Vec<_> = (0..2).map(|_| relay.connect()).collect();
+    for client in &mut clients {
+        assert_answers(client, b"hello");
+    }
+    let mut waiting = relay.connect();
+    waiting.write_all(b"hello").unwrap();
+    assert_answers(&mut clients[1], b"the place is taken");
+    waiting.set_nonblocking(true).unwrap();
+    assert_eq!(waiting.peek(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    waiting.set_nonblocking(false).unwrap();
+    clients.clear();
+    let mut answer = [0; 5];
+    waiting.read_exact(&mut answer).unwrap();
+    assert_eq!((&answer, relay.status()), (b"hello", None));
+}
+
+#[test]
+fn it_ends_when_it_is_asked_to_even_with_clients() {
+    let (backend, mut relay) = before_a_backend();
+    echo(backend);
+    let mut client = relay.connect();
+    assert_answers(&mut client, b"hello");
+    relay.signal(Signal::TERM);
+    assert_eq!(relay.wait().signal(), Some(Signal::TERM.as_raw()));
+    assert_ends(&mut client);
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_with_a_hint() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (arguments, code, told) in [
+        (&["--listen", "here"][..], 2, "error: `here` is no `IP:PORT`\n\nhint: `--listen 127.0.0.1"),
+        (&["--listen", &address, "--backend", &address], 1, "cannot be listened at: Address already in use"),
+    ] {
+        let output = started::command().args(arguments).output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{printed}");
+        assert!(printed.contains(told), "{printed}");
+    }
+}

@@ -1,0 +1,76 @@
+//! A relay that is ended with its test.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A relay that listens.
+pub(crate) struct Started {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Started {
+    /// Starts one on a free port.
+    pub(crate) fn before(backend: SocketAddr) -> Self {
+        Self::run(command(), backend)
+    }
+
+    /// Starts one that may have so many descriptors.
+    pub(crate) fn with_descriptors(most: u32, backend: SocketAddr) -> Self {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("ulimit -n {most}; exec \"$0\" \"$@\"")).arg(PROGRAM);
+        Self::run(shell, backend)
+    }
+
+    fn run(mut command: Command, backend: SocketAddr) -> Self {
+        command.args(["--listen", "127.0.0.1:0", "--backend", &backend.to_string()]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { child, address: line.trim().parse().unwrap() }
+    }
+
+    /// A client, whose reads do not wait for ever.
+    pub(crate) fn connect(&self) -> TcpStream {
+        let client = TcpStream::connect(self.address).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        client
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// How it has ended, if it has.
+    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // It may have ended before.
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// The relay, without arguments.
+pub(crate) fn command() -> Command {
+    Command::new(PROGRAM)
+}
+
+/// An address at which nobody listens any more.
+pub(crate) fn refusing_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_bench-relay");

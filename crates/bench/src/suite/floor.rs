@@ -1,0 +1,62 @@
+//! The floor of W6: what a relay costs that reads no HTTP, beside ours and beside the other gateways.
+
+use super::cases::Between;
+use super::figures::Metric;
+use super::gateway::{TEN_THOUSAND, TWO_HUNDRED};
+use super::results::CaseResult;
+use super::tables::{self, Table};
+use crate::statistics::Ratio;
+
+/// Who does nothing but pass on octets.
+pub(super) const RELAY: &str = "relay";
+
+/// What the figures of the relay mean, if there are any.
+pub(super) fn about(cases: &[&CaseResult]) -> Option<String> {
+    (!with_relay(cases).is_empty()).then(|| ABOUT.to_owned())
+}
+
+/// The relay beside each gateway, and what is left of the rates with ten thousand clients.
+pub(super) fn tables(cases: &[&CaseResult]) -> Vec<Table> {
+    let cases = with_relay(cases);
+    let metrics = [Metric::ServerCpu, Metric::Rate, Metric::P99];
+    let beside = metrics.iter().filter_map(|metric| beside(&cases, *metric));
+    beside.chain(left_of_rates(&cases)).collect()
+}
+
+fn with_relay<'a>(cases: &[&'a CaseResult]) -> Vec<&'a CaseResult> {
+    let has_part = |case: &&&CaseResult| case.between == Between::Gateways && case.candidate(RELAY).is_some();
+    cases.iter().filter(has_part).copied().collect()
+}
+
+/// What is ours as a multiple of what is the relay's, and what is the relay's as a multiple of what is each other's.
+fn beside(cases: &[&CaseResult], metric: Metric) -> Option<Table> {
+    let others: Vec<_> = tables::names(cases).into_iter().skip(1).filter(|name| *name != RELAY).collect();
+    let mut heads = vec!["case".to_owned(), format!("ours / {RELAY}")];
+    heads.extend(others.iter().map(|name| format!("{RELAY} / {name}")));
+    let rows = cases.iter().filter_map(|case| {
+        let relay = case.candidate(RELAY)?;
+        let ours = tables::ratio(metric, case.ours()?, relay);
+        let others = others.iter().map(|name| tables::ratio(metric, relay, case.candidate(name)?));
+        let cells = [ours].into_iter().chain(others).map(|ratio| ratio.map(tables::with_interval));
+        tables::row(&case.name, cells.collect())
+    });
+    Table::new(format!("The floor: {}", metric.label()), heads, rows.collect()).or_nothing()
+}
+
+/// Each one's rate with ten thousand clients as a share of its own with two hundred.
+fn left_of_rates(cases: &[&CaseResult]) -> Option<Table> {
+    let find = |name: &str| cases.iter().copied().find(|case| case.name == name);
+    let (few, many) = (find(TWO_HUNDRED)?, find(TEN_THOUSAND)?);
+    let rows = tables::names(&[many]).into_iter().filter_map(|name| {
+        let rates = |case: &CaseResult| Metric::Rate.clean_values(&case.candidate(name)?.rounds);
+        let share = Ratio::of_unpaired(&rates(many)?, &rates(few)?)?;
+        Some(vec![name.to_owned(), tables::with_interval(share)])
+    });
+    let heads = [String::new(), format!("`{TEN_THOUSAND}` / `{TWO_HUNDRED}`")];
+    let caption = "The floor: what is left of one's own requests/s with ten thousand clients";
+    Table::new(caption, heads.into(), rows.collect()).or_nothing()
+}
+
+const ABOUT: &str = "`relay` reads no HTTP: it has a connection to the backend for each client and passes octets on, 16 KiB at a time. What it \
+     takes is nearly all the kernel's, so that `relay / X` is the part of X's that no reading of HTTP has added. That is information, and no bound: one can be below it \
+     with large content, which it copies and others splice, where connections to the backend are fewer than clients, and on shared cores, where calls are batched.";
