@@ -274,7 +274,7 @@ fn limited(cases: &[&CaseResult]) -> Option<String> {
 fn with_fewer_connections(cases: &[&CaseResult]) -> Option<String> {
     let of_case = |case: &CaseResult| {
         let fewer = case.candidates.iter().filter_map(|candidate| {
-            Some(format!("{}: {} had {}", case.name, candidate.name, candidate.connections?))
+            Some(format!("{} had {} in {}", candidate.name, candidate.connections?, case.name))
         });
         fewer.collect::<Vec<_>>()
     };

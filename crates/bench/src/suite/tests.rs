@@ -308,7 +308,7 @@ fn what_ten_thousand_clients_leave_of_a_rate_is_told_of_each() {
         assert!(table.contains(part), "{part}\n{table}");
     }
     assert!(!table.contains("nginx"), "{table}");
-    let fewer = "descriptors are not enough: gateway 2 B c=10000: relay had 9968.";
+    let fewer = "descriptors are not enough: relay had 9968 in gateway 2 B c=10000.";
     assert!(markdown.contains(fewer), "{markdown}");
     assert_eq!(SuiteReport::from_json(&report(vec![many.clone()]).to_json()).unwrap().cases[0], many);
     let alone = report(vec![many]).to_markdown();

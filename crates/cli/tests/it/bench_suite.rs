@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -200,27 +201,58 @@ fn peers_that_are_not_there_are_named_with_what_would_help() {
     assert!(ended.stdout.contains("was not built: `cargo xtask bench` builds it"), "{}", ended.stdout);
 }
 
-#[test]
-fn the_relay_takes_part_before_a_backend_if_it_was_built() {
-    let directory = tempfile::tempdir().unwrap();
-    let args = ["gateway", "--cases", "gateway 2 B c=200", "--rounds", "3", "--duration", "300ms"];
-    let peers = ["--peers", "relay", "--peers-from", ".", "--output", "json"];
-    let measure = || suite(directory.path(), &[&args[..], &peers].concat());
-    let absent = measure();
-    assert_eq!(absent.code, Some(0), "{}", absent.stderr);
-    assert_eq!(json(&absent.stdout)["left_out"][0]["what"], "relay");
-
+/// What stands in the place of the relay answers itself, if it is told of a backend.
+fn build_a_relay(directory: &Path) {
     let script = format!(
         "case \"$1 $3 $4\" in '--listen --backend 127.0.0.1:'*) exec {} serve --listen \"$2\";; esac\nexit 9",
         env!("CARGO_BIN_EXE_thruway")
     );
-    program(directory.path(), "target/release/bench-relay", &script);
+    program(directory, "target/release/bench-relay", &script);
+}
+
+const WITH_RELAY: [&str; 11] = [
+    "gateway",
+    "--rounds",
+    "2",
+    "--duration",
+    "300ms",
+    "--peers",
+    "relay",
+    "--peers-from",
+    ".",
+    "--output",
+    "json",
+];
+
+#[test]
+fn the_relay_takes_part_before_a_backend_if_it_was_built() {
+    let directory = tempfile::tempdir().unwrap();
+    let measure = || suite(directory.path(), &[&WITH_RELAY[..], &["--cases", "gateway 2 B c=200"]].concat());
+    let absent = measure();
+    assert_eq!(absent.code, Some(0), "{}", absent.stderr);
+    assert_eq!(json(&absent.stdout)["left_out"][0]["what"], "relay");
+    build_a_relay(directory.path());
     let report = json(&measure().stdout);
     for name in ["gateway 2 B c=200", "gateway 2 B c=200, shared cores"] {
         let relay = &case(&report, name)["candidates"][1];
         assert_eq!((&relay["name"], &relay["failure"]), (&"relay".into(), &Value::Null), "{name}");
-        assert_eq!(relay["rounds"].as_array().unwrap().len(), 3, "{name}: {relay}");
+        assert_eq!(relay["rounds"].as_array().unwrap().len(), 2, "{name}: {relay}");
+        assert_eq!(relay.get("connections"), None, "{name}: {relay}");
     }
+}
+
+#[test]
+fn the_relay_has_no_more_clients_than_two_descriptors_for_each() {
+    let directory = tempfile::tempdir().unwrap();
+    build_a_relay(directory.path());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 300; exec \"$0\" bench suite \"$@\"", env!("CARGO_BIN_EXE_thruway")]);
+    shell.args(WITH_RELAY).args(["--cases", "gateway 2 B c=200, shared cores"]);
+    let output = shell.current_dir(directory.path()).output().unwrap();
+    let report = json(&String::from_utf8_lossy(&output.stdout));
+    let candidates = &case(&report, "gateway 2 B c=200, shared cores")["candidates"];
+    assert_eq!(candidates[0].get("connections"), None, "{candidates}");
+    assert_eq!(candidates[1]["connections"], (300 - 64) / 2, "{candidates}");
 }
 
 #[test]

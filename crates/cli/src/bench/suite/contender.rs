@@ -64,7 +64,7 @@ pub(super) struct Contender {
     rounds: Vec<Figures>,
     failure: Option<String>,
     /// How many connections it is given, if it has room for fewer than the case has.
-    fewer_connections: Option<u32>,
+    fewer_connections: Option<usize>,
 }
 
 enum Subject {
@@ -91,9 +91,8 @@ impl Drop for Piped {
 impl Contender {
     /// Starts what is to be loaded. Why that was not possible is part of the result.
     pub(super) fn start(entry: Entry, cell: Cell<'_>) -> Self {
-        let fewer_connections = entry.what.connections_instead_of(cell.case.connections);
         let mut contender =
-            Self { entry, subject: None, rounds: Vec::new(), failure: None, fewer_connections };
+            Self { entry, subject: None, rounds: Vec::new(), failure: None, fewer_connections: None };
         contender.prepare(cell);
         contender
     }
@@ -108,7 +107,7 @@ impl Contender {
             name: self.entry.name,
             rounds: self.rounds,
             failure: self.failure,
-            connections: self.fewer_connections.map(u64::from),
+            connections: self.fewer_connections.map(|fewer| fewer as u64),
         }
     }
 
@@ -135,7 +134,11 @@ impl Contender {
 
     fn prepare(&mut self, cell: Cell<'_>) {
         match Subject::start(&self.entry.what, cell) {
-            Ok(subject) => self.subject = Some(subject),
+            Ok(subject) => {
+                let wanted = cell.case.connections as usize;
+                self.fewer_connections = subject.connections().filter(|given| *given < wanted);
+                self.subject = Some(subject);
+            }
             // Who is interrupted while it starts has not failed.
             Err(why) if !cell.ground.stop.is_set() => self.fail(why),
             Err(_) => {}
@@ -145,15 +148,6 @@ impl Contender {
     fn fail(&mut self, why: String) {
         self.subject = None;
         self.failure = Some(why);
-    }
-}
-
-impl What {
-    fn connections_instead_of(&self, wanted: u32) -> Option<u32> {
-        match self {
-            Self::Server(found, _) => found.peer.connections_instead_of(wanted),
-            _ => None,
-        }
     }
 }
 
@@ -210,6 +204,14 @@ impl Subject {
                 line.finish();
                 figures
             }
+        }
+    }
+
+    /// How many connections a server is given.
+    fn connections(&self) -> Option<usize> {
+        match self {
+            Self::Server(_, load) | Self::Reloaded(_, load) => Some(load.connections),
+            _ => None,
         }
     }
 
