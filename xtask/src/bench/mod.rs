@@ -22,6 +22,7 @@ mod suite;
 // before the runs
 mod prepare;
 mod packages;
+mod debian;
 mod versions;
 mod machine;
 

@@ -38,6 +38,8 @@ pub(super) enum Build {
     Go(&'static str),
     /// Node, with the packages of this folder of `bench`.
     Node(&'static str),
+    /// The newest package of this name that Debian has, which this machine need not have.
+    Debian(&'static str),
     /// The interpreter of an environment with the packages of this folder of `bench`.
     Python(&'static str),
 }
@@ -100,6 +102,24 @@ pub(super) const PEERS: &[Peer] = &[
         arguments: &["--listen", "{address}", "--backend", "{backend}"],
         stdio: None,
         version: Version::Repository,
+        workloads: &[Gateway],
+    },
+    Peer {
+        name: "haproxy-newest",
+        about: "the newest HAProxy of Debian, as it comes",
+        build: Build::Debian("haproxy"),
+        arguments: &["-db", "-f", "{config}"],
+        stdio: None,
+        version: Version::Printed("-v"),
+        workloads: &[Gateway],
+    },
+    Peer {
+        name: "nginx-newest",
+        about: "the newest nginx of Debian",
+        build: Build::Debian("nginx"),
+        arguments: &["-c", "{config}"],
+        stdio: None,
+        version: Version::Printed("-v"),
         workloads: &[Gateway],
     },
     Peer {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::peers::{self, Build, Peer};
-use super::{packages, versions};
+use super::{debian, packages, versions};
 use crate::stop::Stop;
 use crate::{child, places};
 
@@ -102,6 +102,7 @@ fn prepare(peer: &'static Peer, root: &Path, stop: &Stop) -> anyhow::Result<Prep
         Build::Bench(package) => cargo_build(&bench, package, stop)?,
         Build::Go(command) => go_build(&bench, command, stop)?,
         Build::Node(folder) => packages::node(&bench, folder, stop)?,
+        Build::Debian(package) => debian::newest(&bench, package, stop)?,
         Build::Python(folder) => packages::python(&bench, folder, stop)?,
     };
     let shown_program = shown(&program, root);

@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn only_what_takes_part_is_built() {
         let names = |line: &str| wanted(&options(line)).iter().map(|peer| peer.name).collect::<Vec<_>>();
-        assert_eq!(names("gateway"), ["thruway", "relay"]);
+        assert_eq!(names("gateway"), ["thruway", "relay", "haproxy-newest", "nginx-newest"]);
         assert_eq!(names("gateway --peers nginx"), ["thruway"]);
         assert_eq!(names("plaintext --peers hyper,nginx"), ["thruway", "hyper"]);
         assert!(

@@ -19,9 +19,10 @@ fn by_size((what, between, rank): (&str, Between, u8)) -> Vec<Case> {
         let name = format!("gateway{what} {size} c={connections}");
         let is_large = octets > 1 << 16;
         let peers = match rank {
-            // Who splices is a peer only where there is something to splice.
-            0 if is_large => Peers::AllAnd(&["haproxy-tuned", RELAY]),
-            0 => Peers::AllAnd(&[RELAY]),
+            // Who splices is a peer only where there is something to splice, and no relay that copies is its floor.
+            0 if is_large => Peers::AllAnd(&["haproxy-tuned"]),
+            0 if name == TWO_HUNDRED => Peers::AllAnd(&["haproxy-newest", "nginx-newest", RELAY]),
+            0 => Peers::AllAnd(NEWEST_AND_RELAY),
             // Who reads no HTTP cannot send a request again.
             _ => Peers::All,
         };
@@ -40,7 +41,7 @@ fn at_the_edges() -> Vec<Case> {
     let shared = edge("gateway 2 B c=200, shared cores", 200);
     vec![
         edge("gateway 2 B c=1", 1),
-        Case { circumstance: Circumstance::SharedCores, peers: Peers::AllAnd(&[RELAY]), ..shared },
+        Case { circumstance: Circumstance::SharedCores, peers: Peers::AllAnd(NEWEST_AND_RELAY), ..shared },
         // Each connection is used while it warms up.
         Case { rate: Some(5000.0), ..edge("gateway held c=10000", 10_000) },
         Case { peers: queueing, ..edge(TEN_THOUSAND, 10_000) },
@@ -62,6 +63,9 @@ fn small(name: &str, connections: u32) -> Case {
     let case = Case::new(Workload::Gateway, name, Request::Get(target, octets), connections);
     Case { between: Between::Gateways, ..case }
 }
+
+/// What stands beside the peers of the machine where answers are small.
+const NEWEST_AND_RELAY: &[&str] = &["haproxy-newest", RELAY];
 
 /// With two hundred clients, and with ten thousand.
 pub(super) const TWO_HUNDRED: &str = "gateway 2 B c=200";

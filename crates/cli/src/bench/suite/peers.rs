@@ -91,6 +91,23 @@ const fn built_for_mcp(
     Peer { setups: SPEAKING_MCP, ..built(name, about, program, version) }
 }
 
+/// Another version of one that is installed, which `cargo xtask bench` takes from Debian.
+const fn newest(
+    name: &'static str,
+    about: &'static str,
+    program: &'static str,
+    setups: &'static [Setup],
+) -> Peer {
+    Peer {
+        name,
+        about,
+        program: Program::Built(program),
+        version: Version::Printed("-v"),
+        setups,
+        not_in: &[],
+    }
+}
+
 /// Ours, set up in another way.
 const fn ours(name: &'static str, about: &'static str, setups: &'static [Setup]) -> Peer {
     Peer { name, about, program: Program::Ours, version: Version::Printed("--version"), setups, not_in: &[] }
@@ -165,7 +182,7 @@ pub(super) const PEERS: &[Peer] = &[
         version: Version::Printed("-v"),
         setups: &[
             configured(Role::Http, NGINX, include_str!("../../../peers/nginx.conf")),
-            configured(Role::Gateway, NGINX, include_str!("../../../peers/gateway-nginx.conf")),
+            configured(Role::Gateway, NGINX, GATEWAY_NGINX),
             configured(Role::Tls, NGINX, include_str!("../../../peers/tls-nginx.conf")),
             configured(Role::Http2, NGINX, include_str!("../../../peers/http2-nginx.conf")),
             configured(Role::Http2Gateway, NGINX, include_str!("../../../peers/http2-gateway-nginx.conf")),
@@ -179,7 +196,7 @@ pub(super) const PEERS: &[Peer] = &[
         version: Version::Printed("-v"),
         setups: &[
             configured(Role::Http, HAPROXY, include_str!("../../../peers/haproxy.cfg")),
-            configured(Role::Gateway, HAPROXY, include_str!("../../../peers/gateway-haproxy.cfg")),
+            configured(Role::Gateway, HAPROXY, GATEWAY_HAPROXY),
             configured(Role::Tls, HAPROXY, include_str!("../../../peers/tls-haproxy.cfg")),
             configured(Role::Http2Gateway, HAPROXY, include_str!("../../../peers/http2-gateway-haproxy.cfg")),
         ],
@@ -258,6 +275,18 @@ pub(super) const PEERS: &[Peer] = &[
             Version::Locked("bench-ceiling"),
         )
     },
+    newest(
+        "haproxy-newest",
+        "as `haproxy`, the newest that Debian has",
+        "target/debian/haproxy/haproxy",
+        &[configured(Role::Gateway, HAPROXY, GATEWAY_HAPROXY)],
+    ),
+    newest(
+        "nginx-newest",
+        "as `nginx`, the newest that Debian has",
+        "target/debian/nginx/nginx",
+        &[configured(Role::Gateway, NGINX, GATEWAY_NGINX)],
+    ),
     Peer {
         setups: &[setup(Role::Gateway, &["--listen", "{address}", "--backend", "{backend}"])],
         ..built(
@@ -337,16 +366,19 @@ pub(super) const PEERS: &[Peer] = &[
 /// It takes two descriptors for each client.
 const RELAY: &str = "relay";
 
+const GATEWAY_NGINX: &str = include_str!("../../../peers/gateway-nginx.conf");
+const GATEWAY_HAPROXY: &str = include_str!("../../../peers/gateway-haproxy.cfg");
 const GATEWAY_THRUWAY: &str = include_str!("../../../peers/gateway-thruway.toml");
 
 /// A backend that closes after each response.
 pub(super) const CLOSING_BACKEND: &str = include_str!("../../../peers/closing.py");
 
 impl Peer {
-    /// Whether it takes part only where a case names it: another setup of one that takes part anyway, or who cannot do all that others do.
+    /// Whether it takes part only where a case names it: another setup or version of one that takes part anyway, or who cannot do all that others do.
     pub(super) fn is_extra(&self) -> bool {
+        const EXTRAS: &[&str] = &["haproxy-tuned", "haproxy-newest", "nginx-newest", "axum-flush", RELAY];
         let is_ours = matches!(self.program, Program::Ours);
-        is_ours && self.name != PEERS[0].name || ["haproxy-tuned", "axum-flush", RELAY].contains(&self.name)
+        is_ours && self.name != PEERS[0].name || EXTRAS.contains(&self.name)
     }
 
     /// How many connections it is given instead of `wanted`, if it has descriptors for fewer.
@@ -384,7 +416,7 @@ mod tests {
     #[test]
     fn another_setup_of_a_peer_takes_part_only_where_it_is_named() {
         let extras: Vec<_> = PEERS.iter().filter(|peer| peer.is_extra()).collect();
-        assert!(!PEERS[0].is_extra() && extras.len() == 11);
+        assert!(!PEERS[0].is_extra() && extras.len() == 13);
         for extra in extras {
             let is_named = |case: &thruway_bench::suite::Case| match case.peers {
                 Peers::Only(named) | Peers::AllAnd(named) => named.contains(&extra.name),
