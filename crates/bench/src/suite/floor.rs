@@ -58,5 +58,5 @@ fn left_of_rates(cases: &[&CaseResult]) -> Option<Table> {
 }
 
 const ABOUT: &str = "`relay` reads no HTTP: it has a connection to the backend for each client and passes octets on, 16 KiB at a time. What it \
-     takes is nearly all the kernel's, so that `relay / X` is about the kernel's part of what X takes. That is information, and no bound: one can be below it with \
-     large content, which it copies and others splice, where connections to the backend are fewer than clients, and on shared cores, where calls are batched.";
+     takes is nearly all the kernel's, so that `relay / X` is about the kernel's part of what X takes. That is information, and no bound: one can be below it \
+     where connections to the backend are fewer than clients, and on shared cores, where calls are batched.";
