@@ -194,7 +194,7 @@ fn destination(url: &str, fields: &[(String, String)]) -> Result<Destination, Cl
 
 /// Sends a request with the token that there is, and again as often as the server wants another one.
 async fn send_signed<'c>(
-    authorizer: &Authorizer,
+    authorizer: &Arc<Authorizer>,
     method: Method<'static>,
     url: &str,
     request: impl Fn() -> Request<'c>,
