@@ -239,6 +239,24 @@ fn only_an_idle_connection_that_ends_is_replaced() {
     });
 }
 
+/// A connection was used that the runtime had made which had ended, or stood still: the response never came.
+#[test]
+fn each_runtime_has_connections_of_its_own() {
+    let listening = upstream::answers_properly().listen();
+    let client = Client::new();
+    let get = || async {
+        let response = client.get(&url(&listening)).send().await.unwrap();
+        assert_eq!(response.collect(10).await.unwrap(), "ok");
+    };
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (one, other) = (runtime(), runtime());
+    let within = Duration::from_secs(20);
+    for runtime in [&one, &other, &one, &other] {
+        runtime.block_on(async { tokio::time::timeout(within, get()).await }).expect("it should be answered");
+    }
+    assert_eq!((listening.connections(), client.idle_connections()), (2, 2));
+}
+
 #[test]
 fn deadlines_are_kept() {
     run(async {

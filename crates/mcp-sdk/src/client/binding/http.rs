@@ -111,7 +111,7 @@ impl Http {
         field_lines: FieldLinesBuf,
     ) -> AbortHandle {
         let listening = self.clone().listen_on(Arc::downgrade(conversation), field_lines);
-        conversation.runtime.spawn(listening).abort_handle()
+        conversation.spawn(listening).abort_handle()
     }
 
     async fn post(&self, outgoing: &mut Outgoing) -> Result<Response, McpClientError> {
