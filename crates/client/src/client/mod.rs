@@ -249,7 +249,12 @@ impl Client {
         let host = destination.host();
         let resolved = timeout(within, self.resolver.resolve(host, destination.port())).await;
         let resolved = resolved.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        resolved.map_err(|error| ClientError::NameNotResolved { host: host.into(), kind: error.kind() })
+        resolved.map_err(|error| match error.kind() {
+            kind @ (io::ErrorKind::NotFound | io::ErrorKind::TimedOut) => {
+                ClientError::NameNotResolved { host: host.into(), kind }
+            }
+            _ => ClientError::NameNotLookedUp { host: host.into(), reason: error.to_string().into() },
+        })
     }
 }
 
