@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use thruway_gateway::{Routes, unresolved};
+use thruway_gateway::{Routes, Unresolved, unresolved};
 use tokio::task::JoinSet;
 
 use crate::access_log;
@@ -57,8 +57,12 @@ fn unresolved_names(config: &Config) -> Vec<Failure> {
     runtime.shutdown_background();
     found.sort_by(|(_, one, _), (_, other, _)| one.cmp(other));
     let warnings = found.into_iter().flat_map(|(servers, name, upstream)| {
-        servers.into_iter().map(move |server| {
-            let message = format!("`{}` has no address", upstream.servers[server].address);
+        servers.into_iter().map(move |Unresolved { server, reason }| {
+            let address = &upstream.servers[server].address;
+            let message = match reason {
+                None => format!("`{address}` has no address"),
+                Some(reason) => format!("`{address}` could not be looked up: {reason}"),
+            };
             config.warning_at_server(&name, server, message).with_hint(NAME_HINT)
         })
     });

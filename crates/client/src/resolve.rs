@@ -7,9 +7,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::time::Duration;
 
+use dns_lookup::{AddrInfoHints, LookupError, LookupErrorKind, SockType, getaddrinfo};
+
 use crate::UpstreamAddr;
 
 /// What resolves names. The system's way is [`SystemResolver`]; [`DnsResolver`](crate::DnsResolver) knows how long an answer holds.
+///
+/// A name that there is not, or that has no address, is an error of the kind [`NotFound`](io::ErrorKind::NotFound). Any other says why nobody
+/// could find out.
 pub trait Resolve: fmt::Debug + Send + Sync {
     /// All addresses of `host`, in the order in which to try them, with `port`.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a>;
@@ -57,12 +62,67 @@ impl Resolve for SystemResolver {
 /// All addresses of `host`, which may be an IP address, with or without brackets.
 ///
 /// # Errors
-/// The name is not known, or the system cannot ask.
+/// [`NotFound`](io::ErrorKind::NotFound) if there is no such name, or it has no address; otherwise why the system could not find out.
 ///
 /// # Cancel safety
 /// If the future is dropped, the answer is.
 pub async fn resolve(host: &str, port: u16) -> io::Result<Vec<UpstreamAddr>> {
     let name = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let addresses = tokio::net::lookup_host((name, port)).await?;
-    Ok(addresses.map(UpstreamAddr::from).collect())
+    if let Ok(ip) = name.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, port).into()]);
+    }
+    let name = name.to_owned();
+    tokio::task::spawn_blocking(move || ask_system(&name, port)).await?
+}
+
+/// What the system says. `tokio` and the standard library do that too, but tell in words for people only whether there is no such name.
+fn ask_system(name: &str, port: u16) -> io::Result<Vec<UpstreamAddr>> {
+    let hints = AddrInfoHints { socktype: SockType::Stream.into(), ..AddrInfoHints::default() };
+    let found = getaddrinfo(Some(name), None, Some(hints)).map_err(failure)?;
+    let addresses = found.map(|one| {
+        let mut address = one?.sockaddr;
+        address.set_port(port);
+        Ok(address.into())
+    });
+    addresses.collect()
+}
+
+/// Why there are no addresses, as [`Resolve`] tells it.
+fn failure(error: LookupError) -> io::Error {
+    let kind = error.kind();
+    let error = io::Error::from(error);
+    match kind {
+        LookupErrorKind::NoName | LookupErrorKind::NoData => no_such_name(),
+        // A file that the system misses is not the name.
+        _ if error.kind() == io::ErrorKind::NotFound => io::Error::other(error),
+        _ => error,
+    }
+}
+
+pub(crate) fn no_such_name() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "there is no such name, or it has no address")
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_could_not_find_out_is_told_apart_from_what_there_is_not() {
+        // As `netdb.h` has them: EAI_NONAME, EAI_NODATA, EAI_AGAIN, EAI_FAIL, EAI_MEMORY.
+        let is_not_found = |code| failure(LookupError::new(code)).kind() == io::ErrorKind::NotFound;
+        assert_eq!([-2, -5, -3, -4, -10].map(is_not_found), [true, true, false, false, false]);
+        let again = failure(LookupError::new(-3)).to_string();
+        assert!(again.contains("failure in name resolution") || again.contains("Try again"), "{again}");
+        // EAI_SYSTEM: that was another file.
+        let missing = LookupError::from(io::Error::from(io::ErrorKind::NotFound));
+        assert_ne!(failure(missing).kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_the_system_knows_it_tells_with_the_port_and_once() {
+        let addresses = ask_system("localhost", 80).unwrap();
+        assert!(addresses.contains(&SocketAddr::from(([127, 0, 0, 1], 80)).into()), "{addresses:?}");
+        assert_eq!(ask_system("a\0b", 80).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
 }

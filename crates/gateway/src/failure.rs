@@ -20,6 +20,8 @@ pub enum Failure {
     DestinationRefused,
     /// The exchange with the server failed.
     Exchange(Error),
+    /// Nobody could say which address a host has that a tunnel was asked for to.
+    NameNotLookedUp,
     /// The name of a host that a tunnel was asked for to has no address.
     NameUnresolved,
     /// There is no server.
@@ -48,7 +50,7 @@ impl Failure {
             | Self::UpgradeUnsupported => Side::Client,
             Self::Exchange(error) => error.side(),
             Self::NameUnresolved | Self::NoServer => Side::Upstream,
-            Self::QueueFull | Self::QueueTimedOut | Self::TimedOut => Side::Local,
+            Self::NameNotLookedUp | Self::QueueFull | Self::QueueTimedOut | Self::TimedOut => Side::Local,
         }
     }
 
@@ -60,6 +62,7 @@ impl Failure {
             Self::AddressRefused
             | Self::ConnectRefused
             | Self::DestinationRefused
+            | Self::NameNotLookedUp
             | Self::NameUnresolved
             | Self::NoServer
             | Self::QueueFull
@@ -76,7 +79,9 @@ impl Failure {
             Self::AddressRefused | Self::DestinationRefused => StatusCode::FORBIDDEN,
             Self::ConnectRefused => StatusCode::METHOD_NOT_ALLOWED,
             Self::RequestContent(error) => error.status(),
-            Self::NoServer | Self::QueueFull | Self::QueueTimedOut => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NameNotLookedUp | Self::NoServer | Self::QueueFull | Self::QueueTimedOut => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Connect(error) if matches!(error.side(), Side::Local) => StatusCode::SERVICE_UNAVAILABLE,
             Self::TimedOut => StatusCode::GATEWAY_TIMEOUT,
             Self::Connect(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
@@ -137,7 +142,7 @@ impl Failure {
                 }
                 _ => "http_protocol_error",
             },
-            Self::NameUnresolved => "dns_error",
+            Self::NameNotLookedUp | Self::NameUnresolved => "dns_error",
             Self::NoServer => "destination_unavailable",
             Self::QueueFull | Self::QueueTimedOut => "connection_limit_reached",
             Self::RequestContent(_) => "http_request_error",
@@ -191,6 +196,7 @@ impl fmt::Display for Failure {
             Self::ConnectRefused => f.write_str("tunnels are not made here"),
             Self::DestinationRefused => f.write_str("tunnels do not lead there"),
             Self::Exchange(error) => error.fmt(f),
+            Self::NameNotLookedUp => f.write_str("the name could not be looked up"),
             Self::NameUnresolved => f.write_str("the name has no address"),
             Self::NoServer => f.write_str("there is no server"),
             Self::QueueFull => f.write_str("no server has room, and too many requests wait already"),
@@ -228,6 +234,7 @@ mod tests {
             Failure::AddressRefused,
             Failure::ConnectRefused,
             Failure::DestinationRefused,
+            Failure::NameNotLookedUp,
             Failure::NameUnresolved,
             Failure::NoServer,
             Failure::QueueFull,

@@ -95,7 +95,7 @@ warning: no route asks for the policy `office`
 hint: name it in `policies` of a route, or leave it out
 ";
     let unknown = "\
-warning: `a.example:80` has no address
+warning: `a.example:80` could not be looked up: Connection refused (os error 111)
  --> a.toml:3:3
   |
 3 |   \"a.example:80\"]

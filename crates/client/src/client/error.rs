@@ -23,7 +23,14 @@ pub enum ClientError {
     Exchange(Error),
     /// The request has a field line that cannot be sent.
     FieldInvalid(InvalidFieldLine),
-    /// The name of the server is not known, or cannot be asked for.
+    /// Nobody could say where the server is.
+    NameNotLookedUp {
+        /// Its name.
+        host: Box<str>,
+        /// What the resolver says.
+        reason: Box<str>,
+    },
+    /// The name of the server is not known, or has not been found out in time.
     NameNotResolved {
         /// The name.
         host: Box<str>,
@@ -49,6 +56,7 @@ impl ClientError {
             Self::ContentTooLarge | Self::EventTooLarge | Self::NameNotResolved { .. } | Self::Tls(_) => {
                 Side::Upstream
             }
+            Self::NameNotLookedUp { .. } => Side::Local,
             Self::FieldInvalid(_) | Self::RequestInvalid(_) | Self::SchemeNotSupported | Self::UrlInvalid => {
                 Side::Client
             }
@@ -73,7 +81,9 @@ impl fmt::Display for ClientError {
             Self::NameNotResolved { host, kind: io::ErrorKind::TimedOut } => {
                 write!(f, "it was not found out in time where the host `{host}` is")
             }
-            // What the system says of a name that it does not know has no name of its own.
+            Self::NameNotLookedUp { host, reason } => {
+                write!(f, "the host `{host}` could not be looked up: {reason}")
+            }
             Self::NameNotResolved { host, .. } => write!(f, "the host `{host}` is not known"),
             Self::RequestInvalid(rule) => rule.fmt(f),
             Self::SchemeNotSupported => {

@@ -45,6 +45,7 @@ use std::time::Duration;
 use thruway_message::{Method, OwnedResponseHead};
 use thruway_net::Stream;
 use thruway_net::tls::{TlsConnector, TlsFailure, TlsServerName};
+use tokio::runtime::{self, Handle};
 use tokio::time::timeout;
 
 use crate::{
@@ -60,8 +61,8 @@ pub use events::{Event, Events};
 pub use request::Request;
 pub use response::Response;
 
-/// Sends requests, and keeps connections for the next. Clones share them. To be used within one tokio runtime with I/O
-/// and time.
+/// Sends requests, and keeps connections for the next. Clones share them. To be used within a tokio runtime with I/O and time; in
+/// several, each has connections of its own.
 #[derive(Clone, Debug)]
 pub struct Client {
     config: ClientConfig,
@@ -97,8 +98,12 @@ impl Default for ClientConfig {
     }
 }
 
-/// The idle connections.
-struct Idle(Mutex<Pool<String>>);
+/// The idle connections, by the runtime that reads and writes them: one that has ended, or stands still, would leave an exchange
+/// without an answer.
+struct Idle {
+    pools: Mutex<Vec<(Option<runtime::Id>, Pool<String>)>>,
+    config: PoolConfig,
+}
 
 impl Client {
     /// A client with the defaults.
@@ -108,7 +113,7 @@ impl Client {
 
     /// A client with other settings.
     pub fn with_config(config: ClientConfig) -> Self {
-        let idle = Arc::new(Idle(Mutex::new(Pool::new(config.pool))));
+        let idle = Arc::new(Idle { pools: Mutex::default(), config: config.pool });
         Self { config, resolver: Arc::new(SystemResolver), idle }
     }
 
@@ -147,20 +152,21 @@ impl Client {
     /// Closes idle connections that have waited too long or that their servers have closed. Those to the server that is
     /// asked next are looked at anyway.
     pub fn sweep(&self) {
-        self.idle.lock().sweep(now());
+        self.idle.lock().iter_mut().for_each(|(_, pool)| pool.sweep(now()));
     }
 
     /// How many connections wait to be used again.
     pub fn idle_connections(&self) -> usize {
-        self.idle.lock().len()
+        self.idle.lock().iter().map(|(_, pool)| pool.len()).sum()
     }
 
     async fn execute(&self, request: &Request<'_>) -> Result<Response, ClientError> {
         let destination = request.destination.as_ref().map_err(Clone::clone)?;
         let head = request.head(destination)?;
         let (started, is_idempotent) = (now(), request.is_idempotent);
-        if let Some(connection) = self.idle.acquire(destination.origin()) {
-            match self.exchange(request, destination, &head, connection, started).await {
+        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
+        if let Some(connection) = self.idle.acquire(runtime, destination.origin()) {
+            match self.exchange(request, destination, &head, connection, started, runtime).await {
                 Err(error) if error.retry().blames_nobody(true) && error.retry().allows(is_idempotent) => {}
                 outcome => return Ok(outcome?),
             }
@@ -168,7 +174,7 @@ impl Client {
         // Apart, as most requests find a connection that waits.
         let stream = Box::pin(self.connect(request, destination, started)).await?;
         let connection = Connection::new(stream, &self.config.exchange);
-        Ok(self.exchange(request, destination, &head, connection, started).await?)
+        Ok(self.exchange(request, destination, &head, connection, started, runtime).await?)
     }
 
     /// Sends the request on `connection`, and waits for the final head.
@@ -179,6 +185,7 @@ impl Client {
         head: &[u8],
         connection: Connection,
         started: Duration,
+        runtime: Option<runtime::Id>,
     ) -> Result<Response, Error> {
         let mut exchange =
             connection.start(request.to_send(), started, |output| output.extend_from_slice(head));
@@ -191,7 +198,8 @@ impl Client {
             })
         })
         .await?;
-        Ok(Response::new(head, length, driven, self.idle.clone(), destination.clone()))
+        let home = Home { idle: self.idle.clone(), runtime, destination: destination.clone() };
+        Ok(Response::new(head, length, driven, home))
     }
 
     async fn connect(
@@ -241,7 +249,12 @@ impl Client {
         let host = destination.host();
         let resolved = timeout(within, self.resolver.resolve(host, destination.port())).await;
         let resolved = resolved.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        resolved.map_err(|error| ClientError::NameNotResolved { host: host.into(), kind: error.kind() })
+        resolved.map_err(|error| match error.kind() {
+            kind @ (io::ErrorKind::NotFound | io::ErrorKind::TimedOut) => {
+                ClientError::NameNotResolved { host: host.into(), kind }
+            }
+            _ => ClientError::NameNotLookedUp { host: host.into(), reason: error.to_string().into() },
+        })
     }
 }
 
@@ -251,23 +264,47 @@ impl Default for Client {
     }
 }
 
+/// Where a connection belongs when it is not used.
+struct Home {
+    idle: Arc<Idle>,
+    runtime: Option<runtime::Id>,
+    destination: Destination,
+}
+
+impl Home {
+    fn take_back(&self, connection: Connection) {
+        self.idle.release(self.runtime, self.destination.origin(), connection);
+    }
+}
+
 impl Idle {
-    fn acquire(&self, origin: &str) -> Option<Connection> {
-        self.lock().acquire(origin, now())
+    fn acquire(&self, runtime: Option<runtime::Id>, origin: &str) -> Option<Connection> {
+        let mut pools = self.lock();
+        let (_, pool) = pools.iter_mut().find(|(one, _)| *one == runtime)?;
+        pool.acquire(origin, now())
     }
 
-    fn release(&self, origin: &str, connection: Connection) {
-        self.lock().release(origin, connection, now());
+    fn release(&self, runtime: Option<runtime::Id>, origin: &str, connection: Connection) {
+        let mut pools = self.lock();
+        if let Some((_, pool)) = pools.iter_mut().find(|(one, _)| *one == runtime) {
+            return pool.release(origin, connection, now());
+        }
+        // What others have not used for too long may be of runtimes that have ended.
+        pools.iter_mut().for_each(|(_, pool)| pool.sweep(now()));
+        pools.retain(|(_, pool)| !pool.is_empty());
+        let mut pool = Pool::new(self.config);
+        pool.release(origin, connection, now());
+        pools.push((runtime, pool));
     }
 
-    /// What the pool does cannot be interrupted half-way by a panic of somebody else.
-    fn lock(&self) -> MutexGuard<'_, Pool<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What is done meanwhile cannot be interrupted half-way by a panic of somebody else.
+    fn lock(&self) -> MutexGuard<'_, Vec<(Option<runtime::Id>, Pool<String>)>> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Idle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} idle connections", self.lock().len())
+        write!(f, "{} idle connections", self.lock().iter().map(|(_, pool)| pool.len()).sum::<usize>())
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
@@ -10,7 +9,7 @@ use thruway_http1::BodyLength;
 use thruway_message::{FieldLinesBuf, FieldValue, OwnedResponseHead, ResponseHead, StatusCode};
 
 use super::drive::Driven;
-use super::{ClientError, Destination, Events, Idle};
+use super::{ClientError, Events, Home};
 use crate::ResponseEvent;
 
 /// A response whose head has come. Its content comes as fast as it is read; whoever does not want it drops it, and with
@@ -21,20 +20,13 @@ pub struct Response {
     /// `None` when all has come.
     driven: Option<Driven>,
     trailers: FieldLinesBuf,
-    idle: Arc<Idle>,
-    destination: Destination,
+    home: Home,
 }
 
 impl Response {
-    pub(super) fn new(
-        head: OwnedResponseHead,
-        length: BodyLength,
-        driven: Driven,
-        idle: Arc<Idle>,
-        destination: Destination,
-    ) -> Self {
+    pub(super) fn new(head: OwnedResponseHead, length: BodyLength, driven: Driven, home: Home) -> Self {
         let trailers = FieldLinesBuf::new();
-        let mut response = Self { head, length, driven: Some(driven), trailers, idle, destination };
+        let mut response = Self { head, length, driven: Some(driven), trailers, home };
         if length == BodyLength::NONE {
             response.release();
         }
@@ -140,7 +132,7 @@ impl Response {
     /// All has come: the connection waits for the next request, if it may.
     fn release(&mut self) {
         if let Some(connection) = self.driven.take().and_then(|driven| driven.exchange.finish()) {
-            self.idle.release(self.destination.origin(), connection);
+            self.home.take_back(connection);
         }
     }
 }

@@ -26,7 +26,7 @@ impl Servers {
     /// # Errors
     /// None answers in time, or none wants to.
     pub(super) async fn ask(&self, name: &str, kind: Kind) -> io::Result<Option<Answer>> {
-        let mut failure = io::Error::new(io::ErrorKind::NotFound, "there is no server of names");
+        let mut failure = io::Error::other("there is no server of names");
         for _ in 0..self.attempts {
             for address in &self.addresses {
                 let outcome = timeout(self.timeout, ask_one(*address, name, kind)).await;

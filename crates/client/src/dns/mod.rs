@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use resolv_conf::Config;
 
-use crate::resolve::{Resolve, Resolved, Resolving, ResolvingFor};
+use crate::resolve::{Resolve, Resolved, Resolving, ResolvingFor, no_such_name};
 use exchange::Servers;
 use message::{Answer, Kind};
 
@@ -68,7 +68,7 @@ impl DnsResolver {
                 return Ok(Resolved::new(answer.addresses, port, Some(answer.holds)));
             }
         }
-        Err(io::Error::new(io::ErrorKind::NotFound, "there is no such name, or it has no address"))
+        Err(no_such_name())
     }
 
     fn servers(&self, config: &Config) -> Servers {

@@ -63,7 +63,8 @@ async fn reach(
     let resolving = connect.resolver.resolve(&destination.host, destination.port);
     let addresses = match timeout(config.connect_timeout, resolving).await {
         Ok(Ok(addresses)) if !addresses.is_empty() => addresses,
-        Ok(outcome) => return Err(unresolved(outcome.err())),
+        Ok(Ok(_)) => return Err(Failure::NameUnresolved),
+        Ok(Err(error)) => return Err(unresolved(&error)),
         Err(_) => return Err(Failure::Connect(ConnectError::TimedOut)),
     };
     // What was looked at is what is connected to: a name may resolve to something else the next time.
@@ -81,11 +82,9 @@ async fn reach(
     }
 }
 
-fn unresolved(error: Option<io::Error>) -> Failure {
-    if let Some(error) = error {
-        tracing::debug!(%error, "the host of a tunnel was not found");
-    }
-    Failure::NameUnresolved
+fn unresolved(error: &io::Error) -> Failure {
+    tracing::debug!(%error, "the host of a tunnel was not found");
+    if error.kind() == io::ErrorKind::NotFound { Failure::NameUnresolved } else { Failure::NameNotLookedUp }
 }
 
 /// What stands in logs in place of an upstream.

@@ -68,7 +68,7 @@ pub(crate) use exchange::{Exchange, Upgraded};
 pub use key::HashBy;
 pub(crate) use key::RequestKey;
 pub(crate) use lease::Lease;
-pub use names::{FirstLookup, unresolved};
+pub use names::{FirstLookup, Unresolved, unresolved};
 pub(crate) use open::{Acquired, Purpose, open_within};
 pub use queue::QueueConfig;
 pub use response_times::ResponseCounts;

@@ -42,9 +42,18 @@ struct Name {
     has_failed: bool,
 }
 
-/// The servers of an upstream, by their places in `config`, whose names have no addresses as far as is found out `within` a time. Each is looked
-/// up once, all at the same time: for those who look at a config before it is used.
-pub async fn unresolved(config: &UpstreamConfig, within: Duration) -> Vec<usize> {
+/// A server whose name leads to no address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unresolved {
+    /// Its place in the config.
+    pub server: usize,
+    /// Why nobody could say whether it has one; `None` if it has none.
+    pub reason: Option<String>,
+}
+
+/// The servers of an upstream whose names have no addresses as far as is found out `within` a time. Each is looked up once, all at the same time:
+/// for those who look at a config before it is used.
+pub async fn unresolved(config: &UpstreamConfig, within: Duration) -> Vec<Unresolved> {
     let resolver = config.resolver.resolver();
     let mut lookups = JoinSet::new();
     for (place, server) in config.servers.iter().enumerate() {
@@ -52,13 +61,17 @@ pub async fn unresolved(config: &UpstreamConfig, within: Duration) -> Vec<usize>
         let resolver = resolver.clone();
         lookups.spawn(async move {
             let answer = timeout(within, resolver.resolve_for(&host, port)).await;
-            let has_addresses = matches!(answer, Ok(Ok(answer)) if !answer.addresses.is_empty());
-            (!has_addresses).then_some(place)
+            let reason = match answer.unwrap_or_else(|_| Err(io::Error::other("nobody answers in time"))) {
+                Ok(answer) if !answer.addresses.is_empty() => return None,
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Some(error.to_string()),
+                _ => None,
+            };
+            Some(Unresolved { server: place, reason })
         });
     }
-    let mut places: Vec<_> = lookups.join_all().await.into_iter().flatten().collect();
-    places.sort_unstable();
-    places
+    let mut found: Vec<_> = lookups.join_all().await.into_iter().flatten().collect();
+    found.sort_unstable_by_key(|one| one.server);
+    found
 }
 
 /// Begins to look up the names of `upstream`, until it is dropped.

@@ -46,6 +46,13 @@ impl Gateway {
         Self::serve(Forward::with_config(upstream.clone(), forward), upstream, Config::default())
     }
 
+    /// One that measures how long responses take.
+    pub(crate) fn timed(config: UpstreamConfig) -> Self {
+        let upstream = Arc::new(Upstream::new(config));
+        upstream.start_with(Arc::new(SystemResolver)).wait();
+        Self::serve(Forward::new(upstream.clone()).timed(true), upstream, Config::default())
+    }
+
     /// One before a single server, which is never ejected.
     pub(crate) fn to(address: SocketAddr) -> Self {
         Self::start(only(address))

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use thruway_gateway::{QueueConfig, RetryBudget, ServerState, UpstreamConfig};
+use thruway_net::Clock;
 
 use crate::backend::{Backend, Behaviour};
 use crate::gateway::{Gateway, until};
@@ -147,6 +148,30 @@ fn who_finds_all_connections_used_waits_and_not_for_ever() {
     backend.now(Behaviour::named("one"));
     assert_eq!(first.map(|asked| asked.end().status), [200, 200]);
     until(|| gateway.get().status == 200);
+}
+
+/// The server was as slow as the wait was long, for `/metrics` and for who chooses between servers.
+#[test]
+fn the_wait_for_a_connection_is_no_time_of_the_server() {
+    let backend = Backend::start(Behaviour::Holds);
+    let gateway = Gateway::timed(two_connections([&backend]));
+    let first = ["GET", "GET"].map(|method| gateway.begin(method, ""));
+    until(|| backend.requests() == 2);
+    let third = gateway.begin("GET", "");
+    until(|| gateway.upstream.waiting() == 1);
+    // A wait that is long enough to be seen.
+    let began = Clock::system().now_exact();
+    until(|| Clock::system().now_exact() - began > Duration::from_millis(50));
+    backend.now(Behaviour::named("one"));
+    assert_eq!(first.map(|asked| asked.end().status), [200, 200]);
+    assert_eq!(third.end().status, 200);
+    let server = &gateway.upstream.server_statuses()[0];
+    let (all, waiting) = (gateway.upstream.response_counts().time, gateway.upstream.waiting_counts().time);
+    assert!(waiting >= Duration::from_millis(50), "{waiting:?}");
+    assert!(
+        server.responses.time + waiting <= all + Duration::from_millis(1),
+        "{server:?} {waiting:?} {all:?}"
+    );
 }
 
 #[test]

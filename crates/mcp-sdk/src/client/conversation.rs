@@ -8,8 +8,9 @@ use arc_swap::ArcSwapOption;
 use thruway_mcp::json_rpc::write_notification;
 use thruway_mcp::schema::{CancelledNotificationParams, LoggingLevel, RequestId, methods};
 use thruway_message::FieldLinesBuf;
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle};
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 
 use super::binding::{Binding, Outgoing, Received};
 use super::cache::Cache;
@@ -31,6 +32,7 @@ pub(super) struct Conversation {
     pub(super) options: McpClientOptions,
     pub(super) binding: Binding,
     pub(super) incoming: Incoming,
+    /// Where the client was made: a stream is read and written there.
     pub(super) runtime: Handle,
     /// What is known of tools.
     pub(super) tools: KnownTools,
@@ -38,8 +40,8 @@ pub(super) struct Conversation {
     pub(super) cache: Cache,
     /// What was agreed upon with the server.
     spoken: ArcSwapOption<Spoken>,
-    /// What will come of the negotiation that is under way, if one is.
-    negotiation: Mutex<Option<watch::Receiver<Option<Agreed>>>>,
+    /// The negotiation that is under way, if one is.
+    negotiation: Mutex<Option<Negotiation>>,
     pub(super) resubscription: Resubscription,
     /// The era of the server, once it is known: it outlives a session.
     pub(super) era: std::sync::OnceLock<Era>,
@@ -50,6 +52,13 @@ pub(super) struct Conversation {
 
 /// What a negotiation has come to.
 type Agreed = Result<Arc<Spoken>, McpClientError>;
+
+/// What will come of a negotiation, and the runtime that it is in.
+#[derive(Debug)]
+struct Negotiation {
+    outcome: watch::Receiver<Option<Agreed>>,
+    runtime: runtime::Id,
+}
 
 /// Who waits for the answer of one request, and for how long.
 pub(super) struct Waiter {
@@ -105,7 +114,9 @@ impl Conversation {
         let mut negotiation = self.negotiation();
         let agreed = pin!(async {
             let agreed = negotiation.wait_for(Option::is_some).await.ok();
-            agreed.and_then(|agreed| agreed.clone()).unwrap_or(Err(McpClientError::Closed))
+            let gone =
+                || if self.is_stranded() { McpClientError::RuntimeEnded } else { McpClientError::Closed };
+            agreed.and_then(|agreed| agreed.clone()).unwrap_or_else(|| Err(gone()))
         });
         patience.wait(None, || false, || self.binding.waited_until(), agreed).await
     }
@@ -114,20 +125,22 @@ impl Conversation {
     /// whoever stops to wait: the next call would have to begin it again.
     fn negotiation(self: &Arc<Self>) -> watch::Receiver<Option<Agreed>> {
         let mut under_way = self.negotiation.lock().unwrap_or_else(PoisonError::into_inner);
-        // It fails if there is nobody any more who could tell.
-        if let Some(negotiation) = under_way.as_ref().filter(|one| one.has_changed().is_ok()) {
-            return negotiation.clone();
+        let runtime = self.runtime_of_tasks().id();
+        // Another runtime may not go on; and there may be nobody any more who could tell.
+        let is_useful = |one: &&Negotiation| one.runtime == runtime && one.outcome.has_changed().is_ok();
+        if let Some(negotiation) = under_way.as_ref().filter(is_useful) {
+            return negotiation.outcome.clone();
         }
-        let (tell, negotiation) = watch::channel(None);
-        *under_way = Some(negotiation.clone());
+        let (tell, outcome) = watch::channel(None);
+        *under_way = Some(Negotiation { outcome: outcome.clone(), runtime });
         let conversation = self.clone();
-        self.runtime.spawn(async move {
+        self.spawn(async move {
             let agreed = conversation.negotiate().await;
             tell.send_replace(Some(agreed));
             let mut under_way = conversation.negotiation.lock().unwrap_or_else(PoisonError::into_inner);
             under_way.take();
         });
-        negotiation
+        outcome
     }
 
     async fn negotiate(self: &Arc<Self>) -> Agreed {
@@ -144,10 +157,42 @@ impl Conversation {
             let _ = spoken.end(self).await;
             return Err(reason);
         }
+        if let Some(other) = self.current() {
+            // Agreed upon in another runtime meanwhile.
+            let _ = spoken.end(self).await;
+            return Ok(other);
+        }
         let _ = self.era.set(spoken.era());
         self.spoken.store(Some(spoken.clone()));
         spoken.begin(self);
         Ok(spoken)
+    }
+
+    /// Does `task` beside calls.
+    pub(super) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.runtime_of_tasks().spawn(task)
+    }
+
+    /// Where tasks are: for a stream where that is, else where the call is, as the runtime of who has made the client may have
+    /// ended, or stand still.
+    fn runtime_of_tasks(&self) -> Handle {
+        let current = if let Binding::Http(_) = self.binding { Handle::try_current().ok() } else { None };
+        current.unwrap_or_else(|| self.runtime.clone())
+    }
+
+    /// Whether the runtime has ended that the stream to the server is in.
+    pub(super) fn is_stranded(&self) -> bool {
+        if let Binding::Http(_) = self.binding {
+            return false;
+        }
+        // Which ends at once what it is given then.
+        let task = self.runtime.spawn(std::future::pending::<()>());
+        let is_stranded = task.is_finished();
+        task.abort();
+        is_stranded
     }
 
     /// Nothing is agreed upon any more, if `spoken` was.
@@ -295,7 +340,7 @@ impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.conversation.incoming.forget(self.id);
         if self.cancels {
-            self.conversation.runtime.spawn(self.conversation.clone().cancel(self.id));
+            self.conversation.spawn(self.conversation.clone().cancel(self.id));
         }
     }
 }

@@ -33,6 +33,8 @@ pub enum McpClientError {
     QuestionFailed(json_rpc::Error),
     /// The result is not what the method promises; and why.
     ResultInvalid(Box<str>),
+    /// The runtime has ended that the client was made in, and the stream to its server with it.
+    RuntimeEnded,
     /// The server has answered with an error.
     Server(json_rpc::Error),
     /// The session of the legacy era has ended, and a second one too.
@@ -104,6 +106,7 @@ impl fmt::Display for McpClientError {
             Self::MessageTooLarge => f.write_str("a message of the server is larger than allowed"),
             Self::QuestionFailed(error) => write!(f, "a question of the server has no answer: {error}"),
             Self::ResultInvalid(reason) => write!(f, "the result of the server is invalid: {reason}"),
+            Self::RuntimeEnded => f.write_str("the runtime that the client was made in has ended"),
             Self::Server(error) => error.fmt(f),
             Self::SessionEnded => f.write_str("the server ends the session again and again"),
             Self::Start(kind) => write!(f, "the server cannot be started: {kind}"),

@@ -63,8 +63,10 @@ pub(crate) use questions::empty_object;
 pub use subscription::Subscription;
 pub use tasks::ToolOutcome;
 
-/// A client of an MCP server. Clones share the connection; any number of requests may be in flight, from any task of the runtime
-/// that it was made in.
+/// A client of an MCP server. Clones share the connection; any number of requests may be in flight, from any task. What is not over
+/// HTTP, such as a child process, is read and written in the runtime that the client was made in: when that has ended, calls fail
+/// with [`RuntimeEnded`](McpClientError::RuntimeEnded). Over HTTP, each runtime has connections of its own, and a subscription is
+/// told nothing any more when the one has ended that it was made in.
 ///
 /// ```
 /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Greet { name: String }
@@ -165,7 +167,7 @@ impl McpClient {
 
     /// The same, without waiting for it.
     pub(crate) fn close_apart(&self) {
-        self.conversation.runtime.spawn(self.clone().close());
+        self.conversation.spawn(self.clone().close());
     }
 
     /// Wants the log messages that `other` does, from the beginning of the session on.
@@ -235,6 +237,9 @@ impl McpClient {
         let outcome = spoken.perform(conversation, call).await;
         if !may_be_again(&outcome) {
             return outcome;
+        }
+        if conversation.is_stranded() {
+            return Err(McpClientError::RuntimeEnded);
         }
         match Box::pin(self.again(spoken, call.method, call.name, &outcome)).await? {
             Some(spoken) => Box::pin(spoken.perform(conversation, call)).await,

@@ -24,7 +24,7 @@ impl Conversation {
         let id = request.id.to_owned();
         if request.method == methods::PING {
             let conversation = self.clone();
-            self.runtime.spawn(async move {
+            self.spawn(async move {
                 conversation.respond(&id, Ok(empty_object())).await;
                 drop(responding);
             });
@@ -34,7 +34,7 @@ impl Conversation {
         let questioned = self.incoming.question();
         // Whoever is asked may never answer: a server that nobody uses any more is not kept for that.
         let conversation = Arc::downgrade(self);
-        self.runtime.spawn(async move {
+        self.spawn(async move {
             let answered = match answering {
                 Ok(answering) => answering.await,
                 Err(error) => Err(error),

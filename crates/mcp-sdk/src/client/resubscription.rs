@@ -20,7 +20,7 @@ impl Conversation {
     /// Begins another session, and lets the subscriptions go on in it. What has changed in between nobody has told.
     pub(super) fn resubscribe(self: &Arc<Self>) {
         if !self.resubscription.0.swap(true, Ordering::AcqRel) {
-            self.runtime.spawn(resubscribe(Arc::downgrade(self)));
+            self.spawn(resubscribe(Arc::downgrade(self)));
         }
     }
 

@@ -168,7 +168,7 @@ impl McpClient {
         match era {
             Era::Modern => {
                 let driving = drive(self.clone(), queue.clone());
-                subscription.driving = Some(self.conversation.runtime.spawn(driving).abort_handle());
+                subscription.driving = Some(self.conversation.spawn(driving).abort_handle());
                 let standing = queue.wait_for(|state| state.standing());
                 timeout(self.options.patience.timeout, standing)
                     .await
@@ -254,7 +254,7 @@ impl Drop for Subscription {
         let uris = &self.queue.filter.resource_subscriptions;
         if self.era == Era::Legacy && !uris.is_empty() {
             let (client, uris) = (self.client.clone(), uris.clone());
-            conversation.runtime.spawn(async move { client.unsubscribe(uris).await });
+            conversation.spawn(async move { client.unsubscribe(uris).await });
         }
     }
 }

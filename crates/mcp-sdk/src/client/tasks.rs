@@ -191,9 +191,8 @@ impl Drop for GivesUp<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id.map(str::to_owned) else { return };
         let client = self.client.clone();
-        let runtime = client.conversation.runtime.clone();
         // A server that is gone does nothing either.
-        runtime.spawn(async move { client.cancel_task(&id).await });
+        self.client.conversation.spawn(async move { client.cancel_task(&id).await });
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use arc_swap::ArcSwap;
 use thruway_client::{Request, Response};
 use thruway_message::StatusCode;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::challenge::Challenge;
@@ -38,6 +38,8 @@ pub(crate) struct Authorizer {
     standing: ArcSwap<Standing>,
     /// One at a time gets a token; the others wait for what comes of it.
     turn: Mutex<Known>,
+    /// Held while a refresh token is given away, by whoever has begun that or by nobody any more.
+    renewing: Arc<Mutex<()>>,
     logins: Logins,
 }
 
@@ -105,6 +107,7 @@ impl Authorizer {
             oauth,
             standing: ArcSwap::from_pointee(Standing { token, is_over: false, failure: None }),
             turn: Mutex::new(known),
+            renewing: Arc::default(),
             logins: Logins::default(),
         }
     }
@@ -142,7 +145,7 @@ impl Authorizer {
 
     /// Gets what a server wants that has refused a request with `used`, so that the request can be sent again.
     pub(crate) async fn satisfy(
-        &self,
+        self: &Arc<Self>,
         used: &Arc<Standing>,
         demand: &Demand,
         attempts: &mut Attempts,
@@ -156,25 +159,34 @@ impl Authorizer {
         if is_nonce { Ok(()) } else { self.replace(used, demand).await }
     }
 
+    /// What is known, for one at a time. A renewal that nobody waits for any more comes to its end first.
+    async fn take_turn(&self) -> MutexGuard<'_, Known> {
+        let known = self.turn.lock().await;
+        drop(self.renewing.lock().await);
+        known
+    }
+
     /// Gets a token that may be what the server wants, unless somebody else has tried meanwhile.
-    async fn replace(&self, used: &Arc<Standing>, demand: &Demand) -> Result<(), OAuthError> {
-        let mut known = self.turn.lock().await;
+    async fn replace(self: &Arc<Self>, used: &Arc<Standing>, demand: &Demand) -> Result<(), OAuthError> {
+        let mut known = self.take_turn().await;
         let current = self.standing.load_full();
         if !Arc::ptr_eq(&current, used) {
             return current.failure.clone().map_or(Ok(()), Err);
         }
         let outcome = self.obtain(&mut known, used, demand).await;
-        let failure = outcome.as_ref().err().cloned();
-        if let Ok(token) = outcome {
-            self.keep(token);
-        } else {
+        if let Err(failure) = &outcome {
             let (token, is_over) = (used.token.clone(), used.is_over);
-            self.standing.store(Arc::new(Standing { token, is_over, failure: failure.clone() }));
+            self.standing.store(Arc::new(Standing { token, is_over, failure: Some(failure.clone()) }));
         }
-        failure.map_or(Ok(()), Err)
+        outcome
     }
 
-    async fn obtain(&self, known: &mut Known, used: &Standing, demand: &Demand) -> Result<Token, OAuthError> {
+    async fn obtain(
+        self: &Arc<Self>,
+        known: &mut Known,
+        used: &Standing,
+        demand: &Demand,
+    ) -> Result<(), OAuthError> {
         let last = used.token.as_deref();
         let insecure = || OAuthError::InsecureUrl(quoted(&self.server_url));
         let server = self.server.as_ref().ok_or_else(insecure)?;
@@ -187,8 +199,8 @@ impl Authorizer {
         let parties =
             Parties::discover(&self.fetch, server, challenge, &self.oauth, known, last_issuer).await?;
         let can_refresh = !used.is_over && last_issuer == Some(parties.metadata.issuer.as_str());
-        if let (Demand::Token(_), Some(last), true) = (demand, last, can_refresh) {
-            let renewed = self.refresh(known, &last.stored, &parties.metadata, last.key.clone()).await;
+        if let (Demand::Token(_), Some(last), true) = (demand, &used.token, can_refresh) {
+            let renewed = self.refresh(known, last, parties.metadata.clone()).await;
             // Nobody logs in because there is no way to renew it just now.
             if renewed.as_ref().err().is_none_or(OAuthError::is_passing) {
                 return renewed;
@@ -196,7 +208,8 @@ impl Authorizer {
         }
         let scopes = self.scopes(challenge, &parties, last);
         let (response, client) = self.apply(known, &parties, &scopes).await?;
-        Ok(Token::of(response, parties, client, scopes))
+        self.keep(Token::of(response, parties, client, scopes));
+        Ok(())
     }
 
     /// Gets a token, as a client that registers itself again if it was forgotten since it did so before.
@@ -252,8 +265,8 @@ impl Authorizer {
     }
 
     /// Renews a token that ends soon. If that cannot be done, the server is asked without one, and says what it wants.
-    pub(crate) async fn renew(&self, standing: &Arc<Standing>) -> Arc<Standing> {
-        let mut known = self.turn.lock().await;
+    pub(crate) async fn renew(self: &Arc<Self>, standing: &Arc<Standing>) -> Arc<Standing> {
+        let mut known = self.take_turn().await;
         let current = self.standing.load_full();
         let Some(token) = current.token.clone().filter(|_| Arc::ptr_eq(&current, standing)) else {
             return current;
@@ -266,28 +279,43 @@ impl Authorizer {
             // Only who said nothing about itself when the token was got may say nothing now.
             let is_old = HttpUrl::parse(issuer).is_some_and(|url| url.origin() == issuer);
             let metadata = ServerMetadata::discover(&self.fetch, issuer, is_old).await?;
-            self.refresh(&mut known, &token.stored, &metadata, token.key.clone()).await
+            self.refresh(&mut known, &token, metadata).await
         };
-        match renewed.await {
-            Ok(token) => self.keep(token),
-            // It may do for as long as it lasts.
-            Err(error) if error.is_passing() => {}
-            Err(_) => {
-                let token = Some(token.clone());
-                self.standing.store(Arc::new(Standing { token, is_over: true, failure: None }));
-            }
+        // It may do for as long as it lasts.
+        if renewed.await.is_err_and(|error| !error.is_passing()) {
+            let token = Some(token.clone());
+            self.standing.store(Arc::new(Standing { token, is_over: true, failure: None }));
         }
         self.standing.load_full()
     }
 
-    /// Gives the refresh token for another token (RFC 6749 §6), to nobody but the issuer of both.
+    /// Gives the refresh token for another token (RFC 6749 §6), to nobody but the issuer of both. That may be done once with most
+    /// of them, and the next one is in the answer: it is taken whoever stops to wait.
     async fn refresh(
-        &self,
+        self: &Arc<Self>,
         known: &mut Known,
-        stored: &StoredToken,
-        metadata: &ServerMetadata,
-        key: Option<Arc<DpopKey>>,
-    ) -> Result<Token, OAuthError> {
+        token: &Arc<Token>,
+        metadata: ServerMetadata,
+    ) -> Result<(), OAuthError> {
+        let issuer = metadata.issuer.clone();
+        let is_renewing = self.renewing.clone().lock_owned().await;
+        let (authorizer, token) = (self.clone(), token.clone());
+        let renewal = tokio::spawn(async move {
+            let _is_renewing = is_renewing;
+            let renewed = authorizer.renewed(&token, &metadata).await;
+            renewed.map(|token| authorizer.keep(token))
+        });
+        let outcome = renewal.await.unwrap_or(Err(OAuthError::TokenInvalid));
+        if outcome.as_ref().is_err_and(is_client_unknown) {
+            // Nobody logs in to a client that is known to be unknown.
+            known.forget(&issuer);
+        }
+        outcome
+    }
+
+    /// What comes for the refresh token of `token`.
+    async fn renewed(&self, token: &Token, metadata: &ServerMetadata) -> Result<Token, OAuthError> {
+        let (stored, key) = (&token.stored, &token.key);
         let refresh_token = stored.refresh_token.clone().ok_or(OAuthError::TokenInvalid)?;
         let form = vec![
             ("grant_type", "refresh_token".to_owned()),
@@ -295,16 +323,12 @@ impl Authorizer {
             ("resource", stored.resource.clone()),
         ];
         let identity = identity_of(stored, &self.oauth, metadata);
-        let response = request_token(&self.fetch, metadata, &identity, key.as_deref(), form).await;
-        if response.as_ref().is_err_and(is_client_unknown) {
-            // Nobody logs in to a client that is known to be unknown.
-            known.forget(&metadata.issuer);
-        }
-        let response = response?.validate(key.is_some())?;
+        let response = request_token(&self.fetch, metadata, &identity, key.as_deref(), form).await?;
+        let response = response.validate(key.is_some())?;
         if key.is_some() != response.is_dpop() {
             return Err(OAuthError::TokenUnbound);
         }
-        Ok(Token::renewed(response, stored, key))
+        Ok(Token::renewed(response, stored, key.clone()))
     }
 
     fn keep(&self, token: Token) {

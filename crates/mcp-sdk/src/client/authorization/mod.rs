@@ -54,7 +54,7 @@ pub(super) use authorizer::{Attempts, Authorizer};
 /// Whose tokens the server takes is found out as the specification says: it names its authorization servers, and these what they
 /// support. A token is sent to the URL of the client and to no other. Tokens are renewed before they end, and extended when the
 /// server wants further scopes; each request may cost three of them at most. A token that the server does not take, fresh as it
-/// is, is not replaced by another. Where the server wants it, tokens are bound to a key (DPoP). Clients that have clones of the same
+/// is, is not replaced by another. Who drops the future of a call ends a login, but not a renewal. Where the server wants it, tokens are bound to a key (DPoP). Clients that have clones of the same
 /// value share their token.
 ///
 /// ```

@@ -7,7 +7,7 @@ use super::fetch::Fetch;
 use super::url::HttpUrl;
 
 /// The metadata of an authorization server (RFC 8414 §2), of what is needed here.
-#[derive(Deserialize, Default, Debug)]
+#[derive(Clone, Deserialize, Default, Debug)]
 #[serde(default)]
 pub(super) struct ServerMetadata {
     pub(super) issuer: String,

@@ -111,7 +111,7 @@ impl Http {
         field_lines: FieldLinesBuf,
     ) -> AbortHandle {
         let listening = self.clone().listen_on(Arc::downgrade(conversation), field_lines);
-        conversation.runtime.spawn(listening).abort_handle()
+        conversation.spawn(listening).abort_handle()
     }
 
     async fn post(&self, outgoing: &mut Outgoing) -> Result<Response, McpClientError> {
@@ -194,7 +194,7 @@ fn destination(url: &str, fields: &[(String, String)]) -> Result<Destination, Cl
 
 /// Sends a request with the token that there is, and again as often as the server wants another one.
 async fn send_signed<'c>(
-    authorizer: &Authorizer,
+    authorizer: &Arc<Authorizer>,
     method: Method<'static>,
     url: &str,
     request: impl Fn() -> Request<'c>,

@@ -69,12 +69,16 @@ impl Http {
         let mut last_event_id = String::new();
         let mut pause = PAUSE;
         let mut was_open = false;
+        let mut has_missed = false;
         loop {
             let opened = self.get(&field_lines, &last_event_id).await;
             let Some(conversation) = weak.upgrade() else { return };
             match opened.and_then(opened_stream) {
                 Ok(response) => {
                     was_open = true;
+                    if std::mem::take(&mut has_missed) {
+                        conversation.incoming.queues().iter().for_each(|queue| queue.push_all());
+                    }
                     let mut events = events_of(&conversation, response);
                     drop(conversation);
                     read_on(&weak, &mut events).await;
@@ -85,7 +89,16 @@ impl Http {
                 }
                 // Who has never had such a stream may just have no other word for it.
                 Err(McpClientError::Status(_)) if !was_open => return,
-                Err(McpClientError::Status(StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND)) => {
+                Err(McpClientError::Status(StatusCode::NOT_FOUND)) => {
+                    return conversation.renew(&field_lines);
+                }
+                // It may be the event that is not known any more, and the session may be in order.
+                Err(McpClientError::Status(StatusCode::BAD_REQUEST)) if !last_event_id.is_empty() => {
+                    last_event_id.clear();
+                    has_missed = true;
+                }
+                Err(McpClientError::Status(StatusCode::BAD_REQUEST)) => {
+                    self.leave(&field_lines).await;
                     return conversation.renew(&field_lines);
                 }
                 Err(error) if !may_pass(&error) => return conversation.incoming.end_subscriptions(&error),
@@ -93,6 +106,17 @@ impl Http {
             }
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+impl Http {
+    /// Ends a session that cannot be used, but that its server has not said to be over, which is 404 in all revisions that have
+    /// sessions: clients that need one no longer should say so (2025-11-25, session management).
+    async fn leave(&self, field_lines: &FieldLinesBuf) {
+        if field_lines.field("Mcp-Session-Id").is_some() {
+            // If it is over all the same, nobody minds.
+            let _ = self.end_session(field_lines.clone()).await;
         }
     }
 }

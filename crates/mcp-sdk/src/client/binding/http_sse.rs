@@ -50,7 +50,7 @@ impl Http {
         let url = message_url(self.url(), &event.data).ok_or(McpClientError::MessageInvalid)?;
         let destination = self.destination(&url)?;
         let reading = read(Arc::downgrade(self), Arc::downgrade(conversation), events);
-        let reading = conversation.runtime.spawn(reading).abort_handle();
+        let reading = conversation.spawn(reading).abort_handle();
         self.stream.store(Some(Arc::new(OpenStream { url: url.into(), destination, reading })));
         Ok(true)
     }

@@ -62,6 +62,33 @@ async fn a_child_that_is_being_seen_out_is_not_started_again() {
     assert!(started.take().len() <= 1);
 }
 
+/// It was about to be started again then, and whoever listened waited for ever.
+#[tokio::test]
+async fn what_is_closed_just_as_its_child_has_gone_is_closed() {
+    let begun = json!({"jsonrpc": "2.0", "id": 7007, "result": {"protocolVersion": "2025-06-18",
+        "capabilities": {"resources": {"subscribe": true}}, "serverInfo": {"name": "dying", "version": "1"}}});
+    let subscribed = json!({"jsonrpc": "2.0", "id": 7007, "result": {}});
+    let answer = |answer: &Value| {
+        let id = r#"id=$(echo "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')"#;
+        format!("read -r line; {id}; echo '{answer}' | sed \"s/7007/$id/\"")
+    };
+    // It ends at the call.
+    let script = format!("{}; read -r line; {}; read -r line", answer(&begun), answer(&subscribed));
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]);
+    let client = McpClient::builder().era(EraChoice::Legacy).command(command).unwrap();
+    let resource_subscriptions = vec!["test://n".to_owned()];
+    let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
+    let mut subscription = client.listen(filter).await.unwrap();
+    let other = client.clone();
+    assert_eq!(client.call_tool("any", json!({})).await.err(), Some(McpClientError::Closed));
+    client.close().await;
+    let ended = timeout(Duration::from_secs(10), subscription.next()).await;
+    assert_eq!(ended, Ok(None));
+    assert_eq!(subscription.end(), Some(McpClientError::Closed));
+    assert_eq!(other.ping().await, Err(McpClientError::Closed));
+}
+
 #[tokio::test]
 async fn nothing_is_said_behind_the_end_of_a_session() {
     let seen = Told::new();

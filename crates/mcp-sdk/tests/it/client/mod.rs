@@ -13,6 +13,7 @@ mod endless;
 mod sse;
 mod handshakes;
 mod resumed;
+mod runtimes;
 mod closing;
 mod children;
 mod oauth;

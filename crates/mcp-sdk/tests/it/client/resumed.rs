@@ -20,6 +20,9 @@ enum Asked {
     Initialize,
     Subscribe,
     Listen,
+    /// The same from an event on.
+    Resume,
+    End,
 }
 
 fn refuses(status: &str) -> String {
@@ -35,7 +38,7 @@ async fn server(
     misbehaves: impl Fn(Asked, usize, usize) -> Option<String> + Send + 'static,
 ) -> (String, mpsc::UnboundedReceiver<(Asked, usize)>) {
     let (seen, asked) = mpsc::unbounded_channel();
-    let counts = [const { AtomicUsize::new(0) }; 3];
+    let counts = [const { AtomicUsize::new(0) }; 5];
     let sessions = AtomicUsize::new(0);
     let url = scripted(move |head, message| {
         let answer = |result: Value, fields: &str| {
@@ -45,6 +48,8 @@ async fn server(
         let what = match message["method"].as_str() {
             Some("initialize") => Asked::Initialize,
             Some("resources/subscribe") => Asked::Subscribe,
+            None if head.starts_with("DELETE ") => Asked::End,
+            None if head.contains("Last-Event-ID: ") => Asked::Resume,
             None if head.starts_with("GET ") => Asked::Listen,
             _ => return refuses("202 Accepted"),
         };
@@ -64,8 +69,11 @@ async fn server(
                 )
             }
             Asked::Subscribe => answer(json!({}), ""),
-            Asked::Listen => told(&json!({"jsonrpc": "2.0", "method": "notifications/message", "params":
-                {"level": "info", "data": "here"}})),
+            Asked::End => refuses("204 No Content"),
+            Asked::Listen | Asked::Resume => {
+                told(&json!({"jsonrpc": "2.0", "method": "notifications/message", "params":
+                {"level": "info", "data": "here"}}))
+            }
         }
     });
     (url.await, asked)
@@ -102,6 +110,51 @@ async fn a_subscription_waits_for_a_server_that_is_about_to_come_back() {
     let told = timeout(Duration::from_secs(20), subscription.next()).await.unwrap();
     assert!(matches!(told, Some(ServerNotification::ResourceUpdated(updated)) if updated.uri == URI));
     assert_eq!(subscription.end(), None);
+}
+
+/// Nobody ended the one that was left, which a server that does not say that it is over has until it forgets it by itself.
+#[tokio::test]
+async fn a_session_that_is_given_up_is_ended_unless_the_server_has_done_so() {
+    let begun = |session| (Asked::Initialize, session);
+    for (status, expected) in [
+        ("400 Bad Request", vec![begun(0), (Asked::End, 1), begun(1)]),
+        ("404 Not Found", vec![begun(0), begun(1)]),
+    ] {
+        let (url, mut asked) = server(move |what, times, session| {
+            (what == Asked::Listen && session == 1 && times > 0).then(|| refuses(status))
+        })
+        .await;
+        let subscription = listen(&url).await;
+        let mut sessions = Vec::new();
+        let again = async {
+            while let Some(asked) = asked.recv().await.filter(|asked| *asked != (Asked::Subscribe, 2)) {
+                if matches!(asked.0, Asked::Initialize | Asked::End) {
+                    sessions.push(asked);
+                }
+            }
+        };
+        timeout(Duration::from_secs(20), again).await.expect("it should be subscribed to again");
+        assert_eq!((sessions, subscription.end()), (expected, None), "{status}");
+    }
+}
+
+/// The session was given up, with all that went on in it, for an event that a server had forgotten.
+#[tokio::test]
+async fn a_stream_that_cannot_be_resumed_is_begun_anew_in_the_same_session() {
+    let (url, mut asked) = server(|what, times, _| match (what, times) {
+        (Asked::Listen, 0) => {
+            Some(response("Content-Type: text/event-stream\r\n", "id: first\nretry: 10\ndata:\n\n"))
+        }
+        (Asked::Resume, _) => Some(refuses("400 Bad Request")),
+        _ => None,
+    })
+    .await;
+    let mut subscription = listen(&url).await;
+    let told = timeout(Duration::from_secs(20), subscription.next()).await.unwrap();
+    assert!(matches!(told, Some(ServerNotification::ResourceUpdated(updated)) if updated.uri == URI));
+    while let Ok(asked) = asked.try_recv() {
+        assert!(asked.0 != Asked::End && asked != (Asked::Initialize, 1), "{asked:?}");
+    }
 }
 
 /// Who answers in this way for a while was not listened to any more.

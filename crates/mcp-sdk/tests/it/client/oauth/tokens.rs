@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::oauth::{OAuth, OAuthError, RegisteredClient, StoredToken, TokenStore};
+use tokio::task::AbortHandle;
 
 use super::world::{
     METADATA, RESOURCE_METADATA, World, call, document, login, refusal, refused, status, taken, token,
@@ -79,6 +80,54 @@ async fn nobody_logs_in_because_there_is_no_way_to_renew_a_token() {
     world.server.on("/mcp", |_| unauthorized("Bearer error=\"invalid_token\""));
     assert!(matches!(refused(&client).await, OAuthError::Unreachable(..)));
     assert_eq!(world.logins(), 1);
+}
+
+/// Lets the issuer take each refresh token once, as those do that rotate them. The call `given_up` ends at the first renewal.
+fn rotating(world: &World, expires_in: u64, given_up: Arc<Mutex<Option<AbortHandle>>>) {
+    let counted = world.issuer.clone();
+    world.issuer.on("/token", move |seen| {
+        let seen_so_far = counted.seen_at("/token");
+        let number = seen_so_far.len();
+        if let Some(given) = seen.parameter("refresh_token") {
+            if given != format!("refresh-{}", number - 1) {
+                return refusal("400 Bad Request", &json!({"error": "invalid_grant"}));
+            }
+            if let Some(caller) = given_up.lock().unwrap().take() {
+                caller.abort();
+            }
+        }
+        let mut token = token(&format!("token-{number}"));
+        token["refresh_token"] = json!(format!("refresh-{number}"));
+        token["expires_in"] = json!(expires_in);
+        document(&token)
+    });
+}
+
+/// The answer went to nobody, and with it the only refresh token that was still good: everybody had to log in again.
+#[tokio::test]
+async fn who_stops_to_wait_for_a_renewal_takes_no_token_along() {
+    // Before it is sent, as it ends soon; and when it was refused.
+    for (expires_in, refused) in [(5, None), (3600, Some("token-1"))] {
+        let (world, given_up) = (World::new().await, Arc::default());
+        rotating(&world, expires_in, Arc::clone(&given_up));
+        let client = world.client(login());
+        call(&client).await.unwrap();
+        if let Some(refused) = refused {
+            world.server.on("/mcp", move |seen| match seen.token() {
+                Some(token) if token != refused => taken(seen),
+                _ => unauthorized("Bearer error=\"invalid_token\""),
+            });
+        }
+        let hasty = tokio::spawn({
+            let client = client.clone();
+            async move { call(&client).await }
+        });
+        *given_up.lock().unwrap() = Some(hasty.abort_handle());
+        assert!(hasty.await.unwrap_err().is_cancelled());
+        // The renewal is under way, and waited for.
+        assert_eq!(call(&client).await, Ok(()));
+        assert_eq!((world.logins(), world.issuer.seen_at("/token").len()), (1, 2), "{expires_in}");
+    }
 }
 
 #[tokio::test]

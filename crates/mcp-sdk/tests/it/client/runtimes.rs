@@ -1,0 +1,74 @@
+//! Clients that are made in one runtime and used in another: there is no answer that nobody reads, and none that is waited for in vain.
+
+use std::time::Duration;
+
+use serde_json::json;
+use thruway_mcp_sdk::{EraChoice, McpClient, McpClientError};
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+
+use super::sites::Site;
+use crate::fixtures::server;
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A call that changes something, and so is sent once. It is not to wait for the time of a call.
+async fn call(client: &McpClient) -> Result<(), McpClientError> {
+    let call = client.call_tool("echo", json!({"message": "m"}));
+    timeout(Duration::from_secs(20), call).await.expect("the call should end").map(drop)
+}
+
+/// The handshake was left to the runtime that the client was made in, and connections of that one were used in others: calls
+/// failed if it had ended, and waited in vain if it stood still.
+#[test]
+fn a_client_over_http_is_used_in_one_runtime_after_another() {
+    let site = Site::new(&server());
+    for era in [EraChoice::Auto, EraChoice::Modern, EraChoice::Legacy] {
+        for is_ended in [true, false] {
+            let first = runtime();
+            let client = first.block_on(async { McpClient::builder().era(era).http(&site.url) });
+            let mut standing_still = vec![first];
+            for _ in 0..3 {
+                if is_ended {
+                    standing_still.clear();
+                }
+                let next = runtime();
+                assert_eq!(next.block_on(call(&client)), Ok(()), "{era:?} {is_ended}");
+                assert_eq!(next.block_on(call(&client)), Ok(()), "{era:?} {is_ended}");
+                standing_still.push(next);
+            }
+        }
+    }
+}
+
+/// It was begun where nobody goes on with it, and waited for by all.
+#[test]
+fn a_handshake_in_a_runtime_that_stands_still_is_not_waited_for() {
+    let site = Site::new(&server());
+    let (first, next) = (runtime(), runtime());
+    let client = first.block_on(async {
+        let client = McpClient::builder().era(EraChoice::Legacy).http(&site.url);
+        assert!(timeout(Duration::ZERO, call(&client)).await.is_err());
+        client
+    });
+    assert_eq!(next.block_on(call(&client)), Ok(()));
+}
+
+/// It was said that the connection had ended, as if it had been the server.
+#[test]
+fn a_client_of_a_stream_says_that_its_runtime_has_ended() {
+    for was_used in [true, false] {
+        let (first, next) = (runtime(), runtime());
+        let client = first.block_on(async {
+            let client = McpClient::builder().server(&server());
+            if was_used {
+                assert_eq!(call(&client).await, Ok(()));
+            }
+            client
+        });
+        drop(first);
+        assert_eq!(next.block_on(call(&client)), Err(McpClientError::RuntimeEnded), "{was_used}");
+    }
+}
