@@ -157,6 +157,11 @@ impl Connection {
         self.state.is_over.get() || matches!(is_ready, Poll::Ready(Err(_)))
     }
 
+    /// Whether nobody uses it: there is no exchange, and nobody waits to begin one.
+    pub fn is_idle(&self) -> bool {
+        self.state.exchanges.get() == 0 && self.state.awaiting_settings.borrow().is_empty()
+    }
+
     /// Whether the upstream takes upgrades, as extended CONNECT (RFC 8441 §3). Waits until its settings are there.
     ///
     /// # Errors
