@@ -276,6 +276,7 @@ impl Upstream {
             server.condition.ejection.eject(config, admission, server.back_since(), now)
         {
             let (upstream, address) = (self.name(), &server.address);
+            server.condition.note_setback();
             tracing::warn!(upstream, server = %address, milliseconds, "a server fails and is left alone");
         }
     }

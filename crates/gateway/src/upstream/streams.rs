@@ -2,6 +2,9 @@
 //!
 //! Where servers choose the version, one that has chosen HTTP/1.1 last is expected to do so again: nobody waits for a connection that could not
 //! be shared. Whoever is mistaken in what a server will choose takes what has come of it.
+//!
+//! A server that is found down or ejected may be back at the same address as another one. So what was opened before gets no new requests, and those
+//! that wait there are to hear soon if nobody is at its other end any more.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -10,12 +13,14 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
-use thruway_client::http2::{Connection, Driver, Http2Config};
+use thruway_client::http2::{Connection, Doubt, Driver, Http2Config};
 use thruway_client::{self as client, UpstreamStream};
 use thruway_net::spawn;
+use tokio::time::sleep;
 
-use super::condition::Chosen;
+use super::condition::{Chosen, Condition};
 use super::connections::connect_secured;
 use super::{Acquired, Lease, Ongoing};
 use crate::Failure;
@@ -35,6 +40,8 @@ struct Open {
     connection: Connection,
     ongoing: Arc<Ongoing>,
     driving: Rc<Driving>,
+    /// Those of the server when it was opened.
+    setbacks: usize,
 }
 
 /// What drives a connection, until that has ended or is closed.
@@ -171,14 +178,27 @@ pub(super) fn speaks_http2(stream: &UpstreamStream) -> bool {
 
 /// Lets others share a connection until that has ended.
 fn keep(lease: &Lease, shared: &SharedConnection, driver: Driver) {
-    let (key, number, connection) = (key_of(lease), shared.number, shared.connection.clone());
+    let (key, number) = (key_of(lease), shared.number);
     let driving = Rc::new(Driving { driver: RefCell::new(Some(driver)), task: Waker::noop().clone().into() });
-    let open = Open { number, connection, ongoing: lease.upstream.ongoing.clone(), driving: driving.clone() };
+    let setbacks = lease.server.condition.setbacks();
+    let (ongoing, connection) = (lease.upstream.ongoing.clone(), shared.connection.clone());
+    let open = Open { number, connection, ongoing, driving: driving.clone(), setbacks };
     with_shared(key, |shared| shared.open.push(open));
+    spawn(doubt_after_setback(lease.server.condition.clone(), setbacks, shared.connection.doubt()));
     spawn(async move {
         driving.run().await;
         with_shared(key, |shared| shared.open.retain(|open| open.number != number));
     });
+}
+
+/// Has a server asked whether it is still there when it was found down or was ejected, as long as the connection is there.
+async fn doubt_after_setback(condition: Arc<Condition>, setbacks: usize, doubt: Doubt) {
+    while !doubt.is_over() {
+        if condition.setbacks() != setbacks {
+            return doubt.ask();
+        }
+        sleep(LOOK_AT_SERVER).await;
+    }
 }
 
 impl Driving {
@@ -245,7 +265,8 @@ pub(super) fn with_room(lease: &Lease) -> Vec<usize> {
 /// A connection with room that was opened later than the one of this number, or what to wait for; `None` if there is neither.
 fn find(lease: &Lease, later_than: Option<u64>) -> Option<Result<(u64, Connection), Rc<Opening>>> {
     with_shared(key_of(lease), |shared| {
-        shared.open.retain_mut(|open| !open.connection.is_over());
+        let setbacks = lease.server.condition.setbacks();
+        shared.open.retain_mut(|open| open.setbacks == setbacks && !open.connection.is_over());
         let mut later = shared.open.iter_mut().filter(|open| Some(open.number) > later_than);
         let open = later.find_map(|open| open.has_room().then(|| (open.number, open.connection.clone())));
         open.map(Ok).or_else(|| shared.opening.clone().filter(|_| is_waited_for(lease)).map(Err))
@@ -311,11 +332,12 @@ impl Drop for Guard<'_> {
     }
 }
 
+/// How often it is looked whether the server of a connection was found down or was ejected.
+const LOOK_AT_SERVER: Duration = Duration::from_secs(1);
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::sync::Arc;
-    use std::time::Duration;
 
     use thruway_net::Clock;
     use tokio::task::{LocalSet, yield_now};
@@ -345,5 +367,24 @@ mod tests {
             }
         };
         timeout(PATIENCE, LocalSet::new().run_until(connected)).await.expect("it should be forgotten by now");
+    }
+
+    /// Once requests went on being sent on a connection to a server that was found down, for twenty seconds after it was back elsewhere.
+    #[tokio::test]
+    async fn a_connection_from_before_a_server_was_down_gets_no_new_requests() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let upstream = Arc::new(Upstream::new(UpstreamConfig::new("a", [address.into()])));
+        let connected = async {
+            let lease = upstream.lease(&RequestKey::default(), &[], &Clock::system(), None).await.unwrap();
+            let before = share(&lease, &Http2Config::default(), None).await.unwrap();
+            lease.server.set_down(true);
+            lease.server.set_down(false);
+            let after = share(&lease, &Http2Config::default(), None).await.unwrap();
+            assert!(!after.is_reused() && after.number() > before.number());
+            let again = share(&lease, &Http2Config::default(), None).await.unwrap();
+            assert_eq!((again.is_reused(), again.number()), (true, after.number()));
+        };
+        timeout(PATIENCE, LocalSet::new().run_until(connected)).await.unwrap();
     }
 }
