@@ -158,9 +158,9 @@ fn write_upstreams(exposition: &mut Exposition, running: &Running) {
     for upstream in &running.upstreams {
         idle.sample(&[("upstream", upstream.name())], upstream.idle_connections());
     }
-    let help = "Connections that are open, where there is a limit to them.";
+    let help = "Connections that are open, those of checks aside.";
     let mut open = exposition.family("thruway_upstream_connections", Kind::Gauge, help);
-    for upstream in running.upstreams.iter().filter(|upstream| upstream.config().connections_max > 0) {
+    for upstream in &running.upstreams {
         open.sample(&[("upstream", upstream.name())], upstream.open_connections());
     }
     let mut retries =

@@ -310,15 +310,21 @@ fn response_times_are_counted_for_upstreams_and_servers_also_over_a_reload() {
 }
 
 #[test]
-fn open_connections_are_told_where_they_are_limited() {
+fn open_connections_are_told_also_those_of_before_a_limit() {
     let (_servers, addresses, _kept) = backends(&["one"]);
     let directory = tempfile::tempdir().unwrap();
-    let text = config(&addresses, "").replace("\nservers =", "\nconnections_max = 8\nservers =");
+    let text = config(&addresses, "");
     let gateway = Gateway::start(directory.path(), &text);
+    let open = || {
+        let metrics = get_admin(&gateway.admin, "/metrics");
+        sample(metrics.text(), "thruway_upstream_connections{upstream=\"backend\"}")
+    };
     assert_eq!(get(&gateway.address, "/").text(), "one");
-    let metrics = get_admin(&gateway.admin, "/metrics");
-    let open = sample(metrics.text(), "thruway_upstream_connections{upstream=\"backend\"}");
-    assert!((open - 1.0).abs() < f64::EPSILON);
+    assert!((open() - 1.0).abs() < f64::EPSILON);
+    let limited = text.replace("\nservers =", "\nconnections_max = 8\nservers =");
+    fs::write(directory.path().join("thruway.toml"), limited).unwrap();
+    assert_eq!(gateway.post("/reload").status(), "200");
+    assert!((open() - 1.0).abs() < f64::EPSILON);
 }
 
 #[test]

@@ -81,8 +81,10 @@ pub(super) struct State {
     asked: Cell<u32>,
     /// How many octets had come when it was asked last, or has answered that.
     asked_behind: Cell<u64>,
-    /// Whether an exchange has begun since.
+    /// Whether an exchange has begun since, or it is in doubt whether the upstream is there.
     has_begun: Cell<bool>,
+    /// Wakes the driver.
+    watching: RefCell<Option<Waker>>,
     /// No exchange is to begin any more: all that was to be has been, or so many were given up.
     is_over: Cell<bool>,
     /// Whether the library has taken note of the upstream's settings, and who waits for that.
@@ -157,6 +159,16 @@ impl Connection {
         self.state.is_over.get() || matches!(is_ready, Poll::Ready(Err(_)))
     }
 
+    /// Whether nobody uses it: there is no exchange, and nobody waits to begin one.
+    pub fn is_idle(&self) -> bool {
+        self.state.exchanges.get() == 0 && self.state.awaiting_settings.borrow().is_empty()
+    }
+
+    /// What has the upstream asked whether it is still there. Does not keep the connection.
+    pub fn doubt(&self) -> Doubt {
+        Doubt(self.state.clone())
+    }
+
     /// Whether the upstream takes upgrades, as extended CONNECT (RFC 8441 §3). Waits until its settings are there.
     ///
     /// # Errors
@@ -206,6 +218,23 @@ impl Connection {
         let counted = Counted::new(self.state.clone());
         let parts = Parts { response, send, content, sending, upgrade, counted };
         Ok(Exchange::new(parts, request.response_to, self.config, now))
+    }
+}
+
+/// Has the upstream of a connection asked whether it is still there, where others have found that it may not be.
+pub struct Doubt(Rc<State>);
+
+impl Doubt {
+    /// It is asked after [`ping_after`](Http2Config::ping_after) without a word, if it owes something: once more than otherwise as long as it answers
+    /// nothing else, as for an exchange that begins.
+    pub fn ask(&self) {
+        self.0.has_begun.set(true);
+        self.0.watching.borrow().iter().for_each(Waker::wake_by_ref);
+    }
+
+    /// Whether no exchange will begin any more.
+    pub fn is_over(&self) -> bool {
+        self.0.is_over.get()
     }
 }
 
@@ -306,6 +335,7 @@ impl Watch {
     }
 
     fn look(&mut self, cx: &mut Context<'_>) -> Seen {
+        self.state.watching.borrow_mut().get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
         let now = self.clock.now();
         let received = self.state.heard.octets();
         let has_answered = self.pings.poll_pong(cx).is_ready();

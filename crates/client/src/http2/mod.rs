@@ -14,7 +14,7 @@ mod connection;
 mod exchange;
 mod timers;
 
-pub use connection::{Connection, Counted, Driver, Http2Config};
+pub use connection::{Connection, Counted, Doubt, Driver, Http2Config};
 pub use exchange::{Exchange, Tunnel};
 pub use head::Spoken;
 pub use octets::{Heard, Octets};

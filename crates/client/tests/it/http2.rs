@@ -220,6 +220,25 @@ fn who_begins_behind_pings_is_told_soon_that_the_upstream_has_gone() {
     assert_eq!(scene.kinds(), [0; 0], "not more often than servers bear");
 }
 
+/// Once they waited for five minutes.
+#[test]
+fn who_waits_behind_pings_is_told_soon_that_the_upstream_has_gone_where_that_is_in_doubt() {
+    let mut scene = Scene::allowing(10);
+    let mut silent = scene.get();
+    scene.kinds();
+    for _ in 0..2 {
+        assert!(scene.pass(Duration::from_secs(11)).is_pending());
+        scene.answer_ping();
+    }
+    assert!(scene.pass(Duration::from_mins(1)).is_pending());
+    scene.connection.doubt().ask();
+    assert!(scene.drive().is_pending());
+    assert_eq!(scene.kinds(), [PING]);
+    assert!(scene.pass(Duration::from_secs(11)).is_ready());
+    let failed = event(&mut silent, Duration::from_secs(93));
+    assert_eq!(failed, Poll::Ready(Err(Error::ClosedBeforeResponse)));
+}
+
 /// Otherwise whoever reads slowly would have it asked again and again.
 #[test]
 fn to_take_what_came_before_is_no_answer() {

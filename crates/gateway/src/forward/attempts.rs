@@ -76,7 +76,7 @@ async fn attempts(forwarding: &mut Forwarding, course: &mut Course<'_>) -> Resul
             None => (forwarding.lease(&tried, clock).await?, None),
         };
         course.leased(&lease.server);
-        let failed = match forwarding.attempt(lease, later_than, course).await {
+        let failed = match forwarding.attempt(lease, later_than, &tried, course).await {
             Ok(response) => return Ok(response),
             Err(failed) => failed,
         };
@@ -135,23 +135,27 @@ impl Forwarding {
             && failure.retry().allows(self.request.is_idempotent)
     }
 
-    /// What a connection for it is for.
-    const fn purpose(&self, later_than: Option<u64>) -> Purpose {
+    /// What a connection for it is for. Where there may be no later one, one that has refused it will do, which has said meanwhile how many
+    /// streams it has.
+    fn purpose(&self, later_than: Option<u64>) -> Purpose {
+        let later_than = later_than.filter(|_| !self.upstream.limits_connections());
         Purpose { later_than, is_upgrade: self.request.is_upgrade }
     }
 
-    /// One try at one server, on a connection that was opened `later_than` another if that is there.
+    /// One try at one server, none of those `tried` if there is another, on a connection that was opened `later_than` another if that is there.
     async fn attempt(
         &mut self,
         mut lease: Lease,
         later_than: Option<u64>,
+        tried: &[usize],
         course: &mut Course<'_>,
     ) -> Result<Response, Failed> {
         let clock = course.clock();
         let waiting = match later_than {
             _ if lease.upstream.limits_connections() => {
-                let waiting = lease.acquire_within_limit(clock, self.until, later_than.is_some());
-                let waiting = Box::pin(waiting).await.map_err(|failure| {
+                let waiting = lease.acquire_within_limit(clock, self.until, later_than.is_some(), tried);
+                let waiting = Box::pin(waiting).await;
+                let waiting = waiting.map_err(|failure| {
                     let not_opened = NotOpened { failure, is_counted: false };
                     failed_to_open(&lease, not_opened, clock)
                 })?;

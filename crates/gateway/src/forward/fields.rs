@@ -69,8 +69,14 @@ pub(crate) fn read_alike(name: &[u8], other: &[u8]) -> bool {
 fn is_decided_by(name: &[u8]) -> bool {
     const NAMES: [&str; 7] =
         ["host", "content-type", "authorization", "cookie", "cache-control", "forwarded", "via"];
-    NAMES.iter().any(|known| reads_as(name, known.as_bytes()))
-        || name.get(..12).is_some_and(|start| reads_as(start, b"x-forwarded-"))
+    NAMES.iter().any(|known| reads_as(name, known.as_bytes())) || x_forwarded(name).is_some()
+}
+
+/// What stands behind `X-Forwarded-` in the name of a field.
+#[inline]
+pub(super) fn x_forwarded(name: &[u8]) -> Option<&[u8]> {
+    let (start, rest) = name.split_at_checked(12)?;
+    (start[0] | 0x20 == b'x' && reads_as(start, b"x-forwarded-")).then_some(rest)
 }
 
 /// The fields of a trailer section that are passed on.

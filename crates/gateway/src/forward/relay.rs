@@ -291,8 +291,9 @@ impl Relay {
             return;
         }
         self.lease.completed(&self.clock);
-        if let Some(connection) = self.exchange.take().and_then(Exchange::finish) {
-            release(&self.lease, connection, now);
+        match self.exchange.take().and_then(Exchange::finish) {
+            Some(connection) => release(&self.lease, connection, now),
+            None => self.lease.upstream.connection_is_free(),
         }
     }
 

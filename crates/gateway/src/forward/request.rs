@@ -10,7 +10,7 @@ use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget, Version, l
 use thruway_net::PooledBuffer;
 use thruway_server::{ProxyFields, Request};
 
-use super::fields::{ConnectionOptions, reads_as};
+use super::fields::{ConnectionOptions, reads_as, x_forwarded};
 use super::request_id::RequestId;
 use super::rewrite::ResponseRewrite;
 use super::{ForwardConfig, ForwardedFields, HostRewrite, forwarded};
@@ -178,17 +178,22 @@ fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) ->
         4 => is(b"host"),
         6 => is(b"expect"),
         9 => is(b"forwarded") && config.forwarded != ForwardedFields::None,
-        15..=17 => {
-            config.forwarded != ForwardedFields::None
-                && (is(b"x-forwarded-for")
-                    || is(b"x-forwarded-host")
-                    || is(b"x-forwarded-proto")
-                    || (is(b"x-forwarded-port")
-                        && (config.forwarded_port
-                            || request.proxy_fields() != Some(ProxyFields::XForwarded))))
+        12.. if config.forwarded != ForwardedFields::None => {
+            x_forwarded(name).is_some_and(|told| is_told_here(told, request, config))
         }
         _ => false,
     }
+}
+
+/// Whether this of the fields that begin with `X-Forwarded-` is the gateway's to say. Servers believe others too, as `-Prefix` and `-Ssl`: those are
+/// passed on for proxies that are believed, and for nobody else.
+fn is_told_here(told: &[u8], request: &Request<'_>, config: &ForwardConfig) -> bool {
+    let is = |other: &[u8]| reads_as(told, other);
+    is(b"for")
+        || is(b"host")
+        || is(b"proto")
+        || (is(b"port") && config.forwarded_port)
+        || request.proxy_fields() != Some(ProxyFields::XForwarded)
 }
 
 /// The host that the request is for: that of an absolute target comes before the field (RFC 9112 §3.2.2).

@@ -18,6 +18,8 @@ pub(super) struct Condition {
     pub(super) latency: Latency,
     pub(super) ejection: Ejection,
     pub(super) standing: StandingCell,
+    /// How often it was found down or was ejected.
+    setbacks: AtomicUsize,
     checked: AtomicU8,
     chosen: AtomicU8,
     /// When it may get requests again, as it has said itself.
@@ -60,6 +62,15 @@ impl Condition {
 
     pub(super) fn set_checked(&self, checked: Checked) {
         self.checked.store(checked as u8, Ordering::Relaxed);
+    }
+
+    /// How often it was found down or was ejected: what was opened before the last time may lead nowhere.
+    pub(super) fn setbacks(&self) -> usize {
+        self.setbacks.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_setback(&self) {
+        self.setbacks.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn chosen(&self) -> Chosen {

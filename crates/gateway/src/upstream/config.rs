@@ -65,7 +65,8 @@ pub struct UpstreamConfig {
     pub requests_max: usize,
     /// How many connections there may be to all servers together, used and idle ones, of requests and of streams; those of checks do not count. Each
     /// worker has its share, at least one. For one that is needed the one goes that has waited longest to be used again; if all are used, requests
-    /// wait as those do for which no server has room. Those of before a reload that brings the limit are not counted. Default 0 for any number. Not for upstreams of HTTP/2, whose connections are shared.
+    /// wait as those do for which no server has room. Over HTTP/2 they wait for a stream too, and where the server that they are for has no
+    /// connection, another that has a stream answers: best one for each server and worker. Default 0 for any number.
     pub connections_max: usize,
     /// What requests do for which no server has room.
     pub queue: QueueConfig,

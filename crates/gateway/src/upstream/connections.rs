@@ -134,9 +134,7 @@ pub(crate) async fn connect(lease: &Lease) -> Result<Stream, ConnectError> {
             connect_and_tell(address, *header, version, config.connect_timeout).await?
         }
     };
-    if let Some(permit) = permit {
-        stream.hold(permit);
-    }
+    stream.hold(permit);
     Ok(stream)
 }
 

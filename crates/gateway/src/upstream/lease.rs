@@ -43,6 +43,13 @@ impl Lease {
         Self { upstream, server, proxied, permit: RefCell::default(), admission, since, is_succeeding: false }
     }
 
+    /// Another server has the request, which [counts](Server::begin) it already.
+    pub(super) fn move_to(&mut self, server: Arc<Server>, admission: Admission) {
+        std::mem::replace(&mut self.server, server).end();
+        self.admission = admission;
+        self.upstream.ongoing.queue.room_was_made();
+    }
+
     /// It was not with the server before now.
     pub(crate) fn begins(&mut self, clock: &Clock) {
         self.since = self.upstream.now(clock);
@@ -175,6 +182,9 @@ impl Drop for Lease {
         self.server.end();
         self.upstream.end();
         self.upstream.ongoing.queue.room_was_made();
+        if self.upstream.config.http2.is_some() {
+            self.upstream.connection_is_free();
+        }
     }
 }
 

@@ -36,6 +36,7 @@ mod counts;
 mod response_times;
 mod upkeep;
 mod succession;
+mod departed;
 mod names;
 
 // connections to them
@@ -112,6 +113,7 @@ struct Ongoing {
     idle: idle::IdleCounts,
     connections: room::Connections,
     responses: response_times::ResponseTimes,
+    departed: departed::Departed,
 }
 
 /// Why nobody gets a request.
@@ -276,6 +278,7 @@ impl Upstream {
             server.condition.ejection.eject(config, admission, server.back_since(), now)
         {
             let (upstream, address) = (self.name(), &server.address);
+            server.condition.note_setback();
             tracing::warn!(upstream, server = %address, milliseconds, "a server fails and is left alone");
         }
     }

@@ -1,7 +1,7 @@
 //! Names of servers to their addresses, at the start and again and again.
 //!
 //! The system does not say for how long an answer holds, so the interval is configured; servers of names do, and are asked again when
-//! it does no longer. A lookup that fails changes nothing, and what stays in an answer keeps its state.
+//! it does no longer. A lookup that fails changes nothing, and what stays in an answer keeps its state, or is back in one before long.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -171,9 +171,15 @@ impl Upstream {
 
     /// Has servers at `addresses` in the place of those that come from the configured server `origin`.
     fn replace_servers(self: &Arc<Self>, origin: usize, addresses: &[UpstreamAddr]) {
-        let before = self.servers.load_full();
-        let make = |address: &UpstreamAddr| Arc::new(Server::new(&self.config, origin, address.clone()));
+        let (before, now) = (self.servers.load_full(), Clock::system().now());
+        let make = |address: &UpstreamAddr| {
+            let condition = self.ongoing.departed.find(address, now).unwrap_or_default();
+            Arc::new(Server::known(&self.config, origin, address.clone(), condition))
+        };
         let Some((list, new)) = replaced(&before.list, origin, addresses, make) else { return };
+        let leaving =
+            before.list.iter().filter(|server| !list.iter().any(|other| Arc::ptr_eq(other, server)));
+        leaving.for_each(|server| self.ongoing.departed.add(server, now));
         let is_first = !before.list.iter().any(|server| server.origin == origin);
         self.servers.store(Arc::new(Servers::new(list)));
         let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
@@ -182,7 +188,7 @@ impl Upstream {
         tracing::info!(upstream = self.name(), %name, addresses, "a name was resolved to other addresses");
         for server in new {
             if !is_first {
-                server.come_back(milliseconds(Clock::system().now()));
+                server.come_back(milliseconds(now));
             }
             checks::start(self, &server);
         }

@@ -11,16 +11,18 @@ use thruway_client::{ConnectError, Connection};
 use thruway_net::{Clock, Worker};
 
 use super::connections::{acquire, close_oldest};
+use super::ejection::{Admission, milliseconds};
 use super::queue::Queue;
+use super::streams::{close_idle, may_share, with_room};
 use super::waiting::WaitingCounts;
-use super::{Lease, Ongoing, Unavailable, Upstream};
+use super::{Lease, Ongoing, Server, Unavailable, Upstream};
 use crate::Failure;
 
-/// The connections of all workers; nothing as long as nobody counts them.
+/// The connections of all workers; nothing as long as there were none.
 #[derive(Debug, Default)]
 pub(super) struct Connections(OnceLock<Box<[Share]>>);
 
-/// Those of one worker, and who waits for one. Other workers only look.
+/// Those of one worker, and who waits for one, or for a stream of one. Other workers only look.
 #[derive(Debug, Default)]
 struct Share {
     open: AtomicUsize,
@@ -71,8 +73,20 @@ fn share_of(all: usize, workers: usize, worker: usize) -> usize {
     (all / workers + usize::from(worker < all % workers)).max(1)
 }
 
+/// What a request does that needs a connection.
+enum Way {
+    /// It takes one that has waited.
+    Again(Connection),
+    /// It shares one of its server.
+    Share,
+    /// It opens one.
+    Open(Permit),
+    /// It shares one of this server, which counts it already.
+    Elsewhere(Arc<Server>, Admission),
+}
+
 impl Upstream {
-    /// How many connections to its servers are open, if there is a [limit](super::UpstreamConfig::connections_max) to that.
+    /// How many connections to its servers are open, checks aside.
     pub fn open_connections(&self) -> usize {
         self.ongoing.connections.open()
     }
@@ -83,15 +97,16 @@ impl Upstream {
         self.config.connections_max > 0
     }
 
-    /// A connection of this worker waits to be used again.
+    /// A connection of this worker waits to be used again, or has a stream for another request. Those of a config without a limit may be what
+    /// is waited for where the next one has a limit.
     #[inline]
-    pub(super) fn connection_is_free(&self) {
-        if self.limits_connections() {
+    pub(crate) fn connection_is_free(&self) {
+        if self.limits_connections() || self.is_replaced() {
             self.ongoing.connections.share().0.queue.room_was_made();
         }
     }
 
-    /// Counts one more connection, if this worker has one left. One that waits to be used again goes for it.
+    /// Counts one more connection, if this worker has one left. One that nobody uses goes for it.
     fn permit(&self) -> Option<Permit> {
         let connections = &self.ongoing.connections;
         let (share, worker) = connections.share();
@@ -99,12 +114,18 @@ impl Upstream {
         let is_full = || share.open.load(Ordering::Relaxed) >= most;
         // Of those that a config of before has let there be, several may have to go.
         while is_full() {
-            if !close_oldest(&self.ongoing) {
+            if !close_oldest(&self.ongoing) && !close_idle(&self.ongoing) {
                 return None;
             }
         }
+        Some(self.count_connection())
+    }
+
+    /// Counts one more connection, however many there are.
+    fn count_connection(&self) -> Permit {
+        let (share, worker) = self.ongoing.connections.share();
         share.open.fetch_add(1, Ordering::Relaxed);
-        Some(Permit { ongoing: self.ongoing.clone(), worker })
+        Permit { ongoing: self.ongoing.clone(), worker }
     }
 
     /// What `attempt` comes to, as soon as there is a connection.
@@ -120,44 +141,96 @@ impl Upstream {
 }
 
 impl Lease {
-    /// A connection to the server that was used before, if one waits and it need not be new; otherwise there may be one more now, and is none
-    /// yet. As long as there is neither, it is waited for, but no longer than `until`.
+    /// A connection to the server that was used before, if one waits and it need not be new. Otherwise there is one to
+    /// share, or there may be one more now and is none yet; or another server than those `tried` has one to share, and is the leased one from
+    /// here on. As long as there is none of it, it is waited for, but no longer than `until`.
     ///
     /// # Errors
-    /// Too many wait already, or there is neither in time.
+    /// Too many wait already, or there is no room in time.
     pub(crate) async fn acquire_within_limit(
-        &self,
+        &mut self,
         clock: &Clock,
         until: Option<Duration>,
         is_new: bool,
+        tried: &[usize],
     ) -> Result<Option<Connection>, Failure> {
-        let waiting = || if is_new { None } else { acquire(self, clock.now()) };
-        let attempt = || match waiting() {
-            Some(connection) => Some(Ok(connection)),
-            None => self.upstream.permit().map(Err),
-        };
-        match self.upstream.pass_connections(clock, until, attempt).await? {
-            Ok(connection) => Ok(Some(connection)),
-            Err(permit) => {
-                self.permit.replace(Some(permit));
-                Ok(None)
+        let way = || self.way(clock, is_new, tried);
+        match self.upstream.pass_connections(clock, until, way).await? {
+            Way::Again(connection) => return Ok(Some(connection)),
+            Way::Open(permit) => drop(self.permit.replace(Some(permit))),
+            Way::Share => self.upstream.connection_is_free(),
+            Way::Elsewhere(server, admission) => {
+                self.move_to(server, admission);
+                self.upstream.connection_is_free();
             }
         }
+        Ok(None)
     }
 
-    /// Permission to connect, which is waited for if there is none yet; `None` where there is no limit.
-    pub(super) async fn permit_to_connect(&self) -> Result<Option<Permit>, ConnectError> {
-        if !self.upstream.limits_connections() {
-            return Ok(None);
+    /// How there is a connection now. Whoever shares one tells who waits behind: there may be room for more.
+    fn way(&self, clock: &Clock, is_new: bool, tried: &[usize]) -> Option<Way> {
+        let waiting = if is_new { None } else { acquire(self, clock.now()) };
+        if let Some(connection) = waiting {
+            return Some(Way::Again(connection));
         }
-        let permitted = self.permit.take();
-        if permitted.is_some() {
-            return Ok(permitted);
+        if may_share(self) {
+            return Some(Way::Share);
         }
-        let clock = Worker::current().map_or_else(Clock::system, |worker| worker.clock().clone());
-        let permit = self.upstream.pass_connections(&clock, None, || self.upstream.permit()).await;
-        permit.map(Some).map_err(|_| ConnectError::NoRoom)
+        self.upstream.permit().map(Way::Open).or_else(|| self.elsewhere(clock, tried))
     }
+
+    /// Another server that has a stream, if any will do: rather than waiting for a connection to this one, while others are used all the time.
+    fn elsewhere(&self, clock: &Clock, tried: &[usize]) -> Option<Way> {
+        if self.proxied.is_some() {
+            return None;
+        }
+        let (numbers, now) = (with_room(self), milliseconds(clock.now()));
+        let servers = self.upstream.servers.load();
+        let may_be = |server: &&Arc<Server>| {
+            numbers.contains(&server.number)
+                && !tried.contains(&server.number)
+                && server.is_backup == self.server.is_backup
+                && server.takes_new_clients()
+                && server.is_available(now)
+        };
+        servers.list.iter().filter(may_be).find_map(|server| match server.begin(now) {
+            Admission::Refused => None,
+            admission => Some(Way::Elsewhere(server.clone(), admission)),
+        })
+    }
+
+    /// Whether a connection may be opened for it.
+    pub(super) fn may_connect(&self) -> bool {
+        !self.upstream.limits_connections() || self.permit.borrow().is_some()
+    }
+
+    /// Waits until there is a connection to share, or one may be opened.
+    pub(super) async fn wait_to_share(&self) -> Result<(), Failure> {
+        let attempt = || if may_share(self) { Some(None) } else { self.upstream.permit().map(Some) };
+        let permit = self.upstream.pass_connections(&clock(), None, attempt).await?;
+        if permit.is_none() {
+            self.upstream.connection_is_free();
+        }
+        self.permit.replace(permit);
+        Ok(())
+    }
+
+    /// Permission to connect, which is waited for if there is none yet and there is a limit.
+    pub(super) async fn permit_to_connect(&self) -> Result<Permit, ConnectError> {
+        if let Some(permit) = self.permit.take() {
+            return Ok(permit);
+        }
+        if !self.upstream.limits_connections() {
+            return Ok(self.upstream.count_connection());
+        }
+        let permit = self.upstream.pass_connections(&clock(), None, || self.upstream.permit()).await;
+        permit.map_err(|_| ConnectError::NoRoom)
+    }
+}
+
+/// That of this worker.
+fn clock() -> Clock {
+    Worker::current().map_or_else(Clock::system, |worker| worker.clock().clone())
 }
 
 impl Drop for Permit {
@@ -170,7 +243,30 @@ impl Drop for Permit {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
+    use tokio::task::LocalSet;
+
+    use super::super::connections::connect;
+    use super::super::{RequestKey, UpstreamConfig};
     use super::*;
+
+    /// Once only those were counted that were opened under a limit.
+    #[tokio::test]
+    async fn connections_that_a_config_without_a_limit_has_opened_are_counted() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let config = UpstreamConfig::new("a", [listener.local_addr().unwrap().into()]);
+        let before = Arc::new(Upstream::new(config.clone()));
+        let connected = async {
+            let lease = before.lease(&RequestKey::default(), &[], &Clock::system(), None).await.unwrap();
+            let stream = connect(&lease).await.unwrap();
+            let after = Upstream::after(UpstreamConfig { connections_max: 1, ..config }, &before);
+            assert!(after.permit().is_none());
+            drop(stream);
+            assert!(after.permit().is_some());
+        };
+        LocalSet::new().run_until(connected).await;
+    }
 
     #[test]
     fn shares_are_all_that_there_may_be_and_none_is_empty() {

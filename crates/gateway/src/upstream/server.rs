@@ -116,7 +116,9 @@ impl Server {
     /// Notes what checks have found. A server that they find up is ejected no longer.
     pub(super) fn set_down(&self, is_down: bool) {
         self.condition.set_checked(if is_down { Checked::Down } else { Checked::Up });
-        if !is_down {
+        if is_down {
+            self.condition.note_setback();
+        } else {
             self.condition.ejection.end();
         }
     }

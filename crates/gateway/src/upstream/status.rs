@@ -81,7 +81,7 @@ impl Upstream {
         self.servers.load().list.iter().any(|server| server.takes_new_clients())
     }
 
-    /// Says whether the server at `address` may get requests, until it is said otherwise or its address is gone. Whether there is
+    /// Says whether the server at `address` may get requests, until it is said otherwise or its address is gone, for ten minutes if a name has it no longer. Whether there is
     /// such a server.
     pub fn set_standing(&self, address: &UpstreamAddr, standing: Standing) -> bool {
         let servers = self.servers.load();

@@ -2,29 +2,52 @@
 //!
 //! Where servers choose the version, one that has chosen HTTP/1.1 last is expected to do so again: nobody waits for a connection that could not
 //! be shared. Whoever is mistaken in what a server will choose takes what has come of it.
+//!
+//! A server that is found down or ejected may be back at the same address as another one. So what was opened before gets no new requests, and those
+//! that wait there are to hear soon if nobody is at its other end any more.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
-use thruway_client::http2::{Connection, Driver, Http2Config};
+use thruway_client::http2::{Connection, Doubt, Driver, Http2Config};
 use thruway_client::{self as client, UpstreamStream};
 use thruway_net::spawn;
+use tokio::time::sleep;
 
-use super::condition::Chosen;
+use super::condition::{Chosen, Condition};
 use super::connections::connect_secured;
-use super::{Acquired, Lease};
+use super::{Acquired, Lease, Ongoing};
 use crate::Failure;
 
 /// The connections to one server.
 #[derive(Default)]
 struct Shared {
-    /// In the order in which they were opened, by their numbers.
-    open: Vec<(u64, Connection)>,
+    /// In the order in which they were opened.
+    open: Vec<Open>,
     /// Somebody is about to open one.
     opening: Option<Rc<Opening>>,
+}
+
+/// A connection that is open.
+struct Open {
+    number: u64,
+    connection: Connection,
+    ongoing: Arc<Ongoing>,
+    driving: Rc<Driving>,
+    /// Those of the server when it was opened.
+    setbacks: usize,
+}
+
+/// What drives a connection, until that has ended or is closed.
+struct Driving {
+    driver: RefCell<Option<Driver>>,
+    task: RefCell<Waker>,
 }
 
 /// A connection that is being opened, and those who wait for it.
@@ -92,15 +115,20 @@ pub(crate) async fn share(
             }
         });
     }
-    while let Some(found) = find(lease, later_than) {
-        match found {
-            Ok((number, connection)) => {
+    loop {
+        match find(lease, later_than) {
+            Some(Ok((number, connection))) => {
                 return Ok(Acquired::Http2(SharedConnection { connection, number, is_reused: true }));
             }
-            Err(opening) => {
+            Some(Err(opening)) => {
                 if let Outcome::Failed(failure) = opening.wait().await {
                     return Err(NotOpened { failure, is_counted: true });
                 }
+            }
+            None if lease.may_connect() => break,
+            None => {
+                let waited = lease.wait_to_share().await;
+                waited.map_err(|failure| NotOpened { failure, is_counted: false })?;
             }
         }
     }
@@ -112,7 +140,7 @@ pub(crate) async fn share(
     match opened? {
         Opened::Http1(connection) => Ok(Acquired::Http1(connection)),
         Opened::Http2(shared, driver) => {
-            keep(key_of(lease), &shared, driver);
+            keep(lease, &shared, driver);
             Ok(Acquired::Http2(*shared))
         }
     }
@@ -149,21 +177,98 @@ pub(super) fn speaks_http2(stream: &UpstreamStream) -> bool {
 }
 
 /// Lets others share a connection until that has ended.
-fn keep(key: Key, shared: &SharedConnection, driver: Driver) {
-    let (number, connection) = (shared.number, shared.connection.clone());
-    with_shared(key, |shared| shared.open.push((number, connection)));
+fn keep(lease: &Lease, shared: &SharedConnection, driver: Driver) {
+    let (key, number) = (key_of(lease), shared.number);
+    let driving = Rc::new(Driving { driver: RefCell::new(Some(driver)), task: Waker::noop().clone().into() });
+    let setbacks = lease.server.condition.setbacks();
+    let (ongoing, connection) = (lease.upstream.ongoing.clone(), shared.connection.clone());
+    let open = Open { number, connection, ongoing, driving: driving.clone(), setbacks };
+    with_shared(key, |shared| shared.open.push(open));
+    spawn(doubt_after_setback(lease.server.condition.clone(), setbacks, shared.connection.doubt()));
     spawn(async move {
-        driver.await;
-        with_shared(key, |shared| shared.open.retain(|(of, _)| *of != number));
+        driving.run().await;
+        with_shared(key, |shared| shared.open.retain(|open| open.number != number));
     });
+}
+
+/// Has a server asked whether it is still there when it was found down or was ejected, as long as the connection is there.
+async fn doubt_after_setback(condition: Arc<Condition>, setbacks: usize, doubt: Doubt) {
+    while !doubt.is_over() {
+        if condition.setbacks() != setbacks {
+            return doubt.ask();
+        }
+        sleep(LOOK_AT_SERVER).await;
+    }
+}
+
+impl Driving {
+    async fn run(&self) {
+        poll_fn(|cx| {
+            self.task.borrow_mut().clone_from(cx.waker());
+            let mut driver = self.driver.borrow_mut();
+            let ended = driver.as_mut().map_or(Poll::Ready(()), |driver| Pin::new(driver).poll(cx));
+            if ended.is_ready() {
+                *driver = None;
+            }
+            ended
+        })
+        .await;
+    }
+
+    /// Closes the connection.
+    fn end(&self) {
+        drop(self.driver.take());
+        self.task.borrow().wake_by_ref();
+    }
+}
+
+/// Closes the connection that was opened first of those to servers of an upstream that this worker has and that nobody uses. Whether there was
+/// one.
+pub(super) fn close_idle(ongoing: &Arc<Ongoing>) -> bool {
+    SHARED.with_borrow_mut(|all| {
+        let open = all.values_mut().flat_map(|shared| &mut shared.open);
+        let of_upstream = open.filter(|open| Arc::ptr_eq(&open.ongoing, ongoing));
+        let idle = of_upstream.filter_map(|open| open.is_idle().then_some(&*open));
+        let Some(first) = idle.min_by_key(|open| open.number) else { return false };
+        first.driving.end();
+        true
+    })
+}
+
+impl Open {
+    fn has_room(&mut self) -> bool {
+        self.connection.has_room()
+    }
+
+    /// Whether it could be used, and is not.
+    fn is_idle(&mut self) -> bool {
+        !self.connection.is_over() && self.connection.is_idle()
+    }
+}
+
+/// Whether a request for the leased server has a stream, or will have one of a connection that is being opened.
+pub(super) fn may_share(lease: &Lease) -> bool {
+    lease.proxied.is_none() && lease.upstream.config.http2.is_some() && find(lease, None).is_some()
+}
+
+/// The servers of the leased one's upstream to which there are connections that have room.
+pub(super) fn with_room(lease: &Lease) -> Vec<usize> {
+    SHARED.with_borrow_mut(|all| {
+        let of_upstream = all.iter_mut().filter(|((upstream, _), _)| *upstream == lease.upstream.id);
+        let with_room = of_upstream.filter_map(|((_, server), shared)| {
+            shared.open.iter_mut().any(Open::has_room).then_some(*server)
+        });
+        with_room.collect()
+    })
 }
 
 /// A connection with room that was opened later than the one of this number, or what to wait for; `None` if there is neither.
 fn find(lease: &Lease, later_than: Option<u64>) -> Option<Result<(u64, Connection), Rc<Opening>>> {
     with_shared(key_of(lease), |shared| {
-        shared.open.retain_mut(|(_, connection)| !connection.is_over());
-        let mut later = shared.open.iter_mut().filter(|(number, _)| Some(*number) > later_than);
-        let open = later.find_map(|(number, open)| open.has_room().then(|| (*number, open.clone())));
+        let setbacks = lease.server.condition.setbacks();
+        shared.open.retain_mut(|open| open.setbacks == setbacks && !open.connection.is_over());
+        let mut later = shared.open.iter_mut().filter(|open| Some(open.number) > later_than);
+        let open = later.find_map(|open| open.has_room().then(|| (open.number, open.connection.clone())));
         open.map(Ok).or_else(|| shared.opening.clone().filter(|_| is_waited_for(lease)).map(Err))
     })
 }
@@ -227,11 +332,12 @@ impl Drop for Guard<'_> {
     }
 }
 
+/// How often it is looked whether the server of a connection was found down or was ejected.
+const LOOK_AT_SERVER: Duration = Duration::from_secs(1);
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::sync::Arc;
-    use std::time::Duration;
 
     use thruway_net::Clock;
     use tokio::task::{LocalSet, yield_now};
@@ -261,5 +367,24 @@ mod tests {
             }
         };
         timeout(PATIENCE, LocalSet::new().run_until(connected)).await.expect("it should be forgotten by now");
+    }
+
+    /// Once requests went on being sent on a connection to a server that was found down, for twenty seconds after it was back elsewhere.
+    #[tokio::test]
+    async fn a_connection_from_before_a_server_was_down_gets_no_new_requests() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let upstream = Arc::new(Upstream::new(UpstreamConfig::new("a", [address.into()])));
+        let connected = async {
+            let lease = upstream.lease(&RequestKey::default(), &[], &Clock::system(), None).await.unwrap();
+            let before = share(&lease, &Http2Config::default(), None).await.unwrap();
+            lease.server.set_down(true);
+            lease.server.set_down(false);
+            let after = share(&lease, &Http2Config::default(), None).await.unwrap();
+            assert!(!after.is_reused() && after.number() > before.number());
+            let again = share(&lease, &Http2Config::default(), None).await.unwrap();
+            assert_eq!((again.is_reused(), again.number()), (true, after.number()));
+        };
+        timeout(PATIENCE, LocalSet::new().run_until(connected)).await.unwrap();
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use thruway_client::{Resolve, Resolved, Resolving, ResolvingFor, UpstreamAddr};
-use thruway_gateway::{ServerConfig, UpstreamConfig};
+use thruway_gateway::{ServerConfig, ServerState, Standing, UpstreamConfig};
 
 use crate::backend::Backend;
 use crate::gateway::{Gateway, until};
@@ -83,6 +83,21 @@ fn a_name_that_changes_takes_its_servers_along() {
     assert_eq!(who(&gateway), ["one", "two"]);
     names.set([&two, &three]);
     until(|| who(&gateway) == ["three", "two"]);
+}
+
+/// Once it was enabled, with no request in flight, whenever another answer had left it out.
+#[test]
+fn a_server_that_is_left_out_for_a_while_is_known_when_it_is_back() {
+    let [one, two] = ["one", "two"].map(Backend::named);
+    let names = Names::with([&one, &two]);
+    let gateway = Gateway::start_with(config(), names.clone());
+    gateway.upstream.set_standing(&one.upstream_address(), Standing::Disabled);
+    names.set([&two]);
+    until(|| gateway.upstream.server_statuses().len() == 1);
+    names.set([&one, &two]);
+    until(|| gateway.upstream.server_statuses().len() == 2);
+    assert_eq!(gateway.upstream.server_statuses()[0].state, ServerState::Disabled);
+    assert_eq!(who(&gateway), ["two"]);
 }
 
 /// The same names, which it says hold for no time at all.

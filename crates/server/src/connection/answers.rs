@@ -108,7 +108,8 @@ impl<T: Transport> Connection<T> {
             && self.can_content_be_finished();
         self.write_head(response, facts, body, is_persistent);
         // One of too many connections has no right to linger.
-        let may_be_followed = !self.guard.is_over_limit() && !self.is_input_ended;
+        let has_asked_for_end = !facts.is_persistent && !self.is_request_limit_reached();
+        let may_be_followed = !self.guard.is_over_limit() && !self.is_input_ended && !has_asked_for_end;
         let mut after = AfterAnswer { is_persistent, may_be_followed, tunnel: None };
         match response.take_content() {
             Source::Stream(content) if body.has_content() => {
@@ -199,6 +200,10 @@ impl<T: Transport> Connection<T> {
                 incoming.discard(self.service.config.discard_bytes);
             }
         }
+    }
+
+    fn is_request_limit_reached(&self) -> bool {
+        self.http1.request_count() == self.service.config.limits.requests_per_connection
     }
 
     /// Whether nothing will be answered after this, because nothing more can be parsed, or may be while the server

@@ -20,7 +20,7 @@ pub(super) enum Ending {
     No,
     /// It is closed at once, written or not.
     Abort,
-    /// It is closed; if the client sends more than was read, it is given time to read the answer first.
+    /// It is closed; if the client has sent more than was read, it is given time to read the answer first.
     Close,
     /// It is handed over.
     HandOver(Box<HandOver>),
@@ -37,7 +37,7 @@ pub(super) enum Ending {
 pub(super) struct AfterAnswer {
     /// The connection goes on.
     pub(super) is_persistent: bool,
-    /// The client may be sending more. Also one that has asked for the end: not all keep to what they have said.
+    /// The client may be sending more: it has not asked for the end. Of one that has, what it has sent all the same is looked for.
     pub(super) may_be_followed: bool,
     /// The connection becomes a tunnel.
     pub(super) tunnel: Option<Box<HandOver>>,
@@ -73,14 +73,13 @@ impl<T: Transport> Connection<T> {
                     return Poll::Ready(Ok(None));
                 }
                 Ending::Close => {
-                    let is_sending =
-                        self.incoming.is_some() || self.is_abandoned || !buffers.unparsed().is_empty();
-                    if self.is_input_ended || !is_sending {
-                        // As long as the client has not taken it all, it counts as one.
-                        ready!(self.transport.poll_close(cx))?;
-                        return Poll::Ready(Ok(None));
+                    if self.is_client_sending(cx, buffers)? {
+                        self.ending = Ending::Linger;
+                        continue;
                     }
-                    self.ending = Ending::Linger;
+                    // As long as the client has not taken it all, it counts as one.
+                    ready!(self.transport.poll_close(cx))?;
+                    return Poll::Ready(Ok(None));
                 }
                 Ending::HandOver(_) => {
                     let Ending::HandOver(tunnel) = std::mem::take(&mut self.ending) else { continue };
@@ -100,6 +99,21 @@ impl<T: Transport> Connection<T> {
                     }
                 }
             }
+        }
+    }
+
+    /// Whether there is more from the client than was made sense of. What the socket has is known without asking the system, unless that has just
+    /// said that there is something.
+    fn is_client_sending(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> io::Result<bool> {
+        if self.is_input_ended {
+            return Ok(false);
+        }
+        if self.incoming.is_some() || self.is_abandoned || !buffers.unparsed().is_empty() {
+            return Ok(true);
+        }
+        match self.transport.poll_read(cx, &mut buffers.input) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(read) => Ok(read? > 0),
         }
     }
 

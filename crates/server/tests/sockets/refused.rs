@@ -45,7 +45,7 @@ fn an_answer_is_not_lost_on_a_client_that_is_still_sending() {
         (announced("/unread"), "413"),
         (chunked.to_owned() + &chunk, "413"),
         ("BROKEN\r\n\r\n".to_owned(), "400"),
-        ("GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n".to_owned(), "200"),
+        ("GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\nand more".to_owned(), "200"),
     ] {
         for _ in 0..20 {
             let mut stream = site.connect();

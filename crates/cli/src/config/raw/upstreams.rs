@@ -30,7 +30,7 @@ pub(in super::super) struct RawUpstream {
     /// How many requests all servers together may be answering at a time; 0 for any number, which is the default.
     pub(in super::super) requests_max: Option<usize>,
     /// How many connections there may be to all servers together, idle ones included, of which each worker has its share, at least one; 0 for any
-    /// number, which is the default. Those of before a reload that brings the limit are not counted.
+    /// number, which is the default.
     pub(in super::super) connections_max: Option<Spanned<usize>>,
     /// What requests do for which no server has room.
     #[serde(default)]

@@ -82,10 +82,6 @@ impl Resolver<'_> {
             let hint = "connections of HTTP/2 are shared by clients: take `http2` or `proxy_protocol` away";
             self.refuse_with(&http2, "servers that are told the client of a connection speak HTTP/1.1", hint);
         }
-        if let Some(connections) = raw.connections_max.as_ref().filter(|most| *most.get_ref() > 0) {
-            let hint = "clients share them, a hundred requests each: `requests_max` bounds them";
-            self.refuse_with(connections, "connections of HTTP/2 are not limited", hint);
-        }
         if *http2.get_ref() == RawUpstreamHttp2::Auto { Http2::Too } else { Http2::Only }
     }
 

@@ -87,6 +87,19 @@ fn who_the_client_is_is_said_by_the_gateway_and_not_by_the_client() {
     assert_eq!(request.field("via"), Some("1.1 thruway"));
 }
 
+/// Once all but those that the gateway writes were passed on, and servers took them for its words.
+#[test]
+fn other_fields_about_the_way_are_not_for_the_client_to_say() {
+    let recorder = Recorder::start();
+    let gateway = Gateway::to(recorder.address);
+    let lines = "X-Forwarded-Prefix: /evil\r\nx_forwarded-ssl: on\r\nX-Forwarded-: 1\r\nX-Forwarded: 1\r\nX-Forward-Auth: 1\r\n";
+    Client::new(gateway.address).ask("GET / HTTP/1.1", lines);
+    let request = recorder.take_one();
+    let names: Vec<_> = request.lines.iter().map(|(name, _)| name.to_lowercase()).collect();
+    let written = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "via"];
+    assert_eq!(names, [&["host", "x-forwarded", "x-forward-auth"][..], &written].concat());
+}
+
 /// Servers that hand fields to programs as variables, as CGI and WSGI do, cannot tell the two spellings apart.
 #[test]
 fn an_underscore_is_no_way_around_that() {

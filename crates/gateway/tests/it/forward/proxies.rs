@@ -29,8 +29,10 @@ fn what_a_trusted_proxy_says_is_added_to() {
         ProxyFields::XForwarded,
         ForwardedFields::XForwarded,
         "X-Forwarded-For: 198.51.100.7\r\nX-Forwarded-For: 10.1.1.1\r\nX-Forwarded-Proto: https\r\n\
-         X-Forwarded-Host: asked.example\r\nX_Forwarded_For: 9.9.9.9\r\nForwarded: for=9.9.9.9\r\n",
+         X-Forwarded-Host: asked.example\r\nX_Forwarded_For: 9.9.9.9\r\nForwarded: for=9.9.9.9\r\n\
+         X-Forwarded-Prefix: /a\r\n",
     );
+    assert_eq!(request.field("x-forwarded-prefix"), Some("/a"));
     assert_eq!(request.field("x-forwarded-for"), Some("198.51.100.7, 10.1.1.1, 127.0.0.1"));
     assert_eq!(request.field("x-forwarded-proto"), Some("https"));
     assert_eq!(request.field("x-forwarded-host"), Some("asked.example"));

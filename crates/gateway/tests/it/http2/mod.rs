@@ -6,6 +6,7 @@ mod origin;
 mod combinations;
 mod negotiated;
 mod upgrades;
+mod limits;
 mod failures;
 
 use std::net::SocketAddr;

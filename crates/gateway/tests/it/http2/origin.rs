@@ -33,7 +33,12 @@ impl Origin {
 
     /// One of HTTP/2 that allows any number of streams.
     pub(super) fn without_limit() -> Self {
-        let http2 = Http2Limits { concurrent_streams: u32::MAX, ..Http2Limits::default() };
+        Self::with_streams(u32::MAX)
+    }
+
+    /// One of HTTP/2 that allows so many streams.
+    pub(super) fn with_streams(concurrent_streams: u32) -> Self {
+        let http2 = Http2Limits { concurrent_streams, ..Http2Limits::default() };
         Self::with(true, Config { http2, ..Config::default() })
     }
 

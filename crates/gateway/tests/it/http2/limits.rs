@@ -1,0 +1,99 @@
+//! How many connections to servers that speak HTTP/2 there may be.
+
+use std::thread;
+use std::time::Duration;
+
+use thruway_client::UpstreamAddr;
+use thruway_client::http2::Http2Config;
+use thruway_gateway::{QueueConfig, ServerConfig, Upstream, UpstreamConfig};
+
+use super::client::{connect, request, run, whole};
+use super::only_http2;
+use super::origin::Origin;
+use crate::gateway::{Gateway, until};
+
+/// Each of the two workers has one of two connections.
+fn two_connections<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> UpstreamConfig {
+    let server = |origin: &Origin| ServerConfig::new(UpstreamAddr::from(origin.address));
+    let servers: Vec<_> = origins.into_iter().map(server).collect();
+    let http2 = Some(Http2Config::default());
+    UpstreamConfig { servers, http2, connections_max: 2, ..UpstreamConfig::new("a", []) }
+}
+
+/// Once each request wanted a connection of its own, as over HTTP/1.1. Those that a new connection refuses, whose streams nobody knew of yet, are
+/// sent on it again.
+#[test]
+fn who_finds_no_stream_waits_for_one_where_there_may_be_no_other_connection() {
+    let origin = Origin::with_streams(2);
+    let gateway = Gateway::start(two_connections([&origin]));
+    thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| (0..20).for_each(|_| assert_eq!(gateway.get().status, 200)));
+        }
+    });
+    assert!(origin.connections() <= 2, "{}", origin.connections());
+    assert!(gateway.upstream.waiting_counts().buckets.iter().sum::<u64>() > 0);
+}
+
+#[test]
+fn who_finds_all_streams_used_does_not_wait_for_ever() {
+    let origin = Origin::with_streams(1);
+    let queue = QueueConfig { timeout: Duration::from_millis(50), ..QueueConfig::default() };
+    let gateway = Gateway::of_both_versions(UpstreamConfig { queue, ..two_connections([&origin]) });
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let endless = send.send_request(request("GET", "/endless"), true).unwrap().0.await.unwrap();
+        let (refused, ..) = whole(send.send_request(request("GET", "/empty"), true).unwrap().0).await;
+        assert_eq!(refused.status().as_u16(), 503);
+        assert_eq!(refused.headers()["proxy-status"], "thruway; error=connection_limit_reached");
+        drop(endless);
+        let (head, ..) = whole(send.send_request(request("GET", "/empty"), true).unwrap().0).await;
+        assert_eq!(head.status().as_u16(), 200);
+    });
+    assert_eq!(origin.connections(), 1);
+}
+
+#[test]
+fn a_connection_that_nobody_uses_goes_for_one_to_another_server() {
+    let origins = [true, true].map(Origin::start);
+    let gateway = Gateway::start(UpstreamConfig {
+        queue: QueueConfig { length_max: 0, ..QueueConfig::default() },
+        ..two_connections(&origins)
+    });
+    for _ in 0..8 {
+        assert_eq!(gateway.get().status, 200);
+        assert!(gateway.upstream.open_connections() <= 2);
+    }
+    assert!(origins.iter().all(|origin| origin.connections() > 0), "both are asked");
+}
+
+/// It would wait for as long as others use the only connection, which has room for a hundred.
+#[test]
+fn where_there_may_be_no_connection_to_a_server_another_that_has_a_stream_answers() {
+    let origins = [true, true].map(Origin::start);
+    let gateway = Gateway::of_both_versions(two_connections(&origins));
+    run(async {
+        let mut send = connect(gateway.address).await;
+        let endless = send.send_request(request("GET", "/endless"), true).unwrap().0.await.unwrap();
+        for _ in 0..4 {
+            let (head, ..) = whole(send.send_request(request("GET", "/empty"), true).unwrap().0).await;
+            assert_eq!(head.status().as_u16(), 200);
+        }
+        drop(endless);
+    });
+    assert_eq!(origins.iter().map(Origin::connections).sum::<u64>(), 1);
+    assert_eq!(gateway.upstream.waiting_counts().buckets.iter().sum::<u64>(), 0);
+    until(|| gateway.upstream.server_statuses().iter().all(|server| server.in_flight == 0));
+}
+
+/// Once connections were counted from the reload on that brought a limit.
+#[test]
+fn connections_of_before_a_limit_are_counted() {
+    let origin = Origin::start(true);
+    let config = only_http2(origin.address);
+    let gateway = Gateway::start(config.clone());
+    assert_eq!(gateway.get().status, 200);
+    let limited = UpstreamConfig { connections_max: 2, ..config };
+    let after = Upstream::after(limited, &gateway.upstream);
+    assert_eq!(after.open_connections(), 1);
+}
