@@ -120,7 +120,7 @@ impl Forwarding {
     fn time(&self, lease: &Lease, asked: Option<Duration>, clock: &Clock) {
         let Some((came, asked)) = self.timed.zip(asked) else { return };
         let now = clock.now_exact();
-        lease.server.record_response(now.saturating_sub(asked));
+        lease.server.record_response(now.saturating_sub(asked.max(lease.told())));
         self.upstream.record_response(now.saturating_sub(came));
     }
 
