@@ -60,6 +60,14 @@ impl Transport for UpstreamStream {
     }
 
     #[inline]
+    fn is_quiet(&mut self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_quiet(),
+            Self::Tls(stream) => stream.is_quiet(),
+        }
+    }
+
+    #[inline]
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         match self {
             Self::Plain(stream) => stream.poll_write(cx, slices),

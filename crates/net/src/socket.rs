@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -77,6 +77,16 @@ impl Socket {
                 (None, attempt) => return Poll::Ready(attempt.map(|()| 0)),
             }
         }
+    }
+
+    /// Whether nothing is there to be read, not even the end. What tokio lets a task do in one turn does not count here: nobody waits.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        let attempt = self.try_io(Interest::READABLE, || {
+            recv(self.as_fd(), &mut [0], RecvFlags::PEEK)?;
+            Ok(())
+        });
+        attempt.is_err_and(|error| is_passing(&error))
     }
 
     fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<()>> {

@@ -2,17 +2,20 @@
 
 use std::any::Any;
 use std::fs::File;
+use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use rustix::fs::sendfile;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
+use tokio::task::unconstrained;
 
 use crate::socket::{Kind, Socket};
 use crate::{ClientAddr, Pipe, sends};
@@ -26,6 +29,13 @@ pub trait Transport: 'static {
     /// # Errors
     /// The connection failed.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
+
+    /// Whether the peer has neither sent anything since nor ended, as far as this thread has heard: also of a task that has done all that it may
+    /// do in one turn, in which a read is pending whatever has come. If not, what has come may be lost.
+    fn is_quiet(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        pin!(unconstrained(poll_fn(|cx| self.poll_read(cx, &mut [0])))).poll(&mut cx).is_pending()
+    }
 
     /// Writes some of `slices`; how many octets is returned. Whoever is told to wait comes again with the same octets first, or writes nothing
     /// more: a transport that transforms them may have begun.
@@ -186,6 +196,11 @@ impl Transport for Stream {
         self.0.poll_io(cx, Interest::READABLE, length, |socket| {
             Ok(recv(socket, &mut *buffer, RecvFlags::empty())?.0)
         })
+    }
+
+    #[inline]
+    fn is_quiet(&mut self) -> bool {
+        self.0.is_quiet()
     }
 
     #[inline]

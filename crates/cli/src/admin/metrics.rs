@@ -258,7 +258,7 @@ fn write_servers(exposition: &mut Exposition, running: &Running) {
             family.sample(&[upstream, address, ("reason", reason)], count);
         }
     });
-    let help = "From when the server got a request to the head of its response, the making of a connection included.";
+    let help = "From when the server got the last of a request to the head of its response; if that had no content, the making of a connection included.";
     write("thruway_server_response_seconds", Kind::Histogram, help, &|server, family| {
         let ResponseCounts { buckets, time } = server.status.responses;
         write_histogram(family, &server.labels(), &RouteMeter::BOUNDS, &buckets, time);

@@ -25,7 +25,7 @@ mod timers;
 
 use std::fmt;
 use std::io;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use thruway_http1::{BodyLength, ClientConnection, ResponseTo};
@@ -184,8 +184,7 @@ impl<T: Transport> Connection<T> {
     /// Whether the upstream has neither closed the connection nor sent anything that nobody asked for, as far as this
     /// machine knows: the upstream may have closed it just now.
     pub fn is_alive(&mut self) -> bool {
-        let mut cx = Context::from_waker(Waker::noop());
-        self.0.transport.poll_read(&mut cx, &mut [0]).is_pending()
+        self.0.transport.is_quiet()
     }
 
     /// How many exchanges there were on it.

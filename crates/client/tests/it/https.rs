@@ -1,6 +1,7 @@
 //! Servers that speak TLS.
 
-use std::io::{Read, Write};
+use std::future::poll_fn;
+use std::io::{IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread;
@@ -8,11 +9,16 @@ use std::thread;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use thruway_client::{Client, ClientConfig, ClientError, UpstreamAddr};
-use thruway_net::tls::{CertificateFiles, Roots, TlsConnector, TlsConnectorConfig, TlsFailure};
+use thruway_client::{Client, ClientConfig, ClientError, Config, Connection, UpstreamAddr, connect, secure};
+use thruway_net::Transport;
+use thruway_net::tls::{
+    CertificateFiles, Roots, TlsConnector, TlsConnectorConfig, TlsFailure, TlsServerName,
+};
 use thruway_testkit::Authority;
+use tokio::task::yield_now;
+use tokio::time::timeout;
 
-use crate::sockets::run;
+use crate::sockets::{PATIENCE, run, spend_turn};
 
 /// How a server ends the content of its response.
 #[derive(Clone, Copy)]
@@ -99,5 +105,29 @@ fn content_that_was_cut_off_is_not_taken_for_whole() {
         let lax = TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() };
         let asked = get(&client(address, Some(lax)), "https://a.example/").await;
         assert_eq!(asked, Err(ClientError::Exchange(thruway_client::Error::ContentIncomplete)));
+    });
+}
+
+/// What is read in TLS counts as what is read below it.
+#[test]
+fn a_connection_is_found_closed_in_a_turn_that_has_done_much() {
+    run(async {
+        let authority = Authority::new();
+        let address = server(&authority.issue("server", &["a.example"]), End::Told);
+        let lax = TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() };
+        let connector = TlsConnector::load(lax).unwrap();
+        let name = TlsServerName::new("a.example").unwrap();
+        let stream = connect(&address.into(), PATIENCE).await.unwrap();
+        let mut stream = secure(stream, &connector, &name, PATIENCE).await.unwrap();
+        poll_fn(|cx| stream.poll_write(cx, &[IoSlice::new(b"GET")])).await.unwrap();
+        let mut connection = Connection::new(stream, &Config::default());
+        let is_found = async {
+            spend_turn().await;
+            while connection.is_alive() {
+                yield_now().await;
+                spend_turn().await;
+            }
+        };
+        timeout(PATIENCE, is_found).await.expect("nobody has asked for what it says");
     });
 }

@@ -2,6 +2,8 @@
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use thruway_client::{
@@ -10,6 +12,8 @@ use thruway_client::{
 };
 use thruway_net::Clock;
 use thruway_testkit::upstream::{self, Upstream};
+use tokio::task::{consume_budget, yield_now};
+use tokio::time::timeout;
 
 use crate::line::start;
 
@@ -36,7 +40,7 @@ async fn read(exchange: &mut Exchange) -> Result<(u16, Vec<u8>), Error> {
             match std::task::ready!(turn.poll_event(cx, now()))? {
                 ResponseEvent::Final(head, _) => status = head.status.as_u16(),
                 ResponseEvent::Content(octets) => content.extend_from_slice(octets),
-                ResponseEvent::End(_) => return std::task::Poll::Ready(Ok(())),
+                ResponseEvent::End(_) => return Poll::Ready(Ok(())),
                 ResponseEvent::Interim(_) | ResponseEvent::Tunnel(_) => {}
             }
         }
@@ -114,11 +118,45 @@ fn a_connection_that_the_upstream_closes_while_it_waits_is_found_closed() {
         drop(accepted);
         // The reactor hears of it when this task lets it.
         while connection.is_alive() {
-            tokio::task::yield_now().await;
+            yield_now().await;
         }
         let mut pool: Pool = Pool::new(PoolConfig::default());
         pool.release(&address, connection, now());
         assert!(pool.acquire(&address, now()).is_none());
+    });
+}
+
+/// Does all that tokio lets this task do in one turn.
+pub(crate) async fn spend_turn() {
+    poll_fn(|cx| {
+        while pin!(consume_budget()).poll(cx).is_ready() {}
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// Once it was taken for alive, as reads are pending then whatever has come.
+#[test]
+fn a_connection_is_found_closed_in_a_turn_that_has_done_much() {
+    run(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = UpstreamAddr::from(listener.local_addr().unwrap());
+        let mut pool: Pool = Pool::new(PoolConfig::default());
+        for last_words in ["", "HTTP/1.1 408 Request Timeout\r\n\r\n"] {
+            pool.release(&address, open(listener.local_addr().unwrap()).await, now());
+            let (accepted, _) = listener.accept().await.unwrap();
+            assert_eq!(accepted.try_write(last_words.as_bytes()).unwrap(), last_words.len());
+            drop(accepted);
+            let is_found = async {
+                spend_turn().await;
+                while let Some(connection) = pool.acquire(&address, now()) {
+                    pool.release(&address, connection, now());
+                    yield_now().await;
+                    spend_turn().await;
+                }
+            };
+            timeout(PATIENCE, is_found).await.expect("it is closed");
+        }
     });
 }
 

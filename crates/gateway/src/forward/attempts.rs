@@ -80,14 +80,13 @@ async fn attempts(forwarding: &mut Forwarding, course: &mut Course<'_>) -> Resul
             Ok(response) => return Ok(response),
             Err(failed) => failed,
         };
-        let Failed { failure, may_be_stale, number, server } = failed;
-        let Forwarding { upstream, key, .. } = &*forwarding;
+        let Failed { failure, may_be_stale, number, upstream, server } = failed;
         tracing::debug!(upstream = upstream.name(), server = %server.address, %failure, "a request could not be forwarded");
         if !forwarding.may_try_again(failure, clock) {
             return Err(failure);
         }
         if failure.retry().blames_nobody(may_be_stale) {
-            again = upstream.lease_again(key, server, clock).map(|lease| (lease, number));
+            again = upstream.lease_again(&forwarding.key, server, clock).map(|lease| (lease, number));
         } else if upstream.allows_retry(tried.len(), clock) {
             tried.push(server.number);
         } else {
@@ -105,6 +104,8 @@ struct Failed {
     may_be_stale: bool,
     /// That of the connection, if it is shared.
     number: u64,
+    /// Whose server it was: another than the request was for, if that has its place.
+    upstream: Arc<Upstream>,
     server: Arc<Server>,
 }
 
@@ -119,7 +120,7 @@ impl Forwarding {
     fn time(&self, lease: &Lease, asked: Option<Duration>, clock: &Clock) {
         let Some((came, asked)) = self.timed.zip(asked) else { return };
         let now = clock.now_exact();
-        lease.server.record_response(now.saturating_sub(asked));
+        lease.server.record_response(now.saturating_sub(asked.max(lease.told())));
         self.upstream.record_response(now.saturating_sub(came));
     }
 
@@ -190,7 +191,8 @@ impl Forwarding {
             if !failure.retry().blames_nobody(may_be_stale) {
                 lease.server.count_failure(failure);
             }
-            Failed { failure, may_be_stale, number, server: lease.server.clone() }
+            let (upstream, server) = (lease.upstream.clone(), lease.server.clone());
+            Failed { failure, may_be_stale, number, upstream, server }
         };
         course.connected(is_reused);
         lease.server.count_connection(is_reused);
@@ -232,5 +234,6 @@ fn failed_to_open(lease: &Lease, not_opened: NotOpened, clock: &Clock) -> Failed
         lease.failed(failure, false, clock);
         lease.server.count_failure(failure);
     }
-    Failed { failure, may_be_stale: false, number: 0, server: lease.server.clone() }
+    let (upstream, server) = (lease.upstream.clone(), lease.server.clone());
+    Failed { failure, may_be_stale: false, number: 0, upstream, server }
 }

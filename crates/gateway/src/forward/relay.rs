@@ -89,8 +89,10 @@ impl Relay {
         body: &mut Option<RequestBody>,
     ) -> Poll<Result<Begun, Failure>> {
         let now = self.clock.now();
-        if let Some(body) = body {
-            self.poll_send(cx, now, body)?;
+        if let Some(body) = body
+            && self.poll_send(cx, now, body)?
+        {
+            self.lease.tells(&self.clock);
         }
         let Some(exchange) = &mut self.exchange else { return Poll::Pending };
         let mut turn = exchange.turn();
@@ -147,19 +149,21 @@ impl Relay {
         Poll::Ready(Ok(Begun { response, body: Body::Stream { first, length } }))
     }
 
-    /// Sends what there is of the client's content, as far as the upstream takes it.
+    /// Sends what there is of the client's content, as far as the upstream takes it. Whether that was anything.
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
         now: Duration,
         body: &mut RequestBody,
-    ) -> Result<(), Failure> {
-        let Some(exchange) = &mut self.exchange else { return Ok(()) };
+    ) -> Result<bool, Failure> {
+        let Some(exchange) = &mut self.exchange else { return Ok(false) };
+        let mut has_sent = false;
         while exchange.wants_content() {
             if let Some(pipe) = self.unsent_pipe.as_mut().filter(|pipe| !pipe.is_empty()) {
                 if exchange.poll_send_pipe(cx, now, pipe)?.is_pending() {
                     break;
                 }
+                has_sent = true;
                 continue;
             }
             // It goes back before another is taken.
@@ -179,6 +183,7 @@ impl Relay {
                     },
                     Poll::Ready(None) => {
                         exchange.finish_content(body.trailers())?;
+                        has_sent = true;
                         break;
                     }
                 }
@@ -186,13 +191,14 @@ impl Relay {
             if exchange.poll_send(cx, now, &mut self.unsent)?.is_pending() {
                 break;
             }
+            has_sent = true;
         }
         if !exchange.wants_content() {
             self.unsent_pipe = None;
         }
         // What was kept back to be sent together goes now.
         let _ = exchange.poll_flush(cx, now)?;
-        Ok(())
+        Ok(has_sent)
     }
 
     /// Some of the content as it comes from the socket, if that is what comes next, and a large buffer is to be had for a
@@ -343,7 +349,7 @@ impl Streamed {
             return Err(self.relay.failed(Error::TimedOut.into()));
         }
         let Some(body) = &mut self.request_body else { return Ok(()) };
-        self.relay.poll_send(cx, now, body).map_err(|failure| self.relay.failed(failure))
+        self.relay.poll_send(cx, now, body).map(drop).map_err(|failure| self.relay.failed(failure))
     }
 }
 

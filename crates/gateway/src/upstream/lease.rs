@@ -25,6 +25,9 @@ pub(crate) struct Lease {
     pub(super) permit: RefCell<Option<Permit>>,
     admission: Admission,
     since: Duration,
+    /// When the last of the request was sent that came later than its head, or else when it began: what the client took to send it is not how
+    /// slow the server is.
+    told: Duration,
     /// The head was that of a success, and the content is still coming.
     is_succeeding: bool,
 }
@@ -40,7 +43,16 @@ impl Lease {
     ) -> Self {
         let since = upstream.now(clock);
         let proxied = key.proxied.clone();
-        Self { upstream, server, proxied, permit: RefCell::default(), admission, since, is_succeeding: false }
+        Self {
+            upstream,
+            server,
+            proxied,
+            permit: RefCell::default(),
+            admission,
+            since,
+            told: since,
+            is_succeeding: false,
+        }
     }
 
     /// Another server has the request, which [counts](Server::begin) it already.
@@ -53,6 +65,17 @@ impl Lease {
     /// It was not with the server before now.
     pub(crate) fn begins(&mut self, clock: &Clock) {
         self.since = self.upstream.now(clock);
+        self.told = self.since;
+    }
+
+    /// Some of the content of the request was sent just now.
+    pub(crate) fn tells(&mut self, clock: &Clock) {
+        self.told = clock.now_exact();
+    }
+
+    /// From when on the server had all of the request, as far as it was sent.
+    pub(crate) const fn told(&self) -> Duration {
+        self.told
     }
 
     /// Notes that `response` came, with all of its content or not, and has the client bring its cookie along if it does not
@@ -108,7 +131,7 @@ impl Lease {
         self.note_success(clock);
         if matches!(self.upstream.config.balance, Balance::PeakEwma) {
             let now = clock.now_exact();
-            self.server.condition.latency.record(now.saturating_sub(self.since), milliseconds(now));
+            self.server.condition.latency.record(now.saturating_sub(self.told), milliseconds(now));
         }
     }
 
@@ -121,7 +144,7 @@ impl Lease {
         self.note_failure(clock);
         if matches!(self.upstream.config.balance, Balance::PeakEwma) {
             let now = clock.now_exact();
-            self.server.condition.latency.record_failure(now.saturating_sub(self.since), milliseconds(now));
+            self.server.condition.latency.record_failure(now.saturating_sub(self.told), milliseconds(now));
         }
     }
 
@@ -152,7 +175,7 @@ impl Lease {
 
     fn note_speed(&self, response: &Response, clock: &Clock) {
         let exact = clock.now_exact();
-        let (elapsed, now) = (exact.saturating_sub(self.since), milliseconds(exact));
+        let (elapsed, now) = (exact.saturating_sub(self.told), milliseconds(exact));
         if is_gateway_failure(response.status()) {
             self.server.condition.latency.record_failure(elapsed, now);
         } else {
@@ -206,5 +229,35 @@ fn retry_after(response: &Response, clock: &Clock) -> Option<Duration> {
     match value.parse() {
         Ok(seconds) => Some(Duration::from_secs(seconds)),
         Err(_) => httpdate::parse_http_date(value).ok()?.duration_since(clock.time_of_day()).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thruway_client::Error;
+
+    use super::super::scene::Scene;
+    use super::*;
+
+    fn microseconds(scene: &Scene) -> u64 {
+        scene.server(0).condition.latency.microseconds(scene.now())
+    }
+
+    /// Once the slowest client decided how slow a server was.
+    #[test]
+    fn what_a_client_takes_to_send_is_not_how_slow_the_server_is() {
+        let scene = Scene::new(Balance::PeakEwma, &[1]);
+        let told = || {
+            let mut lease = scene.lease();
+            scene.time.advance(Duration::from_secs(10));
+            lease.tells(&scene.clock);
+            scene.time.advance(Duration::from_millis(10));
+            lease
+        };
+        let mut response = Response::new(StatusCode::OK);
+        told().responded(&mut response, true, &RequestKey::default(), &scene.clock);
+        assert_eq!(microseconds(&scene), 10_000);
+        told().failed(Error::ClosedBeforeResponse.into(), false, &scene.clock);
+        assert_eq!(microseconds(&scene), 100_000, "as failures count that were soon there");
     }
 }

@@ -50,8 +50,8 @@ mod exchange;
 #[cfg(test)]
 mod scene;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -106,6 +106,8 @@ pub struct Upstream {
 #[derive(Debug, Default)]
 struct Ongoing {
     queue: Queue,
+    /// The upstream in whose place no other is; none as long as there was one only.
+    present: Mutex<Weak<Upstream>>,
     retries: budget::Balance,
     counts: counts::UpstreamCounts,
     /// Requests that all servers together are answering, if there is a limit to that.

@@ -136,7 +136,7 @@ impl Upstream {
         mut attempt: impl FnMut() -> Option<T>,
     ) -> Result<T, Failure> {
         let queue = &self.ongoing.connections.share().0.queue;
-        queue.pass(self.config.queue, clock, until, || attempt().ok_or(Unavailable::Busy)).await
+        queue.pass(self.config.queue, false, clock, until, || attempt().ok_or(Unavailable::Busy)).await
     }
 }
 

@@ -28,7 +28,7 @@ pub struct ServerStatus {
     pub connections_reused: u64,
     /// Requests that have failed there so far, by their reasons' names in `Proxy-Status`; those that have occurred.
     pub failures: Vec<(&'static str, u64)>,
-    /// How long it has taken to answer, from when it got a request, if that was [timed](crate::Forward::timed).
+    /// How long it has taken to answer, from when it got the last of a request, if that was [timed](crate::Forward::timed).
     pub responses: ResponseCounts,
 }
 

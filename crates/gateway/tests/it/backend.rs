@@ -5,6 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
 
@@ -33,6 +34,8 @@ struct Shared {
 pub(crate) enum Behaviour {
     /// It answers with this status, these field lines and its name.
     Answers { status: u16, lines: &'static str, name: &'static str },
+    /// It answers 200 and its name, but takes so long.
+    AnswersLate { time: Duration, name: &'static str },
     /// It closes the connection.
     Closes,
     /// It waits until it is told to do something else, and does that.
@@ -153,6 +156,12 @@ impl Shared {
                     let length = name.len();
                     let head = format!("HTTP/1.1 {status} \r\nContent-Length: {length}\r\n{lines}\r\n{name}");
                     connection.write_all(head.as_bytes())?;
+                }
+                Behaviour::AnswersLate { time, name } => {
+                    thread::sleep(time);
+                    let length = name.len();
+                    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{name}");
+                    connection.write_all(answer.as_bytes())?;
                 }
                 Behaviour::Closes => return connection.shutdown(Shutdown::Both),
                 Behaviour::Upgrades => {

@@ -1,12 +1,13 @@
 //! How much servers are given at a time, and what becomes of the rest.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use thruway_gateway::{QueueConfig, RetryBudget, ServerState, UpstreamConfig};
 use thruway_net::Clock;
 
 use crate::backend::{Backend, Behaviour};
-use crate::gateway::{Gateway, until};
+use crate::gateway::{Gateway, PATIENCE, until};
 
 /// Each server answers one request at a time, and one more waits.
 fn config<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
@@ -77,6 +78,57 @@ fn no_server_gets_more_than_it_may_and_nobody_is_forgotten() {
     });
     assert_eq!(backends.each_ref().map(Backend::most), [1, 1]);
     assert_eq!(backends.iter().map(Backend::requests).sum::<usize>(), 320);
+}
+
+/// Once a retry that nobody could place kept all others waiting, or had them refused.
+#[test]
+fn a_retry_that_waits_for_a_server_that_hangs_holds_nobody_up() {
+    let (fails, hangs) = (Backend::start(Behaviour::Closes), Backend::start(Behaviour::Holds));
+    let mut config = config([&fails, &hangs]);
+    config.ejection.failures = 0;
+    config.queue.timeout = PATIENCE;
+    let gateway = Gateway::start(config);
+    let first = gateway.begin("GET", "");
+    until(|| hangs.requests() == 1);
+    let retry = gateway.begin("GET", "");
+    until(|| gateway.upstream.waiting() == 1);
+    fails.now(Behaviour::named("well"));
+    for _ in 0..10 {
+        let got = gateway.get();
+        assert_eq!((got.status, &*got.content), (200, "well"), "the queue is full");
+    }
+    assert_eq!(gateway.upstream.waiting(), 1);
+    hangs.now(Behaviour::named("late"));
+    assert_eq!((first.end().content, retry.end().content), ("late".to_owned(), "late".to_owned()));
+}
+
+/// Others find room before it does, but not always.
+#[test]
+fn a_retry_that_waits_is_not_passed_for_ever() {
+    let (fails, hangs) = (Backend::start(Behaviour::Closes), Backend::start(Behaviour::Holds));
+    let mut config = config([&fails, &hangs]);
+    config.ejection.failures = 0;
+    config.queue = QueueConfig { timeout: PATIENCE, ..QueueConfig::default() };
+    let gateway = Gateway::start(config);
+    let first = gateway.begin("GET", "");
+    until(|| hangs.requests() == 1);
+    let retry = gateway.begin("GET", "");
+    until(|| gateway.upstream.waiting() == 1);
+    fails.now(Behaviour::named("well"));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    assert_eq!(gateway.get().status, 200);
+                }
+            });
+        }
+        hangs.now(Behaviour::named("late"));
+        let outcome = retry.end().content;
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!((first.end().content, outcome), ("late".to_owned(), "late".to_owned()));
+    });
 }
 
 #[test]

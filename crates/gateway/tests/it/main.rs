@@ -12,6 +12,7 @@ mod checks;
 mod names;
 mod succession;
 mod sticky;
+mod speed;
 
 // what is spoken with them
 mod secured;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use thruway_client::{Resolve, Resolving, SystemResolver, UpstreamAddr};
 use thruway_gateway::{
-    Balance, CheckConfig, CheckKind, EjectionConfig, ServerAddr, ServerConfig, ServerState, Standing,
-    Upstream, UpstreamConfig,
+    Balance, CheckConfig, CheckKind, EjectionConfig, QueueConfig, ServerAddr, ServerConfig, ServerState,
+    Standing, Upstream, UpstreamConfig,
 };
 
 use crate::backend::{Backend, Behaviour};
-use crate::gateway::{Gateway, until};
+use crate::gateway::{Gateway, PATIENCE, until};
 
 fn config<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
     UpstreamConfig::new("a", backends.into_iter().map(Backend::upstream_address))
@@ -80,6 +80,26 @@ fn requests_that_have_begun_are_counted_to_their_end() {
     backend.now(Behaviour::named("one"));
     assert_eq!(asked.end().status, 200);
     until(|| after.server_statuses()[0].in_flight == 0);
+}
+
+/// Once they waited for the servers that there were, and nobody passed them.
+#[test]
+fn requests_that_wait_are_given_the_servers_that_come() {
+    let (busy, other) = (Backend::start(Behaviour::Holds), Backend::named("other"));
+    let mut config = config([&busy]);
+    config.servers[0].requests_max = 1;
+    config.queue = QueueConfig { length_max: 1, timeout: PATIENCE };
+    let gateway = Gateway::start(config.clone());
+    let first = gateway.begin("GET", "");
+    until(|| busy.requests() == 1);
+    let second = gateway.begin("GET", "");
+    until(|| gateway.upstream.waiting() == 1);
+    config.servers.push(ServerConfig::new(ServerAddr::Address(other.upstream_address())));
+    let after = succeed(config, &gateway.upstream);
+    assert_eq!(second.end().content, "other");
+    assert_eq!((after.waiting(), busy.requests()), (0, 1));
+    busy.now(Behaviour::named("busy"));
+    assert_eq!(first.end().content, "busy");
 }
 
 /// What answers for names, or does not.

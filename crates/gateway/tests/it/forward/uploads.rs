@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 use thruway_gateway::{Guarded, Policy, PolicyConfig};
@@ -80,7 +81,7 @@ fn a_client_that_leaves_in_large_content_leaves_an_incomplete_request() {
     accepted.head();
     accepted.0.read_exact(&mut vec![0; 3_000_000]).unwrap();
     sending.join().unwrap().unwrap();
-    set_socket_linger(client.socket(), Some(std::time::Duration::ZERO)).unwrap();
+    set_socket_linger(client.socket(), Some(Duration::ZERO)).unwrap();
     drop(client);
     let left = accepted.wait_for_end();
     assert!(left.len() <= 1_000_000, "{}", left.len());
@@ -121,4 +122,27 @@ fn what_a_policy_allows_bounds_large_content_too() {
     client.send(head(1_000_001));
     assert_eq!(client.answer(false).status, 413);
     assert!(recorder.take().is_empty());
+}
+
+/// Once what a client took to send its content was a part of it.
+#[test]
+fn the_time_of_a_server_begins_when_it_has_the_request() {
+    const PAUSE: Duration = Duration::from_millis(500);
+    let script = Script::start();
+    let gateway = Gateway::timed(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send(head(10) + "first");
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.until("first");
+    // It is slow, and nothing is waited for.
+    thread::sleep(PAUSE);
+    client.send("later");
+    accepted.until("later");
+    accepted.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    assert_eq!(client.answer(false).text(), "ok");
+    let of_server = gateway.upstream.server_statuses()[0].responses;
+    assert_eq!(of_server.buckets.iter().sum::<u64>(), 1);
+    assert!(of_server.time < PAUSE, "{of_server:?}");
+    assert!(gateway.upstream.response_counts().time >= PAUSE, "the request itself took as long");
 }

@@ -1,0 +1,73 @@
+//! What responses say of how fast their servers are, and who is asked then.
+
+use std::time::Duration;
+
+use thruway_gateway::{Balance, ServerState, UpstreamConfig};
+
+use crate::backend::{Backend, Behaviour};
+use crate::gateway::Gateway;
+
+fn config<'b>(balance: Balance, backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
+    let config = UpstreamConfig::new("a", backends.into_iter().map(Backend::upstream_address));
+    UpstreamConfig { balance, ..config }
+}
+
+/// How many of twenty requests each of two servers gets.
+fn shares(behaviours: [Behaviour; 2]) -> [usize; 2] {
+    let backends = behaviours.map(Backend::start);
+    let gateway = Gateway::start(config(Balance::PeakEwma, &backends));
+    (0..20).for_each(|_| drop(gateway.get()));
+    backends.each_ref().map(Backend::requests)
+}
+
+/// How a server is that was asked once.
+fn state_after(balance: Balance, status: u16, lines: &'static str) -> ServerState {
+    let backend = Backend::start(Behaviour::Answers { status, lines, name: "" });
+    let gateway = Gateway::start(config(balance, [&backend]));
+    assert_eq!(gateway.get().status, status);
+    gateway.upstream.server_statuses()[0].state
+}
+
+#[test]
+fn a_slow_server_is_left_to_itself_once_it_is_known() {
+    let slow = Behaviour::AnswersLate { time: Duration::from_millis(100), name: "slow" };
+    let [slow, fast] = shares([slow, Behaviour::named("fast")]);
+    // It is asked once to find out, and again if the machine was slower than it.
+    assert!((1..=4).contains(&slow), "{slow} of {}", slow + fast);
+}
+
+/// Else a server that knows nothing but how to fail would be the fastest.
+#[test]
+fn a_server_that_fails_at_once_is_slower_than_one_that_answers() {
+    for status in [502, 503, 504] {
+        let fails = Behaviour::Answers { status, lines: "", name: "" };
+        let answers = Behaviour::AnswersLate { time: Duration::from_millis(20), name: "answers" };
+        let [failed, answered] = shares([fails, answers]);
+        assert!((1..=4).contains(&failed), "{failed} of {} were answered {status}", failed + answered);
+    }
+}
+
+#[test]
+fn a_server_that_asks_to_be_left_alone_is() {
+    let backends = [
+        Backend::start(Behaviour::Answers { status: 503, lines: "Retry-After: 5\r\n", name: "" }),
+        Backend::named("well"),
+    ];
+    let gateway = Gateway::start(config(Balance::PeakEwma, &backends));
+    (0..20).for_each(|_| drop(gateway.get()));
+    assert_eq!(gateway.upstream.server_statuses()[0].state, ServerState::AsksToWait);
+    assert_eq!(backends.each_ref().map(Backend::requests), [1, 19]);
+}
+
+#[test]
+fn it_may_name_seconds_or_a_date_and_says_it_with_503_only() {
+    let ewma = || Balance::PeakEwma;
+    for until in ["Retry-After: 5\r\n", "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT\r\n"] {
+        assert_eq!(state_after(ewma(), 503, until), ServerState::AsksToWait, "{until}");
+        assert_eq!(state_after(ewma(), 429, until), ServerState::Up, "429 is about one client");
+        assert_eq!(state_after(Balance::RoundRobin, 503, until), ServerState::Up, "{until}");
+    }
+    for nothing in ["Retry-After: Sun, 06 Nov 1994 08:49:37 GMT\r\n", "Retry-After: soon\r\n", ""] {
+        assert_eq!(state_after(ewma(), 503, nothing), ServerState::Up, "{nothing}");
+    }
+}
