@@ -91,7 +91,7 @@ pub(super) const PEERS: &[Peer] = &[
         arguments: &["--listen", "{address}"],
         stdio: None,
         version: Version::Repository,
-        workloads: &[General],
+        workloads: &[General, McpClient],
     },
     Peer {
         name: "hyper",
