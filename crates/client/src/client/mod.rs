@@ -37,6 +37,7 @@ mod document;
 
 use std::fmt;
 use std::future::poll_fn;
+use std::hash::BuildHasherDefault;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,6 +52,7 @@ use crate::{
     Config, ConnectError, Connection, Error, Pool, PoolConfig, Resolve, ResponseEvent, SystemResolver,
     UpstreamAddr, UpstreamStream, connect_any, secure,
 };
+use destination::{ByOrigin, Origin};
 use drive::{Driven, now};
 
 pub use destination::Destination;
@@ -98,7 +100,9 @@ impl Default for ClientConfig {
 }
 
 /// The idle connections.
-struct Idle(Mutex<Pool<String>>);
+struct Idle(Mutex<OriginPool>);
+
+type OriginPool = Pool<Origin, UpstreamStream, BuildHasherDefault<ByOrigin>>;
 
 impl Client {
     /// A client with the defaults.
@@ -108,7 +112,7 @@ impl Client {
 
     /// A client with other settings.
     pub fn with_config(config: ClientConfig) -> Self {
-        let idle = Arc::new(Idle(Mutex::new(Pool::new(config.pool))));
+        let idle = Arc::new(Idle(Mutex::new(Pool::with_hasher(config.pool, BuildHasherDefault::new()))));
         Self { config, resolver: Arc::new(SystemResolver), idle }
     }
 
@@ -252,16 +256,16 @@ impl Default for Client {
 }
 
 impl Idle {
-    fn acquire(&self, origin: &str) -> Option<Connection> {
+    fn acquire(&self, origin: &Origin) -> Option<Connection> {
         self.lock().acquire(origin, now())
     }
 
-    fn release(&self, origin: &str, connection: Connection) {
+    fn release(&self, origin: &Origin, connection: Connection) {
         self.lock().release(origin, connection, now());
     }
 
     /// What the pool does cannot be interrupted half-way by a panic of somebody else.
-    fn lock(&self) -> MutexGuard<'_, Pool<String>> {
+    fn lock(&self) -> MutexGuard<'_, OriginPool> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
