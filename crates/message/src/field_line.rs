@@ -31,6 +31,15 @@ impl<'a> FieldName<'a> {
         if is_token(octets) { Ok(Self(octets)) } else { Err(InvalidFieldLine::Name) }
     }
 
+    /// The name `name`, which the program knows.
+    ///
+    /// # Panics
+    /// It is not a token; at compile time, where it is for a constant.
+    pub const fn from_static(name: &'static str) -> FieldName<'static> {
+        assert!(is_token(name.as_bytes()), "a field name must be a token");
+        FieldName(name.as_bytes())
+    }
+
     /// The name as it came.
     pub fn as_str(&self) -> &'a str {
         core::str::from_utf8(self.0).unwrap_or_default()

@@ -144,11 +144,20 @@ impl FieldLinesBuf {
 
     /// Adds a line that is known to be valid at the end.
     pub fn append_line(&mut self, line: FieldLine<'_>) {
+        let (name, value) = (line.name.as_bytes(), line.value.as_bytes());
         let octets = self.make_owned(ROOM_FOR_MORE_LINES);
-        octets.extend_from_slice(line.name.as_bytes());
+        octets.reserve(name.len() + value.len() + ": \r\n".len());
+        octets.extend_from_slice(name);
         octets.extend_from_slice(b": ");
-        octets.extend_from_slice(line.value.as_bytes());
+        octets.extend_from_slice(value);
         octets.extend_from_slice(b"\r\n");
+    }
+
+    /// Appends all lines of `others`.
+    pub fn append_lines(&mut self, others: &Self) {
+        if !others.octets().is_empty() {
+            self.make_owned(others.octets().len() + ROOM_FOR_MORE_LINES).extend_from_slice(others.octets());
+        }
     }
 
     /// Replaces all lines named `name` by one.
@@ -178,6 +187,17 @@ impl FieldLinesBuf {
     /// The lines in order.
     pub fn iter(&self) -> FieldLinesIter<'_> {
         FieldLinesIter { rest: self.octets() }
+    }
+
+    /// Whether there is a line with one of these names, in any case.
+    pub fn has_any(&self, names: &[&str]) -> bool {
+        let mut lines = self.iter();
+        while !names.iter().any(|name| lines.is_at(name)) {
+            if lines.skip_line().is_none() {
+                return false;
+            }
+        }
+        true
     }
 
     /// The value of the first line named `name`, in any case.
@@ -333,6 +353,10 @@ mod tests {
         assert_eq!(lines.octets(), b"Content-Type: text/plain\r\nX-B: 2\r\nx-a: \r\n");
         assert_eq!(lines.field("content-TYPE").unwrap(), "text/plain");
         assert_eq!(lines.field("X-A").unwrap(), "");
+        let mut both = FieldLinesBuf::from_static("C: 3\r\n");
+        both.append_lines(&lines);
+        assert_eq!(both.octets(), [b"C: 3\r\n", lines.octets()].concat());
+        assert!(lines.has_any(&["none", "X-A"]) && !lines.has_any(&["none", "X-", "text/plain"]));
         assert_eq!(lines.iter().count(), 3);
     }
 

@@ -117,11 +117,13 @@ impl OwnedResponseHead {
 
 impl From<ResponseHead<'_>> for OwnedResponseHead {
     fn from(head: ResponseHead<'_>) -> Self {
-        let mut octets = Vec::with_capacity(room(head.field_lines) + head.reason.len());
+        let lines = head.field_lines;
+        // All of what the lines stand in, which is hardly more than they are, so that their places stay the same.
+        let mut octets = Vec::with_capacity(lines.octets().len() + head.reason.len());
+        octets.extend_from_slice(lines.octets());
         let reason = append(&mut octets, head.reason);
-        let spans = head.field_lines.iter().map(|line| append_line(&mut octets, line)).collect();
         let (status, version) = (head.status, head.version);
-        Self { octets: octets.into_boxed_slice(), spans, status, reason, version }
+        Self { octets: octets.into_boxed_slice(), spans: lines.spans().into(), status, reason, version }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A client and a server of one library: calls of a tool, and what both cost together.
 //!
-//! The client is the program of the server, started with `--call`; what they say to each other is in `bench/calls`.
+//! The client is the program of the server, started with `--call`; what they say to each other is in `bench/calls`. Beside
+//! them stands what the machine allows: a server that reads nothing, with `wrk` in the client's place.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +12,7 @@ use anyhow::{Context as _, anyhow, ensure};
 
 use super::metric::{Metric, Sample};
 use super::prepare::Prepared;
-use super::server::{CLIENT_CORE, Server};
+use super::server::Server;
 use super::stdio::guarded;
 use crate::child::{self, Running};
 use crate::process::CpuSource;
@@ -22,6 +23,13 @@ use crate::stop::Stop;
 pub(super) struct Load {
     pub(super) in_flight: u32,
     pub(super) seconds: u32,
+    /// The core of the client.
+    pub(super) core: u32,
+}
+
+/// Whether the program is a client as well.
+pub(super) fn has_client(prepared: &Prepared) -> bool {
+    prepared.peer.name != FLOOR
 }
 
 /// Runs a client against a freshly started server.
@@ -46,14 +54,14 @@ pub(super) fn run(prepared: &Prepared, load: Load, stop: &Stop) -> anyhow::Resul
 }
 
 fn client_command(prepared: &Prepared, load: Load, url: &str) -> Command {
-    let mut command = child::pinned(&CLIENT_CORE.to_string(), &prepared.program);
+    let mut command = child::pinned(&load.core.to_string(), &prepared.program);
     command.args(arguments(load, url));
     command
 }
 
 /// The arguments of a client; the same on paper and in the run.
 pub(super) fn arguments(load: Load, url: &str) -> Vec<String> {
-    let Load { in_flight, seconds } = load;
+    let Load { in_flight, seconds, .. } = load;
     let words = format!("--call {url} --in-flight {in_flight} --seconds {seconds}");
     words.split(' ').map(str::to_owned).collect()
 }
@@ -89,6 +97,9 @@ fn sample(said: &str, before: [Duration; 2], after: [Duration; 2]) -> anyhow::Re
         (Metric::RequestsPerSecond, calls / seconds),
     ]))
 }
+
+/// A peer that is no server of MCP, and has no client: what the machine allows.
+const FLOOR: &str = "ceiling";
 
 /// For the start, the warm-up and the end.
 const EXTRA: Duration = Duration::from_secs(20);

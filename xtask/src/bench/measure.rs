@@ -22,7 +22,9 @@ pub(super) fn run(prepared: &Prepared, plan: &Plan<'_>, load: Load, stop: &Stop)
         Load::Stdio { request, window } => {
             stdio::run(prepared, stdio::Load { request, window, seconds }, stop)
         }
-        Load::Calls { in_flight } => calls::run(prepared, calls::Load { in_flight, seconds }, stop),
+        Load::Calls { in_flight, core } if calls::has_client(prepared) => {
+            calls::run(prepared, calls::Load { in_flight, seconds, core }, stop)
+        }
         Load::Bridge { revision, connections } => {
             bridge::run(prepared, behind_bridges, bridge::Load { revision, connections, seconds }, stop)
         }
@@ -39,19 +41,22 @@ fn run_on(server: &Server, load: Load, seconds: u32, stop: &Stop) -> anyhow::Res
     let probe = Probe::connect(server.address(), request)?;
     let answer_bytes = probe.answer_bytes();
     probe.warm_up()?;
-    let wrk_load = |connections, depth| wrk::Load { request, connections, depth, seconds };
+    let wrk_load = |connections, depth| {
+        let core = load.core_of_client();
+        wrk::Load { request, connections, depth, seconds, core }
+    };
     match load {
         Load::Wrk { connections, depth } => {
             load_with_wrk(server, &wrk_load(connections, depth), answer_bytes, stop)
         }
-        Load::Mcp { connections, .. } => load_with_wrk(server, &wrk_load(connections, 1), answer_bytes, stop),
+        Load::Mcp { connections, .. } | Load::Calls { in_flight: connections, .. } => {
+            load_with_wrk(server, &wrk_load(connections, 1), answer_bytes, stop)
+        }
         Load::Soak { requests, connections } => {
             let load = soak::Load { requests, connections, seconds };
             with_cpu_time(server.id(), || soak::run(server, load, stop))
         }
-        Load::Stdio { .. } | Load::Calls { .. } | Load::Bridge { .. } | Load::Command { .. } => {
-            unreachable!("runs of its own")
-        }
+        Load::Stdio { .. } | Load::Bridge { .. } | Load::Command { .. } => unreachable!("runs of its own"),
     }
 }
 

@@ -93,7 +93,7 @@ pub(super) const PEERS: &[Peer] = &[
         arguments: &["--listen", "{address}"],
         stdio: None,
         version: Version::Repository,
-        workloads: &[General],
+        workloads: &[General, McpClient],
     },
     Peer {
         name: "relay",

@@ -124,7 +124,7 @@ impl Report<'_> {
         format!(
             "## How it was measured\n\n\
              - Each run starts its server anew on a free loopback port, pinned to core {SERVER_CORE}; the load generator \
-             is pinned to core {CLIENT_CORE}. Receiving on loopback is charged to whoever sends.\n\
+             is pinned to core {CLIENT_CORE} unless the case says otherwise. Receiving on loopback is charged to whoever sends.\n\
              - Runs alternate: ours, peer, ours, next peer …; every peer has its own runs of ours to be compared with.\n\
              - Before the load one request is checked (status, `Content-Type`, `Content-Length`, `Server`, `Date`, \
              content), then some 10,000 pipelined ones, or those of five seconds, warm the server up and must give as many \
@@ -210,8 +210,9 @@ fn table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
 /// The command line of a load, or what is done in its place.
 fn load_command(load: Load, seconds: u32) -> String {
     let wrk_command = |request, connections, depth, seconds| {
-        let load = wrk::Load { request, connections, depth, seconds };
-        quoted("wrk", wrk::arguments(&load, ADDRESS, "xtask/src/bench/wrk.lua", "REQUEST"))
+        let core = load.core_of_client();
+        let load = wrk::Load { request, connections, depth, seconds, core };
+        quoted(core, "wrk", wrk::arguments(&load, ADDRESS, "xtask/src/bench/wrk.lua", "REQUEST"))
     };
     match load {
         Load::Wrk { connections, depth } => wrk_command(load.request(), connections, depth, seconds),
@@ -224,9 +225,9 @@ fn load_command(load: Load, seconds: u32) -> String {
         Load::Soak { requests, connections } => {
             format!("Messages of all kinds in turn on {connections} connections, at least {requests}.")
         }
-        Load::Calls { in_flight } => {
-            let load = calls::Load { in_flight, seconds };
-            quoted("PROGRAM", calls::arguments(load, &format!("http://{ADDRESS}/mcp")))
+        Load::Calls { in_flight, core } => {
+            let load = calls::Load { in_flight, seconds, core };
+            quoted(core, "PROGRAM", calls::arguments(load, &format!("http://{ADDRESS}/mcp")))
         }
         Load::Bridge { revision, connections } => {
             format!(
@@ -237,10 +238,10 @@ fn load_command(load: Load, seconds: u32) -> String {
     }
 }
 
-fn quoted(program: &str, arguments: Vec<String>) -> String {
+fn quoted(core: u32, program: &str, arguments: Vec<String>) -> String {
     let quote = |argument: String| if argument.contains(' ') { format!("'{argument}'") } else { argument };
     let arguments: Vec<_> = arguments.into_iter().map(quote).collect();
-    format!("`taskset -c {CLIENT_CORE} {program} {}`", arguments.join(" "))
+    format!("`taskset -c {core} {program} {}`", arguments.join(" "))
 }
 
 /// The command line of a server, with names in the place of what differs between runs.

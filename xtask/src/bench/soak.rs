@@ -5,7 +5,7 @@ use anyhow::ensure;
 use super::metric::{Metric, Sample};
 use super::probe::Probe;
 use super::request::Request;
-use super::server::Server;
+use super::server::{CLIENT_CORE, Server};
 use super::wrk;
 use crate::process;
 use crate::stop::Stop;
@@ -45,7 +45,8 @@ fn round(server: &Server, load: Load, stop: &Stop) -> anyhow::Result<u64> {
     let mut requests = 0;
     for request in [Request::CallTool, Request::ListTools, Request::LegacyCallTool, Request::LegacyPing] {
         let answer_bytes = Probe::connect(server.address(), request)?.answer_bytes();
-        let load = wrk::Load { request, connections: load.connections, depth: 1, seconds: load.seconds };
+        let Load { connections, seconds, .. } = load;
+        let load = wrk::Load { request, connections, depth: 1, seconds, core: CLIENT_CORE };
         let totals = wrk::run(&load, server.address(), stop)?;
         totals.check(&load, answer_bytes)?;
         requests += totals.requests;

@@ -89,6 +89,7 @@ const TARGETS: &[Target] = &[
     },
     // Clients of MCP
     against_peer("mcp client sequential", Metric::RequestsPerSecond, "rmcp", Bound::AtLeast(2.0)),
+    against_peer("mcp client sequential, one core", Metric::RequestsPerSecond, "rmcp", Bound::AtLeast(2.0)),
     against_peer("mcp client 32 in flight", Metric::RequestsPerSecond, "rmcp", Bound::AtLeast(3.0)),
     against_peer("mcp client 32 in flight", Metric::CpuOfBoth, "rmcp", Bound::AtMost(0.333)),
     // Bridges

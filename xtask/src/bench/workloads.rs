@@ -5,6 +5,7 @@ use serde::Serialize;
 use thruway_bench::Revision;
 
 use super::request::Request;
+use super::server::{CLIENT_CORE, SERVER_CORE};
 
 /// What to run, as said on the command line.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -138,8 +139,8 @@ pub(super) enum Load {
     Stdio { request: Request, window: u32 },
     /// All messages of MCP in turn by `wrk` until there were at least so many.
     Soak { requests: u64, connections: u32 },
-    /// A client that has so many calls in flight.
-    Calls { in_flight: u32 },
+    /// A client that has so many calls in flight, on this core.
+    Calls { in_flight: u32, core: u32 },
     /// A bridge that is called on so many connections.
     Bridge {
         #[serde(skip)]
@@ -155,11 +156,14 @@ impl Load {
     pub(super) const fn request(self) -> Request {
         match self {
             Self::Mcp { request, .. } | Self::Stdio { request, .. } => request,
-            Self::Soak { .. } | Self::Calls { .. } | Self::Bridge { .. } | Self::Command { .. } => {
-                Request::CallTool
-            }
-            Self::Wrk { .. } => Request::Plaintext,
+            Self::Soak { .. } | Self::Bridge { .. } | Self::Command { .. } => Request::CallTool,
+            Self::Wrk { .. } | Self::Calls { .. } => Request::Plaintext,
         }
+    }
+
+    /// The core of what makes the load.
+    pub(super) const fn core_of_client(self) -> u32 {
+        if let Self::Calls { core, .. } = self { core } else { CLIENT_CORE }
     }
 
     /// About how long a run takes, starting and stopping included.
@@ -184,7 +188,10 @@ const STDIO_NOTE: &str = "Each message has an id of its own; each answer is comp
 const SOAK_NOTE: &str =
     "Growth of the anonymous memory from the end of a first round of all messages to the end of the last.";
 const CALLS_NOTE: &str = "The client is on the core of the load generator, and each has one thread. `rmcp`'s client keeps its connections here; \
-     by default, it opens one for each request.";
+     by default, it opens one for each request. `ceiling` is no server of MCP: it stands for what the machine allows, loaded by `wrk` on as \
+     many connections. One exchange at a time across cores, that is how fast an idle core is woken.";
+const ONE_CORE_NOTE: &str = "Client and server share a core, so that neither waits for the other's to be woken: one by the rate is what a call costs in all. \
+     `ceiling` is loaded by `wrk` on the same core.";
 const BRIDGE_NOTE: &str = "Behind each bridge stands `mcp-on-thruway` on stdio, on the core of the bridge, which `CPU per request` includes. The load is \
      that of `thruway bench mcp`: in the legacy era, which every bridge knows, a session for each connection.";
 const COMMAND_NOTE: &str = "The command talks to `thruway serve` on the other core.";
@@ -211,6 +218,12 @@ pub(super) const CASES: &[Case] = &[
         note: SOAK_NOTE,
     },
     calls("mcp client sequential", 1),
+    Case {
+        name: "mcp client sequential, one core",
+        workload: Workload::McpClient,
+        load: Load::Calls { in_flight: 1, core: SERVER_CORE },
+        note: ONE_CORE_NOTE,
+    },
     calls("mcp client 32 in flight", 32),
     bridge("mcp bridge c=1", Workload::McpBridge, 1),
     bridge("mcp bridge c=16", Workload::McpBridge, 16),
@@ -256,7 +269,7 @@ const fn stdio(name: &'static str, workload: Workload, request: Request, window:
 }
 
 const fn calls(name: &'static str, in_flight: u32) -> Case {
-    let load = Load::Calls { in_flight };
+    let load = Load::Calls { in_flight, core: CLIENT_CORE };
     Case { name, workload: Workload::McpClient, load, note: CALLS_NOTE }
 }
 

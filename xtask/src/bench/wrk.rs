@@ -9,7 +9,6 @@ use serde::Deserialize;
 
 use super::metric::{Metric, Sample};
 use super::request::Request;
-use super::server::CLIENT_CORE;
 use crate::child;
 use crate::stop::Stop;
 
@@ -33,6 +32,8 @@ pub(super) struct Load {
     /// Requests that a connection sends before it reads.
     pub(super) depth: u32,
     pub(super) seconds: u32,
+    /// The core of `wrk`.
+    pub(super) core: u32,
 }
 
 /// The totals of a run, as `wrk.lua` prints them.
@@ -85,7 +86,7 @@ pub(super) fn run(load: &Load, address: SocketAddr, stop: &Stop) -> anyhow::Resu
     let request = tempfile::NamedTempFile::new()?;
     std::fs::write(request.path(), load.request.octets())?;
     let request_path = request.path().to_str().context("the temporary directory's path is not UTF-8")?;
-    let mut command = child::pinned(&CLIENT_CORE.to_string(), Path::new("wrk"));
+    let mut command = child::pinned(&load.core.to_string(), Path::new("wrk"));
     command.args(arguments(load, &address.to_string(), path, request_path));
     let limit = Duration::from_secs(u64::from(load.seconds)) + EXTRA;
     parse(&child::output_of("wrk", command, limit, stop)?)
@@ -142,7 +143,7 @@ impl Totals {
 mod tests {
     use super::{Load, Metric, Request, Totals, parse};
 
-    const LOAD: Load = Load { request: Request::Plaintext, connections: 2, depth: 1, seconds: 1 };
+    const LOAD: Load = Load { request: Request::Plaintext, connections: 2, depth: 1, seconds: 1, core: 1 };
 
     /// What `wrk` 4.1 prints with the script.
     const PRINTED: &str = r#"Running 1s test @ http://127.0.0.1:4100/plaintext

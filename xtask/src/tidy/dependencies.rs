@@ -30,7 +30,11 @@ const TABLE: &[Row] = &[
     // protocol
     row("thruway-message", &[], Others::OnlyWithoutStd(&["memchr"])),
     row("thruway-http1", &["thruway-message"], Others::OnlyWithoutStd(&["itoa", "memchr"])),
-    row("thruway-mcp", &["thruway-message"], Others::OnlyWithoutStd(&["base64", "serde", "serde_json"])),
+    row(
+        "thruway-mcp",
+        &["thruway-message"],
+        Others::OnlyWithoutStd(&["base64", "memchr", "serde", "serde_json"]),
+    ),
     // engine
     row("thruway-net", &[], Others::Any),
     row("thruway-server", &["thruway-message", "thruway-http1", "thruway-net"], Others::Any),

@@ -1,7 +1,8 @@
 //! What a request is sent to, as people write it: `https://example.com:8443/path?query`.
 
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use thruway_message::{Authority, FieldLinesBuf};
 
@@ -30,14 +31,24 @@ pub struct Destination(Arc<Parts>);
 struct Parts {
     /// The URL, with the slash that may be left out.
     url: Box<str>,
-    /// Scheme and authority.
-    origin_length: usize,
+    origin: Origin,
     host: Range<usize>,
     port: u16,
     is_https: bool,
     /// `Host` comes first.
     field_lines: FieldLinesBuf,
 }
+
+/// Scheme and authority: what requests must agree in to use the same connection. Its hash is taken once, and not for each request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Origin {
+    hash: u64,
+    text: Box<str>,
+}
+
+/// Finds origins by the hash that they bring.
+#[derive(Default)]
+pub(super) struct ByOrigin(u64);
 
 impl Destination {
     /// The parts of `url`. A fragment is not sent (RFC 9110 §4.1).
@@ -65,7 +76,7 @@ impl Destination {
         let slash = if target.starts_with('/') { "" } else { "/" };
         Ok(Self(Arc::new(Parts {
             url: [origin, slash, target].concat().into(),
-            origin_length: end,
+            origin: Origin::new(origin),
             host: start..start + authority.host().len(),
             port: authority.port().unwrap_or(if is_https { 443 } else { 80 }),
             is_https,
@@ -84,14 +95,13 @@ impl Destination {
         Ok(self)
     }
 
-    /// Scheme and authority: what requests must agree in to use the same connection.
-    pub(super) fn origin(&self) -> &str {
-        &self.0.url[..self.0.origin_length]
+    pub(super) fn origin(&self) -> &Origin {
+        &self.0.origin
     }
 
     /// The request target in origin form: path and query, `/` if there is neither.
     pub(super) fn target(&self) -> &str {
-        &self.0.url[self.0.origin_length..]
+        &self.0.url[self.0.origin.text.len()..]
     }
 
     pub(super) fn host(&self) -> &str {
@@ -114,6 +124,35 @@ impl Destination {
     }
 }
 
+impl Origin {
+    fn new(text: &str) -> Self {
+        static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        Self { hash: STATE.hash_one(text), text: text.into() }
+    }
+}
+
+impl Hash for Origin {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl Hasher for ByOrigin {
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, octets: &[u8]) {
+        for octet in octets {
+            self.write_u64(self.0.rotate_left(8) ^ u64::from(*octet));
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,7 +168,7 @@ mod tests {
             ("https://a:80", "https://a:80", 80, "/"),
         ] {
             let url = Destination::parse(text).unwrap();
-            assert_eq!((url.origin(), url.port(), url.target()), (origin, port, target), "{text}");
+            assert_eq!((&*url.origin().text, url.port(), url.target()), (origin, port, target), "{text}");
             assert_eq!(url.is_https(), text.to_ascii_lowercase().starts_with("https:"), "{text}");
             assert!(origin.contains(url.host()) && !url.host().contains('/'), "{text}");
             assert_eq!(url.field_lines().field("host").unwrap().as_str(), origin.split('/').nth(2), "{text}");

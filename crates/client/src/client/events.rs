@@ -47,7 +47,7 @@ impl Events {
                 return Some(Ok(event));
             }
             let decoder = &mut self.decoder;
-            match self.response.read_with(|content| decoder.feed(content)).await {
+            match self.response.read_with(|content| Some(decoder.feed(content))).await {
                 Ok(Some(Ok(()))) => {}
                 Ok(Some(Err(error))) | Err(error) => return Some(Err(error)),
                 Ok(None) => return None,

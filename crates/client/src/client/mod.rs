@@ -37,6 +37,7 @@ mod document;
 
 use std::fmt;
 use std::future::poll_fn;
+use std::hash::BuildHasherDefault;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,6 +53,7 @@ use crate::{
     Config, ConnectError, Connection, Error, Pool, PoolConfig, Resolve, ResponseEvent, SystemResolver,
     UpstreamAddr, UpstreamStream, connect_any, secure,
 };
+use destination::{ByOrigin, Origin};
 use drive::{Driven, now};
 
 pub use destination::Destination;
@@ -101,9 +103,11 @@ impl Default for ClientConfig {
 /// The idle connections, by the runtime that reads and writes them: one that has ended, or stands still, would leave an exchange
 /// without an answer.
 struct Idle {
-    pools: Mutex<Vec<(Option<runtime::Id>, Pool<String>)>>,
+    pools: Mutex<Vec<(Option<runtime::Id>, OriginPool)>>,
     config: PoolConfig,
 }
+
+type OriginPool = Pool<Origin, UpstreamStream, BuildHasherDefault<ByOrigin>>;
 
 impl Client {
     /// A client with the defaults.
@@ -278,13 +282,13 @@ impl Home {
 }
 
 impl Idle {
-    fn acquire(&self, runtime: Option<runtime::Id>, origin: &str) -> Option<Connection> {
+    fn acquire(&self, runtime: Option<runtime::Id>, origin: &Origin) -> Option<Connection> {
         let mut pools = self.lock();
         let (_, pool) = pools.iter_mut().find(|(one, _)| *one == runtime)?;
         pool.acquire(origin, now())
     }
 
-    fn release(&self, runtime: Option<runtime::Id>, origin: &str, connection: Connection) {
+    fn release(&self, runtime: Option<runtime::Id>, origin: &Origin, connection: Connection) {
         let mut pools = self.lock();
         if let Some((_, pool)) = pools.iter_mut().find(|(one, _)| *one == runtime) {
             return pool.release(origin, connection, now());
@@ -292,13 +296,13 @@ impl Idle {
         // What others have not used for too long may be of runtimes that have ended.
         pools.iter_mut().for_each(|(_, pool)| pool.sweep(now()));
         pools.retain(|(_, pool)| !pool.is_empty());
-        let mut pool = Pool::new(self.config);
+        let mut pool = Pool::with_hasher(self.config, BuildHasherDefault::new());
         pool.release(origin, connection, now());
         pools.push((runtime, pool));
     }
 
     /// What is done meanwhile cannot be interrupted half-way by a panic of somebody else.
-    fn lock(&self) -> MutexGuard<'_, Vec<(Option<runtime::Id>, Pool<String>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Option<runtime::Id>, OriginPool)>> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

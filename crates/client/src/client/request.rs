@@ -52,14 +52,13 @@ impl<'c> Request<'c> {
 
     /// Adds field lines, as [`field`](Self::field) does. Those that come first are not copied.
     pub fn field_lines(mut self, field_lines: &'c FieldLinesBuf) -> Self {
-        if field_lines.iter().any(|line| OUR_FIELDS.iter().any(|ours| line.name.is(ours))) {
+        if field_lines.has_any(&OUR_FIELDS) {
             self.invalid = self.invalid.or(Some(InvalidFieldLine::Name));
         }
         if self.fields.octets().is_empty() {
             self.fields = Cow::Borrowed(field_lines);
         } else {
-            let fields = self.fields.to_mut();
-            field_lines.iter().for_each(|line| fields.append_line(line));
+            self.fields.to_mut().append_lines(field_lines);
         }
         self
     }

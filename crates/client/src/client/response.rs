@@ -56,7 +56,7 @@ impl Response {
     /// # Cancel safety
     /// Nothing is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<Bytes, ClientError>> {
-        self.read_with(Bytes::copy_from_slice).await.transpose()
+        self.read_with(|content| Some(Bytes::copy_from_slice(content))).await.transpose()
     }
 
     /// All of the content, if that is at most `limit_bytes`.
@@ -72,19 +72,17 @@ impl Response {
             return Err(ClientError::ContentTooLarge);
         }
         let mut all = BytesMut::with_capacity(announced.min(EXPECTED_BYTES_MAX) as usize);
-        let mut take = |content: &[u8]| {
+        let too_much = self.read_with(|content| {
             let fits = all.len() + content.len() <= limit_bytes;
             if fits {
                 all.extend_from_slice(content);
             }
-            fits
-        };
-        while let Some(fits) = self.read_with(&mut take).await? {
-            if !fits {
-                return Err(ClientError::ContentTooLarge);
-            }
+            (!fits).then_some(ClientError::ContentTooLarge)
+        });
+        match too_much.await? {
+            Some(error) => Err(error),
+            None => Ok(all.freeze()),
         }
-        Ok(all.freeze())
     }
 
     /// Reads the content as a stream of events.
@@ -97,10 +95,10 @@ impl Response {
         &self.trailers
     }
 
-    /// Gives the next piece of content to `take`, and returns what that returns; `None` at the end.
+    /// Gives the content to `take`, piece by piece, until that returns something; `None` at the end.
     pub(super) async fn read_with<R>(
         &mut self,
-        mut take: impl FnMut(&[u8]) -> R,
+        mut take: impl FnMut(&[u8]) -> Option<R>,
     ) -> Result<Option<R>, ClientError> {
         poll_fn(|cx| self.poll_with(cx, &mut take)).await
     }
@@ -108,12 +106,12 @@ impl Response {
     fn poll_with<R>(
         &mut self,
         cx: &mut Context<'_>,
-        take: &mut impl FnMut(&[u8]) -> R,
+        take: &mut impl FnMut(&[u8]) -> Option<R>,
     ) -> Poll<Result<Option<R>, ClientError>> {
         let Some(driven) = &mut self.driven else { return Poll::Ready(Ok(None)) };
         let trailers = &mut self.trailers;
         let outcome = driven.poll_with(cx, |event| match event {
-            ResponseEvent::Content(content) => Some(Some(take(content))),
+            ResponseEvent::Content(content) => take(content).map(Some),
             ResponseEvent::End(lines) => {
                 lines.iter().for_each(|line| trailers.append_line(line));
                 Some(None)

@@ -5,9 +5,8 @@ use alloc::format;
 use alloc::string::String;
 
 use serde_json::Value;
-use thruway_message::{FieldLines, FieldValue};
+use thruway_message::{FieldLine, FieldLines, FieldLinesBuf, FieldName, FieldValue, InvalidFieldLine};
 
-use crate::Revision;
 use crate::header_value;
 use crate::json_rpc::{Error, ErrorCode};
 use crate::param_headers::ParamHeader;
@@ -54,16 +53,23 @@ pub fn check_param_headers(
     })
 }
 
-/// The headers of a POST that mirror its body, but for those of arguments. `name` is the tool, prompt, resource or task that
-/// the request names.
-pub fn headers<'a>(
-    revision: Revision,
-    method: &'a str,
-    name: Option<&'a str>,
-) -> impl Iterator<Item = (&'static str, Cow<'a, str>)> {
-    let name = name.map(|name| ("Mcp-Name", header_value::encode(name)));
-    let version = ("MCP-Protocol-Version", Cow::Borrowed(revision.as_str()));
-    [version, ("Mcp-Method", Cow::Borrowed(method))].into_iter().chain(name)
+/// Appends the headers of a POST that mirror its body, but for the revision, which every message of a client has, and those of
+/// arguments. `name` is the tool, prompt, resource or task that the request names.
+///
+/// # Errors
+/// The method cannot stand in a header.
+pub fn append_headers(
+    field_lines: &mut FieldLinesBuf,
+    method: &str,
+    name: Option<&str>,
+) -> Result<(), InvalidFieldLine> {
+    let value = FieldValue::new(method.as_bytes())?;
+    field_lines.append_line(FieldLine { name: MCP_METHOD, value });
+    if let Some(name) = name {
+        let value = header_value::encode(name);
+        field_lines.append_line(FieldLine { name: MCP_NAME, value: FieldValue::new(value.as_bytes())? });
+    }
+    Ok(())
 }
 
 /// What `Mcp-Name` mirrors.
@@ -112,3 +118,6 @@ fn malformed(name: &str) -> Error {
 fn mismatch(reason: String) -> Error {
     Error::new(ErrorCode::HEADER_MISMATCH, reason)
 }
+
+const MCP_METHOD: FieldName<'static> = FieldName::from_static("Mcp-Method");
+const MCP_NAME: FieldName<'static> = FieldName::from_static("Mcp-Name");

@@ -17,7 +17,7 @@ mod tool_result;
 #[cfg(test)]
 mod tests;
 
-pub use headers::{check_headers, check_param_headers, headers};
+pub use headers::{append_headers, check_headers, check_param_headers};
 pub use request::{check_meta, client_capabilities, missing_capability, unsupported_version};
 pub use request_writer::{RequestWriter, Round, SaidOfRequest};
 pub use result::{ResultType, ResultWriter};

@@ -270,13 +270,14 @@ fn what_is_no_object_is_no_result() {
 
 mod of_clients {
     use super::super::{
-        RequestWriter, ResultType, Round, SaidOfRequest, UnknownResultType, headers, result_type,
+        RequestWriter, ResultType, Round, SaidOfRequest, UnknownResultType, append_headers, result_type,
     };
     use crate::Revision;
     use crate::json_rpc::Id;
     use crate::schema::{ClientCapabilities, Implementation, LoggingLevel};
     use alloc::vec::Vec;
     use serde_json::{Value, json};
+    use thruway_message::FieldLinesBuf;
 
     fn written(params: &Value, said: SaidOfRequest<'_>, round: &Round) -> Value {
         let capabilities = ClientCapabilities::default().with_roots();
@@ -349,10 +350,13 @@ mod of_clients {
 
     #[test]
     fn headers_mirror_the_body_and_encode_names() {
-        let all: Vec<_> = headers(Revision::LATEST, "tools/call", Some("grün")).collect();
-        assert_eq!(all[0], ("MCP-Protocol-Version", "2026-07-28".into()));
-        assert_eq!(all[1], ("Mcp-Method", "tools/call".into()));
-        assert_eq!(all[2], ("Mcp-Name", "=?base64?Z3LDvG4=?=".into()));
-        assert_eq!(headers(Revision::LATEST, "tools/list", None).count(), 2);
+        let written = |method, name| {
+            let mut lines = FieldLinesBuf::new();
+            append_headers(&mut lines, method, name).map(|()| lines.octets().to_vec())
+        };
+        let lines = b"Mcp-Method: tools/call\r\nMcp-Name: =?base64?Z3LDvG4=?=\r\n";
+        assert_eq!(written("tools/call", Some("grün")).unwrap(), lines);
+        assert_eq!(written("tools/list", None).unwrap(), b"Mcp-Method: tools/list\r\n");
+        assert!(written("tools\r\nlist", None).is_err());
     }
 }

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use memchr::memchr2;
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -241,8 +242,7 @@ pub(super) fn structured_content<'de, D: Deserializer<'de>>(
 impl<'de> Deserialize<'de> for StructuredContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        // To look at all of them goes several at a time; there is hardly ever one.
-        if !raw.get().bytes().fold(false, |found, octet| found | matches!(octet, b'\n' | b'\r')) {
+        if memchr2(b'\n', b'\r', raw.get().as_bytes()).is_none() {
             return Ok(Self(raw));
         }
         // Between stdio's lines there must be none within a message; strings have them as escapes only.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use thruway_client::ClientError;
 use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::Id;
-use thruway_mcp::modern::{RequestWriter, ResultType, Round, SaidOfRequest, headers, result_type};
+use thruway_mcp::modern::{RequestWriter, ResultType, Round, SaidOfRequest, append_headers, result_type};
 use thruway_mcp::schema::{DiscoverResult, InputRequiredResult, RequestParams, methods};
 use thruway_message::FieldLinesBuf;
 use tokio::sync::OnceCell;
@@ -120,10 +120,9 @@ impl Modern {
         mirrored: &FieldLinesBuf,
     ) -> Result<Outgoing, McpClientError> {
         let mut field_lines = FieldLinesBuf::new();
-        for (name, value) in headers(self.revision, method, name) {
-            field_lines.append(name, value.as_bytes()).map_err(ClientError::FieldInvalid)?;
-        }
-        mirrored.iter().for_each(|line| field_lines.append_line(line));
+        field_lines.append_lines(&self.field_lines);
+        append_headers(&mut field_lines, method, name).map_err(ClientError::FieldInvalid)?;
+        field_lines.append_lines(mirrored);
         Ok(Outgoing { octets, field_lines, purpose: Purpose::of_method(method), ..Outgoing::default() })
     }
 
