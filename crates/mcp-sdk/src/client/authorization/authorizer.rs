@@ -15,6 +15,7 @@ use super::dpop::DpopKey;
 use super::error::{OAuthError, quoted};
 use super::fetch::Fetch;
 use super::grants::{Applicant, is_client_unknown};
+use super::kept::{Kept, Turn};
 use super::login::OFFLINE_ACCESS;
 use super::logins::Logins;
 use super::parties::{Known, Parties, identity_of};
@@ -29,8 +30,7 @@ use super::{Grant, OAuth};
 /// The authorization of a client at one URL.
 pub(crate) struct Authorizer {
     server_url: Box<str>,
-    /// Under what its token is kept.
-    store_key: String,
+    kept: Kept,
     /// `None` if tokens cannot be sent there.
     server: Option<HttpUrl>,
     oauth: OAuth,
@@ -84,22 +84,14 @@ pub(crate) enum Demand {
 impl Authorizer {
     pub(super) fn new(oauth: OAuth, server_url: &str) -> Self {
         let server = HttpUrl::parse(server_url).filter(HttpUrl::is_private);
-        let store_key = oauth.grant.store_key(server_url);
-        let stored = server.as_ref().and_then(|_| oauth.store.load(&store_key));
-        // What another client was given is not for this one, and what another issuer gave is not renewed there with its secret.
-        let is_ours = |token: &StoredToken| {
-            oauth.client.as_ref().is_none_or(|client| {
-                client.id == token.client.id
-                    && client.issuer.as_ref().is_none_or(|issuer| *issuer == token.issuer)
-            })
-        };
-        let stored = stored.filter(is_ours);
+        let kept = Kept::new(oauth.store.clone(), oauth.grant.store_key(server_url));
+        let stored = server.as_ref().and_then(|_| kept.news()).filter(|token| token.is_for(&oauth));
         let known = Known::of(stored.as_ref(), &oauth);
         let token = stored.and_then(|stored| Token::restore(stored).ok()).map(Arc::new);
         let is_local = server.as_ref().is_some_and(HttpUrl::is_loopback);
         Self {
             server_url: server_url.into(),
-            store_key,
+            kept,
             server,
             fetch: Fetch::new(oauth.http.clone(), is_local),
             oauth,
@@ -163,18 +155,21 @@ impl Authorizer {
         if !Arc::ptr_eq(&current, used) {
             return current.failure.clone().map_or(Ok(()), Err);
         }
-        let outcome = self.obtain(&mut known, used, demand).await;
-        let failure = outcome.as_ref().err().cloned();
-        if let Ok(token) = outcome {
-            self.keep(token);
-        } else {
-            let (token, is_over) = (used.token.clone(), used.is_over);
-            self.standing.store(Arc::new(Standing { token, is_over, failure: failure.clone() }));
+        let outcome = self.obtain(&mut known, demand).await;
+        if let Err(failure) = &outcome {
+            let Standing { token, is_over, .. } = &*self.standing.load_full();
+            let (token, is_over) = (token.clone(), *is_over);
+            self.standing.store(Arc::new(Standing { token, is_over, failure: Some(failure.clone()) }));
         }
-        failure.map_or(Ok(()), Err)
+        outcome
     }
 
-    async fn obtain(&self, known: &mut Known, used: &Standing, demand: &Demand) -> Result<Token, OAuthError> {
+    async fn obtain(&self, known: &mut Known, demand: &Demand) -> Result<(), OAuthError> {
+        let turn = self.kept.take_turn().await;
+        if self.take_news() && self.has_what_is_wanted(demand) {
+            return Ok(());
+        }
+        let used = self.standing.load_full();
         let last = used.token.as_deref();
         let insecure = || OAuthError::InsecureUrl(quoted(&self.server_url));
         let server = self.server.as_ref().ok_or_else(insecure)?;
@@ -188,15 +183,39 @@ impl Authorizer {
             Parties::discover(&self.fetch, server, challenge, &self.oauth, known, last_issuer).await?;
         let can_refresh = !used.is_over && last_issuer == Some(parties.metadata.issuer.as_str());
         if let (Demand::Token(_), Some(last), true) = (demand, last, can_refresh) {
-            let renewed = self.refresh(known, &last.stored, &parties.metadata, last.key.clone()).await;
+            let renewed = self.refresh(known, last, &parties.metadata, turn).await;
             // Nobody logs in because there is no way to renew it just now.
             if renewed.as_ref().err().is_none_or(OAuthError::is_passing) {
                 return renewed;
             }
+        } else {
+            // A login takes too long to keep others waiting.
+            drop(turn);
+        }
+        // Where the store locks nothing, another one may have been quicker.
+        if self.take_news() && self.has_what_is_wanted(demand) {
+            return Ok(());
         }
         let scopes = self.scopes(challenge, &parties, last);
         let (response, client) = self.apply(known, &parties, &scopes).await?;
-        Ok(Token::of(response, parties, client, scopes))
+        self.keep(Token::of(response, parties, client, scopes));
+        Ok(())
+    }
+
+    /// Takes the token that somebody else has kept meanwhile, if there is one. Returns whether there was.
+    fn take_news(&self) -> bool {
+        let news = self.server.as_ref().and_then(|_| self.kept.news());
+        let news = news.filter(|token| token.is_for(&self.oauth)).and_then(|news| Token::restore(news).ok());
+        news.map(|token| self.put(token)).is_some()
+    }
+
+    /// Whether the token that there is may be what the server wants, which has not seen it yet.
+    fn has_what_is_wanted(&self, demand: &Demand) -> bool {
+        let standing = self.standing.load();
+        standing.sent().is_some_and(|token| match demand {
+            Demand::Scopes(_) => !demand.may_be_satisfied(Some(token)),
+            Demand::Nonce | Demand::Token(_) => !token.ends_soon(),
+        })
     }
 
     /// Gets a token, as a client that registers itself again if it was forgotten since it did so before.
@@ -254,8 +273,13 @@ impl Authorizer {
     /// Renews a token that ends soon. If that cannot be done, the server is asked without one, and says what it wants.
     pub(crate) async fn renew(&self, standing: &Arc<Standing>) -> Arc<Standing> {
         let mut known = self.turn.lock().await;
+        if !Arc::ptr_eq(&self.standing.load(), standing) {
+            return self.standing.load_full();
+        }
+        let turn = self.kept.take_turn().await;
+        self.take_news();
         let current = self.standing.load_full();
-        let Some(token) = current.token.clone().filter(|_| Arc::ptr_eq(&current, standing)) else {
+        let Some(token) = current.token.clone().filter(|_| current.ends_soon()) else {
             return current;
         };
         let renewed = async {
@@ -266,28 +290,26 @@ impl Authorizer {
             // Only who said nothing about itself when the token was got may say nothing now.
             let is_old = HttpUrl::parse(issuer).is_some_and(|url| url.origin() == issuer);
             let metadata = ServerMetadata::discover(&self.fetch, issuer, is_old).await?;
-            self.refresh(&mut known, &token.stored, &metadata, token.key.clone()).await
+            self.refresh(&mut known, &token, &metadata, turn).await
         };
-        match renewed.await {
-            Ok(token) => self.keep(token),
-            // It may do for as long as it lasts.
-            Err(error) if error.is_passing() => {}
-            Err(_) => {
-                let token = Some(token.clone());
-                self.standing.store(Arc::new(Standing { token, is_over: true, failure: None }));
-            }
+        // It may do for as long as it lasts; and where the store locks nothing, another one may have been quicker.
+        if renewed.await.is_err_and(|error| !error.is_passing()) && !self.take_news() {
+            let token = Some(token.clone());
+            self.standing.store(Arc::new(Standing { token, is_over: true, failure: None }));
         }
         self.standing.load_full()
     }
 
-    /// Gives the refresh token for another token (RFC 6749 §6), to nobody but the issuer of both.
+    /// Gives the refresh token for another token (RFC 6749 §6), to nobody but the issuer of both. It is our `turn` until the other
+    /// one is kept.
     async fn refresh(
         &self,
         known: &mut Known,
-        stored: &StoredToken,
+        token: &Token,
         metadata: &ServerMetadata,
-        key: Option<Arc<DpopKey>>,
-    ) -> Result<Token, OAuthError> {
+        turn: Turn,
+    ) -> Result<(), OAuthError> {
+        let (stored, key) = (&token.stored, &token.key);
         let refresh_token = stored.refresh_token.clone().ok_or(OAuthError::TokenInvalid)?;
         let form = vec![
             ("grant_type", "refresh_token".to_owned()),
@@ -304,11 +326,17 @@ impl Authorizer {
         if key.is_some() != response.is_dpop() {
             return Err(OAuthError::TokenUnbound);
         }
-        Ok(Token::renewed(response, stored, key))
+        self.keep(Token::renewed(response, stored, key.clone()));
+        drop(turn);
+        Ok(())
     }
 
     fn keep(&self, token: Token) {
-        self.oauth.store.save(&self.store_key, &token.stored);
+        self.kept.save(&token.stored);
+        self.put(token);
+    }
+
+    fn put(&self, token: Token) {
         self.standing.store(Arc::new(Standing {
             token: Some(Arc::new(token)),
             is_over: false,
