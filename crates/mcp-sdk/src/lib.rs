@@ -43,8 +43,8 @@ mod testing;
 /// How clients get tokens: OAuth 2.1.
 pub mod oauth {
     pub use crate::client::authorization::{
-        IdentityProvider, LoggingIn, LoopbackRedirect, MemoryTokenStore, OAuth, OAuthError, PrivateKey,
-        RegisteredClient, StoredToken, TokenStore, UserAgent,
+        IdentityProvider, Locking, LoggingIn, LoopbackRedirect, MemoryTokenStore, OAuth, OAuthError,
+        PrivateKey, RegisteredClient, StoredToken, TokenLock, TokenStore, UserAgent,
     };
 }
 

@@ -11,7 +11,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// An MCP server and its authorization server, in one: tokens are `token`, and whoever logs in is let in at once.
+/// An MCP server and its authorization server, in one: tokens are `token`, and whoever logs in is let in at once. Each refresh token
+/// is another one.
 struct Guarded {
     url: String,
     seen: Arc<Mutex<Vec<String>>>,
@@ -32,7 +33,10 @@ impl Guarded {
             for stream in listener.incoming() {
                 let (head, content) = read(stream.as_ref().unwrap());
                 seen.lock().unwrap().push(format!("{head}{content}"));
-                stream.unwrap().write_all(answer(&url, &head, &content, seconds).as_bytes()).unwrap();
+                let renewals =
+                    seen.lock().unwrap().iter().filter(|seen| seen.contains("POST /token")).count();
+                let answer = answer(&url, &head, &content, seconds, renewals);
+                stream.unwrap().write_all(answer.as_bytes()).unwrap();
             }
         });
         guarded
@@ -72,7 +76,7 @@ fn read(stream: &TcpStream) -> (String, String) {
     (head, String::from_utf8(content).unwrap())
 }
 
-fn answer(url: &str, head: &str, content: &str, seconds: u32) -> String {
+fn answer(url: &str, head: &str, content: &str, seconds: u32, renewals: usize) -> String {
     let target = head.split(' ').nth(1).unwrap_or_default();
     let parameter =
         |name: &str| target.split(['?', '&']).find_map(|pair| pair.strip_prefix(name)).unwrap_or_default();
@@ -99,7 +103,7 @@ fn answer(url: &str, head: &str, content: &str, seconds: u32) -> String {
             response("302 Found", &location, "")
         }
         "/token" => document(&json!({"access_token": "token", "token_type": "Bearer", "expires_in": seconds,
-            "refresh_token": "again"})),
+            "refresh_token": format!("again{renewals}.")})),
         _ => response("404 Not Found", "", ""),
     }
 }
@@ -203,6 +207,29 @@ fn a_token_is_renewed_with_a_secret_only_where_the_secret_is_known() {
     let mut there = server.ping(home.path(), &[&known[..], &["--issuer", &server.url]].concat());
     assert!(there.output().unwrap().status.success());
     assert_eq!(renewals(), before + 1);
+}
+
+/// Each process renewed the token that it had found when it began: the second time that a refresh token came, servers refused it,
+/// or ended all that had ever come of the login.
+#[test]
+fn processes_that_share_a_login_renew_its_token_one_after_the_other() {
+    let (server, home) = (Guarded::start_with(1), tempfile::tempdir().unwrap());
+    let mut child = server.ping(home.path(), &["--login"]).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    visit(&visit(line.trim_end().strip_prefix("to log in, open ").unwrap()));
+    assert!(child.wait().unwrap().success());
+    let pings: Vec<_> = (0..6).map(|_| server.ping(home.path(), &[]).spawn().unwrap()).collect();
+    for ping in pings {
+        let output = ping.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let renewals = server.seen("grant_type=refresh_token");
+    assert!(renewals >= 6, "{renewals}");
+    for n in 1..=renewals {
+        assert_eq!(server.seen(&format!("refresh_token=again{n}.")), 1, "{n} of {renewals}");
+    }
 }
 
 /// The URL was taken for one that describes the client, and a person was to log in.

@@ -75,13 +75,6 @@ impl Gateway {
         Self::serve(routes, upstream, Config::default())
     }
 
-    /// One that counts how long responses take.
-    pub(crate) fn timed(address: SocketAddr) -> Self {
-        let upstream = Arc::new(Upstream::new(only(address)));
-        upstream.start_with(Arc::new(SystemResolver)).wait();
-        Self::serve(Forward::new(upstream.clone()).timed(true), upstream, Config::default())
-    }
-
     /// One that has `mirror` send copies elsewhere.
     pub(crate) fn mirrored(address: SocketAddr, mirror: Arc<Mirror>) -> Self {
         let upstream = Arc::new(Upstream::new(only(address)));

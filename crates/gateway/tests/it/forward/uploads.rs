@@ -11,7 +11,7 @@ use thruway_gateway::{Guarded, Policy, PolicyConfig};
 use thruway_server::IntoHandler;
 
 use super::{Client, Recorder, Script};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, only};
 
 /// What comes with the head, what is read, what is worth a pipe, what a pipe takes, and more.
 const SIZES: [usize; 8] =
@@ -129,7 +129,7 @@ fn what_a_policy_allows_bounds_large_content_too() {
 fn the_time_of_a_server_begins_when_it_has_the_request() {
     const PAUSE: Duration = Duration::from_millis(500);
     let script = Script::start();
-    let gateway = Gateway::timed(script.address);
+    let gateway = Gateway::timed(only(script.address));
     let mut client = Client::new(gateway.address);
     client.send(head(10) + "first");
     let mut accepted = script.accept();

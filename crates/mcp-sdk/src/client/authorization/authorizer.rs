@@ -15,6 +15,7 @@ use super::dpop::DpopKey;
 use super::error::{OAuthError, quoted};
 use super::fetch::Fetch;
 use super::grants::{Applicant, is_client_unknown};
+use super::kept::{Kept, Turn};
 use super::login::OFFLINE_ACCESS;
 use super::logins::Logins;
 use super::parties::{Known, Parties, identity_of};
@@ -29,8 +30,7 @@ use super::{Grant, OAuth};
 /// The authorization of a client at one URL.
 pub(crate) struct Authorizer {
     server_url: Box<str>,
-    /// Under what its token is kept.
-    store_key: String,
+    kept: Kept,
     /// `None` if tokens cannot be sent there.
     server: Option<HttpUrl>,
     oauth: OAuth,
@@ -86,22 +86,14 @@ pub(crate) enum Demand {
 impl Authorizer {
     pub(super) fn new(oauth: OAuth, server_url: &str) -> Self {
         let server = HttpUrl::parse(server_url).filter(HttpUrl::is_private);
-        let store_key = oauth.grant.store_key(server_url);
-        let stored = server.as_ref().and_then(|_| oauth.store.load(&store_key));
-        // What another client was given is not for this one, and what another issuer gave is not renewed there with its secret.
-        let is_ours = |token: &StoredToken| {
-            oauth.client.as_ref().is_none_or(|client| {
-                client.id == token.client.id
-                    && client.issuer.as_ref().is_none_or(|issuer| *issuer == token.issuer)
-            })
-        };
-        let stored = stored.filter(is_ours);
+        let kept = Kept::new(oauth.store.clone(), oauth.grant.store_key(server_url));
+        let stored = server.as_ref().and_then(|_| kept.news()).filter(|token| token.is_for(&oauth));
         let known = Known::of(stored.as_ref(), &oauth);
         let token = stored.and_then(|stored| Token::restore(stored).ok()).map(Arc::new);
         let is_local = server.as_ref().is_some_and(HttpUrl::is_loopback);
         Self {
             server_url: server_url.into(),
-            store_key,
+            kept,
             server,
             fetch: Fetch::new(oauth.http.clone(), is_local),
             oauth,
@@ -173,20 +165,21 @@ impl Authorizer {
         if !Arc::ptr_eq(&current, used) {
             return current.failure.clone().map_or(Ok(()), Err);
         }
-        let outcome = self.obtain(&mut known, used, demand).await;
+        let outcome = self.obtain(&mut known, demand).await;
         if let Err(failure) = &outcome {
-            let (token, is_over) = (used.token.clone(), used.is_over);
+            let Standing { token, is_over, .. } = &*self.standing.load_full();
+            let (token, is_over) = (token.clone(), *is_over);
             self.standing.store(Arc::new(Standing { token, is_over, failure: Some(failure.clone()) }));
         }
         outcome
     }
 
-    async fn obtain(
-        self: &Arc<Self>,
-        known: &mut Known,
-        used: &Standing,
-        demand: &Demand,
-    ) -> Result<(), OAuthError> {
+    async fn obtain(self: &Arc<Self>, known: &mut Known, demand: &Demand) -> Result<(), OAuthError> {
+        let turn = self.kept.take_turn().await;
+        if self.take_news() && self.has_what_is_wanted(demand) {
+            return Ok(());
+        }
+        let used = self.standing.load_full();
         let last = used.token.as_deref();
         let insecure = || OAuthError::InsecureUrl(quoted(&self.server_url));
         let server = self.server.as_ref().ok_or_else(insecure)?;
@@ -200,16 +193,39 @@ impl Authorizer {
             Parties::discover(&self.fetch, server, challenge, &self.oauth, known, last_issuer).await?;
         let can_refresh = !used.is_over && last_issuer == Some(parties.metadata.issuer.as_str());
         if let (Demand::Token(_), Some(last), true) = (demand, &used.token, can_refresh) {
-            let renewed = self.refresh(known, last, parties.metadata.clone()).await;
+            let renewed = self.refresh(known, last, parties.metadata.clone(), turn).await;
             // Nobody logs in because there is no way to renew it just now.
             if renewed.as_ref().err().is_none_or(OAuthError::is_passing) {
                 return renewed;
             }
+        } else {
+            // A login takes too long to keep others waiting.
+            drop(turn);
+        }
+        // Where the store locks nothing, another one may have been quicker.
+        if self.take_news() && self.has_what_is_wanted(demand) {
+            return Ok(());
         }
         let scopes = self.scopes(challenge, &parties, last);
         let (response, client) = self.apply(known, &parties, &scopes).await?;
         self.keep(Token::of(response, parties, client, scopes));
         Ok(())
+    }
+
+    /// Takes the token that somebody else has kept meanwhile, if there is one. Returns whether there was.
+    fn take_news(&self) -> bool {
+        let news = self.server.as_ref().and_then(|_| self.kept.news());
+        let news = news.filter(|token| token.is_for(&self.oauth)).and_then(|news| Token::restore(news).ok());
+        news.map(|token| self.put(token)).is_some()
+    }
+
+    /// Whether the token that there is may be what the server wants, which has not seen it yet.
+    fn has_what_is_wanted(&self, demand: &Demand) -> bool {
+        let standing = self.standing.load();
+        standing.sent().is_some_and(|token| match demand {
+            Demand::Scopes(_) => !demand.may_be_satisfied(Some(token)),
+            Demand::Nonce | Demand::Token(_) => !token.ends_soon(),
+        })
     }
 
     /// Gets a token, as a client that registers itself again if it was forgotten since it did so before.
@@ -267,8 +283,13 @@ impl Authorizer {
     /// Renews a token that ends soon. If that cannot be done, the server is asked without one, and says what it wants.
     pub(crate) async fn renew(self: &Arc<Self>, standing: &Arc<Standing>) -> Arc<Standing> {
         let mut known = self.take_turn().await;
+        if !Arc::ptr_eq(&self.standing.load(), standing) {
+            return self.standing.load_full();
+        }
+        let turn = self.kept.take_turn().await;
+        self.take_news();
         let current = self.standing.load_full();
-        let Some(token) = current.token.clone().filter(|_| Arc::ptr_eq(&current, standing)) else {
+        let Some(token) = current.token.clone().filter(|_| current.ends_soon()) else {
             return current;
         };
         let renewed = async {
@@ -279,10 +300,10 @@ impl Authorizer {
             // Only who said nothing about itself when the token was got may say nothing now.
             let is_old = HttpUrl::parse(issuer).is_some_and(|url| url.origin() == issuer);
             let metadata = ServerMetadata::discover(&self.fetch, issuer, is_old).await?;
-            self.refresh(&mut known, &token, metadata).await
+            self.refresh(&mut known, &token, metadata, turn).await
         };
-        // It may do for as long as it lasts.
-        if renewed.await.is_err_and(|error| !error.is_passing()) {
+        // It may do for as long as it lasts; and where the store locks nothing, another one may have been quicker.
+        if renewed.await.is_err_and(|error| !error.is_passing()) && !self.take_news() {
             let token = Some(token.clone());
             self.standing.store(Arc::new(Standing { token, is_over: true, failure: None }));
         }
@@ -290,12 +311,13 @@ impl Authorizer {
     }
 
     /// Gives the refresh token for another token (RFC 6749 §6), to nobody but the issuer of both. That may be done once with most
-    /// of them, and the next one is in the answer: it is taken whoever stops to wait.
+    /// of them, and the next one is in the answer: it is taken whoever stops to wait. It is our `turn` until it is kept.
     async fn refresh(
         self: &Arc<Self>,
         known: &mut Known,
         token: &Arc<Token>,
         metadata: ServerMetadata,
+        turn: Turn,
     ) -> Result<(), OAuthError> {
         let issuer = metadata.issuer.clone();
         let is_renewing = self.renewing.clone().lock_owned().await;
@@ -303,7 +325,9 @@ impl Authorizer {
         let renewal = tokio::spawn(async move {
             let _is_renewing = is_renewing;
             let renewed = authorizer.renewed(&token, &metadata).await;
-            renewed.map(|token| authorizer.keep(token))
+            let outcome = renewed.map(|token| authorizer.keep(token));
+            drop(turn);
+            outcome
         });
         let outcome = renewal.await.unwrap_or(Err(OAuthError::TokenInvalid));
         if outcome.as_ref().is_err_and(is_client_unknown) {
@@ -332,7 +356,11 @@ impl Authorizer {
     }
 
     fn keep(&self, token: Token) {
-        self.oauth.store.save(&self.store_key, &token.stored);
+        self.kept.save(&token.stored);
+        self.put(token);
+    }
+
+    fn put(&self, token: Token) {
         self.standing.store(Arc::new(Standing {
             token: Some(Arc::new(token)),
             is_over: false,

@@ -25,6 +25,7 @@ mod token;
 mod logins;
 mod grants;
 mod parties;
+mod kept;
 
 // and with it
 mod authorizer;
@@ -45,7 +46,7 @@ pub use error::OAuthError;
 pub use identity::{PrivateKey, RegisteredClient};
 pub use login::{LoggingIn, UserAgent};
 pub use loopback::LoopbackRedirect;
-pub use store::{MemoryTokenStore, StoredToken, TokenStore};
+pub use store::{Locking, MemoryTokenStore, StoredToken, TokenLock, TokenStore};
 
 pub(super) use authorizer::{Attempts, Authorizer};
 

@@ -2,22 +2,39 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::OAuth;
 use super::identity::Method;
 
 /// Keeps tokens. They are as good as passwords: whoever writes them down keeps them from others.
 ///
-/// Both methods are called while a request waits, and should be quick.
+/// To load and to save is done while a request waits, and should be quick. Who has got a token looks at what is kept before the
+/// next one is asked for: another process that shares the store may have got one.
 pub trait TokenStore: Send + Sync + 'static {
     /// What was kept under this key: the URL of the server, with the grant as its fragment if that is no login.
     fn load(&self, key: &str) -> Option<StoredToken>;
 
     /// Keeps a token under this key, instead of the one before.
     fn save(&self, key: &str, token: &StoredToken);
+
+    /// Waits until nobody else who shares the store renews the token under this key, and keeps others from it until what is
+    /// returned is dropped: most refresh tokens are good for one renewal, and some servers take a second one for a theft. Waiting
+    /// may be given up. Default: nobody is waited for.
+    fn lock<'a>(&'a self, key: &'a str) -> Locking<'a> {
+        let _ = key;
+        Box::pin(async { Box::new(()) as TokenLock })
+    }
 }
+
+/// Others are kept from renewing a token until it is dropped.
+pub type TokenLock = Box<dyn Send>;
+
+/// Somebody waiting for a [`TokenLock`].
+pub type Locking<'a> = Pin<Box<dyn Future<Output = TokenLock> + Send + 'a>>;
 
 /// A token as it is kept: whose it is, for which server, and how it is renewed.
 ///
@@ -63,15 +80,26 @@ impl StoredToken {
     pub const fn expires_at(&self) -> Option<u64> {
         self.expires_at
     }
+
+    /// Whether it is a token of the client that `oauth` describes: what another one was given is not for this one, and what another
+    /// issuer gave is not renewed there with its secret.
+    pub(super) fn is_for(&self, oauth: &OAuth) -> bool {
+        oauth.client.as_ref().is_none_or(|client| {
+            client.id == self.client.id && client.issuer.as_ref().is_none_or(|issuer| *issuer == self.issuer)
+        })
+    }
 }
 
 /// Tokens for as long as the program runs.
 #[derive(Default)]
-pub struct MemoryTokenStore(Mutex<HashMap<String, StoredToken>>);
+pub struct MemoryTokenStore {
+    tokens: Mutex<HashMap<String, StoredToken>>,
+    renewals: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
 
 impl MemoryTokenStore {
     fn tokens(&self) -> MutexGuard<'_, HashMap<String, StoredToken>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -82,6 +110,12 @@ impl TokenStore for MemoryTokenStore {
 
     fn save(&self, key: &str, token: &StoredToken) {
         self.tokens().insert(key.to_owned(), token.clone());
+    }
+
+    fn lock<'a>(&'a self, key: &'a str) -> Locking<'a> {
+        let mut renewals = self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
+        let renewal = renewals.entry(key.to_owned()).or_default().clone();
+        Box::pin(async { Box::new(renewal.lock_owned().await) as TokenLock })
     }
 }
 

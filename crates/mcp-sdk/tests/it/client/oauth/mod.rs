@@ -3,6 +3,7 @@
 mod world;
 mod logins;
 mod tokens;
+mod rotation;
 mod machines;
 mod hostile;
 mod loopback;

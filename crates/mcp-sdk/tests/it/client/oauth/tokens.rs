@@ -14,7 +14,7 @@ use super::world::{
 
 /// Keeps tokens as text, as a file would.
 #[derive(Clone, Default)]
-struct Written(Arc<Mutex<HashMap<String, String>>>);
+pub(super) struct Written(Arc<Mutex<HashMap<String, String>>>);
 
 impl TokenStore for Written {
     fn load(&self, server: &str) -> Option<StoredToken> {
@@ -28,7 +28,7 @@ impl TokenStore for Written {
 
 impl Written {
     /// Lets all tokens have ended.
-    fn expire(&self) {
+    pub(super) fn expire(&self) {
         for text in self.0.lock().unwrap().values_mut() {
             let mut token: Value = serde_json::from_str(text).unwrap();
             token["expires_at"] = json!(1);

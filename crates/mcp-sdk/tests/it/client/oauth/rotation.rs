@@ -1,0 +1,109 @@
+//! Tokens that several share: clients of one process, or processes with one store.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use thruway_mcp_sdk::oauth::{StoredToken, TokenStore};
+
+use super::tokens::Written;
+use super::world::{Seen, World, call, document, login, refusal, taken, token, unauthorized};
+
+/// Lets each refresh token be good for one renewal, and access tokens end after so many seconds, or with the next one.
+fn rotating(world: &World, expires_in: u64) {
+    let last = Arc::new(Mutex::new(0));
+    let issued = last.clone();
+    world.issuer.on("/token", move |seen| {
+        let mut last = issued.lock().unwrap();
+        let given = seen.parameter("refresh_token");
+        if given.is_some_and(|given| given != format!("refresh-{last}")) {
+            return refusal("400 Bad Request", &json!({"error": "invalid_grant"}));
+        }
+        *last += 1;
+        let mut token = token(&format!("token-{last}"));
+        token["refresh_token"] = json!(format!("refresh-{last}"));
+        token["expires_in"] = json!(expires_in);
+        document(&token)
+    });
+    world.server.on("/mcp", move |seen| match seen.token() {
+        Some(token) if token == format!("token-{}", last.lock().unwrap()) => taken(seen),
+        _ => unauthorized("Bearer error=\"invalid_token\""),
+    });
+}
+
+/// The refresh tokens that were given away.
+fn given(world: &World) -> Vec<String> {
+    let renewals = world.issuer.seen_at("/token").into_iter();
+    renewals.filter_map(|seen: Seen| seen.parameter("refresh_token")).collect()
+}
+
+/// Each had the token that it began with: once one had renewed it, the others were refused, and logged in or failed for good.
+#[tokio::test]
+async fn a_token_that_another_one_has_renewed_is_taken() {
+    for (expires_in, expected) in [(3600, &["refresh-1"][..]), (5, &["refresh-1", "refresh-2", "refresh-3"])]
+    {
+        let (world, written) = (World::new().await, Written::default());
+        rotating(&world, expires_in);
+        call(&world.client(login().store(written.clone()))).await.unwrap();
+        if expires_in == 3600 {
+            written.expire();
+        }
+        let [one, two] = [(); 2].map(|()| world.client(login().store(written.clone())));
+        for client in [&one, &two, &one] {
+            call(client).await.unwrap();
+        }
+        assert_eq!((given(&world), world.logins()), (expected.iter().map(ToString::to_string).collect(), 1));
+    }
+}
+
+/// Before a person is asked, it is looked for whether another one has been.
+#[tokio::test]
+async fn a_login_of_another_one_is_taken() {
+    let (world, written) = (World::new().await, Written::default());
+    let [one, two] = [(); 2].map(|()| world.client(login().store(written.clone())));
+    call(&one).await.unwrap();
+    call(&two).await.unwrap();
+    assert_eq!(world.logins(), 1);
+}
+
+#[tokio::test]
+async fn who_renews_at_the_same_time_takes_turns() {
+    let world = World::new().await;
+    rotating(&world, 3600);
+    let oauth = login();
+    call(&world.client(oauth.clone())).await.unwrap();
+    // Each has an authorizer of its own; what is kept is that of all.
+    let [one, two, three] = ["1", "2", "3"].map(|name| world.client(oauth.clone().client_name(name)));
+    world.server.on("/mcp", |seen| match seen.token() {
+        Some("token-2") => taken(seen),
+        _ => unauthorized("Bearer error=\"invalid_token\""),
+    });
+    let called = tokio::join!(call(&one), call(&two), call(&three));
+    assert_eq!(called, (Ok(()), Ok(()), Ok(())));
+    assert_eq!((given(&world), world.logins()), (vec!["refresh-1".to_owned()], 1));
+}
+
+/// A store that cannot keep anything any more: what is in it is older than what there is.
+struct Full(Written);
+
+impl TokenStore for Full {
+    fn load(&self, key: &str) -> Option<StoredToken> {
+        self.0.load(key)
+    }
+
+    fn save(&self, _: &str, _: &StoredToken) {}
+}
+
+#[tokio::test]
+async fn what_could_not_be_kept_is_not_given_up_for_what_was_kept_before() {
+    let (world, written) = (World::new().await, Written::default());
+    rotating(&world, 5);
+    call(&world.client(login().store(written.clone()))).await.unwrap();
+    let client = world.client(login().store(Full(written)));
+    for _ in 0..3 {
+        call(&client).await.unwrap();
+    }
+    assert_eq!(
+        (given(&world), world.logins()),
+        (["refresh-1", "refresh-2", "refresh-3"].map(str::to_owned).to_vec(), 1)
+    );
+}
