@@ -212,7 +212,10 @@ pub(crate) struct McpBridgeArgs {
     /// Give each session a server of its own, not only those whose clients can be asked
     #[arg(long)]
     pub(crate) server_per_session: bool,
-    /// How many servers may be there for one client alone
+    /// Let subscriptions share one server, also those of clients that can be asked, each of which keeps a server for itself otherwise
+    #[arg(long)]
+    pub(crate) share_subscriptions: bool,
+    /// How many servers may be there for one client alone; who finds all of them kept is told to come again
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(crate) servers_max: u16,
     /// How long a session is kept that is not used, and a server for one client alone

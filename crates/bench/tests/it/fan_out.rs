@@ -1,15 +1,53 @@
 //! Publications, and those who are told of them.
 
+use std::io::{ErrorKind, Read};
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
-use thruway_bench::{FailureKind, FanOut, Limit, Load, McpRequests, Revision, SessionUse};
+use thruway_bench::{
+    FailureKind, FanOut, FanOutError, Limit, Load, McpRequests, Revision, RunError, SessionUse,
+};
 use thruway_mcp_sdk::McpServer;
 use thruway_mcp_sdk::schema::{Resource, Tool};
 use thruway_server::{Router, Server};
 
 use crate::mcp_scene::{call_of_echo, endpoint, load};
+
+/// Ctrl-C was heard when all had subscribed, or their time was over.
+#[test]
+fn a_load_that_is_ended_while_it_subscribes_is_over() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let revision = Revision::R20260728;
+    let fan_out = FanOut {
+        url: format!("http://{}/mcp", listener.local_addr().unwrap()),
+        headers: Vec::new(),
+        revision,
+        subscribers: 2,
+        uri: "test://n".to_owned(),
+        tool: "count".to_owned(),
+        arguments: json!({}),
+    };
+    let requests =
+        McpRequests::new(revision, SessionUse::None, &[call_of_echo()], Some(&endpoint())).unwrap();
+    let load = load(requests, Vec::new());
+    let stop = load.stop.clone();
+    // Somebody subscribes, and nobody answers.
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(stream.read(&mut [0; 64]).unwrap() > 0);
+        stop.stop();
+        stream
+    });
+    let outcome = fan_out.run(&load, &mut |_| {});
+    assert!(
+        matches!(&outcome, Err(FanOutError::Run(RunError::System(error))) if error.kind() == ErrorKind::Interrupted),
+        "{outcome:?}"
+    );
+    drop(server.join().unwrap());
+}
 
 /// It was waited for those who were not told of it, for as long as a publication may take.
 #[test]

@@ -83,6 +83,7 @@ async fn connect(args: &McpBridgeArgs) -> Result<McpServer, Failure> {
         },
         server: McpServerOptions { session_idle: args.session_idle, ..McpServerOptions::default() },
         has_server_per_session: args.server_per_session,
+        shares_subscriptions: args.share_subscriptions,
         servers_max: args.servers_max.into(),
         ..BridgeOptions::default()
     };

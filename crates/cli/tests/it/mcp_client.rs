@@ -1,10 +1,12 @@
 //! `thruway mcp tools`, `call` and the others: against the demo, over HTTP and as a child, in both eras.
 
+use std::io::Read;
+use std::net::TcpListener;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::process::Thruway;
+use crate::process::{Signal, Thruway};
 
 const ERAS: [&str; 4] = ["auto", "modern", "legacy", "2025-03-26"];
 
@@ -188,6 +190,21 @@ fn a_host_that_is_not_known_is_named() {
     let (code, said) = refused(&["ping", "http://name.invalid/mcp"]);
     // Where nobody can be asked, the system cannot know that there is no such name.
     assert!(code == Some(2) && said.contains("the host `name.invalid` "), "{code:?} {said}");
+}
+
+#[test]
+fn ctrl_c_ends_a_subscription_that_does_not_stand_yet() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let args = ["mcp", "listen", "--era", "modern", "--timeout", "1h", &url, "test://n"];
+    let listening = Thruway::start_in(directory.path(), &args);
+    // It has subscribed, and nobody answers.
+    let (mut stream, _) = listener.accept().unwrap();
+    assert!(stream.read(&mut [0; 64]).unwrap() > 0);
+    listening.signal(Signal::INT);
+    let ended = listening.end();
+    assert_eq!((ended.code, &*ended.stdout), (None, ""), "the signal has ended it: {}", ended.stderr);
 }
 
 #[test]

@@ -37,9 +37,14 @@ pub(super) fn write(
             Status::Ok
         }
         Err(error) => {
+            let has_room = error != McpClientError::TooManyServers;
             let error = translate_error(way, method, error_of(error));
             write_error(output, Some(id), &error);
-            if way.near.era() == Era::Modern { Status::of(&error) } else { Status::Ok }
+            match way.near.era() {
+                Era::Legacy => Status::Ok,
+                Era::Modern if has_room => Status::of(&error),
+                Era::Modern => Status::Unavailable,
+            }
         }
     }
 }
@@ -168,6 +173,9 @@ pub(super) fn error_of(error: McpClientError) -> Error {
     match error {
         McpClientError::Server(error) | McpClientError::QuestionFailed(error) => error,
         McpClientError::ArgumentsInvalid => Error::invalid_params("`params` must be an object"),
+        McpClientError::TooManyServers => Error::internal(
+            "there are as many servers behind this one as there may be, all taken by other clients",
+        ),
         error => Error::internal(format!("the server behind this one: {error}")),
     }
 }

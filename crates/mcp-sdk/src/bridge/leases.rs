@@ -61,10 +61,8 @@ impl Leases {
 
     /// Ends those that have waited for too long.
     pub(super) fn sweep(&self) {
-        // Somebody else holds it: it is watched.
-        let is_watched = |one: &Idle| Arc::strong_count(&one.upstream) > 1;
         let is_useful = |one: &Idle| {
-            let is_fresh = is_watched(one) || one.since.elapsed() < self.idle_max;
+            let is_fresh = one.is_watched() || one.since.elapsed() < self.idle_max;
             is_fresh && !one.upstream.is_closed()
         };
         self.idle().retain(is_useful);
@@ -73,10 +71,15 @@ impl Leases {
     /// Ends the one that has waited for longest.
     pub(super) fn end_one(&self) {
         let mut idle = self.idle();
-        let unwatched = (0..idle.len()).filter(|place| Arc::strong_count(&idle[*place].upstream) == 1);
+        let unwatched = (0..idle.len()).filter(|place| !idle[*place].is_watched());
         if let Some(place) = unwatched.min_by_key(|place| idle[*place].since) {
             idle.swap_remove(place);
         }
+    }
+
+    /// How many wait whose subscriptions keep them.
+    pub(super) fn watched(&self) -> usize {
+        self.idle().iter().filter(|one| one.is_watched()).count()
     }
 
     pub(super) fn end_all(&self) -> Vec<Arc<Upstream>> {
@@ -85,6 +88,13 @@ impl Leases {
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Idle {
+    /// Whether somebody else holds it, as subscriptions do.
+    fn is_watched(&self) -> bool {
+        Arc::strong_count(&self.upstream) > 1
     }
 }
 

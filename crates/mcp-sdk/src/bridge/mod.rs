@@ -51,8 +51,13 @@ pub struct BridgeOptions {
     /// Whether each session of the legacy era has a server of its own, such as a child process. Default: only those whose
     /// clients can be asked; the others share one.
     pub has_server_per_session: bool,
+    /// Whether subscriptions of the modern era stand at the server that all share, also those of clients that can be asked. Default:
+    /// these stand at the server that handles the client's calls, which knows what the calls have changed, and which the
+    /// subscription keeps for that client: one for each that is authorized, and for all others one for each set of capabilities.
+    pub shares_subscriptions: bool,
     /// How many servers may be there for one session or one call alone. Default: 32; beyond, sessions are refused, and calls
-    /// wait for a while.
+    /// and subscriptions wait for a while; if all are kept by sessions and subscriptions, they are refused too. Over HTTP, the
+    /// modern era is refused with 503.
     pub servers_max: usize,
     /// How long a call of the legacy era waits for the answers of a client of the modern era. Default: 5 minutes.
     pub question_wait: Duration,
@@ -69,6 +74,7 @@ impl Default for BridgeOptions {
             client,
             server,
             has_server_per_session: false,
+            shares_subscriptions: false,
             servers_max: 32,
             question_wait: Duration::from_mins(5),
             questions_max: 1000,
@@ -82,6 +88,7 @@ pub(crate) struct Bridge {
     revision: Revision,
     capabilities: ServerCapabilities,
     upstreams: Upstreams,
+    shares_subscriptions: bool,
     suspended: Arc<Suspended>,
     calls: CallsInFlight,
 }
@@ -136,6 +143,7 @@ impl McpServer {
             revision,
             capabilities: discovered.capabilities.clone(),
             upstreams,
+            shares_subscriptions: options.shares_subscriptions,
             suspended: Suspended::new(options.questions_max, options.question_wait),
             calls: CallsInFlight::default(),
         };

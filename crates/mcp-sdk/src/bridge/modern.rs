@@ -207,22 +207,29 @@ impl Forwarding {
 }
 
 /// Lets the far side tell what a subscription of `caller` wants to know, whose client can be asked what `capabilities` say: by
-/// the server that will handle its calls. Returns what it will tell, and what keeps it telling.
+/// the server that will handle its calls, unless subscriptions share one. Returns what it will tell, and what keeps it telling.
+///
+/// # Errors
+/// There is no room for a server that would tell it.
 pub(crate) async fn watch_all(
     bridge: &Bridge,
     caller: &Caller,
     capabilities: Option<&str>,
     mut filter: SubscriptionFilter,
-) -> (SubscriptionFilter, Vec<Watch>) {
+) -> Result<(SubscriptionFilter, Vec<Watch>), Error> {
     let wants_lists = [filter.tools_list_changed, filter.prompts_list_changed, filter.resources_list_changed];
     if wants_lists.contains(&Some(true)) {
         bridge.watch_lists().await;
     }
     let mut watches = Vec::new();
     if !filter.resource_subscriptions.is_empty() {
-        let upstream = match capabilities {
-            None => bridge.upstreams.plain().await.ok(),
-            Some(capabilities) => bridge.upstreams.next_leased(lessee(caller, capabilities)).await.ok(),
+        let upstream = match capabilities.filter(|_| !bridge.shares_subscriptions) {
+            None => bridge.upstreams.plain().await,
+            Some(capabilities) => bridge.upstreams.next_leased(lessee(caller, capabilities)).await,
+        };
+        let upstream = match upstream {
+            Err(error @ McpClientError::TooManyServers) => return Err(answer::error_of(error)),
+            upstream => upstream.ok(),
         };
         let uris: BTreeSet<_> = std::mem::take(&mut filter.resource_subscriptions).into_iter().collect();
         for uri in uris {
@@ -232,7 +239,7 @@ pub(crate) async fn watch_all(
             }
         }
     }
-    (filter, watches)
+    Ok((filter, watches))
 }
 
 async fn watch(upstream: Option<&Arc<Upstream>>, uri: &str) -> Option<Watch> {

@@ -40,6 +40,7 @@ pub(super) struct Upstreams {
     leases: Arc<Leases>,
     /// How many more there may be for one session or one call alone.
     permits: Arc<Semaphore>,
+    servers_max: usize,
     last_party: AtomicU64,
     /// How long those for one client alone are kept that are not used, and whether somebody looks after that.
     idle: Duration,
@@ -62,6 +63,7 @@ impl Upstreams {
             of_sessions: Mutex::default(),
             leases: Leases::new(options.server.session_idle),
             permits: Arc::new(Semaphore::new(options.servers_max)),
+            servers_max: options.servers_max,
             last_party: AtomicU64::new(0),
             idle: options.server.session_idle,
             is_swept: AtomicBool::new(false),
@@ -176,6 +178,9 @@ impl Upstreams {
             }
             // One that waits for calls of other clients makes room; one that begins to wait keeps its place, and tells nobody.
             self.leases.end_one();
+            if self.are_all_kept() {
+                return Err(McpClientError::TooManyServers);
+            }
             if let Ok(Ok(permit)) = timeout(LEASE_LOOK, self.permits.clone().acquire_owned()).await {
                 break permit;
             }
@@ -188,6 +193,13 @@ impl Upstreams {
         let client = self.client(None, Some(said), self.telling_all())?;
         self.sweep_from_now_on();
         Ok(self.leases.lease(lessee, Upstream::new(client, Some(permit))))
+    }
+
+    /// Whether those for one client alone are all kept by sessions and subscriptions, so that no call that ends makes room.
+    fn are_all_kept(&self) -> bool {
+        let of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_sessions = of_sessions.iter().filter(|upstream| upstream.strong_count() > 0).count();
+        of_sessions + self.leases.watched() >= self.servers_max && self.permits.available_permits() == 0
     }
 
     /// Ends what has not been used for too long, even if nobody comes any more.

@@ -16,7 +16,7 @@ pub(crate) struct Exchange(Source);
 enum Source {
     Handler(Handling),
     /// A subscription that does not stand yet.
-    Preparing(Pin<Box<dyn Future<Output = Telling> + Send>>),
+    Preparing(Pin<Box<dyn Future<Output = Result<Telling, Answered>> + Send>>),
     Subscription(Telling),
 }
 
@@ -29,7 +29,7 @@ struct Handling {
 }
 
 /// An answer, and what it means for bindings.
-type Answered = (Vec<u8>, Status);
+pub(super) type Answered = (Vec<u8>, Status);
 
 /// What is said before an answer.
 #[derive(Debug)]
@@ -73,8 +73,10 @@ impl Exchange {
         Self(Source::Subscription(telling))
     }
 
-    /// A subscription that has to be made ready.
-    pub(super) fn prepared(telling: impl Future<Output = Telling> + Send + 'static) -> Self {
+    /// A subscription that has to be made ready, or is answered by an error.
+    pub(super) fn prepared(
+        telling: impl Future<Output = Result<Telling, Answered>> + Send + 'static,
+    ) -> Self {
         Self(Source::Preparing(Box::pin(telling)))
     }
 
@@ -90,7 +92,10 @@ impl Exchange {
         loop {
             return match &mut self.0 {
                 Source::Preparing(preparing) => {
-                    self.0 = Source::Subscription(ready!(preparing.as_mut().poll(cx)));
+                    self.0 = match ready!(preparing.as_mut().poll(cx)) {
+                        Ok(telling) => Source::Subscription(telling),
+                        Err(answered) => Source::Handler(Handling::answered(answered)),
+                    };
                     continue;
                 }
                 Source::Handler(handling) => handling.poll_next(cx),
@@ -103,6 +108,10 @@ impl Exchange {
 }
 
 impl Handling {
+    const fn answered(answered: Answered) -> Self {
+        Self { answer: None, answered: Some(answered), messages: None }
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
         if let Some(answer) = &mut self.answer
             && let Poll::Ready(answered) = answer.as_mut().poll(cx)

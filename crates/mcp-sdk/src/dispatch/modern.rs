@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_notification, write_result};
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_error, write_notification, write_result};
 use thruway_mcp::modern::{self, ResultType};
 use thruway_mcp::params::{self, Params, meta_keys};
 use thruway_mcp::schema::{
@@ -13,6 +13,7 @@ use thruway_mcp::schema::{
 };
 use thruway_message::FieldLines;
 
+use super::exchange::Answered;
 use super::telling::{TasksTold, Telling, Told};
 use super::{Answering, Exchange, Reply, Status, tasks};
 use crate::ask::{BoundRequest, Rounds};
@@ -179,15 +180,20 @@ async fn tell_beyond(
     subscription: Subscription,
     filter: SubscriptionFilter,
     id: RequestId,
-) -> Telling {
+) -> Result<Telling, Answered> {
     let uris = filter.resource_subscriptions.clone();
-    let (filter, watches) = bridge::watch_all(&bridge, &caller, capabilities.as_deref(), filter).await;
+    let watched = bridge::watch_all(&bridge, &caller, capabilities.as_deref(), filter).await;
+    let (filter, watches) = watched.map_err(|error| {
+        let mut output = Vec::new();
+        write_error(&mut output, Some(&Id::from(&id)), &error);
+        (output, Status::Unavailable)
+    })?;
     let accepted: HashSet<_> = filter.resource_subscriptions.iter().collect();
     for uri in uris.iter().filter(|uri| !accepted.contains(uri)) {
         subscription.remove(&Change::Resource(uri.as_str().into()));
     }
     let wanted = Wanted { filter, tasks: TaskSubscriptionNotifications::default() };
-    telling(&shared, subscription, wanted, &Id::from(&id), &Caller::Anonymous).keeping(watches)
+    Ok(telling(&shared, subscription, wanted, &Id::from(&id), &Caller::Anonymous).keeping(watches))
 }
 
 /// What a subscription tells.

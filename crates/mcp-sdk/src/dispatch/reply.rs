@@ -23,6 +23,8 @@ pub(crate) enum Status {
     BadRequest,
     /// There is no such method.
     NotFound,
+    /// It cannot be done now; later it may be.
+    Unavailable,
 }
 
 impl Status {

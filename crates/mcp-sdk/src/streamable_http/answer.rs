@@ -106,7 +106,12 @@ pub(super) fn json(status: Status, message: PooledBuffer) -> WholeResponse {
 
 /// The same for a message that was made elsewhere.
 pub(super) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
-    json_response(status_code(status), Octets::Owned(message))
+    let response = json_response(status_code(status), Octets::Owned(message));
+    if status == Status::Unavailable {
+        response.with_field("Retry-After", RETRY_AFTER_SECONDS)
+    } else {
+        response
+    }
 }
 
 /// A refusal that concerns HTTP more than the message; says so in both ways.
@@ -125,6 +130,7 @@ const fn status_code(status: Status) -> StatusCode {
         Status::Ok => StatusCode::OK,
         Status::BadRequest => StatusCode::BAD_REQUEST,
         Status::NotFound => StatusCode::NOT_FOUND,
+        Status::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
@@ -144,6 +150,9 @@ pub(crate) fn event(message: &[u8]) -> Event {
 }
 
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
+
+/// When whoever finds no room should come again: who has it may have it for long.
+const RETRY_AFTER_SECONDS: &str = "10";
 
 /// After so long without an event, a stream says that it is there.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(15);

@@ -149,6 +149,57 @@ async fn a_call_gets_the_place_of_a_server_that_has_answered() {
     assert!(answer["result"].is_object(), "{answer}");
 }
 
+/// A subscription to `test://text` of a client that can be asked so.
+fn listening(capability: &str) -> Message {
+    let params = json!({"notifications": {"resourceSubscriptions": ["test://text"]}});
+    Message::modern_with("subscriptions/listen", params, &json!({ capability: {} }))
+}
+
+/// Calls waited for half a minute for what no call that ends would give them, and subscriptions then stood for nothing.
+#[tokio::test(start_paused = true)]
+async fn who_finds_all_servers_kept_by_subscriptions_is_told_to_come_again() {
+    let options = BridgeOptions { servers_max: 1, ..options(EraChoice::Legacy) };
+    let bridge = in_memory(&server(), options).await;
+    let site = Site::new(&bridge);
+    let mut standing = site.open(&listening("elicitation"));
+    assert_eq!(standing.next_message().await["method"], "notifications/subscriptions/acknowledged");
+    let call = Message::modern_with("tools/call", tool("progress"), &json!({"sampling": {}}));
+    let began = tokio::time::Instant::now();
+    for refused in [&call, &listening("sampling")] {
+        let refused = site.send(refused).await;
+        assert_eq!((refused.status, refused.field("retry-after")), (503, Some("10")), "{}", refused.text());
+        assert!(refused.text().contains("taken by other clients"), "{}", refused.text());
+    }
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    // Whose it is goes on, and so does who cannot be asked.
+    for capabilities in [json!({"elicitation": {}}), json!({})] {
+        let call = Message::modern_with("tools/call", tool("progress"), &capabilities);
+        assert_eq!(site.send(&call).await.status, 200, "{capabilities}");
+    }
+    standing.leave();
+    Site::settle().await;
+    assert_eq!(site.send(&call).await.status, 200);
+}
+
+#[tokio::test]
+async fn subscriptions_share_a_server_if_they_may() {
+    let options = BridgeOptions { servers_max: 1, shares_subscriptions: true, ..options(EraChoice::Legacy) };
+    let behind = server();
+    let bridge = in_memory(&behind, options).await;
+    let site = Site::new(&bridge);
+    let mut all = ["elicitation", "sampling"].map(|capability| site.open(&listening(capability)));
+    for one in &mut all {
+        let stands = one.next_message().await;
+        assert_eq!(stands["params"]["notifications"]["resourceSubscriptions"][0], "test://text", "{stands}");
+    }
+    let call = Message::modern_with("tools/call", tool("progress"), &json!({"roots": {}}));
+    assert_eq!(site.send(&call).await.status, 200);
+    behind.resource_updated("test://text");
+    for one in &mut all {
+        assert_eq!(one.next_message().await["params"]["uri"], "test://text");
+    }
+}
+
 /// A second subscription that failed took the first one with it.
 #[tokio::test]
 async fn a_subscription_that_fails_leaves_the_one_that_stands() {
