@@ -62,7 +62,14 @@ pub fn judge(report: &SuiteReport) -> Vec<Judged> {
 }
 
 fn all() -> impl Iterator<Item = Target> {
-    single().into_iter().chain(gateway()).chain(front()).chain(generators()).chain(tls()).chain(http2())
+    single()
+        .into_iter()
+        .chain(gateway())
+        .chain(closing())
+        .chain(front())
+        .chain(generators())
+        .chain(tls())
+        .chain(http2())
 }
 
 fn single() -> Vec<Target> {
@@ -135,6 +142,21 @@ fn gateway() -> impl Iterator<Item = Target> {
     })
 }
 
+/// W6: before a backend that closes its connections, which is what limits all.
+fn closing() -> impl Iterator<Item = Target> {
+    let cases = ["2 B", "4 KB", "1 MB"].into_iter().flat_map(|size| [50, 200, 500].map(|c| (size, c)));
+    cases.flat_map(|(size, connections)| {
+        [(Metric::Rate, Bound::AtLeast(1.0)), (Metric::P99, Bound::AtMost(1.0))].map(|(metric, bound)| {
+            Target {
+                case: format!("gateway before a closing backend {size} c={connections}"),
+                metric,
+                against: Against::Candidate("haproxy"),
+                bound,
+            }
+        })
+    })
+}
+
 /// W6: what no size and number of connections shows.
 fn front() -> impl Iterator<Item = Target> {
     use Against::{Candidate, Nothing, OurCase};
@@ -143,6 +165,7 @@ fn front() -> impl Iterator<Item = Target> {
     let table = [
         ("gateway 1 MB c=50", ServerCpu, Candidate("haproxy-tuned"), AtMost(0.8)),
         ("gateway 1 MB c=200", ServerCpu, Candidate("haproxy-tuned"), AtMost(0.8)),
+        ("gateway 1 MB c=500", ServerCpu, Candidate("haproxy-tuned"), AtMost(0.8)),
         ("gateway 2 B c=200, shared cores", ServerCpu, Candidate("haproxy"), AtMost(0.66)),
         ("gateway 2 B c=200, shared cores", Rate, Candidate("haproxy"), AtLeast(1.3)),
         ("gateway 2 B c=200, shared cores", ServerCpu, Candidate("haproxy-newest"), AtMost(0.6)),

@@ -252,6 +252,45 @@ fn an_upstream_that_did_not_change_keeps_its_connections() {
     assert_ne!(upstream_client(&mut client), before);
 }
 
+/// Each reload replaces the upstream, whose connections are not kept.
+#[test]
+fn no_request_fails_while_its_upstream_is_replaced_again_and_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Thruway::demo(&["--workers", "1"]);
+    let address = server.authority();
+    let upstream = |turn: usize| {
+        let balance = ["least_connections", "random_of_two"][turn % 2];
+        let connections = 8 + turn % 3;
+        format!(
+            "[[routes]]\npath = \"/echo\"\nupstream = \"demo\"\n[upstreams.demo]\nservers = [\"{address}\"]\n\
+             balance = \"{balance}\"\nconnections_max = {connections}\n"
+        )
+    };
+    let mut gateway = Thruway::serve(directory.path(), &config("0", &upstream(0)));
+    let address = gateway.address();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = Client::connect(&address);
+                while !is_over.load(Ordering::Relaxed) {
+                    // What is sent again on another connection is not this.
+                    client.send("POST /echo HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\n\r\nhello");
+                    let response = client.response(false);
+                    assert_eq!((response.status(), response.text()), ("200", "hello"));
+                }
+            });
+        }
+        for turn in 1..=30 {
+            gateway.reload(directory.path(), &config("0", &upstream(turn)), RELOADED);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let ended = gateway.terminate();
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.stderr.contains("connections_total=4"), "all connections were kept: {}", ended.stderr);
+}
+
 #[test]
 fn streams_live_on_even_if_their_routes_are_gone() {
     let directory = tempfile::tempdir().unwrap();

@@ -180,7 +180,7 @@ impl Subject {
                 Ok(Figures::of(&report, before.map(|before| before.resident_bytes)))
             }
             Self::Reloaded(server, load) => {
-                let reloads = Reloads::begin(server.id());
+                let reloads = Reloads::begin(server.id(), server.config());
                 let report = run(load, None, cell, line);
                 match reloads.end() {
                     0 => Err("it was not told to read its config again".to_owned()),

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -143,6 +143,11 @@ impl Server {
 
     pub(super) fn id(&self) -> u32 {
         self.started.id()
+    }
+
+    /// Where its config is.
+    pub(super) fn config(&self) -> PathBuf {
+        self.directory.path().join(CONFIG)
     }
 
     /// Why it has ended, if it has.
