@@ -45,7 +45,7 @@ pub struct Timeouts {
     /// Without progress on an answer whose client has closed its sending side: most of them have gone, so what is done for them is given
     /// up. Default 1 s. Longer serves those that only half-close, such as `nc -N`; shorter spares upstreams.
     pub half_closed: Duration,
-    /// Without progress when writing to a client that does not read; then it is cut off. Default 30 s.
+    /// Without progress when writing to a client that does not read, and sends no content of requests either; then it is cut off. Default 30 s.
     pub write_stall: Duration,
     /// After an answer that ends the connection, for the client to read it and close. Default 2 s.
     pub linger: Duration,

@@ -381,6 +381,12 @@ impl ContentStream for Streamed {
         Poll::Ready(piece.map_err(|error| this.relay.failed(error.into())).transpose())
     }
 
+    /// The rest of the request, while the client does not read: what is kept of it meanwhile is one piece.
+    fn poll_meanwhile(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Result<(), BoxError> {
+        let now = self.relay.clock.now();
+        self.poll_send(cx, now)
+    }
+
     fn length(&self) -> Option<u64> {
         self.length
     }

@@ -41,7 +41,11 @@ impl<T: Transport> Connection<T> {
     /// Goes on with the answer whose turn it is.
     #[inline]
     fn poll_answer(&mut self, cx: &mut Context<'_>, now: Duration) -> Step {
-        if self.ending.is_due() || !self.output.has_room(self.service.config.output_bytes) {
+        if self.ending.is_due() {
+            return Step::Waits;
+        }
+        if !self.output.has_room(self.service.config.output_bytes) {
+            self.stream_meanwhile(cx);
             return Step::Waits;
         }
         if self.streaming.is_some() {

@@ -104,7 +104,7 @@ impl<T: Transport> Connection<T> {
             Poll::Ready(Ok(moved)) => {
                 self.http1.skip_octets(moved as u64);
                 incoming.receive_pipe(pipe);
-                self.is_news_to_handlers = true;
+                self.note_content();
                 Ok(Step::Moved)
             }
         })
@@ -281,12 +281,18 @@ impl<T: Transport> Connection<T> {
     }
 
     fn handle_content(&mut self, content: &[u8]) {
-        self.is_news_to_handlers = true;
+        self.note_content();
         let received = self.incoming.as_mut().map_or(Ok(()), |incoming| incoming.receive(content));
         if let Err(TooMuchToDiscard) = received {
             self.incoming = None;
             self.end_after_output(Ending::Linger);
         }
+    }
+
+    /// Content has come, for which there was room: who does not read meanwhile has something else to do.
+    fn note_content(&mut self) {
+        self.is_news_to_handlers = true;
+        self.timers.stalled_since = None;
     }
 
     /// The client sends nothing more, and all that it sent has been parsed.

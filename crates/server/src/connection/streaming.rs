@@ -206,13 +206,24 @@ impl<T: Transport> Connection<T> {
             Poll::Ready(None) => streaming.write_end(&mut self.output).map(|()| self.finish_streaming()),
         };
         if let Err(error) = outcome {
-            // The head is out: all that can be done is not to let the answer look complete.
-            log_failure(&*error);
-            let ends_with_connection =
-                self.record_streaming(false).is_some_and(|of| of.ends_with_connection());
-            self.end_after_output(if ends_with_connection { Ending::Reset } else { Ending::Close });
+            self.fail_streaming(&*error);
         }
         Step::Moved
+    }
+
+    /// Lets the content go on with what needs no room, as there is none.
+    pub(super) fn stream_meanwhile(&mut self, cx: &mut Context<'_>) {
+        let streaming = self.streaming.as_mut().filter(|streaming| !streaming.is_cut_short);
+        if let Some(Err(error)) = streaming.map(|streaming| poll_meanwhile(&mut streaming.content, cx)) {
+            self.fail_streaming(&*error);
+        }
+    }
+
+    /// The head is out: all that can be done is not to let the answer look complete.
+    fn fail_streaming(&mut self, error: &(dyn Error + Send + Sync + 'static)) {
+        log_failure(error);
+        let ends_with_connection = self.record_streaming(false).is_some_and(|of| of.ends_with_connection());
+        self.end_after_output(if ends_with_connection { Ending::Reset } else { Ending::Close });
     }
 
     fn finish_streaming(&mut self) {
@@ -242,6 +253,15 @@ pub(crate) fn poll_piece(
 ) -> Poll<Option<Result<Piece, BoxError>>> {
     catch_unwind(AssertUnwindSafe(|| content.as_mut().poll_next(cx)))
         .unwrap_or_else(|_| Poll::Ready(Some(Err(PANICKED.into()))))
+}
+
+/// Lets `content` go on with what needs no room. A panic of the handler's stream is an error of it.
+pub(crate) fn poll_meanwhile(
+    content: &mut Pin<Box<dyn ContentStream>>,
+    cx: &mut Context<'_>,
+) -> Result<(), BoxError> {
+    catch_unwind(AssertUnwindSafe(|| content.as_mut().poll_meanwhile(cx)))
+        .unwrap_or_else(|_| Err(PANICKED.into()))
 }
 
 /// A handler that passes content of the request on passes on the mistakes of the client, who must not fill the log.

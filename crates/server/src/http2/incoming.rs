@@ -92,6 +92,11 @@ impl Incoming {
         Reading::IsOver
     }
 
+    /// How much has come so far.
+    pub(super) const fn received_bytes(&self) -> u64 {
+        self.received_bytes
+    }
+
     /// Whether the client is to be told now to send the content.
     pub(super) fn take_continue(&mut self, now: Duration) -> bool {
         self.content.take_continue(now)

@@ -1,5 +1,6 @@
 //! The content of an answer on its way to the client.
 
+use std::error::Error;
 use std::io;
 use std::mem;
 use std::os::unix::fs::FileExt;
@@ -13,7 +14,7 @@ use thruway_message::{FieldLinesBuf, StatusCode};
 use thruway_net::PooledBuffer;
 
 use super::response_head::field_map;
-use crate::connection::{log_failure, poll_piece};
+use crate::connection::{log_failure, poll_meanwhile, poll_piece};
 use crate::record::Told;
 use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, Source};
 
@@ -115,6 +116,13 @@ impl Sending {
                 match self.poll_send(cx) {
                     Poll::Pending => {
                         self.stalled_since.get_or_insert(now);
+                        if let From::Stream(stream) = &mut self.from
+                            && !self.is_cut_short
+                            && let Err(error) = poll_meanwhile(stream, cx)
+                        {
+                            *has_moved = true;
+                            return Poll::Ready(self.fail(&*error));
+                        }
                         return Poll::Pending;
                     }
                     Poll::Ready(Err(_)) => return Poll::Ready(Sent::BrokenOff),
@@ -130,12 +138,17 @@ impl Sending {
                 }
                 Some(Err(error)) => {
                     *has_moved = true;
-                    log_failure(&*error);
-                    self.to.send_reset(Reason::INTERNAL_ERROR);
-                    return Poll::Ready(Sent::BrokenOff);
+                    return Poll::Ready(self.fail(&*error));
                 }
             }
         }
+    }
+
+    /// The content will not be complete.
+    fn fail(&mut self, error: &(dyn Error + Send + Sync + 'static)) -> Sent {
+        log_failure(error);
+        self.to.send_reset(Reason::INTERNAL_ERROR);
+        Sent::BrokenOff
     }
 
     /// Gives the answer up: its client takes nothing of it.

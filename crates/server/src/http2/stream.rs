@@ -132,9 +132,16 @@ impl Stream {
     }
 
     fn poll_incoming(&mut self, cx: &mut Context<'_>, now: Duration) {
-        if let Some(incoming) = &mut self.incoming
-            && incoming.poll(cx, &self.connected.service.config, now) == Reading::IsOver
+        let Some(incoming) = &mut self.incoming else { return };
+        let before = incoming.received_bytes();
+        let reading = incoming.poll(cx, &self.connected.service.config, now);
+        if let State::Sends(sending) = &mut self.state
+            && incoming.received_bytes() > before
         {
+            // Who does not read meanwhile has something else to do.
+            sending.stalled_since = None;
+        }
+        if reading == Reading::IsOver {
             self.incoming = None;
         }
     }

@@ -59,6 +59,16 @@ pub trait ContentStream {
         None
     }
 
+    /// Goes on with what needs no room for a piece: called in the place of the others while there is none, as the client does not read. A stream
+    /// that passes the content of its request on does that here; else a client that reads when it has sent everything, and this end, would wait
+    /// for each other. Nothing unless said otherwise.
+    ///
+    /// # Errors
+    /// The content will not be complete.
+    fn poll_meanwhile(self: Pin<&mut Self>, _: &mut Context<'_>) -> Result<(), BoxError> {
+        Ok(())
+    }
+
     /// How many octets there are in all, if that is known. They must come to exactly as many.
     fn length(&self) -> Option<u64> {
         None

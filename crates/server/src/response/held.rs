@@ -52,6 +52,10 @@ impl<G> ContentStream for Held<G> {
         self.stream.as_mut().poll_next(cx)
     }
 
+    fn poll_meanwhile(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Result<(), BoxError> {
+        self.stream.as_mut().poll_meanwhile(cx)
+    }
+
     fn length(&self) -> Option<u64> {
         self.stream.length()
     }

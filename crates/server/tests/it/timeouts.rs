@@ -1,8 +1,15 @@
 //! Clients that are too slow, with virtual time.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use thruway_server::{Content, OwnedRequest, Request, Response};
+use bytes::Bytes;
+use thruway_server::{
+    BoxError, Content, ContentStream, OwnedRequest, Piece, Request, RequestContent, Response,
+};
 use thruway_testkit::scene::Scene;
 
 use crate::gate::Gates;
@@ -144,6 +151,93 @@ fn a_client_that_never_reads_is_cut_off() {
     scene.pass(Duration::from_secs(31));
     assert!(client.is_closed());
     assert!(client.is_unsent_discarded(), "the kernel would wait on");
+}
+
+/// An answer of so many pieces, which takes what comes of the request, and counts it.
+struct Taking {
+    request: RequestContent,
+    pieces_left: usize,
+    taken: Arc<AtomicUsize>,
+}
+
+impl ContentStream for Taking {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        self.as_mut().poll_meanwhile(cx)?;
+        let Some(left) = self.pieces_left.checked_sub(1) else { return Poll::Ready(None) };
+        self.pieces_left = left;
+        Poll::Ready(Some(Ok(Piece::Data(Bytes::from(vec![b'y'; 10_000])))))
+    }
+
+    fn poll_meanwhile(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Result<(), BoxError> {
+        while let Poll::Ready(Some(piece)) = self.request.poll_next(cx) {
+            self.taken.fetch_add(piece?.len(), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// A server whose answer, of a million octets, takes the content of the request, and how much of that it has taken.
+pub(crate) fn taking() -> (Scene, Arc<AtomicUsize>) {
+    let taken = Arc::new(AtomicUsize::new(0));
+    let counted = taken.clone();
+    let scene = Scene::new(move |mut request: OwnedRequest| {
+        let (request, taken) = (request.take_content(), counted.clone());
+        async move {
+            let taking = Taking { request, pieces_left: 100, taken };
+            Response::text(Content::from_content_stream(taking))
+        }
+    });
+    (scene, taken)
+}
+
+/// Once an answer that is not taken kept the content of its request from being read, and such a client was cut off while it was sending.
+#[test]
+fn a_client_may_send_everything_before_it_reads() {
+    for framing in ["Content-Length: 100000", "Transfer-Encoding: chunked"] {
+        let (scene, taken) = taking();
+        let mut client = scene.connect();
+        client.take_only(1000).send(format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"));
+        for n in 1..=100 {
+            scene.pass(Duration::from_secs(1));
+            let piece = "x".repeat(1000);
+            let is_chunked = framing.ends_with("chunked");
+            client.send(if is_chunked { format!("3e8\r\n{piece}\r\n") } else { piece });
+            assert_eq!(taken.load(Ordering::Relaxed), n * 1000, "{framing}");
+        }
+        client.send(if framing.ends_with("chunked") { "0\r\n\r\n" } else { "" });
+        assert!(!client.is_closed());
+        client.take_more(usize::MAX);
+        let answer = client.received();
+        assert!(answer.ends_with("0\r\n\r\n"), "it is complete");
+        assert!(answer.len() > 1_000_000);
+    }
+}
+
+#[test]
+fn content_that_does_not_come_is_noticed_though_its_answer_is_not_taken() {
+    let (scene, taken) = taking();
+    let mut client = scene.connect();
+    client.take_only(1000).send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nslowly");
+    // Less than it may take to read something.
+    scene.pass(Duration::from_secs(25));
+    client.take_more(usize::MAX);
+    assert!(client.received().len() < 1_000_000, "the answer is not complete");
+    assert!(client.is_finished());
+    assert_eq!(taken.load(Ordering::Relaxed), "slowly".len());
+}
+
+#[test]
+fn a_client_that_has_sent_everything_must_read() {
+    let (scene, taken) = taking();
+    let mut client = scene.connect();
+    client.take_only(1000).send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+    scene.pass(Duration::from_secs(10));
+    client.send("x".repeat(1000));
+    scene.pass(Duration::from_secs(29));
+    assert!(!client.is_closed());
+    scene.pass(Duration::from_secs(2));
+    assert!(client.is_closed());
+    assert_eq!(taken.load(Ordering::Relaxed), 1000);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -120,6 +120,61 @@ fn content_that_is_sent_faster_than_it_is_taken_waits_with_its_client() {
     });
     accepted.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     assert_eq!(client.answer(false).text(), "ok");
+}
+
+/// Once the rest of a request stayed with its client as long as that did not read: each waited for the other.
+#[test]
+fn a_client_may_send_everything_before_it_reads_what_was_answered_meanwhile() {
+    for framing in [format!("Content-Length: {UPLOAD_BYTES}"), "Transfer-Encoding: chunked".to_owned()] {
+        let script = Script::start();
+        let gateway = Gateway::to(script.address);
+        let mut client = Client::new(gateway.address);
+        hold_little(client.socket());
+        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"));
+        let mut accepted = script.accept();
+        accepted.head();
+        hold_little(&accepted.0);
+        accepted.send("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
+        let answered = fill(&accepted.0);
+        // Nobody reads it, and all of the request is taken nevertheless.
+        let content = vec![b'x'; UPLOAD_BYTES];
+        let is_chunked = framing.starts_with("Transfer");
+        let request = if is_chunked {
+            [format!("{UPLOAD_BYTES:x}\r\n").as_bytes(), &content, b"\r\n0\r\n\r\n"].concat()
+        } else {
+            content
+        };
+        let mut writer = client.socket().try_clone().unwrap();
+        let sending = thread::spawn(move || writer.write_all(&request));
+        let (mut buffer, mut taken) = (vec![0; 1 << 16], Vec::new());
+        while !(taken.len() >= UPLOAD_BYTES && (!is_chunked || taken.ends_with(b"\r\n0\r\n\r\n"))) {
+            let read = accepted.0.read(&mut buffer).expect("the rest of the request");
+            taken.extend_from_slice(&buffer[..read]);
+        }
+        sending.join().unwrap().unwrap();
+        accepted.0.shutdown(Shutdown::Write).unwrap();
+        let answer = client.answer(false);
+        assert_eq!((answer.content.len(), answer.is_cut_off), (answered, false));
+    }
+}
+
+const UPLOAD_BYTES: usize = 8 << 20;
+
+/// Sends until nothing more is taken. How much was.
+fn fill(socket: &TcpStream) -> usize {
+    let mut socket = socket;
+    socket.set_nonblocking(true).unwrap();
+    let piece = vec![b'a'; 64 << 10];
+    let (mut sent, mut refused) = (0, 0);
+    until(|| {
+        match socket.write(&piece) {
+            Ok(taken) => (sent, refused) = (sent + taken, 0),
+            Err(_) => refused += 1,
+        }
+        refused == 100_000
+    });
+    socket.set_nonblocking(false).unwrap();
+    sent
 }
 
 /// Neither direction waits for the other, and what is held of both is bounded.

@@ -189,6 +189,13 @@ impl ContentStream for Encoded {
         }
     }
 
+    fn poll_meanwhile(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Result<(), BoxError> {
+        match self.state {
+            State::ExpectContent => self.source.poll_meanwhile(cx),
+            _ => Ok(()),
+        }
+    }
+
     fn at_drain(mut self: Pin<&mut Self>) -> AtDrain {
         let this = &mut *self;
         if !matches!(this.state, State::ExpectContent) {

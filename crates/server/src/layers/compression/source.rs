@@ -50,6 +50,14 @@ impl Plain {
         }
     }
 
+    /// Goes on with what needs no room for a piece.
+    pub(super) fn poll_meanwhile(&mut self, cx: &mut Context<'_>) -> Result<(), BoxError> {
+        match self {
+            Self::Octets(_) | Self::File(_) => Ok(()),
+            Self::Stream(stream) => stream.as_mut().poll_meanwhile(cx),
+        }
+    }
+
     pub(super) fn length(&self) -> Option<u64> {
         match self {
             Self::Octets(octets) => Some(octets.len() as u64),

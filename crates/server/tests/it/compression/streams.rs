@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io::Write;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -203,6 +204,35 @@ fn content_that_is_not_as_long_as_was_said_does_not_look_complete() {
         assert_eq!(seen.field("Content-Encoding"), "gzip");
         assert!(!seen.is_complete && !decode("gzip", &seen.content).1, "{said} were said");
     }
+}
+
+/// Content that cannot be made shorter, and how often it was let go on without room.
+struct Noise(Random, Arc<AtomicUsize>);
+
+impl ContentStream for Noise {
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        let noise = self.0.octets(&(0..=255).collect::<Vec<u8>>(), 10_000);
+        Poll::Ready(Some(Ok(Piece::Data(noise.into()))))
+    }
+
+    fn poll_meanwhile(self: Pin<&mut Self>, _: &mut Context<'_>) -> Result<(), BoxError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn content_goes_on_with_what_needs_no_room_also_if_it_is_encoded_or_holds_something() {
+    let meanwhile = Arc::new(AtomicUsize::new(0));
+    let counted = meanwhile.clone();
+    let scene = Scene::new(compressed(move || {
+        let noise = Noise(Random::new(7), counted.clone());
+        Response::ok(TEXT, Content::from_content_stream(noise)).holding(())
+    }));
+    let mut client = scene.connect();
+    client.take_only(1000).send("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+    scene.pass(Duration::from_secs(1));
+    assert!(meanwhile.load(Ordering::Relaxed) > 0);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! How long a connection waits, and how it ends.
 
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,8 +12,9 @@ use thruway_server::{
 use thruway_testkit::scene::Scene;
 
 use super::frames::*;
-use super::library::{self, Library, post};
+use super::library::{self, Library, post, send_some};
 use crate::gate::Gates;
+use crate::timeouts::taking;
 
 /// A server that answers with the path when the gate of that name is open.
 fn gated() -> (Scene, Gates) {
@@ -205,6 +207,35 @@ fn a_drain_does_not_wait_for_clients_that_say_nothing() {
     assert!(client.is_finished());
     scene.pass(Duration::from_millis(2300));
     assert!(client.is_closed());
+}
+
+/// Once an answer for which the client has no window kept the content of its request from being read.
+#[test]
+fn a_client_may_send_everything_before_it_reads() {
+    let (scene, taken) = taking();
+    let mut library = Library::connect(&scene);
+    let (response, mut to) = library.begin(post("/"), false);
+    for n in 1..=100 {
+        scene.pass(Duration::from_secs(1));
+        assert_eq!(send_some(&mut library, &mut to, Bytes::from(vec![b'x'; 1000])), 1000);
+        assert_eq!(taken.load(Ordering::Relaxed), n * 1000);
+    }
+    to.send_data(Bytes::new(), true).unwrap();
+    assert_eq!(library.answer(response).1.len(), 1_000_000);
+}
+
+#[test]
+fn content_that_does_not_come_is_noticed_though_its_answer_is_not_taken() {
+    let (scene, taken) = taking();
+    let mut library = Library::connect(&scene);
+    let (mut response, mut to) = library.begin(post("/"), false);
+    to.send_data(Bytes::from_static(b"slowly"), false).unwrap();
+    let mut content = library.now(&mut response).unwrap().into_body();
+    assert!(library.taken(&mut content) > 0);
+    // Less than it may take to read something.
+    scene.pass(Duration::from_secs(25));
+    assert!(library.now_with(|cx| content.poll_data(cx)).unwrap().is_err());
+    assert_eq!(taken.load(Ordering::Relaxed), "slowly".len());
 }
 
 /// A stream that never ends by itself.
