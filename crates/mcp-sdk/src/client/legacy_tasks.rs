@@ -7,13 +7,11 @@ use thruway_mcp::schema::{
     CallToolResult, CompletedTask, DetailedTask, FailedTask, InputRequests, InputRequiredTask, JsonObject,
     Task, TaskStatus, TaskSupport, WorkingTask, methods,
 };
-use tokio::time::{Instant, sleep};
 
 use super::McpClient;
-use super::deadline::later;
 use super::error::McpClientError;
 use super::incoming::Answer;
-use super::tasks::{GivesUp, TaskParams, pause};
+use super::tasks::{GivesUp, Polls, TaskParams};
 
 /// That a call has become a task.
 #[derive(Deserialize)]
@@ -125,30 +123,28 @@ impl McpClient {
         is_given_up: bool,
     ) -> Result<CallToolResult, McpClientError> {
         let mut guard = GivesUp { client: self, id: is_given_up.then_some(id) };
-        let latest = later(Instant::now(), self.options.patience.timeout_max);
-        while Instant::now() < latest {
-            let Task { status, state } = self.legacy_task(id).await?;
-            match status {
-                TaskStatus::Working => {}
-                TaskStatus::Cancelled => {
+        let mut polls = Polls::new(self);
+        loop {
+            match self.legacy_task(id).await {
+                Err(error) => polls.forgive(error)?,
+                Ok(Task { status: TaskStatus::Working, state }) => polls.paces(&state),
+                Ok(Task { status: TaskStatus::Cancelled, .. }) => {
                     guard.id = None;
                     return Err(McpClientError::TaskCancelled);
                 }
-                TaskStatus::InputRequired | TaskStatus::Completed | TaskStatus::Failed => {
+                Ok(Task { state, .. }) => {
+                    polls.paces(&state);
                     match self.legacy_result(id).await {
-                        // It goes on with what it has been answered.
-                        Err(McpClientError::TimedOut) if status == TaskStatus::InputRequired => {}
+                        Err(error) if !matches!(error, McpClientError::Server(_)) => polls.forgive(error)?,
                         outcome => {
-                            let is_over = matches!(outcome, Ok(_) | Err(McpClientError::Server(_)));
-                            guard.id = guard.id.filter(|_| !is_over);
+                            guard.id = None;
                             return outcome;
                         }
                     }
                 }
             }
-            sleep(pause(&state)).await;
+            polls.pause().await?;
         }
-        Err(McpClientError::TimedOut)
     }
 
     async fn legacy_task(&self, id: &str) -> Result<Task, McpClientError> {

@@ -19,6 +19,7 @@ use super::error::McpClientError;
 use super::incoming::Answer;
 use super::legacy_tasks;
 use super::reading::Read;
+use super::resubscription::may_pass;
 
 /// What calling a tool has come to so far.
 #[derive(Clone, PartialEq, Debug)]
@@ -95,7 +96,8 @@ impl McpClient {
         self.of_task::<serde::de::IgnoredAny, _>(methods::TASKS_CANCEL, id, params).await.map(drop)
     }
 
-    /// Waits for the result of a task, and answers what it asks. It is asked for as often as the server wants.
+    /// Waits for the result of a task, and answers what it asks. It is asked for as often as the server wants, and goes on if the
+    /// server does not answer for a while.
     ///
     /// # Errors
     /// See [`McpClientError`]; the task has failed, or was given up.
@@ -116,53 +118,64 @@ impl McpClient {
             return self.await_legacy_task(id, is_given_up).await;
         }
         let mut guard = GivesUp { client: self, id: is_given_up.then_some(id) };
-        let latest = later(Instant::now(), self.options.patience.timeout_max);
-        let mut answered = BTreeSet::new();
-        while Instant::now() < latest {
-            let task = match self.get_task(id).await? {
-                DetailedTask::Working(task) => task,
-                DetailedTask::InputRequired(asking) => {
-                    self.answer_task(id, asking.input_requests, &mut answered).await?;
-                    asking.task
-                }
-                DetailedTask::Completed(completed) => {
+        let mut polls = Polls::new(self);
+        let mut answers = Answers::default();
+        loop {
+            match self.look_at_task(id, &mut answers).await {
+                Err(error) => polls.forgive(error)?,
+                Ok(DetailedTask::Working(task)) => polls.paces(&task),
+                Ok(DetailedTask::InputRequired(asking)) => polls.paces(&asking.task),
+                Ok(DetailedTask::Completed(completed)) => {
                     guard.id = None;
                     let result = serde_json::Value::Object(completed.result);
                     let result = CallToolResult::deserialize(result);
                     return result.map_err(|error| McpClientError::result_invalid(&error));
                 }
-                DetailedTask::Failed(failed) => {
+                Ok(DetailedTask::Failed(failed)) => {
                     guard.id = None;
                     return Err(McpClientError::Server(failed.error));
                 }
-                DetailedTask::Cancelled(_) => {
+                Ok(DetailedTask::Cancelled(_)) => {
                     guard.id = None;
                     return Err(McpClientError::TaskCancelled);
                 }
-            };
-            sleep(pause(&task)).await;
+            }
+            polls.pause().await?;
         }
-        Err(McpClientError::TimedOut)
+    }
+
+    /// How a task stands, with what it asks answered.
+    async fn look_at_task(&self, id: &str, answers: &mut Answers) -> Result<DetailedTask, McpClientError> {
+        let task = self.get_task(id).await?;
+        if let DetailedTask::InputRequired(asking) = &task {
+            self.answer_task(id, &asking.input_requests, answers).await?;
+        }
+        Ok(task)
     }
 
     /// Answers what was not answered before: no name is used for two questions of a task.
     async fn answer_task(
         &self,
         id: &str,
-        questions: InputRequests,
-        answered: &mut BTreeSet<String>,
+        questions: &InputRequests,
+        answers: &mut Answers,
     ) -> Result<(), McpClientError> {
-        let mut answers = InputResponses::new();
         for (name, question) in questions {
-            if answered.len() >= QUESTIONS_MAX {
+            if answers.asked.len() >= QUESTIONS_MAX {
                 return Err(McpClientError::TooManyRounds);
             }
-            if answered.insert(name.clone()) {
-                let answer = self.conversation.incoming.handlers.answer(question).await;
-                answers.insert(name, answer.map_err(McpClientError::QuestionFailed)?);
+            if answers.asked.insert(name.clone()) {
+                let answer = self.conversation.incoming.handlers.answer(question.clone()).await;
+                answers.untold.insert(name.clone(), answer.map_err(McpClientError::QuestionFailed)?);
             }
         }
-        if answers.is_empty() { Ok(()) } else { self.update_task(id, answers).await }
+        // What is not asked any more has been told, although nobody has said so.
+        answers.untold.retain(|name, _| questions.contains_key(name));
+        if !answers.untold.is_empty() {
+            self.update_task(id, answers.untold.clone()).await?;
+            answers.untold.clear();
+        }
+        Ok(())
     }
 
     pub(super) async fn of_task<R: serde::de::DeserializeOwned, P: Serialize>(
@@ -175,9 +188,62 @@ impl McpClient {
     }
 }
 
-/// How long to wait before a task is asked for again.
-pub(super) fn pause(task: &WorkingTask) -> Duration {
-    task.poll_interval_ms.map_or(PAUSE, Duration::from_millis).clamp(PAUSE_MIN, PAUSE_MAX)
+/// What was answered to a task.
+#[derive(Default)]
+struct Answers {
+    asked: BTreeSet<String>,
+    /// What the server is still to be told.
+    untold: InputResponses,
+}
+
+/// When a task is asked for: again and again, until there is no more time.
+pub(super) struct Polls<'a> {
+    client: &'a McpClient,
+    latest: Instant,
+    /// How often the server wants to be asked.
+    pace: Duration,
+    /// How long it is spared because it has failed: longer and longer.
+    rest: Duration,
+    /// Why nothing was learnt the last time.
+    failure: Option<McpClientError>,
+}
+
+impl<'a> Polls<'a> {
+    pub(super) fn new(client: &'a McpClient) -> Self {
+        let latest = later(Instant::now(), client.options.patience.timeout_max);
+        Self { client, latest, pace: Duration::ZERO, rest: Duration::ZERO, failure: None }
+    }
+
+    /// The task goes on, and says how often it is to be asked for.
+    pub(super) fn paces(&mut self, task: &WorkingTask) {
+        self.pace = task.poll_interval_ms.map_or(PAUSE, Duration::from_millis).clamp(PAUSE_MIN, PAUSE_MAX);
+        (self.rest, self.failure) = (Duration::ZERO, None);
+    }
+
+    /// The task goes on although nothing was learnt of it, if the server may answer the next time.
+    ///
+    /// # Errors
+    /// It will not.
+    pub(super) fn forgive(&mut self, error: McpClientError) -> Result<(), McpClientError> {
+        if !may_pass(&error) || self.client.is_closed() {
+            return Err(error);
+        }
+        self.rest = (self.rest * 2).clamp(REST_MIN, PAUSE_MAX);
+        self.failure = Some(error);
+        Ok(())
+    }
+
+    /// Waits until the task is to be asked for again.
+    ///
+    /// # Errors
+    /// There is no more time: why nothing was learnt the last time, if that is so.
+    pub(super) async fn pause(&mut self) -> Result<(), McpClientError> {
+        sleep(self.pace.max(self.rest)).await;
+        if Instant::now() < self.latest {
+            return Ok(());
+        }
+        Err(self.failure.take().unwrap_or(McpClientError::TimedOut))
+    }
 }
 
 /// Gives a task up when it is dropped.
@@ -200,6 +266,7 @@ impl Drop for GivesUp<'_> {
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+const REST_MIN: Duration = Duration::from_millis(100);
 
 /// How much one task may ask.
 const QUESTIONS_MAX: usize = 100;

@@ -47,7 +47,7 @@ pub(crate) struct Authorizer {
 #[derive(Debug)]
 pub(crate) struct Standing {
     token: Option<Arc<Token>>,
-    /// Whether the token has ended and could not be renewed: it is not sent any more.
+    /// Whether the token has ended and cannot be renewed: it is not sent any more.
     is_over: bool,
     /// Why there is no other one.
     failure: Option<OAuthError>,
@@ -303,7 +303,7 @@ impl Authorizer {
             self.refresh(&mut known, &token, metadata, turn).await
         };
         // It may do for as long as it lasts; and where the store locks nothing, another one may have been quicker.
-        if renewed.await.is_err_and(|error| !error.is_passing()) && !self.take_news() {
+        if renewed.await.is_err_and(|error| error.is_refusal()) && !self.take_news() {
             let token = Some(token.clone());
             self.standing.store(Arc::new(Standing { token, is_over: true, failure: None }));
         }

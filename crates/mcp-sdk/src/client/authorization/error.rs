@@ -73,6 +73,16 @@ impl OAuthError {
         }
     }
 
+    /// Whether the token endpoint does not take what it was given, or gives nothing for it: not that it is not to be found just
+    /// now.
+    pub(crate) const fn is_refusal(&self) -> bool {
+        match self {
+            Self::Refused { .. } | Self::TokenInvalid | Self::TokenUnbound => true,
+            Self::Status(_, status) => matches!(status.as_u16(), 400 | 401 | 403),
+            _ => false,
+        }
+    }
+
     /// What the authorization server has refused; its words are bounded.
     pub(super) fn refused(error: &str, description: Option<&str>) -> Self {
         Self::Refused { error: quoted(error), description: description.map(quoted) }

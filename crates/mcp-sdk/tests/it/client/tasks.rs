@@ -1,16 +1,19 @@
 //! Calls that become tasks.
 
+use std::collections::HashMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use thruway_mcp_sdk::json_rpc::Error;
 use thruway_mcp_sdk::schema::{ClientCapabilities, DetailedTask, Tool};
 use thruway_mcp_sdk::{
-    Context, Direction, EraChoice, HandlerError, McpClient, McpClientBuilder, McpClientError, McpServer,
-    TaskSupport, ToolOutcome,
+    Context, Direction, EraChoice, HandlerError, McpClient, McpClientBuilder, McpClientError,
+    McpClientOptions, McpServer, TaskSupport, ToolOutcome,
 };
 
 use super::calls::text;
+use super::misbehaving::{response as response_of_http, scripted};
 use super::sites::{Site, Told, response};
 use crate::fixtures::{Nothing, Running, ask};
 
@@ -108,4 +111,113 @@ async fn who_drops_a_call_gives_its_task_up() {
     };
     client.cancel_task(&task.state.task_id).await.unwrap();
     assert_eq!(client.wait_for_task(&task.state.task_id).await, Err(McpClientError::TaskCancelled));
+}
+
+/// A server whose tool becomes a task, which asks before it ends. `misbehaves` says what is answered instead the n-th time that a
+/// method is called. Also what it was asked.
+async fn failing(
+    misbehaves: impl Fn(&str, usize) -> Option<&'static str> + Send + 'static,
+) -> (String, Told<String>) {
+    let asked = Told::new();
+    let (tell, counts) = (asked.teller(), Mutex::new(HashMap::new()));
+    let (has_answer, is_legacy) = (Mutex::new(false), Mutex::new(false));
+    let url = scripted(move |_, message| {
+        let Some(method) = message["method"].as_str() else { return refusal("405 Method Not Allowed") };
+        *is_legacy.lock().unwrap() |= method == "initialize";
+        let times = *counts.lock().unwrap().entry(method.to_owned()).and_modify(|n| *n += 1).or_insert(0);
+        tell(method.to_owned());
+        if let Some(status) = misbehaves(method, times) {
+            return if status.is_empty() { String::new() } else { refusal(status) };
+        }
+        *has_answer.lock().unwrap() |= method == "tasks/update";
+        let has_answer = *has_answer.lock().unwrap();
+        let result = result_of(method, has_answer, *is_legacy.lock().unwrap());
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        response_of_http("Content-Type: application/json\r\nMcp-Session-Id: s\r\n", &answer.to_string())
+    });
+    (url.await, asked)
+}
+
+fn refusal(status: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+}
+
+fn result_of(method: &str, has_answer: bool, is_legacy: bool) -> Value {
+    let done = json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]});
+    let task = |status: &str| {
+        json!({"resultType": "complete", "taskId": "t", "status": status, "createdAt": "then", "lastUpdatedAt": "now",
+            "ttlMs": null, "ttl": null, "pollIntervalMs": 10, "pollInterval": 10})
+    };
+    match (method, is_legacy) {
+        ("initialize", _) => {
+            json!({"protocolVersion": "2025-11-25", "serverInfo": {"name": "failing", "version": "1"},
+            "capabilities": {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}})
+        }
+        ("tools/list", _) => json!({"tools": [{"name": "do", "inputSchema": {"type": "object"},
+            "execution": {"taskSupport": "required"}}]}),
+        ("tools/call", true) => json!({"task": task("working")}),
+        ("tools/call", false) => {
+            let mut created = task("working");
+            created["resultType"] = "task".into();
+            created
+        }
+        ("tasks/get", true) => task("completed"),
+        ("tasks/get", false) if has_answer => {
+            let mut completed = task("completed");
+            completed["result"] = done;
+            completed
+        }
+        ("tasks/get", false) => {
+            let mut asking = task("input_required");
+            asking["inputRequests"] = json!({"who": {"method": "roots/list"}});
+            asking
+        }
+        ("tasks/result", _) => done,
+        _ => json!({"resultType": "complete"}),
+    }
+}
+
+fn patient(era: EraChoice, timeout_max: Duration) -> McpClientBuilder {
+    let options = McpClientOptions { era, timeout_max, ..McpClientOptions::default() };
+    let capabilities: ClientCapabilities = serde_json::from_value(crate::fixtures::capabilities()).unwrap();
+    let answer = |question| async move { Ok::<_, Error>(response(&question)) };
+    McpClient::builder().options(options).answers(capabilities.with_tasks(), answer)
+}
+
+/// One answer that did not come, and a task of half an hour was given up.
+#[tokio::test]
+async fn a_task_goes_on_if_the_server_does_not_answer_for_a_while() {
+    for era in [EraChoice::Modern, EraChoice::Legacy] {
+        let (url, asked) = failing(|method, times| match (method, times) {
+            ("tasks/get", 0) | ("tasks/update" | "tasks/result", 1) => Some("502 Bad Gateway"),
+            // It closes the connection.
+            ("tasks/get", 1) | ("tasks/update" | "tasks/result", 0) => Some(""),
+            ("tasks/get", 4) => Some("429 Too Many Requests"),
+            _ => None,
+        })
+        .await;
+        let client = patient(era, Duration::from_mins(1)).http(&url);
+        assert_eq!(text(&client.call_tool("do", json!({})).await.unwrap()), "done", "{era:?}");
+        let asked = asked.take();
+        assert!(!asked.iter().any(|method| method == "tasks/cancel"), "{era:?}: {asked:?}");
+        let told =
+            asked.iter().filter(|method| matches!(&***method, "tasks/update" | "tasks/result")).count();
+        assert_eq!(told, 3, "{era:?}: {asked:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_is_not_asked_for_for_ever() {
+    for era in [EraChoice::Modern, EraChoice::Legacy] {
+        // What the server refuses it would refuse again; what fails is asked for as long as a call may take.
+        for (status, is_asked_again) in [("403 Forbidden", false), ("503 Service Unavailable", true)] {
+            let (url, asked) = failing(move |method, _| (method == "tasks/get").then_some(status)).await;
+            let client = patient(era, Duration::from_millis(1500)).http(&url);
+            let failed = client.call_tool("do", json!({})).await.unwrap_err();
+            let code: u16 = status[..3].parse().unwrap();
+            assert!(matches!(failed, McpClientError::Status(status) if status.as_u16() == code), "{failed}");
+            let polls = asked.take().iter().filter(|method| *method == "tasks/get").count();
+            assert_eq!(polls > 1, is_asked_again, "{era:?}: {polls} for {status}");
+        }
+    }
 }

@@ -244,6 +244,34 @@ async fn an_authorization_server_that_is_not_well_costs_no_login() {
     assert_eq!(world.logins(), 1);
 }
 
+/// A document that was not there for a moment cost a refresh token that was good: a login, or failure where nobody is there.
+#[tokio::test]
+async fn an_authorization_server_that_says_nothing_of_itself_once_costs_no_login() {
+    for answer in [status("404 Not Found", ""), document(&json!("nonsense"))] {
+        let (world, written) = (World::new().await, Written::default());
+        let mut metadata = World::metadata(&world.issuer);
+        metadata["token_endpoint"] = json!(format!("{}/elsewhere", world.issuer.url));
+        let metadata = document(&metadata);
+        let answers = Mutex::new(vec![metadata.clone(), answer, metadata]);
+        world.issuer.on(METADATA, move |_| answers.lock().unwrap().pop().unwrap());
+        world.issuer.on("/token", |_| status("404 Not Found", ""));
+        world.issuer.on("/elsewhere", |seen| {
+            let is_renewal = seen.content.contains("refresh_token=refresh-1");
+            let mut token = token(if is_renewal { "token-2" } else { "token-1" });
+            token["refresh_token"] = json!("refresh-1");
+            document(&token)
+        });
+        call(&world.client(login().store(written.clone()))).await.unwrap();
+        written.expire();
+        world.server.on("/mcp", |seen| match seen.token() {
+            Some("token-2") => taken(seen),
+            _ => unauthorized("Bearer error=\"invalid_token\""),
+        });
+        call(&world.client(login().store(written))).await.unwrap();
+        assert_eq!(world.logins(), 1);
+    }
+}
+
 #[tokio::test]
 async fn a_refresh_token_goes_to_nobody_but_its_issuer() {
     let world = World::new().await;
