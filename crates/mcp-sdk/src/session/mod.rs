@@ -50,9 +50,9 @@ pub(crate) struct Session {
     last_used: AtomicU64,
     is_ended: AtomicBool,
     ended: Notify,
-    upstream: Mutex<Option<Arc<Upstream>>>,
-    /// Behind a bridge that tasks of 2025-11-25 cross: what gives those of the client up.
+    /// Behind a bridge that tasks of 2025-11-25 cross: what gives those of the client up, before its server goes.
     tasks: Option<TasksOfSession>,
+    upstream: Mutex<Option<Arc<Upstream>>>,
     /// Behind a bridge: what keeps it telling of resources, by their URIs.
     watches: Mutex<HashMap<String, Watch>>,
 }

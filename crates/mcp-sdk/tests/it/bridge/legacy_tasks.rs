@@ -381,19 +381,25 @@ async fn a_task_is_forgotten_when_its_time_is_over() {
 /// The server would work on for nobody.
 #[tokio::test]
 async fn tasks_of_a_session_that_ends_are_given_up() {
-    let server = TaskServer::new();
-    let bridge = server.bridge().await;
-    let site = Site::new(&bridge);
-    let (ada, bob) =
-        (site.initialize_with(REVISION, &json!({})).await, site.initialize_with(REVISION, &json!({})).await);
-    begun(&site, &ada, "quick").await;
-    begun(&site, &ada, "slow").await;
-    begun(&site, &bob, "slow").await;
-    Site::settle().await;
-    assert_eq!(site.send(&ada.delete()).await.status, 204);
-    let cancelled = server.until_seen("tasks/cancel", 1).await;
-    assert_eq!(cancelled.len(), 1);
-    assert_eq!(cancelled[0]["params"]["taskId"], "task-2", "not what is over, nor that of another");
+    // Those who share a server, and those who have one alone.
+    for capabilities in [json!({}), json!({"elicitation": {}})] {
+        let server = TaskServer::new();
+        let bridge = server.bridge().await;
+        let site = Site::new(&bridge);
+        let bob = site.initialize_with(REVISION, &capabilities).await;
+        begun(&site, &bob, "slow").await;
+        let ada = site.initialize_with(REVISION, &capabilities).await;
+        begun(&site, &ada, "quick").await;
+        let ended = ask(&site, &ada, "tasks/list", json!({})).await;
+        assert_eq!(ended["result"]["tasks"].as_array().unwrap().len(), 1, "{ended}");
+        begun(&site, &ada, "slow").await;
+        assert_eq!(site.send(&ada.delete()).await.status, 204);
+        let cancelled = server.until_seen("tasks/cancel", 1).await;
+        assert_eq!(cancelled.len(), 1);
+        // Not what is over, nor that of another.
+        let expected = if server.connections() == 1 { "task-3" } else { "task-2" };
+        assert_eq!(cancelled[0]["params"]["taskId"], expected);
+    }
 }
 
 #[tokio::test]
