@@ -29,6 +29,9 @@ pub struct Params<'a> {
     /// The task.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     pub task_id: Option<Cow<'a, str>>,
+    /// That the answer is to be a task (2025-11-25).
+    #[serde(borrow, default)]
+    pub task: Option<&'a RawValue>,
     /// What the tool or prompt is called with.
     #[serde(borrow, default)]
     pub arguments: Option<&'a RawValue>,
@@ -132,6 +135,8 @@ pub mod meta_keys {
     pub const PROGRESS_TOKEN: &str = "progressToken";
     /// Which subscription a message belongs to.
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+    /// Which task a message belongs to (2025-11-25).
+    pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
     /// What the server says it is.
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 }

@@ -38,7 +38,6 @@ const NOT_WRITTEN: &[(&[(&str, &str)], &str)] = &[
             ("CreateMessageRequestParams", "task"),
             ("ElicitRequestFormParams", "task"),
             ("ElicitRequestURLParams", "task"),
-            ("ServerCapabilities", "tasks"),
         ],
         "the tasks of 2025-11-25 were an experiment, and are gone from the core of the protocol",
     ),

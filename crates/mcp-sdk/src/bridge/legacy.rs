@@ -1,6 +1,7 @@
 //! Requests of clients of the legacy era.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,9 +18,10 @@ use super::in_flight::CallInFlight;
 use super::messages::{self, MESSAGES_MAX};
 use super::onward::onward;
 use super::session_party::SessionParty;
+use super::tasks::{self, Listener, Names, Owner, Reserved, Tasks, TasksOfSession};
 use super::{Bridge, Upstream};
 use crate::client::{Answer, McpClientError, Onward, Sender, empty_object, reporting};
-use crate::dispatch::{Exchange, Reply, Status};
+use crate::dispatch::{Exchange, Reply, Said, Status};
 use crate::server::{Change, Shared};
 use crate::session::Session;
 
@@ -31,6 +33,7 @@ pub(crate) fn handle_request(
     revision: Revision,
     request: &Request<'_>,
     params: &Params<'_>,
+    output: &mut Vec<u8>,
 ) -> Option<Reply> {
     let forwarding = Forwarding {
         shared: shared.clone(),
@@ -40,6 +43,9 @@ pub(crate) fn handle_request(
         id: request.id.to_owned(),
         _call: bridge.calls.begin(),
     };
+    if tasks::is_about_tasks(&request.method) && session.is_none_or(|session| session.tasks().is_none()) {
+        return Some(Reply::error(output, &request.id, &tasks::no_method()));
+    }
     match &*request.method {
         methods::PING => return None,
         methods::LOGGING_SET_LEVEL => {
@@ -57,16 +63,26 @@ pub(crate) fn handle_request(
         }
         _ => {}
     }
-    let (mut onward, mut messages) = (onward(request, params), None);
+    let mut onward = onward(request, params);
     onward.sender = (bridge.era() == Era::Modern).then(|| sender(session));
-    if let Some(session) = session {
-        let (outbox, receiver) = mpsc::channel(MESSAGES_MAX);
-        messages = Some(receiver);
-        let token = params.meta.progress_token.as_ref().map(Id::to_owned);
-        let wait = bridge.suspended.wait();
-        speak_for(&mut onward, SessionParty { session: session.clone(), outbox, wait }, token);
-    }
-    Some(Reply::Later(Exchange::new(forwarding.forward(onward), messages)))
+    let speaking = session.map(|session| Speaking::new(session, bridge, params));
+    let (speaking, messages) = speaking.unzip();
+    let exchange = match speaking {
+        Some(speaking) if tasks::is_about_tasks(&request.method) => {
+            let id = params.task_id.as_deref().map(Into::into);
+            Exchange::new(forwarding.forward_about_tasks(onward, speaking, id), messages)
+        }
+        Some(speaking) if speaking.owner().is_some() && is_to_be_task(request, params) => {
+            onward.params = request.params.map_or_else(empty_object, ToOwned::to_owned);
+            Exchange::new(forwarding.forward_as_task(onward, speaking), messages)
+        }
+        speaking => Exchange::new(forwarding.forward(onward, speaking), messages),
+    };
+    Some(Reply::Later(exchange))
+}
+
+fn is_to_be_task(request: &Request<'_>, params: &Params<'_>) -> bool {
+    request.method == methods::TOOLS_CALL && params.task.is_some()
 }
 
 /// Remembers what a session wants; `None` if there is none, or it is not said.
@@ -93,16 +109,56 @@ fn sender(session: Option<&Arc<Session>>) -> Sender {
     }
 }
 
-fn speak_for(onward: &mut Onward, party: SessionParty, token: Option<RequestId>) {
-    if let Some(token) = token {
-        let outbox = party.outbox.clone();
-        onward.progress = Some(reporting(Arc::new(move |params| messages::report(&outbox, &token, params))));
+/// The client of a session, and where it is told what belongs to one of its requests.
+pub(super) struct Speaking {
+    session: Arc<Session>,
+    outbox: mpsc::Sender<Said>,
+    progress_token: Option<RequestId>,
+    /// How long its answers are waited for.
+    wait: Duration,
+}
+
+impl Speaking {
+    fn new(session: &Arc<Session>, bridge: &Bridge, params: &Params<'_>) -> (Self, mpsc::Receiver<Said>) {
+        let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
+        let progress_token = params.meta.progress_token.as_ref().map(Id::to_owned);
+        let wait = bridge.suspended.wait();
+        (Self { session: session.clone(), outbox, progress_token, wait }, messages)
     }
-    onward.party = Some(Arc::new(party));
+
+    /// Whose its tasks are, if its calls may become some.
+    pub(super) fn owner(&self) -> Option<&Owner> {
+        self.session.tasks().map(TasksOfSession::owner)
+    }
+
+    /// Who is told of a task that the request becomes.
+    pub(super) fn listener(&self) -> Listener {
+        Listener::new(&self.session, &self.outbox, self.progress_token.clone())
+    }
+
+    /// Lets who is told of a task be told here.
+    pub(super) fn listen(&self, listener: &mut Listener) {
+        listener.listen_on(&self.outbox);
+    }
+
+    /// Who is asked and told while the request is handled.
+    pub(super) fn party(&self, names: Option<Names>, reserved: Option<Arc<Reserved>>) -> Arc<SessionParty> {
+        let (session, outbox, wait) = (self.session.clone(), self.outbox.clone(), self.wait);
+        Arc::new(SessionParty { session, outbox, wait, names, reserved })
+    }
+
+    pub(super) fn speak_for(&self, onward: &mut Onward, names: Option<Names>) {
+        if let Some(token) = self.progress_token.clone() {
+            let outbox = self.outbox.clone();
+            let report = move |params| messages::report(&outbox, &token, params);
+            onward.progress = Some(reporting(Arc::new(report)));
+        }
+        onward.party = Some(self.party(names, None));
+    }
 }
 
 /// A request that is being forwarded.
-struct Forwarding {
+pub(super) struct Forwarding {
     shared: Arc<Shared>,
     bridge: Arc<Bridge>,
     session: Option<Arc<Session>>,
@@ -112,12 +168,26 @@ struct Forwarding {
 }
 
 impl Forwarding {
-    async fn forward(self, mut onward: Onward) -> (Vec<u8>, Status) {
+    async fn forward(self, mut onward: Onward, speaking: Option<Speaking>) -> (Vec<u8>, Status) {
         let outcome = match self.upstream().await {
-            Ok(upstream) => self.exchange(&upstream, &mut onward).await,
+            Ok(upstream) => {
+                if let Some(speaking) = speaking {
+                    speaking.speak_for(&mut onward, self.names(&speaking, upstream.number()));
+                }
+                self.exchange(&upstream, &mut onward).await
+            }
             Err(error) => Err(error),
         };
         self.write(&onward.method, outcome)
+    }
+
+    pub(super) fn tasks(&self) -> &Arc<Tasks> {
+        &self.bridge.upstreams.tasks
+    }
+
+    /// How the client and the server with this number call tasks, if there may be any.
+    pub(super) fn names(&self, speaking: &Speaking, server: u64) -> Option<Names> {
+        speaking.owner().map(|owner| Names::new(self.tasks().clone(), owner.clone(), server))
     }
 
     /// Sends the request on, again with what the client has answered if the server asks by its answer.
@@ -197,11 +267,11 @@ impl Forwarding {
         }
     }
 
-    async fn upstream(&self) -> Result<Arc<Upstream>, McpClientError> {
+    pub(super) async fn upstream(&self) -> Result<Arc<Upstream>, McpClientError> {
         self.bridge.upstreams.of_session(self.session.as_ref()).await
     }
 
-    fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
+    pub(super) fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
         let way = Way { near: self.revision, far: self.bridge.revision };
         let mut output = Vec::new();
         let id = Id::from(&self.id);

@@ -18,6 +18,7 @@ mod suspended;
 mod answer;
 mod messages;
 mod in_flight;
+mod tasks;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
@@ -37,6 +38,7 @@ use upstreams::Upstreams;
 pub(crate) use legacy::handle_request as handle_legacy_request;
 pub(crate) use modern::{asked, handle_request as handle_modern_request, watch_all};
 pub(crate) use session_party::handle_notification;
+pub(crate) use tasks::TasksOfSession;
 pub(crate) use upstream::{Upstream, Watch};
 
 /// Options of a [bridge](McpServer::bridge), with defaults that suit most.
@@ -63,6 +65,11 @@ pub struct BridgeOptions {
     pub question_wait: Duration,
     /// How many calls may wait for such answers. Default: 1000; beyond, they fail.
     pub questions_max: usize,
+    /// How many tasks of 2025-11-25 are remembered. Default: 10000; beyond, calls that would become tasks are refused, unless
+    /// one of the same client has ended, which then is forgotten.
+    pub tasks_max: usize,
+    /// Of these, the tasks of one client. Default: 100.
+    pub tasks_per_client_max: usize,
 }
 
 impl Default for BridgeOptions {
@@ -78,6 +85,8 @@ impl Default for BridgeOptions {
             servers_max: 32,
             question_wait: Duration::from_mins(5),
             questions_max: 1000,
+            tasks_max: 10_000,
+            tasks_per_client_max: 100,
         }
     }
 }
@@ -124,21 +133,21 @@ impl McpServer {
     ) -> Result<Self, McpClientError> {
         let near = Near::default();
         let mut upstreams = Upstreams::new(&options, Box::new(connect), near.clone());
-        let client = upstreams.connect_first()?;
-        let discovered = client.discover().await;
+        let first = upstreams.connect_first()?;
+        let discovered = first.client.discover().await;
         let discovered = match discovered {
             Ok(discovered) => discovered,
             Err(error) => {
-                client.close().await;
+                first.client.clone().close().await;
                 return Err(error);
             }
         };
-        let revision = client.revision().await?;
+        let revision = first.client.revision().await?;
         if options.client.era == EraChoice::Auto {
             // What is known is not asked each time.
             upstreams.era = if revision.era() == Era::Legacy { EraChoice::Legacy } else { EraChoice::Modern };
         }
-        upstreams.put(client);
+        upstreams.put(first);
         let bridge = Bridge {
             revision,
             capabilities: discovered.capabilities.clone(),
@@ -179,8 +188,29 @@ impl Bridge {
         self.revision.era()
     }
 
-    pub(crate) const fn capabilities(&self) -> &ServerCapabilities {
-        &self.capabilities
+    /// What clients that speak `near` are told that the server can do.
+    pub(crate) fn capabilities(&self, near: Revision) -> ServerCapabilities {
+        let mut capabilities = self.capabilities.clone();
+        capabilities.tasks = capabilities.tasks.filter(|_| self.passes_tasks(near));
+        capabilities
+    }
+
+    /// Whether clients that speak `near` know the same tasks as the server, those of 2025-11-25.
+    fn passes_tasks(&self, near: Revision) -> bool {
+        let is_known = near == Revision::R20251125 && self.revision == Revision::R20251125;
+        is_known && self.capabilities.has_calls_as_tasks()
+    }
+
+    /// Whether tasks of the server can be given up.
+    fn can_cancel_tasks(&self) -> bool {
+        self.capabilities.tasks.as_ref().is_some_and(|tasks| tasks.contains_key("cancel"))
+    }
+
+    /// What gives up the tasks of a session with it, if its calls may become tasks.
+    pub(crate) fn tasks_of_session(&self, near: Revision) -> Option<TasksOfSession> {
+        let number = self.upstreams.next_party();
+        let tasks = || TasksOfSession::new(self.upstreams.tasks.clone(), number, self.can_cancel_tasks());
+        self.passes_tasks(near).then(tasks)
     }
 
     /// Begins to hear of lists that change. A server that does not tell tells nothing.

@@ -16,6 +16,7 @@ use super::in_flight::CallInFlight;
 use super::leases::{Lease, Lessee};
 use super::ongoing::{Listener, ModernParty, Ongoing, Step};
 use super::onward::onward;
+use super::tasks;
 use super::upstreams::can_be_asked;
 use super::{Bridge, Upstream, Watch};
 use crate::ask::BoundRequest;
@@ -33,6 +34,9 @@ pub(crate) fn handle_request(
     caller: &Caller,
     output: &mut Vec<u8>,
 ) -> Reply {
+    if bridge.era() == Era::Legacy && tasks::is_about_tasks(&request.method) {
+        return Reply::error(output, &request.id, &tasks::no_method());
+    }
     let forwarding = Forwarding {
         shared: shared.clone(),
         bridge: bridge.clone(),

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::{Error, ErrorCode, Notification, write_notification};
@@ -13,8 +14,9 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::messages;
+use super::tasks::{Names, Reserved};
 use crate::ask::{PendingRequests, Question};
-use crate::client::{Party, RawAnswer};
+use crate::client::{Answer, Party, RawAnswer};
 use crate::dispatch::Said;
 use crate::session::Session;
 
@@ -24,6 +26,10 @@ pub(super) struct SessionParty {
     pub(super) outbox: mpsc::Sender<Said>,
     /// How long an answer is waited for.
     pub(super) wait: Duration,
+    /// How the client and the server call tasks, if there may be any.
+    pub(super) names: Option<Names>,
+    /// The place of the task that the request is to become.
+    pub(super) reserved: Option<Arc<Reserved>>,
 }
 
 impl Party for SessionParty {
@@ -39,11 +45,29 @@ impl Party for SessionParty {
     ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
         // Not the session: it may end meanwhile.
         let (pending, outbox, wait) = (self.session.pending.clone(), self.outbox.clone(), self.wait);
-        Box::pin(ask(question(method, params), pending, outbox, wait))
+        Box::pin(ask(
+            question(method, params, self.names.as_ref()),
+            pending,
+            outbox,
+            wait,
+            self.names.clone(),
+        ))
     }
 
     fn tell(&self, notification: &Notification<'_>) {
-        messages::log(&self.outbox, self.session.log_level(), notification);
+        let told = notification.params.and_then(|params| self.names.as_ref()?.told(params));
+        let notification = Notification {
+            method: notification.method.clone(),
+            params: told.as_deref().or(notification.params),
+        };
+        messages::log(&self.outbox, self.session.log_level(), &notification);
+    }
+
+    fn hear(&self, answer: &Answer) {
+        if let Some(reserved) = &self.reserved {
+            // Whoever waits for the answer is told what is wrong with it.
+            let _ = reserved.settle(answer);
+        }
     }
 }
 
@@ -52,6 +76,8 @@ pub(super) struct AbsentParty {
     pub(super) session: Weak<Session>,
     /// How long an answer is waited for.
     pub(super) wait: Duration,
+    /// How the client and the server call tasks, if there may be any.
+    pub(super) names: Option<Names>,
 }
 
 impl Party for AbsentParty {
@@ -69,7 +95,9 @@ impl Party for AbsentParty {
         else {
             return Box::pin(async { Err(Error::internal("the session has ended")) });
         };
-        Box::pin(ask(question(method, params), session.pending.clone(), asides.outbox(), self.wait))
+        let question = question(method, params, self.names.as_ref());
+        let (pending, names) = (session.pending.clone(), self.names.clone());
+        Box::pin(ask(question, pending, asides.outbox(), self.wait, names))
     }
 
     /// What belongs to nothing is not worth the room of questions.
@@ -105,17 +133,27 @@ async fn ask(
     pending: Arc<PendingRequests>,
     outbox: mpsc::Sender<Said>,
     wait: Duration,
+    names: Option<Names>,
 ) -> RawAnswer {
     let question = question?;
     let answered = timeout(wait, pending.ask(&question, &outbox)).await;
-    let answer = answered.map_err(|_| Error::internal("the client has not answered in time"))??;
+    let mut answer = answered.map_err(|_| Error::internal("the client has not answered in time"))??;
+    if let Some(names) = names {
+        names.answered(&mut answer);
+    }
     to_raw_value(&answer).map_err(|_| Error::internal("the answer cannot be written"))
 }
 
-fn question(method: &str, params: Option<&RawValue>) -> Result<Question, Error> {
+/// The question, as the client knows it. No task is to be made of its answer: servers were not told that it can be.
+fn question(method: &str, params: Option<&RawValue>, names: Option<&Names>) -> Result<Question, Error> {
     let known = [methods::ELICITATION_CREATE, methods::SAMPLING_CREATE_MESSAGE, methods::ROOTS_LIST];
     let method = known.into_iter().find(|known| *known == method);
     let method = method.ok_or_else(|| Error::new(ErrorCode::METHOD_NOT_FOUND, "no such question"))?;
-    let params = serde_json::from_str(params.map_or("{}", RawValue::get));
-    Ok(Question { method, params: params.map_err(|_| Error::invalid_params("the question is too deep"))? })
+    let told = params.and_then(|params| names?.told(params));
+    let params = serde_json::from_str(told.as_deref().or(params).map_or("{}", RawValue::get));
+    let mut params: Value = params.map_err(|_| Error::invalid_params("the question is too deep"))?;
+    if let Some(params) = params.as_object_mut() {
+        params.shift_remove("task");
+    }
+    Ok(Question { method, params })
 }

@@ -17,6 +17,8 @@ use crate::session::Session;
 /// One server behind a bridge: for all, for one session, or for one call at a time.
 pub(crate) struct Upstream {
     pub(super) client: McpClient,
+    /// What tells it apart from others.
+    number: u64,
     /// What is watched, by the URI of the resource.
     watches: Mutex<HashMap<String, Weak<OnceCell<Subscription>>>>,
     /// Tells of lists that change, once somebody wants to know.
@@ -57,9 +59,10 @@ impl Watch {
 }
 
 impl Upstream {
-    pub(super) fn new(client: McpClient, permit: Option<OwnedSemaphorePermit>) -> Arc<Self> {
+    pub(super) fn new(client: McpClient, number: u64, permit: Option<OwnedSemaphorePermit>) -> Arc<Self> {
         Arc::new(Self {
             client,
+            number,
             watches: Mutex::default(),
             lists: Mutex::default(),
             logs: tokio::sync::Mutex::default(),
@@ -69,6 +72,11 @@ impl Upstream {
             roots_are_due: AtomicBool::new(false),
             since: Instant::now(),
         })
+    }
+
+    /// What tells it apart from others.
+    pub(super) const fn number(&self) -> u64 {
+        self.number
     }
 
     /// Whether it has gone for good.

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::leases::{Lease, Leases, Lessee};
 use super::session_party::{self, AbsentParty};
+use super::tasks::{Names, Tasks, TasksMax};
 use super::upstream::Upstream;
 use super::{BridgeOptions, Near};
 use crate::client::{
@@ -32,6 +33,8 @@ pub(super) struct Upstreams {
     /// How long the client of a session may take to answer.
     question_wait: Duration,
     near: Near,
+    /// What is told of tasks goes here.
+    pub(super) tasks: Arc<Tasks>,
     shared: ArcSwapOption<Upstream>,
     /// When the shared one was connected to last; held while that is done.
     connecting: tokio::sync::Mutex<Option<Instant>>,
@@ -58,6 +61,7 @@ impl Upstreams {
             has_server_per_session: options.has_server_per_session,
             question_wait: options.question_wait,
             near,
+            tasks: Tasks::new(TasksMax { all: options.tasks_max, of_client: options.tasks_per_client_max }),
             shared: ArcSwapOption::empty(),
             connecting: tokio::sync::Mutex::const_new(None),
             of_sessions: Mutex::default(),
@@ -76,14 +80,19 @@ impl Upstreams {
         self.last_party.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The first client, by which the far side is known.
-    pub(super) fn connect_first(&self) -> Result<McpClient, McpClientError> {
-        self.client(None, None, self.telling_all())
+    /// The first server, by which the far side is known.
+    pub(super) fn connect_first(&self) -> Result<Arc<Upstream>, McpClientError> {
+        self.connect_to_share()
     }
 
-    /// Shares `client`.
-    pub(super) fn put(&mut self, client: McpClient) {
-        self.shared.store(Some(Upstream::new(client, None)));
+    fn connect_to_share(&self) -> Result<Arc<Upstream>, McpClientError> {
+        let number = self.next_party();
+        Ok(Upstream::new(self.client(number, None, None, self.telling_all())?, number, None))
+    }
+
+    /// Shares `upstream`.
+    pub(super) fn put(&mut self, upstream: Arc<Upstream>) {
+        self.shared.store(Some(upstream));
         *self.connecting.get_mut() = Some(Instant::now());
     }
 
@@ -101,7 +110,7 @@ impl Upstreams {
             return Err(McpClientError::Closed);
         }
         *connected = Some(Instant::now());
-        let upstream = Upstream::new(self.client(None, None, self.telling_all())?, None);
+        let upstream = self.connect_to_share()?;
         if let Some(gone) = gone {
             upstream.log_as(&gone);
         }
@@ -150,11 +159,13 @@ impl Upstreams {
         });
         let permit = permit.map_err(|_| McpClientError::TooManyServers)?;
         let (info, capabilities) = (session.client_info(), session.client_capabilities());
-        let party = AbsentParty { session: Arc::downgrade(session), wait: self.question_wait };
+        let number = self.next_party();
+        let names = session.tasks().map(|own| Names::new(self.tasks.clone(), own.owner().clone(), number));
+        let party = AbsentParty { session: Arc::downgrade(session), wait: self.question_wait, names };
         let builder = McpClient::builder().on_notification(tell_session(session)).answers_by(Arc::new(party));
-        let client = self.client(info, Some(capabilities), builder)?;
+        let client = self.client(number, info, Some(capabilities), builder)?;
         self.sweep_from_now_on();
-        let upstream = Upstream::new(client, Some(permit));
+        let upstream = Upstream::new(client, number, Some(permit));
         let mut of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner);
         of_sessions.retain(|upstream| upstream.strong_count() > 0);
         of_sessions.push(Arc::downgrade(&upstream));
@@ -190,9 +201,10 @@ impl Upstreams {
         };
         let said = serde_json::from_str(&lessee.capabilities);
         let said = said.map_err(|_| McpClientError::ArgumentsInvalid)?;
-        let client = self.client(None, Some(said), self.telling_all())?;
+        let number = self.next_party();
+        let client = self.client(number, None, Some(said), self.telling_all())?;
         self.sweep_from_now_on();
-        Ok(self.leases.lease(lessee, Upstream::new(client, Some(permit))))
+        Ok(self.leases.lease(lessee, Upstream::new(client, number, Some(permit))))
     }
 
     /// Whether those for one client alone are all kept by sessions and subscriptions, so that no call that ends makes room.
@@ -220,6 +232,7 @@ impl Upstreams {
 
     fn client(
         &self,
+        number: u64,
         info: Option<Implementation>,
         capabilities: Option<ClientCapabilities>,
         builder: McpClientBuilder,
@@ -234,6 +247,8 @@ impl Upstreams {
             era: self.era,
             ..ours.clone()
         };
+        let tasks = self.tasks.clone();
+        let builder = builder.on_task(Arc::new(move |told| tasks.tell(number, told)));
         (self.connect)(builder.options(options))
     }
 

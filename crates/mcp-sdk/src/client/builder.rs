@@ -14,7 +14,7 @@ use super::authorization::OAuth;
 use super::binding::{Binding, Ends, Http, OnStderr, Origin, Stream};
 use super::conversation::Conversation;
 use super::error::McpClientError;
-use super::handlers::{Direction, Handlers, ServerNotification};
+use super::handlers::{Direction, Handlers, OnTask, ServerNotification};
 use super::options::{EraChoice, McpClientOptions};
 use super::party::Party;
 use crate::server::McpServer;
@@ -75,6 +75,13 @@ impl McpClientBuilder {
     /// Lets the server ask `party` what belongs to no request.
     pub(crate) fn answers_by(mut self, party: Arc<dyn Party>) -> Self {
         self.handlers.party = Some(party);
+        self
+    }
+
+    /// Shows `on_task` how tasks of 2025-11-25 stand, and the progress of those whose token is a string: it goes on when the
+    /// call has been answered. It must be quick.
+    pub(crate) fn on_task(mut self, on_task: OnTask) -> Self {
+        self.handlers.tasks = Some(on_task);
         self
     }
 

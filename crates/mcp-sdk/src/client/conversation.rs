@@ -1,7 +1,7 @@
 //! What all clones of a client have in common, and one request with its answer.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
@@ -46,6 +46,8 @@ pub(super) struct Conversation {
     /// The era of the server, once it is known: it outlives a session.
     pub(super) era: std::sync::OnceLock<Era>,
     last_id: AtomicI64,
+    /// How often the other end has gone and was, or will be, started again.
+    losses: AtomicU64,
     /// From which level on log messages are wanted, one more than its place among all; 0 for none.
     log_level: AtomicU8,
 }
@@ -97,6 +99,7 @@ impl Conversation {
             resubscription: Resubscription::default(),
             era: std::sync::OnceLock::new(),
             last_id: AtomicI64::new(0),
+            losses: AtomicU64::new(0),
             log_level: AtomicU8::new(0),
         })
     }
@@ -220,11 +223,17 @@ impl Conversation {
 
     /// The other end has gone, and will be started again: nothing is agreed upon with that one.
     pub(super) fn lose(self: &Arc<Self>) {
+        self.losses.fetch_add(1, Ordering::AcqRel);
         self.spoken.store(None);
         self.incoming.fail_all(&McpClientError::Closed);
         if !self.incoming.queues().is_empty() {
             self.resubscribe();
         }
+    }
+
+    /// How often the other end has been lost.
+    pub(super) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Acquire)
     }
 
     /// Begins another session, if the one whose messages have these field lines has ended and nobody has noticed.

@@ -37,6 +37,10 @@ pub(crate) struct Onward {
     pub(crate) party: Option<Arc<dyn Party>>,
     /// What reports of progress become.
     pub(crate) progress: Option<Arc<Progress>>,
+    /// What progress is to be reported under if reports go on when the request has been answered: otherwise, its id.
+    pub(crate) progress_token: Option<Box<str>>,
+    /// Whether it is about what only this server process keeps in mind: it is no affair of one that is started again.
+    pub(crate) is_of_process: bool,
 }
 
 /// What the sender of a request says of itself, as JSON.
@@ -70,7 +74,8 @@ impl McpClient {
     async fn forward_with(&self, onward: &Onward, mirrored: FieldLinesBuf) -> Result<Answer, McpClientError> {
         let spoken = self.spoken().await?;
         let outcome = self.forward_once(onward, &mirrored, &spoken).await;
-        if !may_be_again(&outcome) {
+        let is_lost = onward.is_of_process && matches!(outcome, Err(McpClientError::Closed));
+        if is_lost || !may_be_again(&outcome) {
             return outcome;
         }
         match Box::pin(self.again(&spoken, &onward.method, onward.name.as_deref(), &outcome)).await? {
@@ -168,7 +173,9 @@ impl Onward {
         if let Some(sender) = self.sender.as_ref().filter(|_| revision.era() == Era::Modern) {
             sender.append(&mut members, revision);
         }
-        if has_token && self.progress.is_some() {
+        if let Some(token) = self.progress_token.as_ref().filter(|_| has_token) {
+            append_member(&mut members, meta_keys::PROGRESS_TOKEN, &format!("\"{token}\""));
+        } else if has_token && self.progress.is_some() {
             append_member(&mut members, meta_keys::PROGRESS_TOKEN, &id.to_string());
         }
         if members.len() > 1 {

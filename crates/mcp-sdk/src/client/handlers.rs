@@ -47,7 +47,12 @@ pub(super) struct Handlers {
     pub(super) trace: Option<OnMessage>,
     /// Who is asked what belongs to no request, instead of `answer`.
     pub(super) party: Option<Arc<dyn Party>>,
+    /// Who is told of tasks (2025-11-25), instead of `notify`.
+    pub(super) tasks: Option<OnTask>,
 }
+
+/// Is shown each notification about a task.
+pub(crate) type OnTask = Arc<dyn Fn(&Notification<'_>) + Send + Sync>;
 
 /// Is shown each message.
 pub(super) type OnMessage = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;

@@ -171,7 +171,12 @@ impl Incoming {
         let mut table = self.table();
         let Some(waiting) = table.in_flight.get_mut(&id) else { return };
         waiting.is_answered = true;
-        if let Some(answer) = waiting.answer.take() {
+        let (answer, party) = (waiting.answer.take(), waiting.party.clone());
+        drop(table);
+        if let (Some(party), Ok(answer)) = (&party, &outcome) {
+            party.hear(answer);
+        }
+        if let Some(answer) = answer {
             let _ = answer.send(outcome);
         }
     }
@@ -213,6 +218,11 @@ impl Incoming {
         if notification.method == methods::NOTIFICATIONS_PROGRESS {
             return self.handle_progress(notification);
         }
+        if notification.method == methods::NOTIFICATIONS_TASKS_STATUS
+            && let Some(on_task) = &self.handlers.tasks
+        {
+            return on_task(notification);
+        }
         if notification.method == methods::NOTIFICATIONS_MESSAGE
             && let Some(party) = self.party(of)
         {
@@ -236,7 +246,9 @@ impl Incoming {
 
     fn handle_progress(&self, notification: &Notification<'_>) {
         let Ok(params) = params::parse::<ProgressNotificationParams>(notification.params) else { return };
-        let RequestId::Integer(id) = params.progress_token else { return };
+        let RequestId::Integer(id) = params.progress_token else {
+            return self.handlers.tasks.iter().for_each(|on_task| on_task(notification));
+        };
         let progress = self.table().in_flight.get(&id).and_then(|waiting| waiting.progress.clone());
         if let Some(progress) = progress {
             progress.handle(params);

@@ -182,6 +182,24 @@ impl McpClient {
         self.conversation.incoming.closed().is_some()
     }
 
+    /// How often the server has gone and was, or will be, started again: what the one before kept in mind is lost.
+    pub(crate) fn losses(&self) -> u64 {
+        self.conversation.losses()
+    }
+
+    /// The same client, waiting for as long as it may in all, whether or not there is progress.
+    pub(crate) fn unhurried(self) -> Self {
+        let timeout = self.options.patience.timeout_max;
+        self.with_timeout(timeout)
+    }
+
+    /// Gives a task up, without waiting for that.
+    pub(crate) fn cancel_task_apart(&self, id: Box<str>) {
+        let client = self.clone();
+        // A server that is gone does nothing either.
+        self.conversation.runtime.spawn(async move { client.cancel_task(&id).await });
+    }
+
     /// A client for what is done without being called.
     fn of(conversation: &Arc<Conversation>) -> Self {
         let McpClientOptions { timeout, timeout_max, .. } = conversation.options;

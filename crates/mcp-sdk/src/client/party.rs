@@ -7,6 +7,8 @@ use std::pin::Pin;
 use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Error, Notification};
 
+use super::incoming::Answer;
+
 /// The answer to a question as it was given.
 pub(crate) type RawAnswer = Result<Box<RawValue>, Error>;
 
@@ -21,6 +23,10 @@ pub(crate) trait Party: Send + Sync {
 
     /// Is told what is no answer. It must be quick: nothing is read meanwhile.
     fn tell(&self, notification: &Notification<'_>);
+
+    /// Is shown the answer to a request on a stream that requests have in common, before what comes behind it. It must be
+    /// quick, too.
+    fn hear(&self, _answer: &Answer) {}
 }
 
 impl fmt::Debug for dyn Party {

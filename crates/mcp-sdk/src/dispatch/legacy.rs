@@ -41,7 +41,7 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
     let revision = legacy::negotiate(&params.protocol_version);
     let result = InitializeResult {
         protocol_version: revision.as_str().to_owned(),
-        capabilities: shared.capabilities(),
+        capabilities: shared.capabilities(revision),
         server_info: shared.info.clone(),
         instructions: shared.options.instructions.clone(),
         meta: None,
@@ -50,8 +50,9 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
     let subscription = shared.changes.subscribe(lists).ok_or_else(|| Error::internal("no subscription"))?;
     let session = Session::new(revision, &params, subscription);
     let Some(bridge) = shared.bridge.clone() else { return Ok((session, result)) };
+    let tasks = bridge.tasks_of_session(revision);
     tokio::spawn(async move { bridge.watch_lists().await });
-    Ok((session.with_asides(), result))
+    Ok((session.behind_bridge(tasks), result))
 }
 
 /// Answers any other request. Without a session, the client is not known.
@@ -65,11 +66,12 @@ pub(crate) fn handle_request(
     output: &mut Vec<u8>,
 ) -> Reply {
     let id = &request.id;
-    if let Some(bridge) = &server.shared.bridge
-        && let Some(reply) =
-            bridge::handle_legacy_request(&server.shared, bridge, session, revision, request, params)
-    {
-        return reply;
+    if let Some(bridge) = &server.shared.bridge {
+        let shared = &server.shared;
+        let reply = bridge::handle_legacy_request(shared, bridge, session, revision, request, params, output);
+        if let Some(reply) = reply {
+            return reply;
+        }
     }
     let outcome = match &*request.method {
         methods::PING => Ok(()),

@@ -102,7 +102,7 @@ fn arguments(params: &Params<'_>) -> Result<Value, Error> {
 }
 
 fn discover(shared: &Shared, id: &Id<'_>, output: &mut Vec<u8>) -> Reply {
-    let mut capabilities = shared.capabilities();
+    let mut capabilities = shared.capabilities(thruway_mcp::Revision::LATEST);
     if shared.has_tasks() {
         let extensions = capabilities.extensions.get_or_insert_default();
         extensions.insert(TASKS_EXTENSION.into(), JsonObject::new().into());

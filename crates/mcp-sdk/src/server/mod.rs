@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use thruway_mcp::Revision;
 use thruway_mcp::modern::ResultWriter;
 use thruway_mcp::schema::{
     CallToolResult, GetPromptResult, Implementation, JsonObject, ListCapability, Prompt, Resource,
@@ -362,9 +363,9 @@ impl Shared {
     }
 
     /// What the server can do: what it has something of.
-    pub(crate) fn capabilities(&self) -> ServerCapabilities {
+    pub(crate) fn capabilities(&self, revision: Revision) -> ServerCapabilities {
         if let Some(bridge) = &self.bridge {
-            return bridge.capabilities().clone();
+            return bridge.capabilities(revision);
         }
         let registry = self.registry.load();
         let has_resources = !registry.resources.is_empty() || !registry.templates.is_empty();

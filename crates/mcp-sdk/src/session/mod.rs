@@ -17,7 +17,7 @@ use thruway_net::Clock;
 use tokio::sync::Notify;
 
 use crate::ask::PendingRequests;
-use crate::bridge::{Upstream, Watch};
+use crate::bridge::{TasksOfSession, Upstream, Watch};
 use crate::server::Subscription;
 
 pub(crate) use asides::Asides;
@@ -50,6 +50,8 @@ pub(crate) struct Session {
     last_used: AtomicU64,
     is_ended: AtomicBool,
     ended: Notify,
+    /// Behind a bridge that tasks of 2025-11-25 cross: what gives those of the client up, before its server goes.
+    tasks: Option<TasksOfSession>,
     upstream: Mutex<Option<Arc<Upstream>>>,
     /// Behind a bridge: what keeps it telling of resources, by their URIs.
     watches: Mutex<HashMap<String, Watch>>,
@@ -80,13 +82,19 @@ impl Session {
             is_ended: AtomicBool::new(false),
             ended: Notify::new(),
             upstream: Mutex::default(),
+            tasks: None,
             watches: Mutex::default(),
         }
     }
 
-    /// The same, behind a bridge, whose servers may ask by themselves.
-    pub(crate) fn with_asides(self) -> Self {
-        Self { asides: Some(Asides::default()), ..self }
+    /// The same, behind a bridge, whose servers may ask by themselves, and make tasks.
+    pub(crate) fn behind_bridge(self, tasks: Option<TasksOfSession>) -> Self {
+        Self { asides: Some(Asides::default()), tasks, ..self }
+    }
+
+    /// Whose the tasks of the client are, if calls may become some.
+    pub(crate) const fn tasks(&self) -> Option<&TasksOfSession> {
+        self.tasks.as_ref()
     }
 
     /// Where goes what the server asks by itself, if it may.

@@ -1,6 +1,7 @@
 //! What either side can do.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{JsonObject, TASKS_EXTENSION};
 
@@ -53,6 +54,9 @@ pub struct ServerCapabilities {
     /// It logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logging: Option<JsonObject>,
+    /// It makes tasks of requests: `requests` says of which, `list` and `cancel` what else can be done (2025-11-25).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<JsonObject>,
     /// Extensions, and their settings (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extensions: Option<JsonObject>,
@@ -80,6 +84,14 @@ pub struct ResourcesCapability {
     /// It tells when the list changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_changed: Option<bool>,
+}
+
+impl ServerCapabilities {
+    /// Whether clients may have tasks made of their calls of tools (2025-11-25).
+    pub fn has_calls_as_tasks(&self) -> bool {
+        let requests = self.tasks.as_ref().and_then(|tasks| tasks.get("requests"));
+        requests.and_then(|requests| requests.pointer("/tools/call")).is_some_and(Value::is_object)
+    }
 }
 
 impl ClientCapabilities {

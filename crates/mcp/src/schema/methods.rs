@@ -42,5 +42,6 @@ names! {
     NOTIFICATIONS_ROOTS_LIST_CHANGED = "notifications/roots/list_changed", "There are other roots now (up to 2025-11-25).";
     NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED = "notifications/subscriptions/acknowledged", "What a subscription will be told (2026-07-28).";
     NOTIFICATIONS_TASKS = "notifications/tasks", "How a task stands (tasks extension).";
+    NOTIFICATIONS_TASKS_STATUS = "notifications/tasks/status", "How a task stands (2025-11-25).";
     NOTIFICATIONS_ELICITATION_COMPLETE = "notifications/elicitation/complete", "The user has done what a page asked (2025-11-25).";
 }

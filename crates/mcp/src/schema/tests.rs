@@ -199,6 +199,16 @@ fn capabilities_keep_their_settings() {
     let client: ClientCapabilities = round_trip(&json!({}));
     assert!(!client.has_form_elicitation() && !client.has_url_elicitation());
     round_trip::<ServerCapabilities>(&json!({"tools": {}, "resources": {"subscribe": false}, "logging": {}}));
+    let tasks = json!({"tools": {}, "tasks": {"list": {}, "requests": {"tools": {"call": {}}}}});
+    assert!(round_trip::<ServerCapabilities>(&tasks).has_calls_as_tasks());
+    for tasks in
+        [json!({}), json!({"requests": {"tools": {}}}), json!({"requests": {"tools": {"call": true}}})]
+    {
+        assert!(
+            !round_trip::<ServerCapabilities>(&json!({ "tasks": tasks })).has_calls_as_tasks(),
+            "{tasks}"
+        );
+    }
     refuses::<ClientCapabilities>([json!({"roots": true}), json!({"elicitation": 1}), json!(null)]);
 }
 

@@ -57,12 +57,14 @@ fn beginnings(samples: &mut Samples) -> Result<()> {
 
 fn capabilities(samples: &Samples) -> ServerCapabilities {
     let extensions = parts::object(&json!({"io.modelcontextprotocol/tasks": {}}));
+    let tasks = parts::object(&json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}));
     ServerCapabilities {
         tools: Some(ListCapability { list_changed: Some(true) }),
         resources: Some(ResourcesCapability { subscribe: Some(true), list_changed: Some(false) }),
         prompts: Some(ListCapability::default()),
         completions: Some(JsonObject::new()),
         logging: Some(JsonObject::new()),
+        tasks: (samples.revision == Revision::R20251125).then_some(tasks),
         extensions: samples.is_modern().then_some(extensions),
         experimental: Some(parts::object(&json!({"tides.example/moon": {}}))),
     }

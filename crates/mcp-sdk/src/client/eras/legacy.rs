@@ -19,7 +19,6 @@ use super::super::binding::{Outgoing, Purpose};
 use super::super::conversation::{Conversation, Waiter};
 use super::super::deadline::Patience;
 use super::super::error::McpClientError;
-use super::super::incoming::Answer;
 use super::super::reading::{Read, Wanted};
 use super::{Call, version_line};
 
@@ -86,7 +85,7 @@ impl Legacy {
             field_lines.append("Mcp-Session-Id", id).map_err(ClientError::FieldInvalid)?;
         }
         let has_session = received.session_id.is_some();
-        let has_tasks = revision == Revision::R20251125 && offers_tasks(&answer);
+        let has_tasks = revision == Revision::R20251125 && result.capabilities.has_calls_as_tasks();
         let legacy =
             Self { revision, result, has_session, field_lines, has_tasks, listening: Mutex::default() };
         legacy.confirm(conversation).await?;
@@ -186,12 +185,6 @@ impl Legacy {
         }
         conversation.binding.end_session(self.field_lines.clone()).await
     }
-}
-
-/// Whether a server says that calls of its tools can be tasks. Schemas of other revisions do not have it.
-fn offers_tasks(initialized: &Answer) -> bool {
-    let result: Value = serde_json::from_str(initialized.get()).unwrap_or_default();
-    result.pointer("/capabilities/tasks/requests/tools/call").is_some_and(Value::is_object)
 }
 
 fn meta<P>(id: i64, call: &Call<'_, P>) -> MetaObject {

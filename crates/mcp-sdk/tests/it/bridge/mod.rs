@@ -6,3 +6,5 @@ mod apart;
 mod faults;
 mod bounds;
 mod ends;
+mod task_server;
+mod legacy_tasks;

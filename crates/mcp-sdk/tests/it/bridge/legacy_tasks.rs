@@ -1,0 +1,535 @@
+//! Tasks of 2025-11-25 cross a bridge, to those whose they are.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::json_rpc::Error;
+use thruway_mcp_sdk::schema::{ClientCapabilities, DetailedTask, TaskStatus};
+use thruway_mcp_sdk::{
+    BridgeOptions, EraChoice, McpClient, McpClientError, McpServer, Revision, ServerNotification, ToolOutcome,
+};
+use tokio::time::timeout;
+
+use super::sites::{options, over_http};
+use super::task_server::{TaskServer, related};
+use crate::client::calls::text;
+use crate::client::sites::{self, Told};
+use crate::http::{Exchange, Message, Session, Site};
+
+const REVISION: &str = "2025-11-25";
+
+/// A client that knows tasks, cannot be asked, and tells what it is told.
+fn client(bridge: &McpServer) -> (McpClient, Told<ServerNotification>) {
+    let told = Told::new();
+    let capabilities = ClientCapabilities::default().with_tasks();
+    let builder = McpClient::builder()
+        .era(EraChoice::Revision(Revision::R20251125))
+        .answers(capabilities, |_| async { Err::<_, Error>(Error::internal("nobody is there")) })
+        .on_notification(told.teller());
+    (builder.server(bridge), told)
+}
+
+async fn begin(client: &McpClient, tool: &str) -> String {
+    match client.begin_tool(tool, json!({})).await.unwrap() {
+        ToolOutcome::Task(task) => task.state.task_id,
+        ToolOutcome::Result(result) => panic!("it should become a task: {result:?}"),
+    }
+}
+
+/// What a session is answered.
+async fn ask(site: &Site, session: &Session, method: &str, params: Value) -> Value {
+    let response = site.send(&session.request(7, method, &params)).await;
+    let is_stream = response.head.contains("text/event-stream");
+    if is_stream { response.messages().pop().unwrap() } else { response.message() }
+}
+
+/// The id of a task that a call becomes.
+async fn begun(site: &Site, session: &Session, tool: &str) -> String {
+    let answer = ask(site, session, "tools/call", json!({"name": tool, "arguments": {}, "task": {}})).await;
+    let id = answer["result"]["task"]["taskId"].as_str();
+    id.unwrap_or_else(|| panic!("it should become a task: {answer}")).to_owned()
+}
+
+/// The next notification of this method.
+async fn next_told(told: &Told<ServerNotification>, expected: &str) -> Value {
+    let telling = async {
+        loop {
+            for one in told.take() {
+                if let ServerNotification::Other { method, params } = one
+                    && method == expected
+                {
+                    return Value::Object(params);
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), telling).await.unwrap_or_else(|_| panic!("not told: {expected}"))
+}
+
+/// The bridge to a server, and a bridge to that one over HTTP.
+async fn bridges(server: &TaskServer) -> (Vec<(&'static str, McpServer)>, sites::Site) {
+    let near = server.bridge().await;
+    let site = sites::Site::new(&near);
+    let beyond = over_http(&site.url, options(EraChoice::Legacy)).await;
+    (vec![("on a stream", near), ("over HTTP", beyond)], site)
+}
+
+#[tokio::test]
+async fn a_task_is_begun_looked_at_awaited_listed_and_given_up() {
+    let server = TaskServer::new();
+    let (bridges, _site) = bridges(&server).await;
+    for (n, (way, bridge)) in bridges.into_iter().enumerate() {
+        let (client, _) = client(&bridge);
+        let id = begin(&client, "slow").await;
+        assert!(id.len() >= 32, "{way}: {id} could be guessed");
+        assert!(matches!(client.get_task(&id).await.unwrap(), DetailedTask::Working(_)), "{way}");
+        let waiting = tokio::spawn({
+            let (client, id) = (client.clone(), id.clone());
+            async move { client.wait_for_task(&id).await }
+        });
+        server.until_seen("tasks/get", server.seen("tasks/get").len() + 1).await;
+        server.end(&format!("task-{}", 3 * n + 1), "completed");
+        assert_eq!(text(&waiting.await.unwrap().unwrap()), "done alone", "{way}");
+        let second = begin(&client, "slow").await;
+        let listed = client.list_tasks().await.unwrap();
+        let ids: Vec<_> = listed.iter().map(|task| task.state.task_id.as_str()).collect();
+        assert_eq!(ids, [&*id, &*second], "{way}");
+        client.cancel_task(&second).await.unwrap();
+        let task = client.get_task(&second).await.unwrap();
+        assert!(matches!(task, DetailedTask::Cancelled(_)), "{way}: {task:?}");
+        let failing = begin(&client, "fails").await;
+        let error = client.wait_for_task(&failing).await.unwrap_err();
+        assert_eq!(error.server_error().unwrap().message, "it does not work", "{way}");
+        client.cancel_task(&failing).await.unwrap();
+        // What is no task is none.
+        assert_eq!(text(&client.call_tool("slow", json!({})).await.unwrap()), "at once", "{way}");
+        drop(client);
+    }
+}
+
+#[tokio::test]
+async fn tasks_are_offered_only_where_both_sides_know_them() {
+    let offered = async |bridge: &McpServer, revision: &str| {
+        let answer = Site::new(bridge).send(&Session::initialize(revision, &json!({}))).await.message();
+        answer["result"]["capabilities"]["tasks"].clone()
+    };
+    let bridge = TaskServer::new().bridge().await;
+    assert!(offered(&bridge, REVISION).await["requests"]["tools"]["call"].is_object());
+    assert!(offered(&bridge, REVISION).await["list"].is_object());
+    assert_eq!(offered(&bridge, "2025-06-18").await, Value::Null);
+    let without_list = json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}});
+    let bridge = TaskServer::offering(without_list).bridge().await;
+    assert_eq!(offered(&bridge, REVISION).await, json!({"requests": {"tools": {"call": {}}}}));
+    for capabilities in [json!({"tools": {}}), json!({"tools": {}, "tasks": {"list": {}}})] {
+        let server = TaskServer::offering(capabilities.clone());
+        assert_eq!(offered(&server.bridge().await, REVISION).await, Value::Null, "{capabilities}");
+    }
+    let older = options(EraChoice::Revision(Revision::R20250618));
+    assert_eq!(offered(&TaskServer::new().bridge_with(older).await, REVISION).await, Value::Null);
+}
+
+/// The server would make a task of the call, of which its client knew nothing.
+#[tokio::test]
+async fn no_task_is_made_for_who_was_not_offered_any() {
+    let server = TaskServer::new();
+    let bridge = server.bridge().await;
+    let site = Site::new(&bridge);
+    let session = site.initialize_with("2025-06-18", &json!({})).await;
+    let call = json!({"name": "slow", "arguments": {}, "task": {"ttl": 1}});
+    let answer = ask(&site, &session, "tools/call", call.clone()).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "at once", "{answer}");
+    assert!(server.seen("tools/call")[0]["params"].get("task").is_none());
+    let modern = Message::modern("tools/call", call);
+    let answer = site.send(&modern).await.message();
+    assert_eq!(answer["result"]["content"][0]["text"], "at once", "{answer}");
+    // Somebody else's, which the server would let anybody have.
+    let knowing = site.initialize_with(REVISION, &json!({})).await;
+    begun(&site, &knowing, "slow").await;
+    for method in ["tasks/get", "tasks/result", "tasks/update", "tasks/cancel", "tasks/list"] {
+        let params = json!({"taskId": "task-1"});
+        let extension = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        let modern = Message::modern_with(method, params.clone(), &extension);
+        for answer in [ask(&site, &session, method, params).await, site.send(&modern).await.message()] {
+            assert_eq!(answer["error"]["code"], -32601, "{method}: {answer}");
+            let message = answer["error"]["message"].as_str().unwrap();
+            assert!(message.contains("no tasks of this revision"), "{message}");
+        }
+        assert_eq!(server.seen(method), [] as [Value; 0]);
+    }
+}
+
+#[tokio::test]
+async fn nobody_sees_polls_awaits_or_cancels_the_task_of_another() {
+    let server = TaskServer::new();
+    let bridge = server.bridge().await;
+    let site = Site::new(&bridge);
+    let (ada, bob) =
+        (site.initialize_with(REVISION, &json!({})).await, site.initialize_with(REVISION, &json!({})).await);
+    let of_ada = begun(&site, &ada, "slow").await;
+    let of_bob = begun(&site, &bob, "slow").await;
+    assert_eq!(server.connections(), 1, "they share the server");
+    // Those of others, those of the server, and what is no id at all.
+    for id in [json!(of_ada), json!("task-1"), json!("task-2"), json!(""), json!("x".repeat(100_000))] {
+        for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+            let answer = ask(&site, &bob, method, json!({ "taskId": id })).await;
+            assert_eq!(answer["error"]["code"], -32602, "{method}: {answer}");
+            assert_eq!(answer["error"]["message"], "there is no such task");
+            assert_eq!(server.seen(method), [] as [Value; 0]);
+        }
+    }
+    for params in [json!({}), json!({"taskId": null}), json!({"taskId": 1}), json!({"taskId": ["a"]})] {
+        let answer = ask(&site, &bob, "tasks/get", params).await;
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    }
+    for (session, own) in [(&ada, &of_ada), (&bob, &of_bob)] {
+        let page = ask(&site, session, "tasks/list", json!({})).await;
+        let tasks = page["result"]["tasks"].as_array().unwrap();
+        assert_eq!(tasks.len(), 1, "{page}");
+        assert_eq!(tasks[0]["taskId"], json!(own), "{page}");
+        assert_eq!(page["result"]["_meta"]["x"], 1);
+    }
+    let stands = ask(&site, &ada, "tasks/get", json!({"taskId": of_ada})).await;
+    assert_eq!(stands["result"]["taskId"], json!(of_ada));
+    assert_eq!(server.seen("tasks/get")[0]["params"]["taskId"], "task-1");
+}
+
+#[tokio::test]
+async fn how_a_task_stands_is_told_to_its_client_only() {
+    let server = TaskServer::new();
+    let bridge = server.bridge().await;
+    let ((ada, told_ada), (bob, told_bob)) = (client(&bridge), client(&bridge));
+    let id = begin(&ada, "slow").await;
+    begin(&bob, "slow").await;
+    server.end("task-1", "completed");
+    let status = next_told(&told_ada, "notifications/tasks/status").await;
+    assert_eq!((&status["taskId"], &status["status"]), (&json!(id), &json!("completed")));
+    // Right behind the answer that says that there is a task.
+    let quick = begin(&ada, "quick").await;
+    assert_eq!(next_told(&told_ada, "notifications/tasks/status").await["taskId"], json!(quick));
+    bob.ping().await.unwrap();
+    assert_eq!(told_bob.take(), []);
+}
+
+#[tokio::test]
+async fn what_is_told_of_unknown_tasks_is_passed_over() {
+    let server = TaskServer::new();
+    let bridge = server.bridge().await;
+    let (client, told) = client(&bridge);
+    let id = begin(&client, "slow").await;
+    let status =
+        |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": params});
+    for params in [
+        json!({"taskId": "task-9", "status": "completed"}),
+        json!({"taskId": id, "status": "completed"}),
+        json!({"taskId": "task-1", "status": "exploded"}),
+        json!({"taskId": "task-1"}),
+        json!({"taskId": 1, "status": "completed"}),
+        json!({"taskId": "x".repeat(2000), "status": "completed"}),
+        json!([]),
+    ] {
+        server.say(status(params));
+    }
+    server.say(json!({"jsonrpc": "2.0", "method": "notifications/tasks/status"}));
+    for token in [json!("task-1"), json!("nobody's"), json!(77)] {
+        server.say(json!({"jsonrpc": "2.0", "method": "notifications/progress",
+            "params": {"progressToken": token, "progress": 1}}));
+    }
+    server.end("task-1", "cancelled");
+    let status = next_told(&told, "notifications/tasks/status").await;
+    assert_eq!(
+        (&status["taskId"], &status["status"]),
+        (&json!(id), &json!("cancelled")),
+        "the first that is told"
+    );
+}
+
+/// On the stream of the request that waits for the result: a client without another stream would hear nothing.
+#[tokio::test]
+async fn who_waits_for_a_result_is_told_and_asked_there() {
+    let server = TaskServer::new();
+    let bridge = server.bridge().await;
+    let site = Site::new(&bridge);
+    let session = site.initialize_with(REVISION, &json!({"elicitation": {}})).await;
+    let call = json!({"name": "slow", "arguments": {}, "task": {}, "_meta": {"progressToken": "mine"}});
+    let answer = ask(&site, &session, "tools/call", call).await;
+    let id = answer["result"]["task"]["taskId"].clone();
+    let mut waiting = site.open(&session.request(8, "tasks/result", &json!({ "taskId": id })));
+    server.until_seen("tasks/result", 1).await;
+    let token = server.seen("tools/call")[0]["params"]["_meta"]["progressToken"].clone();
+    server.say(json!({"jsonrpc": "2.0", "method": "notifications/progress",
+        "params": {"progressToken": token, "progress": 0.5, "_meta": related("task-1")}}));
+    let progress = waiting.next_message().await;
+    assert_eq!(progress["params"]["progressToken"], "mine", "{progress}");
+    assert_eq!(progress["params"]["_meta"], related(id.as_str().unwrap()));
+    server.say(json!({"jsonrpc": "2.0", "method": "notifications/message",
+        "params": {"level": "error", "data": "hm", "_meta": related("task-1")}}));
+    let logged = waiting.next_message().await;
+    assert_eq!(logged["params"]["_meta"], related(id.as_str().unwrap()), "{logged}");
+    server.end("task-1", "completed");
+    assert_eq!(waiting.next_message().await["params"]["status"], "completed");
+    let result = waiting.next_message().await;
+    assert_eq!(result["result"]["_meta"], related(id.as_str().unwrap()), "{result}");
+    assert_eq!(result["result"]["content"][0]["text"], "done alone");
+}
+
+/// Answers what is asked on a stream, and says to which task the answer belongs.
+async fn answer_question(
+    site: &Site,
+    session: &Session,
+    stream: &mut Exchange,
+    task: &str,
+    related_to: &str,
+) {
+    let question = stream.next_message().await;
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    assert_eq!(question["params"]["_meta"], related(task), "{question}");
+    assert!(question["params"].get("task").is_none(), "the server was not told that it can be one");
+    let answer = json!({"action": "accept", "content": {"name": "Ada"}, "_meta": related(related_to)});
+    assert_eq!(site.send(&session.respond(&question["id"], &answer)).await.status, 202);
+}
+
+#[tokio::test]
+async fn a_task_asks_its_client_and_nobody_else() {
+    let server = TaskServer::new();
+    let bridge = server.bridge().await;
+    let site = Site::new(&bridge);
+    let capabilities = json!({"elicitation": {}, "tasks": {"requests": {"elicitation": {"create": {}}}}});
+    let other = site.initialize_with(REVISION, &capabilities).await;
+    let of_other = begun(&site, &other, "slow").await;
+    for foreign in [false, true] {
+        let session = site.initialize_with(REVISION, &capabilities).await;
+        // It asks right behind the answer, when no request is open.
+        let mut stream = site.open(&session.get());
+        stream.head().await;
+        let id = begun(&site, &session, "asks").await;
+        let named = if foreign { &of_other } else { &id };
+        answer_question(&site, &session, &mut stream, &id, named).await;
+        let result = ask(&site, &session, "tasks/result", json!({ "taskId": id })).await;
+        assert_eq!(result["result"]["content"][0]["text"], "done Ada", "{result}");
+        // What the server has heard.
+        let heard = &result["result"]["structuredContent"]["_meta"];
+        assert_eq!(*heard, if foreign { json!({}) } else { related("task-1") });
+    }
+    let initialized = server.seen("initialize");
+    let capabilities = &initialized.last().unwrap()["params"]["capabilities"];
+    assert!(capabilities["elicitation"].is_object() && capabilities.get("tasks").is_none(), "{capabilities}");
+}
+
+#[tokio::test]
+async fn a_thousand_tasks_of_one_client_leave_room_for_others() {
+    let server = TaskServer::new();
+    let bridge = server.bridge().await;
+    let site = Site::new(&bridge);
+    let greedy = site.initialize_with(REVISION, &json!({})).await;
+    let call = json!({"name": "slow", "arguments": {}, "task": {}});
+    let mut ids = Vec::new();
+    for n in 0..1000 {
+        let answer = ask(&site, &greedy, "tools/call", call.clone()).await;
+        match answer["result"]["task"]["taskId"].as_str() {
+            Some(id) => ids.push(id.to_owned()),
+            None => assert_eq!(answer["error"]["message"], "there are too many tasks", "{n}: {answer}"),
+        }
+    }
+    assert_eq!(ids.len(), 100);
+    assert_eq!(server.seen("tools/call").len(), 100, "what is refused is not begun");
+    let other = site.initialize_with(REVISION, &json!({})).await;
+    begun(&site, &other, "slow").await;
+    // One that is over makes room, and is forgotten then.
+    ask(&site, &greedy, "tasks/cancel", json!({"taskId": ids[5]})).await;
+    begun(&site, &greedy, "slow").await;
+    let answer = ask(&site, &greedy, "tasks/get", json!({"taskId": ids[5]})).await;
+    assert_eq!(answer["error"]["message"], "there is no such task", "{answer}");
+    let answer = ask(&site, &greedy, "tools/call", call).await;
+    assert_eq!(answer["error"]["message"], "there are too many tasks", "{answer}");
+}
+
+#[tokio::test]
+async fn there_are_no_more_tasks_than_may_be() {
+    let options = BridgeOptions { tasks_max: 3, ..options(EraChoice::Legacy) };
+    let bridge = TaskServer::new().bridge_with(options).await;
+    let site = Site::new(&bridge);
+    let call = json!({"name": "slow", "arguments": {}, "task": {}});
+    let mut sessions = Vec::new();
+    for n in 0..5 {
+        let session = site.initialize_with(REVISION, &json!({})).await;
+        let answer = ask(&site, &session, "tools/call", call.clone()).await;
+        assert_eq!(answer["result"].is_object(), n < 3, "{n}: {answer}");
+        sessions.push(session);
+    }
+    // Who goes makes room.
+    assert_eq!(site.send(&sessions[0].delete()).await.status, 204);
+    begun(&site, &sessions[4], "slow").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_is_forgotten_when_its_time_is_over() {
+    let options = BridgeOptions { tasks_max: 1, ..options(EraChoice::Legacy) };
+    let bridge = TaskServer::new().bridge_with(options).await;
+    let site = Site::new(&bridge);
+    let session = site.initialize_with(REVISION, &json!({})).await;
+    let id = begun(&site, &session, "slow").await;
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    assert!(ask(&site, &session, "tasks/get", json!({ "taskId": id })).await["result"].is_object());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let answer = ask(&site, &session, "tasks/get", json!({ "taskId": id })).await;
+    assert_eq!(answer["error"]["message"], "there is no such task", "{answer}");
+    begun(&site, &session, "slow").await;
+}
+
+/// The server would work on for nobody.
+#[tokio::test]
+async fn tasks_of_a_session_that_ends_are_given_up() {
+    // Those who share a server, and those who have one alone.
+    for capabilities in [json!({}), json!({"elicitation": {}})] {
+        let server = TaskServer::new();
+        let bridge = server.bridge().await;
+        let site = Site::new(&bridge);
+        let bob = site.initialize_with(REVISION, &capabilities).await;
+        begun(&site, &bob, "slow").await;
+        let ada = site.initialize_with(REVISION, &capabilities).await;
+        begun(&site, &ada, "quick").await;
+        let ended = ask(&site, &ada, "tasks/list", json!({})).await;
+        assert_eq!(ended["result"]["tasks"].as_array().unwrap().len(), 1, "{ended}");
+        begun(&site, &ada, "slow").await;
+        assert_eq!(site.send(&ada.delete()).await.status, 204);
+        let cancelled = server.until_seen("tasks/cancel", 1).await;
+        assert_eq!(cancelled.len(), 1);
+        // Not what is over, nor that of another.
+        let expected = if server.connections() == 1 { "task-3" } else { "task-2" };
+        assert_eq!(cancelled[0]["params"]["taskId"], expected);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_gives_no_task_leaves_nothing_behind() {
+    let options = BridgeOptions { tasks_max: 1, ..options(EraChoice::Legacy) };
+    let capabilities = json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}});
+    let answers = std::sync::Mutex::new(vec![
+        json!({"result": {"task": {"taskId": "a", "status": "working", "ttl": null}}}),
+        json!({"result": {"task": {"taskId": "x".repeat(2000), "status": "working", "ttl": null}}}),
+        json!({"result": {"task": {"taskId": 7, "status": "working", "ttl": null}}}),
+        json!({"result": {"task": {"taskId": "a", "status": "exploded", "ttl": null}}}),
+        json!({"result": {"task": 1}}),
+        json!({"result": []}),
+        json!({"error": {"code": -32000, "message": "no"}}),
+        json!({"result": {"content": []}}),
+    ]);
+    let connect = move |builder| {
+        let (answers, capabilities) = (std::mem::take(&mut *answers.lock().unwrap()), capabilities.clone());
+        let answers = std::sync::Mutex::new(answers);
+        Ok(crate::client::misbehaving::on_stream_with(builder, move |message: Value| {
+            let mut answer = match message["method"].as_str() {
+                Some("initialize") => json!({"result": {"protocolVersion": REVISION,
+                    "capabilities": capabilities, "serverInfo": {"name": "odd", "version": "1"}}}),
+                Some("tools/call") => answers.lock().unwrap().pop().unwrap(),
+                _ => return Vec::new(),
+            };
+            answer["jsonrpc"] = "2.0".into();
+            answer["id"] = message["id"].clone();
+            format!("{answer}\n").into_bytes()
+        }))
+    };
+    let bridge = McpServer::bridge(options, connect).await.unwrap();
+    let site = Site::new(&bridge);
+    let session = site.initialize_with(REVISION, &json!({})).await;
+    let call = json!({"name": "any", "arguments": {}, "task": {}});
+    let answer = ask(&site, &session, "tools/call", call.clone()).await;
+    assert_eq!(answer["result"]["content"], json!([]), "servers may answer at once: {answer}");
+    let answer = ask(&site, &session, "tools/call", call.clone()).await;
+    assert_eq!(answer["error"]["code"], -32000, "{answer}");
+    for _ in 0..5 {
+        let answer = ask(&site, &session, "tools/call", call.clone()).await;
+        assert_eq!(answer["error"]["code"], -32603, "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().len() < 300, "{answer}");
+    }
+    begun(&site, &session, "any").await;
+}
+
+/// The one that took its place counted from the beginning: its first task would have been taken for the one before.
+#[tokio::test]
+async fn a_task_whose_server_has_died_is_lost_and_says_so() {
+    let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+    let task = r#"{\"taskId\":\"task-1\",\"status\":\"working\",\"createdAt\":\"t\",\"lastUpdatedAt\":\"t\",\"ttl\":null}"#;
+    let answer = |result: &str| format!(r#"echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{result}}}""#);
+    let script = super::faults::script(&answer(&format!(r#"{{\"task\":{task}}}"#)));
+    let script = script.replace("2025-06-18", REVISION);
+    let script = script.replace(
+        r#"\"tools\":{}"#,
+        &format!(r#"\"tools\":{{}},\"tasks\":{}"#, tasks.to_string().replace('"', "\\\"")),
+    );
+    let cases = format!("*tasks/get*) {} ;; *tasks/result*) exit 1 ;; *tools/call*)", answer(task));
+    let script = script.replace("*tools/call*)", &cases);
+    let connect = move |builder: thruway_mcp_sdk::McpClientBuilder| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]);
+        builder.command(command)
+    };
+    let bridge = McpServer::bridge(options(EraChoice::Legacy), connect).await.unwrap();
+    let site = Site::new(&bridge);
+    let session = site.initialize_with(REVISION, &json!({})).await;
+    let lost = begun(&site, &session, "any").await;
+    let stands = ask(&site, &session, "tasks/get", json!({ "taskId": lost })).await;
+    assert_eq!(stands["result"]["status"], "working", "{stands}");
+    // Who waits when the server dies is told, and the request is not sent again.
+    let expected = "the task is lost: the server that worked at it has ended";
+    for method in ["tasks/result", "tasks/get", "tasks/cancel", "tasks/result"] {
+        let answer = ask(&site, &session, method, json!({ "taskId": lost })).await;
+        assert_eq!(answer["error"]["message"], expected, "{method}: {answer}");
+    }
+    let next = begun(&site, &session, "any").await;
+    let stands = ask(&site, &session, "tasks/get", json!({ "taskId": next })).await;
+    assert_eq!(stands["result"]["taskId"], json!(next), "{stands}");
+    let answer = ask(&site, &session, "tasks/get", json!({ "taskId": lost })).await;
+    assert_eq!(answer["error"]["message"], expected, "{answer}");
+    bridge.close_bridge().await;
+    let answer = ask(&site, &session, "tasks/get", json!({ "taskId": next })).await;
+    assert_eq!(answer["error"]["message"], expected, "{answer}");
+}
+
+/// Of such a server, two clients would have had the same task.
+#[tokio::test]
+async fn a_server_that_uses_an_id_twice_is_refused() {
+    let capabilities = json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}});
+    let connect = move |builder| {
+        let capabilities = capabilities.clone();
+        Ok(crate::client::misbehaving::on_stream_with(builder, move |message: Value| {
+            let result = match message["method"].as_str() {
+                Some("initialize") => json!({"protocolVersion": REVISION, "capabilities": capabilities,
+                    "serverInfo": {"name": "odd", "version": "1"}}),
+                Some("tools/call") => json!({"task": {"taskId": "same", "status": "working", "ttl": null}}),
+                Some("tasks/get") => json!({"taskId": "other", "status": "working", "ttl": null}),
+                _ => return Vec::new(),
+            };
+            format!("{}\n", json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_bytes()
+        }))
+    };
+    let bridge = McpServer::bridge(options(EraChoice::Legacy), connect).await.unwrap();
+    let site = Site::new(&bridge);
+    let (ada, bob) =
+        (site.initialize_with(REVISION, &json!({})).await, site.initialize_with(REVISION, &json!({})).await);
+    let id = begun(&site, &ada, "any").await;
+    let call = json!({"name": "any", "arguments": {}, "task": {}});
+    let answer = ask(&site, &bob, "tools/call", call).await;
+    assert!(answer["error"]["message"].as_str().unwrap().contains("that of another one"), "{answer}");
+    let answer = ask(&site, &ada, "tasks/get", json!({ "taskId": id })).await;
+    assert!(answer["error"]["message"].as_str().unwrap().contains("another task"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_waits_is_told_that_the_task_is_over() {
+    let server = TaskServer::new();
+    let bridge = server.bridge().await;
+    let (client, _) = client(&bridge);
+    let id = begin(&client, "slow").await;
+    let waiting = tokio::spawn({
+        let (client, id) = (client.clone(), id.clone());
+        async move { client.wait_for_task(&id).await }
+    });
+    server.until_seen("tasks/get", 1).await;
+    client.cancel_task(&id).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap_err(), McpClientError::TaskCancelled);
+    let status = client.list_tasks().await.unwrap()[0].status;
+    assert_eq!(status, TaskStatus::Cancelled);
+}

@@ -1,0 +1,252 @@
+//! A server of 2025-11-25 whose tools are called as tasks. It counts its tasks from one, so that ids of them can be guessed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpServer};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+
+use super::sites::options;
+
+/// All connections to the server, each of which is as a process of its own.
+#[derive(Clone)]
+pub(super) struct TaskServer {
+    capabilities: Value,
+    connections: Arc<Mutex<Vec<mpsc::UnboundedSender<Control>>>>,
+    seen: Arc<Mutex<Vec<Value>>>,
+}
+
+enum Control {
+    /// A task comes to this end.
+    End(String, &'static str),
+    /// Something is said as it is.
+    Say(Value),
+}
+
+#[derive(Default)]
+struct Process {
+    /// How tasks stand.
+    tasks: BTreeMap<String, &'static str>,
+    count: usize,
+    /// Requests for the result of a task, which wait.
+    waiting: Vec<(String, Value)>,
+    /// What a task was answered.
+    answered: BTreeMap<String, Value>,
+}
+
+impl TaskServer {
+    pub(super) fn new() -> Self {
+        let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+        Self::offering(json!({"tools": {}, "tasks": tasks}))
+    }
+
+    pub(super) fn offering(capabilities: Value) -> Self {
+        Self { capabilities, connections: Arc::default(), seen: Arc::default() }
+    }
+
+    pub(super) fn connect(&self, builder: McpClientBuilder) -> McpClient {
+        let (near, far) = UnixStream::pair().unwrap();
+        let (control, controls) = mpsc::unbounded_channel();
+        self.connections.lock().unwrap().push(control);
+        tokio::spawn(serve(far, self.clone(), controls));
+        builder.unix_stream(near)
+    }
+
+    pub(super) async fn bridge(&self) -> McpServer {
+        self.bridge_with(options(EraChoice::Legacy)).await
+    }
+
+    pub(super) async fn bridge_with(&self, options: BridgeOptions) -> McpServer {
+        let server = self.clone();
+        McpServer::bridge(options, move |builder| Ok(server.connect(builder))).await.unwrap()
+    }
+
+    /// Lets the latest connection bring a task to an end.
+    pub(super) fn end(&self, task: &str, status: &'static str) {
+        self.control(Control::End(task.to_owned(), status));
+    }
+
+    pub(super) fn say(&self, message: Value) {
+        self.control(Control::Say(message));
+    }
+
+    fn control(&self, control: Control) {
+        let connections = self.connections.lock().unwrap();
+        assert!(connections.last().unwrap().send(control).is_ok(), "the connection should be there");
+    }
+
+    /// How many times it was connected to.
+    pub(super) fn connections(&self) -> usize {
+        self.connections.lock().unwrap().len()
+    }
+
+    /// The messages of this method that have arrived.
+    pub(super) fn seen(&self, method: &str) -> Vec<Value> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter().filter(|message| message["method"] == method).cloned().collect()
+    }
+
+    /// The same, as soon as there are so many.
+    pub(super) async fn until_seen(&self, method: &str, count: usize) -> Vec<Value> {
+        let seeing = async {
+            loop {
+                let seen = self.seen(method);
+                if seen.len() >= count {
+                    return seen;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        };
+        let seen = tokio::time::timeout(std::time::Duration::from_secs(10), seeing).await;
+        seen.unwrap_or_else(|_| panic!("not seen: {method}"))
+    }
+}
+
+async fn serve(stream: UnixStream, server: TaskServer, mut controls: mpsc::UnboundedReceiver<Control>) {
+    let (input, mut output) = stream.into_split();
+    let mut lines = BufReader::new(input).lines();
+    let mut process = Process::default();
+    loop {
+        let said = tokio::select! {
+            line = lines.next_line() => {
+                let Ok(Some(line)) = line else { return };
+                let message: Value = serde_json::from_str(&line).unwrap();
+                server.seen.lock().unwrap().push(message.clone());
+                process.answer(&message, &server.capabilities)
+            }
+            Some(control) = controls.recv() => match control {
+                Control::End(task, status) => process.end(&task, status),
+                Control::Say(message) => vec![message],
+            },
+        };
+        let said: Vec<u8> = said.iter().flat_map(|message| format!("{message}\n").into_bytes()).collect();
+        if output.write_all(&said).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Process {
+    fn answer(&mut self, message: &Value, capabilities: &Value) -> Vec<Value> {
+        let (id, params) = (&message["id"], &message["params"]);
+        let task = params["taskId"].as_str().unwrap_or_default();
+        let result = |result: Value| vec![json!({"jsonrpc": "2.0", "id": id, "result": result})];
+        match message["method"].as_str() {
+            Some("initialize") => result(json!({"protocolVersion": params["protocolVersion"],
+                "capabilities": capabilities, "serverInfo": {"name": "tasks", "version": "1"}})),
+            Some("tools/list") => result(json!({ "tools": TOOLS.map(tool) })),
+            Some("tools/call") if params["task"].is_object() => self.begin(message),
+            Some("tools/call") => result(json!({"content": [{"type": "text", "text": "at once"}]})),
+            Some("tasks/list") => result(self.page(params["cursor"].as_str())),
+            Some("tasks/get" | "tasks/result" | "tasks/cancel") if !self.tasks.contains_key(task) => {
+                vec![error(id, -32602, "Task not found")]
+            }
+            Some("tasks/get") => result(self.stands(task)),
+            Some("tasks/cancel") => {
+                let mut said = self.end(task, "cancelled");
+                said.extend(result(self.stands(task)));
+                said
+            }
+            Some("tasks/result") => {
+                self.waiting.push((task.to_owned(), id.clone()));
+                self.settle()
+            }
+            None if message["id"].as_str().is_some_and(|id| id.starts_with("task-")) => {
+                let task = message["id"].as_str().unwrap().to_owned();
+                self.answered.insert(task.clone(), message["result"].clone());
+                self.end(&task, "completed")
+            }
+            Some(_) if !id.is_null() => vec![error(id, -32601, "no such method")],
+            _ => Vec::new(),
+        }
+    }
+
+    fn begin(&mut self, message: &Value) -> Vec<Value> {
+        self.count += 1;
+        let task = format!("task-{}", self.count);
+        self.tasks.insert(task.clone(), "working");
+        let mut said =
+            vec![json!({"jsonrpc": "2.0", "id": message["id"], "result": {"task": self.stands(&task)}})];
+        match message["params"]["name"].as_str() {
+            Some("quick") => said.extend(self.end(&task, "completed")),
+            Some("fails") => said.extend(self.end(&task, "failed")),
+            Some("asks") => {
+                self.tasks.insert(task.clone(), "input_required");
+                said.push(json!({"jsonrpc": "2.0", "id": task, "method": "elicitation/create", "params": {
+                    "message": "who?", "requestedSchema": {"type": "object", "properties": {}}, "task": {},
+                    "_meta": related(&task)}}));
+            }
+            _ => {}
+        }
+        said
+    }
+
+    fn end(&mut self, task: &str, status: &'static str) -> Vec<Value> {
+        self.tasks.insert(task.to_owned(), status);
+        let stands = self.stands(task);
+        let mut said =
+            vec![json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": stands})];
+        said.extend(self.settle());
+        said
+    }
+
+    /// Answers those who wait for the results of tasks that are over.
+    fn settle(&mut self) -> Vec<Value> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let (over, waiting): (Vec<_>, Vec<_>) = waiting
+            .into_iter()
+            .partition(|(task, _)| !matches!(self.tasks[task], "working" | "input_required"));
+        self.waiting = waiting;
+        over.iter().map(|(task, id)| self.result(task, id)).collect()
+    }
+
+    fn result(&self, task: &str, id: &Value) -> Value {
+        match self.tasks[task] {
+            "failed" => error(id, -32000, "it does not work"),
+            "cancelled" => error(id, -32001, "it was given up"),
+            _ => {
+                let answered = self.answered.get(task).cloned().unwrap_or_default();
+                let text = format!("done {}", answered["content"]["name"].as_str().unwrap_or("alone"));
+                json!({"jsonrpc": "2.0", "id": id, "result": {
+                    "content": [{"type": "text", "text": text}], "structuredContent": answered,
+                    "_meta": related(task)}})
+            }
+        }
+    }
+
+    fn stands(&self, task: &str) -> Value {
+        json!({"taskId": task, "status": self.tasks[task], "createdAt": "2025-11-25T10:30:00Z",
+            "lastUpdatedAt": "2025-11-25T10:40:00Z", "ttl": 60000, "pollInterval": 10})
+    }
+
+    /// Two tasks, of whomsoever.
+    fn page(&self, cursor: Option<&str>) -> Value {
+        let rest = self.tasks.keys().filter(|task| cursor.is_none_or(|cursor| task.as_str() > cursor));
+        let page: Vec<_> = rest.take(2).collect();
+        let tasks: Vec<_> = page.iter().map(|task| self.stands(task)).collect();
+        let is_last = page.last() == self.tasks.keys().last().as_ref();
+        let mut result = json!({"tasks": tasks, "_meta": {"x": 1}});
+        if !is_last {
+            result["nextCursor"] = json!(page.last());
+        }
+        result
+    }
+}
+
+const TOOLS: [&str; 4] = ["slow", "quick", "asks", "fails"];
+
+fn tool(name: &str) -> Value {
+    let support = if name == "slow" { "optional" } else { "required" };
+    json!({"name": name, "inputSchema": {"type": "object"}, "execution": {"taskSupport": support}})
+}
+
+fn error(id: &Value, code: i64, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+}
+
+pub(super) fn related(task: &str) -> Value {
+    json!({"io.modelcontextprotocol/related-task": {"taskId": task}})
+}
