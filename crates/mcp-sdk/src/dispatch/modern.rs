@@ -182,8 +182,8 @@ async fn tell_beyond(
     id: RequestId,
 ) -> Result<Telling, Answered> {
     let uris = filter.resource_subscriptions.clone();
-    let watched = bridge::watch_all(&bridge, &caller, capabilities.as_deref(), filter).await;
-    let (filter, watches) = watched.map_err(|error| {
+    let kept_telling = bridge::watch_all(&bridge, &caller, capabilities.as_deref(), filter).await;
+    let (filter, watches) = kept_telling.map_err(|error| {
         let mut output = Vec::new();
         write_error(&mut output, Some(&Id::from(&id)), &error);
         (output, Status::Unavailable)
