@@ -4,5 +4,6 @@ mod sites;
 mod crossing;
 mod apart;
 mod faults;
+mod breaks;
 mod bounds;
 mod ends;
