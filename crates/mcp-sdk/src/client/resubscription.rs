@@ -72,7 +72,7 @@ impl McpClient {
                 }
                 outcome => outcome?,
             }
-            queue.push_all();
+            self.conversation.tell_everything(&queue);
         }
         Ok(spoken)
     }

@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::McpClient;
+use super::conversation::Conversation;
 use super::deadline::{FOR_EVER, Patience};
 use super::eras::Call;
 use super::error::McpClientError;
@@ -23,7 +24,8 @@ use super::resubscription::may_pass;
 
 /// Tells of changes, until it is dropped.
 ///
-/// Where the stream breaks it is opened again, and whatever may have changed meanwhile is told as changed.
+/// Where the stream breaks it is opened again, and whatever may have changed meanwhile is told as changed, to
+/// [`on_notification`](super::McpClientBuilder::on_notification) too.
 pub struct Subscription {
     queue: Arc<Queue>,
     client: McpClient,
@@ -84,19 +86,19 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    /// Whatever may have changed is told.
-    pub(super) fn push_all(&self) {
+    /// Whatever may have changed.
+    fn everything(&self) -> impl Iterator<Item = ServerNotification> {
         let filter = &self.filter;
         let lists = [
             (filter.tools_list_changed, ServerNotification::ToolsListChanged),
             (filter.prompts_list_changed, ServerNotification::PromptsListChanged),
             (filter.resources_list_changed, ServerNotification::ResourcesListChanged),
         ];
-        lists.into_iter().filter(|(wanted, _)| *wanted == Some(true)).for_each(|(_, told)| self.push(told));
-        for uri in &filter.resource_subscriptions {
+        let lists = lists.into_iter().filter(|(wanted, _)| *wanted == Some(true)).map(|(_, told)| told);
+        lists.chain(filter.resource_subscriptions.iter().map(|uri| {
             let params = ResourceUpdatedNotificationParams { uri: uri.clone(), meta: None };
-            self.push(ServerNotification::ResourceUpdated(params));
-        }
+            ServerNotification::ResourceUpdated(params)
+        }))
     }
 
     /// Nothing will be told any more.
@@ -153,6 +155,17 @@ fn admits(filter: &SubscriptionFilter, told: &ServerNotification) -> bool {
     }
 }
 
+impl Conversation {
+    /// Tells of all that `queue` is about that it may have changed, as if the server had: nobody knows what was missed.
+    pub(super) fn tell_everything(&self, queue: &Queue) {
+        for told in queue.everything() {
+            self.cache.forget(&told);
+            queue.push(told.clone());
+            self.incoming.handlers.notify(told);
+        }
+    }
+}
+
 impl McpClient {
     /// Subscribes to changes: by `subscriptions/listen` in the modern era, by `resources/subscribe` in the legacy one, where
     /// changes of lists are told anyway.
@@ -197,7 +210,7 @@ async fn drive(client: McpClient, queue: Arc<Queue>) {
         let outcome = tokio::select! {
             outcome = &mut open => outcome,
             () = resumed => {
-                queue.push_all();
+                client.conversation.tell_everything(&queue);
                 is_told = true;
                 open.as_mut().await
             }
@@ -205,7 +218,7 @@ async fn drive(client: McpClient, queue: Arc<Queue>) {
         let is_acknowledged = std::mem::take(&mut queue.state().is_acknowledged);
         if was_acknowledged && is_acknowledged && !is_told {
             // It ended as soon as it stood.
-            queue.push_all();
+            client.conversation.tell_everything(&queue);
         }
         was_acknowledged |= is_acknowledged;
         if began.elapsed() > PAUSE_MAX {

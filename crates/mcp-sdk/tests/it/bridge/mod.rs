@@ -4,6 +4,7 @@ mod sites;
 mod crossing;
 mod apart;
 mod faults;
+mod breaks;
 mod bounds;
 mod ends;
 mod task_server;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::{SubscriptionFilter, Tool};
 use thruway_mcp_sdk::{EraChoice, McpClient, McpServerOptions, ServerNotification, Subscription};
 
@@ -78,6 +78,16 @@ async fn a_subscription_goes_on_in_the_next_session() {
     assert!(matches!(updated, ServerNotification::ResourceUpdated(updated) if updated.uri == "test://text"));
 }
 
+/// A stream that stands, and ends.
+fn acknowledged(id: &Value) -> String {
+    let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
+        "notifications": {"toolsListChanged": true},
+        "_meta": {"io.modelcontextprotocol/subscriptionId": id},
+    }});
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+    format!("{head}data: {acknowledged}\n\n")
+}
+
 /// A stream of the modern era that ends has no successor by itself: it is asked for again, and what may have been missed is
 /// told. Whoever listened was not told that it stood if the stream had ended by then.
 #[tokio::test]
@@ -86,17 +96,43 @@ async fn a_subscription_of_the_modern_era_is_opened_again_when_its_stream_ends()
     let ours = opened.clone();
     let url = super::misbehaving::scripted(move |_, message| {
         ours.fetch_add(1, Ordering::Relaxed);
-        let id = &message["id"];
-        let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
-            "notifications": {"toolsListChanged": true},
-            "_meta": {"io.modelcontextprotocol/subscriptionId": id},
-        }});
-        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
-        format!("{head}data: {acknowledged}\n\n")
+        acknowledged(&message["id"])
     });
     let client = McpClient::builder().era(EraChoice::Modern).http(&url.await);
     let wanted = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
     let mut subscription = client.listen(wanted).await.unwrap();
     assert_eq!(next(&mut subscription, "told anew").await, ServerNotification::ToolsListChanged);
     assert!(opened.load(Ordering::Relaxed) > 1 && subscription.end().is_none());
+}
+
+/// What was kept before a stream broke was taken for true after it: only what the server told was forgotten.
+#[tokio::test]
+async fn what_may_have_changed_while_a_stream_was_broken_is_kept_no_longer() {
+    let (opened, version) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (openings, versions) = (opened.clone(), version.clone());
+    let url = super::misbehaving::scripted(move |_, message| {
+        if message["method"] == "subscriptions/listen" {
+            openings.fetch_add(1, Ordering::Relaxed);
+            return acknowledged(&message["id"]);
+        }
+        let tools = [Tool::new(format!("of-{}", versions.load(Ordering::Relaxed)))];
+        let result =
+            json!({"resultType": "complete", "ttlMs": 600_000, "cacheScope": "private", "tools": tools});
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        super::misbehaving::response("Content-Type: application/json\r\n", &answer.to_string())
+    });
+    let told = super::sites::Told::new();
+    let builder = McpClient::builder().era(EraChoice::Modern).on_notification(told.teller());
+    let client = builder.http(&url.await);
+    let wanted = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
+    let mut subscription = client.listen(wanted).await.unwrap();
+    assert_eq!(client.list_tools().await.unwrap()[0].name, "of-0");
+    version.store(1, Ordering::Relaxed);
+    let before = opened.load(Ordering::Relaxed);
+    // The one before the last has been heard of.
+    while opened.load(Ordering::Relaxed) < before + 2 {
+        assert_eq!(next(&mut subscription, "told anew").await, ServerNotification::ToolsListChanged);
+    }
+    assert_eq!(client.list_tools().await.unwrap()[0].name, "of-1");
+    assert!(told.take().contains(&ServerNotification::ToolsListChanged));
 }
