@@ -141,7 +141,7 @@ impl KnownTools {
     }
 
     fn find(&self, tool: &str) -> Option<Arc<KnownTool>> {
-        self.known().get(tool).cloned()
+        if self.are_listed() { self.known().get(tool).cloned() } else { None }
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<KnownTool>>> {

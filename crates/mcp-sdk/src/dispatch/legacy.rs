@@ -82,7 +82,8 @@ pub(crate) fn handle_request(
             let client = session.map_or(ClientSide::Unknown, ClientSide::Legacy);
             let call = Call::new(revision, &request.method, params, client, caller);
             let answering = Answering::Legacy { shared: server.shared.clone(), revision };
-            if let Some(reply) = answering.handle(request, params, &call, output) {
+            let registry = server.shared.registry.load();
+            if let Some(reply) = answering.handle(&registry, request, params, &call, output) {
                 return reply;
             }
             Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method"))

@@ -15,31 +15,30 @@ use crate::handlers::{Call, HandlerError, Outcome};
 use crate::registry::{CompletionInput, List, Named, Registry};
 
 impl Answering {
-    /// Answers a request; `None` if both eras together do not know the method.
+    /// Answers a request by what `registry` has; `None` if both eras together do not know the method.
     pub(crate) fn handle(
         self,
+        registry: &Registry,
         request: &Request<'_>,
         params: &Params<'_>,
         call: &Call<'_>,
         output: &mut Vec<u8>,
     ) -> Option<Reply> {
-        let shared = self.shared().clone();
-        let registry = shared.registry.load();
         let id = &request.id;
         Some(match &*request.method {
             methods::TOOLS_LIST => self.list(&registry.tools, id, params, output),
             methods::RESOURCES_LIST => self.list(&registry.resources, id, params, output),
             methods::RESOURCES_TEMPLATES_LIST => self.list(&registry.templates, id, params, output),
             methods::PROMPTS_LIST => self.list(&registry.prompts, id, params, output),
-            methods::TOOLS_CALL => self.call_tool(&registry, id, params, call, output),
+            methods::TOOLS_CALL => self.call_tool(registry, id, params, call, output),
             methods::PROMPTS_GET => match find(&registry.prompts, "prompt", params) {
                 Ok(prompt) => {
                     self.answer(&registry.layers, id, call, output, |call| prompt.get(params.arguments, call))
                 }
                 Err(error) => Reply::error(output, id, &error),
             },
-            methods::RESOURCES_READ => self.read(&registry, id, params, call, output),
-            methods::COMPLETION_COMPLETE => self.complete(&registry, id, request.params, call, output),
+            methods::RESOURCES_READ => self.read(registry, id, params, call, output),
+            methods::COMPLETION_COMPLETE => self.complete(registry, id, request.params, call, output),
             _ => return None,
         })
     }

@@ -20,6 +20,7 @@ use crate::ask::{BoundRequest, Rounds};
 use crate::authorization::Caller;
 use crate::bridge::{self, Bridge};
 use crate::handlers::{Call, ClientSide};
+use crate::registry::Registry;
 use crate::server::{Change, McpServer, Shared, Subscription};
 
 /// Answers a request. `headers` are those of the HTTP request that it came in, if it came in one.
@@ -36,12 +37,13 @@ pub(crate) fn handle_request(
         Ok(revision) => revision,
         Err(error) => return Reply::bad_request(output, Some(id), &error),
     };
+    let shared = &server.shared;
+    let registry = shared.registry.load();
     if let Some(headers) = headers
-        && let Err(error) = check_headers(&server.shared, headers, &request.method, params)
+        && let Err(error) = check_headers(&registry, headers, &request.method, params)
     {
         return Reply::error(output, id, &error);
     }
-    let shared = &server.shared;
     let handled = match &*request.method {
         methods::SERVER_DISCOVER => Some(discover(shared, id, output)),
         methods::SUBSCRIPTIONS_LISTEN => Some(listen(shared, request, params, caller, output)),
@@ -56,7 +58,7 @@ pub(crate) fn handle_request(
             Ok(rounds) => {
                 let call = Call::new(revision, &request.method, params, ClientSide::Modern(&rounds), caller);
                 let answering = Answering::Modern { shared: shared.clone(), rounds: rounds.clone() };
-                answering.handle(request, params, &call, output)
+                answering.handle(&registry, request, params, &call, output)
             }
         },
     };
@@ -67,7 +69,7 @@ pub(crate) fn handle_request(
 }
 
 fn check_headers(
-    shared: &Shared,
+    registry: &Registry,
     headers: FieldLines<'_>,
     method: &str,
     params: &Params<'_>,
@@ -76,7 +78,6 @@ fn check_headers(
     if method != methods::TOOLS_CALL {
         return Ok(());
     }
-    let registry = shared.registry.load();
     let Some(tool) = params.name.as_deref().and_then(|name| registry.tools.find(name)) else { return Ok(()) };
     if tool.param_headers().is_empty() {
         return Ok(());

@@ -26,7 +26,7 @@ use guard::Guard;
 pub(crate) use answer::{SILENCE_MAX, accepted, event, json_error};
 pub use tower::{McpBody, McpService};
 
-pub(crate) use post::{is_json, media_type, unsupported_media_type};
+pub(crate) use post::{ACCEPTED_BY_CLIENTS, is_json, is_media_type, unsupported_media_type};
 
 /// The MCP endpoint of a server: mount it in a router at `/mcp` or wherever you like.
 ///

@@ -115,9 +115,7 @@ fn refusal(fields: FieldLines<'_>) -> Option<WholeResponse> {
 }
 
 pub(crate) fn is_json(fields: FieldLines<'_>) -> bool {
-    fields
-        .field("content-type")
-        .is_some_and(|value| media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json"))
+    fields.field("content-type").is_some_and(|value| is_media_type(value.as_bytes(), b"application/json"))
 }
 
 pub(crate) fn unsupported_media_type() -> WholeResponse {
@@ -125,16 +123,23 @@ pub(crate) fn unsupported_media_type() -> WholeResponse {
 }
 
 fn accepts(value: &[u8]) -> bool {
-    thruway_message::list::members(value).any(|member| {
-        let media_type = media_type(member);
-        ["application/json", "text/event-stream", "application/*", "text/*", "*/*"]
-            .iter()
-            .any(|accepted| media_type.eq_ignore_ascii_case(accepted.as_bytes()))
-    })
+    value == ACCEPTED_BY_CLIENTS.as_bytes()
+        || thruway_message::list::members(value).any(|member| {
+            let media_type = media_type(member);
+            ["application/json", "text/event-stream", "application/*", "text/*", "*/*"]
+                .iter()
+                .any(|accepted| media_type.eq_ignore_ascii_case(accepted.as_bytes()))
+        })
+}
+
+/// Whether `value` is this media type, with parameters or without.
+pub(crate) fn is_media_type(value: &[u8], expected: &[u8]) -> bool {
+    // Nearly always it is written as it is named.
+    value == expected || media_type(value).eq_ignore_ascii_case(expected)
 }
 
 /// Without parameters.
-pub(crate) fn media_type(value: &[u8]) -> &[u8] {
+fn media_type(value: &[u8]) -> &[u8] {
     let end = value.iter().position(|octet| *octet == b';').unwrap_or(value.len());
     value[..end].trim_ascii()
 }
@@ -149,3 +154,6 @@ pub(super) fn unexpected_batch() -> WholeResponse {
     );
     json(Status::BadRequest, output)
 }
+
+/// What clients accept, as the specification writes it.
+pub(crate) const ACCEPTED_BY_CLIENTS: &str = "application/json, text/event-stream";

@@ -108,12 +108,15 @@ pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
 pub fn read_result<'a, R: Deserialize<'a>>(octets: &'a [u8], id: &Id<'_>) -> Option<R> {
     let text = core::str::from_utf8(octets).ok()?;
     let envelope: Envelope<'_, IgnoredAny, Object<R>> = serde_json::from_str(text).ok()?;
-    let Envelope { jsonrpc, id: answered, method, params, result, error } = envelope;
-    let is_its = answered
-        .is_some_and(|raw| serde_json::from_str(raw.get()).is_ok_and(|answered: Id<'_>| answered == *id));
-    let is_answer =
-        jsonrpc.as_deref() == Some("2.0") && method.is_none() && params.is_none() && error.is_none();
-    result.filter(|_| is_its && is_answer).map(|Object(result)| result)
+    let Envelope { jsonrpc, id: Some(answered), method: None, params: None, result, error: None } = envelope
+    else {
+        return None;
+    };
+    let is_its = serde_json::from_str(answered.get()).is_ok_and(|answered: Id<'_>| answered == *id);
+    if !is_its || jsonrpc.as_deref() != Some("2.0") {
+        return None;
+    }
+    result.map(|Object(result)| result)
 }
 
 /// The id of a request of `method`, and its parameters, read in one pass with the message; `None` if `octets` are anything else
@@ -121,10 +124,15 @@ pub fn read_result<'a, R: Deserialize<'a>>(octets: &'a [u8], id: &Id<'_>) -> Opt
 pub fn read_request<'a, P: Deserialize<'a>>(octets: &'a [u8], method: &str) -> Option<(Id<'a>, P)> {
     let text = core::str::from_utf8(octets).ok()?;
     let envelope: Envelope<'_, Object<P>, IgnoredAny> = serde_json::from_str(text).ok()?;
-    let is_its = envelope.jsonrpc.as_deref() == Some("2.0") && envelope.method.as_deref() == Some(method);
-    let is_request = envelope.result.is_none() && envelope.error.is_none();
-    let Object(params) = envelope.params.filter(|_| is_its && is_request)?;
-    Some((serde_json::from_str(envelope.id?.get()).ok()?, params))
+    let Envelope { jsonrpc, id: Some(id), method: asked, params, result: None, error: None } = envelope
+    else {
+        return None;
+    };
+    if asked.as_deref() != Some(method) || jsonrpc.as_deref() != Some("2.0") {
+        return None;
+    }
+    let id = serde_json::from_str(id.get()).ok()?;
+    params.map(|Object(params)| (id, params))
 }
 
 fn is_object(raw: &RawValue) -> bool {

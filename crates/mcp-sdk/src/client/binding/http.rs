@@ -20,7 +20,7 @@ use super::super::reading::{Read, Wanted};
 use super::http_events::take_batch;
 use super::http_sse::OpenStream;
 use super::{Outgoing, Purpose, Received};
-use crate::streamable_http::media_type;
+use crate::streamable_http::{ACCEPTED_BY_CLIENTS, is_media_type};
 
 /// An MCP endpoint.
 #[derive(Debug)]
@@ -181,7 +181,7 @@ impl Endpoint {
     fn new(url: &str, fields: &[(String, String)]) -> Result<Self, ClientError> {
         let any = destination(url, fields)?;
         let post = any.clone().field("Content-Type", "application/json")?;
-        Ok(Self { any, post: post.field("Accept", "application/json, text/event-stream")? })
+        Ok(Self { any, post: post.field("Accept", ACCEPTED_BY_CLIENTS)? })
     }
 }
 
@@ -223,11 +223,10 @@ pub(super) enum Kind {
 }
 
 pub(super) fn kind_of(response: &Response) -> Kind {
-    let value = response.field("content-type");
-    let media_type = value.map_or(&b""[..], |value| media_type(value.as_bytes()));
-    if media_type.eq_ignore_ascii_case(b"application/json") {
+    let value = response.field("content-type").map_or(&b""[..], |value| value.as_bytes());
+    if is_media_type(value, b"application/json") {
         Kind::Json
-    } else if media_type.eq_ignore_ascii_case(b"text/event-stream") {
+    } else if is_media_type(value, b"text/event-stream") {
         Kind::Events
     } else {
         Kind::Other
