@@ -34,7 +34,7 @@ use crate::meter::Awaited;
 use crate::upstream::{RequestKey, Upstream};
 use crate::{Failure, RouteMeter};
 
-pub(crate) use fields::{read_alike, reads_as};
+pub(crate) use fields::read_alike;
 pub use mirror::{Mirror, MirrorConfig, MirrorCounts};
 pub use rewrite::{FieldRewrite, InvalidRewrite, PathRewrite, Rewrite};
 pub use timeouts::ForwardTimeouts;
