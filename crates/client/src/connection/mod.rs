@@ -184,8 +184,9 @@ impl<T: Transport> Connection<T> {
     /// Whether the upstream has neither closed the connection nor sent anything that nobody asked for, as far as this
     /// machine knows: the upstream may have closed it just now.
     pub fn is_alive(&mut self) -> bool {
+        let transport = &mut self.0.transport;
         let mut cx = Context::from_waker(Waker::noop());
-        self.0.transport.poll_read(&mut cx, &mut [0]).is_pending()
+        !transport.may_have_arrived() || transport.poll_read(&mut cx, &mut [0]).is_pending()
     }
 
     /// How many exchanges there were on it.

@@ -75,7 +75,7 @@ impl<T: Transport> Connection<T> {
                 Ending::Close => {
                     let is_sending =
                         self.incoming.is_some() || self.is_abandoned || !buffers.unparsed().is_empty();
-                    if self.is_input_ended || !is_sending {
+                    if self.is_input_ended() || !is_sending {
                         // As long as the client has not taken it all, it counts as one.
                         ready!(self.transport.poll_close(cx))?;
                         return Poll::Ready(Ok(None));
