@@ -38,9 +38,10 @@ pub(super) struct Forwarding {
 /// Forwards a request; its response, whatever comes of it.
 pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
     let clock = Worker::current().map_or_else(Clock::system, |worker| worker.clock().clone());
-    forwarding.upstream.count_request(&clock);
+    let now = clock.now();
+    forwarding.upstream.count_request(now);
     let total = forwarding.timeouts.total(&forwarding.upstream.config);
-    forwarding.until = total.map(|total| clock.now().saturating_add(total));
+    forwarding.until = total.map(|total| now.saturating_add(total));
     let mut course = Course::new(&forwarding.upstream, forwarding.recorded.take(), &clock);
     let mut response = match attempts(forwarding, &mut course).await {
         Ok(response) => response,
@@ -161,7 +162,7 @@ impl Forwarding {
                 waiting
             }
             Some(_) => None,
-            None => acquire(&lease, clock.now()),
+            None => acquire(&lease, lease.since()),
         };
         let total = self.timeouts.total(&lease.upstream.config);
         // Who had the request only when most of its time was over was not slow.
@@ -171,11 +172,12 @@ impl Forwarding {
             failure => failure,
         };
         let asked = self.timed.map(|_| clock.now_exact());
-        let connection = match waiting {
-            Some(connection) => Acquired::Http1(connection),
+        let (connection, now) = match waiting {
+            Some(connection) => (Acquired::Http1(connection), lease.since()),
             // Boxed, so that requests on connections that are there have no room for it.
             None => Box::pin(open_within(self.left(clock), &lease, self.purpose(later_than)))
                 .await
+                .map(|connection| (connection, clock.now()))
                 .map_err(|not| NotOpened { failure: fair(not.failure), ..not })
                 .map_err(|not_opened| failed_to_open(&lease, not_opened, clock))?,
         };
@@ -193,7 +195,7 @@ impl Forwarding {
         let write =
             |output: &mut Vec<u8>| self.request.write(output, || lease.upstream.host_of(&lease.server));
         let mut exchange = connection
-            .start(self.request.to_send(), clock.now(), write)
+            .start(self.request.to_send(), now, write)
             .map_err(|error| failed(&lease, error.into()))?;
         // A connection that was used before has those of another request.
         exchange.set_timeouts(self.timeouts.of_exchange(&lease.upstream.config, self.left(clock)));
