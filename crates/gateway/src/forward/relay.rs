@@ -16,7 +16,7 @@ use super::fields;
 use super::request_body::RequestBody;
 use super::response::{Begun, Body, response_of, switching};
 use crate::Failure;
-use crate::upstream::{Exchange, Lease, release};
+use crate::upstream::{Exchange, Lease, Turn, release};
 
 /// The two sides of an exchange.
 pub(super) struct Relay {
@@ -122,21 +122,12 @@ impl Relay {
             return Poll::Ready(Ok(begun));
         };
         let mut first = PooledBuffer::take();
-        let is_complete = loop {
-            match turn.poll_event(cx, now)? {
-                Poll::Ready(ResponseEvent::Content(octets)) => first.extend_from_slice(octets),
-                Poll::Ready(ResponseEvent::End(trailers)) if trailers.is_empty() => break true,
-                Poll::Ready(ResponseEvent::End(trailers)) => {
-                    self.trailers = Some(fields::trailers(trailers.iter()));
-                    break false;
-                }
-                Poll::Ready(_) | Poll::Pending => break false,
+        let is_complete = match turn.take_content() {
+            Some(whole) => {
+                first.extend_from_slice(whole);
+                true
             }
-            // What is large goes its own way, past the buffer that this would be copied into.
-            let left = length.map_or(0, |length| length.saturating_sub(first.len() as u64));
-            if first.len() >= WHOLE_BYTES_MAX || left >= LARGE_CONTENT_BYTES {
-                break false;
-            }
+            None => take_first(&mut turn, cx, now, &mut first, length, &mut self.trailers)?,
         };
         drop(turn);
         self.last_piece = now;
@@ -321,6 +312,34 @@ impl Relay {
         if let Some(deadline) = &self.deadline {
             deadline.set(exchange.deadline());
             deadline.set_waker(cx.waker());
+        }
+    }
+}
+
+/// Takes into `first` what has come of content of this `length`, if that is known, as far as it is little; and the trailer section behind it.
+/// Whether nothing is still to be passed on but `first`.
+fn take_first(
+    turn: &mut Turn<'_>,
+    cx: &mut Context<'_>,
+    now: Duration,
+    first: &mut PooledBuffer,
+    length: Option<u64>,
+    kept: &mut Option<FieldLinesBuf>,
+) -> Result<bool, Error> {
+    loop {
+        match turn.poll_event(cx, now)? {
+            Poll::Ready(ResponseEvent::Content(octets)) => first.extend_from_slice(octets),
+            Poll::Ready(ResponseEvent::End(trailers)) if trailers.is_empty() => return Ok(true),
+            Poll::Ready(ResponseEvent::End(trailers)) => {
+                *kept = Some(fields::trailers(trailers.iter()));
+                return Ok(false);
+            }
+            Poll::Ready(_) | Poll::Pending => return Ok(false),
+        }
+        // What is large goes its own way, past the buffer that this would be copied into.
+        let left = length.map_or(0, |length| length.saturating_sub(first.len() as u64));
+        if first.len() >= WHOLE_BYTES_MAX || left >= LARGE_CONTENT_BYTES {
+            return Ok(false);
         }
     }
 }

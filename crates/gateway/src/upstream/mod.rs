@@ -64,7 +64,7 @@ pub use checks::{CheckConfig, CheckKind};
 pub use config::{ResolverConfig, ServerConfig, UpstreamConfig, UpstreamTls};
 pub(crate) use connections::{acquire, connect, release};
 pub use ejection::EjectionConfig;
-pub(crate) use exchange::{Exchange, Upgraded};
+pub(crate) use exchange::{Exchange, Turn, Upgraded};
 pub use key::HashBy;
 pub(crate) use key::RequestKey;
 pub(crate) use lease::Lease;
