@@ -22,7 +22,7 @@ use crate::upstream::{Exchange, Lease, Turn, release};
 pub(super) struct Relay {
     /// Not there any more when it is over.
     exchange: Option<Exchange>,
-    pub(super) lease: Lease,
+    pub(super) lease: Box<Lease>,
     clock: Clock,
     /// Wakes the task when the upstream has had its time. There once something was waited for.
     deadline: Option<Deadline>,
@@ -41,7 +41,12 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    pub(super) const fn new(exchange: Exchange, lease: Lease, clock: Clock, until: Option<Duration>) -> Self {
+    pub(super) const fn new(
+        exchange: Exchange,
+        lease: Box<Lease>,
+        clock: Clock,
+        until: Option<Duration>,
+    ) -> Self {
         Self {
             exchange: Some(exchange),
             lease,
@@ -57,7 +62,7 @@ impl Relay {
     }
 
     /// The upstream's connection, when the response has made it a tunnel, and what counts it.
-    pub(super) fn into_exchange(self) -> (Option<Exchange>, Lease) {
+    pub(super) fn into_exchange(self) -> (Option<Exchange>, Box<Lease>) {
         (self.exchange, self.lease)
     }
 
@@ -86,7 +91,7 @@ impl Relay {
     pub(super) fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
-        body: &mut Option<RequestBody>,
+        body: &mut Option<Box<RequestBody>>,
     ) -> Poll<Result<Begun, Failure>> {
         let now = self.clock.now();
         if let Some(body) = body {
@@ -347,7 +352,7 @@ fn take_first(
 /// A response whose content is still coming, and the rest of the request.
 pub(super) struct Streamed {
     pub(super) relay: Relay,
-    pub(super) request_body: Option<RequestBody>,
+    pub(super) request_body: Option<Box<RequestBody>>,
     /// What came with the head.
     pub(super) first: PooledBuffer,
     pub(super) length: Option<u64>,
@@ -400,7 +405,7 @@ impl ContentStream for Streamed {
 
 impl Begun {
     /// What the client gets. What is still to come of both messages is driven by the content.
-    pub(super) fn into_response(self, relay: Relay, request_body: Option<RequestBody>) -> Response {
+    pub(super) fn into_response(self, relay: Relay, request_body: Option<Box<RequestBody>>) -> Response {
         let Self { response, body } = self;
         match body {
             Body::None => response,

@@ -88,14 +88,15 @@ pub(crate) async fn share(
             Opened::Http1(connection) => Acquired::Http1(connection),
             Opened::Http2(of_one_client, driver) => {
                 spawn(driver);
-                Acquired::Http2(*of_one_client)
+                Acquired::Http2(of_one_client)
             }
         });
     }
     while let Some(found) = find(lease, later_than) {
         match found {
             Ok((number, connection)) => {
-                return Ok(Acquired::Http2(SharedConnection { connection, number, is_reused: true }));
+                let shared = SharedConnection { connection, number, is_reused: true };
+                return Ok(Acquired::Http2(Box::new(shared)));
             }
             Err(opening) => {
                 if let Outcome::Failed(failure) = opening.wait().await {
@@ -113,7 +114,7 @@ pub(crate) async fn share(
         Opened::Http1(connection) => Ok(Acquired::Http1(connection)),
         Opened::Http2(shared, driver) => {
             keep(key_of(lease), &shared, driver);
-            Ok(Acquired::Http2(*shared))
+            Ok(Acquired::Http2(shared))
         }
     }
 }
