@@ -68,6 +68,14 @@ impl Transport for UpstreamStream {
     }
 
     #[inline]
+    fn may_have_arrived(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.may_have_arrived(),
+            Self::Tls(stream) => stream.may_have_arrived(),
+        }
+    }
+
+    #[inline]
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         match self {
             Self::Plain(stream) => stream.poll_write(cx, slices),

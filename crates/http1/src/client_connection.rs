@@ -159,6 +159,17 @@ impl ClientConnection {
         }
     }
 
+    /// Takes all of the content that is still to come, if it has a known length and no more octets than have `arrived`: how many, that is,
+    /// of those that come next. The response is complete then, without further events.
+    #[inline]
+    pub fn take_content(&mut self, arrived: usize) -> Option<usize> {
+        let State::ExpectContent(decoder) = &self.state else { return None };
+        let remaining =
+            usize::try_from(decoder.remaining()?).ok().filter(|remaining| *remaining <= arrived)?;
+        self.end_response();
+        Some(remaining)
+    }
+
     fn fail(&mut self) {
         self.state = State::ExpectNothing;
         self.is_persistent = false;

@@ -48,5 +48,6 @@ pub use request_target::parse_request_target;
 pub use server_connection::{ServerConnection, ServerEvent};
 pub use write::{
     RequestToWrite, ResponseToWrite, write_chunk, write_chunk_end, write_chunk_start, write_continue,
-    write_field_lines, write_interim_response, write_last_chunk, write_request_head, write_response_head,
+    write_end_of_request_head, write_field_lines, write_interim_response, write_last_chunk,
+    write_request_head, write_request_line, write_response_head,
 };

@@ -42,10 +42,8 @@ pub(crate) fn parse(input: &[u8], line: &mut StatusLine) -> Result<bool, Error> 
 }
 
 fn parse_within(view: &[u8], line: &mut StatusLine) -> Result<bool, Error> {
-    let version = match parse_version_name(view) {
-        Ok(Some(version)) => version?,
-        Ok(None) => return Ok(false),
-        Err(_) => return Err(Error::StatusLineInvalid),
+    let Some(version) = parse_version(view)? else {
+        return Ok(false);
     };
     let Some(status) = parse_status(&view[VERSION_BYTES..])? else {
         return Ok(false);
@@ -74,23 +72,28 @@ fn parse_within(view: &[u8], line: &mut StatusLine) -> Result<bool, Error> {
     Ok(true)
 }
 
+/// The version; `None` while it is not wholly there.
+#[inline]
+fn parse_version(view: &[u8]) -> Result<Option<Version>, Error> {
+    match view.first_chunk::<VERSION_BYTES>() {
+        Some(b"HTTP/1.1") => Ok(Some(Version::Http11)),
+        _ => match parse_version_name(view) {
+            Ok(version) => version.transpose(),
+            Err(_) => Err(Error::StatusLineInvalid),
+        },
+    }
+}
+
 /// A space and three digits; `None` while they are not all there.
+#[inline]
 fn parse_status(octets: &[u8]) -> Result<Option<StatusCode>, Error> {
-    let arrived = &octets[..octets.len().min(STATUS_BYTES)];
-    let fits = arrived.iter().zip(b" 000").all(|(octet, pattern)| match pattern {
-        b'0' => octet.is_ascii_digit(),
-        other => octet == other,
-    });
-    if !fits {
-        return Err(Error::StatusLineInvalid);
-    }
-    let [_, digits @ ..] = arrived else {
-        return Ok(None);
+    let code = match octets {
+        [b' ', a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', ..] => {
+            [a, b, c].iter().fold(0, |code, digit| code * 10 + u16::from(**digit - b'0'))
+        }
+        [] | [b' '] | [b' ', b'0'..=b'9'] | [b' ', b'0'..=b'9', b'0'..=b'9'] => return Ok(None),
+        _ => return Err(Error::StatusLineInvalid),
     };
-    if digits.len() < STATUS_BYTES - 1 {
-        return Ok(None);
-    }
-    let code = digits.iter().fold(0, |code, digit| code * 10 + u16::from(digit - b'0'));
     StatusCode::new(code).map(Some).map_err(|_| Error::StatusLineInvalid)
 }
 

@@ -123,21 +123,35 @@ pub struct RequestToWrite<'a> {
 /// # Errors
 /// Method or target break the grammar, and could end the request line early; nothing was written.
 pub fn write_request_head(output: &mut Vec<u8>, request: &RequestToWrite<'_>) -> Result<(), Error> {
-    let (method, target) = (request.method.as_str().as_bytes(), request.target.as_bytes());
-    if !is_token(method) {
-        return Err(Error::MethodInvalid);
-    }
-    parse_request_target(request.method, target)?;
-    output.extend_from_slice(method);
-    output.push(b' ');
-    output.extend_from_slice(target);
-    output.extend_from_slice(b" HTTP/1.1\r\n");
+    write_request_line(output, request.method, request.target)?;
     for field_lines in request.field_lines {
         output.extend_from_slice(field_lines);
     }
-    match request.body {
+    write_end_of_request_head(output, request.method, request.body);
+    Ok(())
+}
+
+/// Appends the line with which a request begins: for who appends the field lines behind it one by one.
+///
+/// # Errors
+/// Those of [`write_request_head`].
+pub fn write_request_line(output: &mut Vec<u8>, method: Method<'_>, target: &str) -> Result<(), Error> {
+    let name = method.as_str().as_bytes();
+    if !is_token(name) {
+        return Err(Error::MethodInvalid);
+    }
+    parse_request_target(method, target.as_bytes())?;
+    for part in [name, b" ", target.as_bytes(), b" HTTP/1.1\r\n"] {
+        output.extend_from_slice(part);
+    }
+    Ok(())
+}
+
+/// Appends the field that says how the body of a request is framed, which no other may say, and the empty line that ends the head.
+pub fn write_end_of_request_head(output: &mut Vec<u8>, method: Method<'_>, body: BodyLength) {
+    match body {
         // RFC 9110 §8.6: a request whose method gives content no meaning is sent without a length.
-        BodyLength::Octets(0) if !matches!(request.method, Method::Post | Method::Put | Method::Patch) => {
+        BodyLength::Octets(0) if !matches!(method, Method::Post | Method::Put | Method::Patch) => {
             output.extend_from_slice(b"\r\n");
         }
         BodyLength::Octets(octets) => write_content_length(output, octets),
@@ -145,7 +159,6 @@ pub fn write_request_head(output: &mut Vec<u8>, request: &RequestToWrite<'_>) ->
             output.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
         }
     }
-    Ok(())
 }
 
 /// Appends a chunk with `data`; nothing if that is empty, because an empty chunk ends the body (RFC 9112 §7.1).
@@ -181,12 +194,7 @@ pub fn write_last_chunk(output: &mut Vec<u8>, trailers: &FieldLinesBuf) {
 
 /// Appends field lines as they came, with one space after the colon.
 pub fn write_field_lines(output: &mut Vec<u8>, lines: FieldLines<'_>) {
-    for line in lines.iter() {
-        output.extend_from_slice(line.name.as_bytes());
-        output.extend_from_slice(b": ");
-        output.extend_from_slice(line.value.as_bytes());
-        output.extend_from_slice(b"\r\n");
-    }
+    lines.write_kept(output, |_| true);
 }
 
 const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -1,5 +1,6 @@
 //! One field line: a name and a value (RFC 9110 §5).
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::token::{is_field_value, is_token};
@@ -20,6 +21,16 @@ pub struct FieldLine<'a> {
     pub name: FieldName<'a>,
     /// The field's value, or the part of it that stood on this line.
     pub value: FieldValue<'a>,
+}
+
+impl FieldLine<'_> {
+    /// Appends the line as it is sent: one space after the colon, CRLF at the end.
+    pub fn write(&self, output: &mut Vec<u8>) {
+        output.extend_from_slice(self.name.as_bytes());
+        output.extend_from_slice(b": ");
+        output.extend_from_slice(self.value.as_bytes());
+        output.extend_from_slice(b"\r\n");
+    }
 }
 
 impl<'a> FieldName<'a> {

@@ -72,6 +72,28 @@ impl<'a> FieldLines<'a> {
         self.iter().filter(move |line| line.name.is(name)).map(|line| line.value)
     }
 
+    /// Appends the lines that `is_kept` says to `output`, as they are [sent](FieldLine::write).
+    #[inline]
+    pub fn write_kept(&self, output: &mut Vec<u8>, mut is_kept: impl FnMut(FieldLine<'a>) -> bool) {
+        for (line, span) in self.iter().zip(self.spans) {
+            if is_kept(line) {
+                match self.as_sent(span) {
+                    Some(octets) => output.extend_from_slice(octets),
+                    None => line.write(output),
+                }
+            }
+        }
+    }
+
+    /// The line at `span` and its end, if it has come as it would be sent: then one copy will do.
+    #[inline]
+    fn as_sent(&self, span: &FieldLineSpan) -> Option<&'a [u8]> {
+        let (name_end, value_start) = (span.name_end as usize, span.value_start as usize);
+        let line = self.octets.get(span.name_start as usize..span.value_end as usize + 2)?;
+        let is_as_sent = self.octets.get(name_end..value_start) == Some(b": ") && line.ends_with(b"\r\n");
+        is_as_sent.then_some(line)
+    }
+
     /// The octets the lines stand in.
     pub const fn octets(&self) -> &'a [u8] {
         self.octets
@@ -144,13 +166,16 @@ impl FieldLinesBuf {
 
     /// Adds a line that is known to be valid at the end.
     pub fn append_line(&mut self, line: FieldLine<'_>) {
-        let (name, value) = (line.name.as_bytes(), line.value.as_bytes());
-        let octets = self.make_owned(ROOM_FOR_MORE_LINES);
-        octets.reserve(name.len() + value.len() + ": \r\n".len());
-        octets.extend_from_slice(name);
-        octets.extend_from_slice(b": ");
-        octets.extend_from_slice(value);
-        octets.extend_from_slice(b"\r\n");
+        line.write(self.make_owned(ROOM_FOR_MORE_LINES));
+    }
+
+    /// Adds those of `lines` that `is_kept` says. Allocates no more than once.
+    #[inline]
+    pub fn append_kept<'a>(&mut self, lines: FieldLines<'a>, is_kept: impl FnMut(FieldLine<'a>) -> bool) {
+        let room = lines.octets.len();
+        let octets = self.make_owned(room);
+        octets.reserve(room);
+        lines.write_kept(octets, is_kept);
     }
 
     /// Appends all lines of `others`.
@@ -328,6 +353,35 @@ const ROOM_FOR_MORE_LINES: usize = 192;
 mod tests {
     use super::*;
     use alloc::string::ToString;
+
+    #[test]
+    fn lines_are_written_as_they_are_sent_however_they_came() {
+        // The end of the last line is not among the octets.
+        let octets = b"A: 1\r\nB:2\r\nC:\t3\r\nD: 4 \r\nE: \r\nF: 6";
+        let mut at = 0;
+        let spans: Vec<_> = octets
+            .split_inclusive(|octet| *octet == b'\n')
+            .map(|line| {
+                let value = line[2..].trim_ascii();
+                let start = value.as_ptr().addr() - octets.as_ptr().addr();
+                let span = FieldLineSpan {
+                    name_start: at,
+                    name_end: at + 1,
+                    value_start: u32::try_from(start).unwrap(),
+                    value_end: u32::try_from(start + value.len()).unwrap(),
+                };
+                at += u32::try_from(line.len()).unwrap();
+                span
+            })
+            .collect();
+        let lines = FieldLines::from_parsed(octets, &spans);
+        let mut sent = Vec::new();
+        lines.write_kept(&mut sent, |_| true);
+        assert_eq!(sent, b"A: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\nE: \r\nF: 6\r\n");
+        let mut kept = FieldLinesBuf::from_static("X: 0\r\n");
+        kept.append_kept(lines, |line| line.name.is("b") || line.value == "6");
+        assert_eq!(kept.octets(), b"X: 0\r\nB: 2\r\nF: 6\r\n");
+    }
 
     #[test]
     fn lines_can_be_left_out() {

@@ -68,7 +68,7 @@ impl ManualTime {
 
 /// Neither of the clocks goes below zero.
 fn since_zero(time: Timespec) -> Duration {
-    Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_nanos(time.tv_nsec.unsigned_abs())
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -89,6 +89,18 @@ impl Socket {
         attempt.is_err_and(|error| is_passing(&error))
     }
 
+    /// Whether the reactor has heard of something to read since the last operation found nothing more.
+    #[inline]
+    pub(crate) fn is_readable(&self) -> bool {
+        let mut is_readable = false;
+        // Nothing is tried: what would be is called only if the reactor has heard of something.
+        let _ = self.try_io(Interest::READABLE, || {
+            is_readable = true;
+            Ok(())
+        });
+        is_readable
+    }
+
     fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<()>> {
         match (&self.kind, interest.is_readable()) {
             (Kind::Tcp(stream), true) => stream.poll_read_ready(cx),

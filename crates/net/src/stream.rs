@@ -37,6 +37,12 @@ pub trait Transport: 'static {
         pin!(unconstrained(poll_fn(|cx| self.poll_read(cx, &mut [0])))).poll(&mut cx).is_pending()
     }
 
+    /// Whether something may have arrived, or the end, since reading has found nothing more. As long as nothing has, whoever reading has
+    /// registered then is still registered. Who cannot tell says yes.
+    fn may_have_arrived(&self) -> bool {
+        true
+    }
+
     /// Writes some of `slices`; how many octets is returned. Whoever is told to wait comes again with the same octets first, or writes nothing
     /// more: a transport that transforms them may have begun.
     ///
@@ -204,6 +210,11 @@ impl Transport for Stream {
     }
 
     #[inline]
+    fn may_have_arrived(&self) -> bool {
+        self.0.is_readable()
+    }
+
+    #[inline]
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         ready!(self.0.poll_clear(cx))?;
         let length = slices.iter().map(|slice| slice.len()).sum();
@@ -259,5 +270,33 @@ impl Transport for Stream {
 
     fn discard_unsent(&mut self) {
         self.0.discard_unsent();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream as Far;
+    use std::task::Waker;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn it_is_known_that_nothing_has_arrived_since_nothing_was_found() {
+        let (near, mut far) = Far::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        let mut near = Stream::watch(near.into(), ClientAddr::Unix).unwrap();
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(near.poll_read(&mut cx, &mut [0; 9]).is_pending());
+        assert!(!near.may_have_arrived());
+        far.write_all(b"abc").unwrap();
+        assert_eq!(poll_fn(|cx| near.poll_read(cx, &mut [0])).await.unwrap(), 1);
+        assert!(near.may_have_arrived(), "as much was read as was asked for: there may be more");
+        assert_eq!(poll_fn(|cx| near.poll_read(cx, &mut [0; 9])).await.unwrap(), 2);
+        assert!(!near.may_have_arrived());
+        drop(far);
+        assert_eq!(poll_fn(|cx| near.poll_read(cx, &mut [0; 9])).await.unwrap(), 0);
+        assert!(near.may_have_arrived(), "the end does not pass");
     }
 }

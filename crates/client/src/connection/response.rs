@@ -108,6 +108,26 @@ impl<'e, T: Transport> Turn<'e, T> {
         self.given = 0;
     }
 
+    /// All of the content that is still to come, if it has a known length and has arrived. The response is complete then, as if events
+    /// had said so.
+    #[inline]
+    pub fn take_content(&mut self) -> Option<&[u8]> {
+        if self.state.put_back > 0 {
+            return None;
+        }
+        let length = self.state.http1.take_content(self.filled - self.parsed)?;
+        let start = self.parsed;
+        self.parsed += length;
+        self.given = 0;
+        self.state.handle_end();
+        let input = match &self.hot {
+            _ if self.is_kept => &self.state.kept[..],
+            Some(hot) => &hot.input[..],
+            None => &[],
+        };
+        Some(&input[start..self.parsed])
+    }
+
     #[inline]
     fn poll_found(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<Found, Error>> {
         self.given = 0;

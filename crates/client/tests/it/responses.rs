@@ -128,6 +128,47 @@ fn what_was_not_taken_comes_again() {
     assert!(line.leaves_it_reusable());
 }
 
+#[test]
+fn content_that_came_with_its_head_can_be_taken_as_a_whole() {
+    let mut line = Line::get();
+    let take = |line: &mut Line, more: &str| {
+        line.peer.send(more);
+        let mut turn = line.exchange.turn();
+        let polled = turn
+            .poll_event(&mut context(), line.now)
+            .map_ok(|event| matches!(event, ResponseEvent::Final(..)));
+        (polled, turn.take_content().map(<[u8]>::to_vec))
+    };
+    assert_eq!(take(&mut line, "HTTP/1.1 200 OK\r\n"), (Poll::Pending, None));
+    let head = (Poll::Ready(Ok(true)), None);
+    assert_eq!(take(&mut line, "Content-Length: 6\r\n\r\nabc"), head, "not all of it is there");
+    line.peer.send("de");
+    let mut turn = line.exchange.turn();
+    let Poll::Ready(Ok(ResponseEvent::Content(b"abc"))) = turn.poll_event(&mut context(), line.now) else {
+        panic!("what was not taken as a whole comes as it would have");
+    };
+    turn.put_back(1);
+    assert_eq!(turn.take_content(), None, "what was put back is still to come");
+    drop(turn);
+    assert_eq!(line.read(), "`c` `de` …");
+    line.peer.send("f");
+    let mut turn = line.exchange.turn();
+    assert_eq!(turn.take_content(), None, "it has not been read");
+    drop(turn);
+    assert_eq!(line.read(), "`f` end");
+    assert!(line.leaves_it_reusable());
+
+    let mut line = Line::get();
+    assert_eq!(take(&mut line, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").1.unwrap(), b"ok");
+    assert!(line.exchange.is_complete());
+    assert_eq!(line.read(), "end");
+    assert!(line.leaves_it_reusable());
+
+    let mut line = Line::get();
+    assert_eq!(take(&mut line, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP").1.unwrap(), b"ok");
+    assert!(!line.leaves_it_reusable(), "more came than was asked for");
+}
+
 /// Reads up to so many octets past the exchange, as `splice` would.
 fn move_content(line: &mut Line, most: usize) -> Poll<Result<u64, Error>> {
     line.exchange.poll_move_content(&mut context(), line.now, |transport, movable, cx| {

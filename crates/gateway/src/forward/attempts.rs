@@ -25,7 +25,7 @@ pub(super) struct Forwarding {
     pub(super) key: RequestKey,
     pub(super) request: OutgoingRequest,
     /// What of the content was not there when the request came.
-    pub(super) body: Option<RequestBody>,
+    pub(super) body: Option<Box<RequestBody>>,
     /// What it is called, if the response is to tell how it was forwarded.
     pub(super) recorded: Option<RequestId>,
     pub(super) timeouts: ForwardTimeouts,
@@ -38,9 +38,10 @@ pub(super) struct Forwarding {
 /// Forwards a request; its response, whatever comes of it.
 pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
     let clock = Worker::current().map_or_else(Clock::system, |worker| worker.clock().clone());
-    forwarding.upstream.count_request(&clock);
+    let now = clock.now();
+    forwarding.upstream.count_request(now);
     let total = forwarding.timeouts.total(&forwarding.upstream.config);
-    forwarding.until = total.map(|total| clock.now().saturating_add(total));
+    forwarding.until = total.map(|total| now.saturating_add(total));
     let mut course = Course::new(&forwarding.upstream, forwarding.recorded.take(), &clock);
     let mut response = match attempts(forwarding, &mut course).await {
         Ok(response) => response,
@@ -86,7 +87,8 @@ async fn attempts(forwarding: &mut Forwarding, course: &mut Course<'_>) -> Resul
             return Err(failure);
         }
         if failure.retry().blames_nobody(may_be_stale) {
-            again = upstream.lease_again(&forwarding.key, server, clock).map(|lease| (lease, number));
+            again =
+                upstream.lease_again(&forwarding.key, server, clock).map(|lease| (Box::new(lease), number));
         } else if upstream.allows_retry(tried.len(), clock) {
             tried.push(server.number);
         } else {
@@ -110,10 +112,11 @@ struct Failed {
 }
 
 impl Forwarding {
-    /// A server for the next attempt, none of those `tried` if there is another.
-    async fn lease(&self, tried: &[usize], clock: &Clock) -> Result<Lease, Failure> {
+    /// A server for the next attempt, none of those `tried` if there is another. In a box, because it passes through many hands: each would
+    /// have room for it.
+    async fn lease(&self, tried: &[usize], clock: &Clock) -> Result<Box<Lease>, Failure> {
         let lease = self.upstream.lease(&self.key, tried, clock, self.until).await;
-        lease.inspect_err(|failure| self.upstream.count_failure(*failure))
+        lease.map(Box::new).inspect_err(|failure| self.upstream.count_failure(*failure))
     }
 
     /// Has the upstream and the server count how long the response took, of which the server was `asked` then.
@@ -132,7 +135,7 @@ impl Forwarding {
     /// Whether it may be sent again after `failure`, and there is time for it.
     fn may_try_again(&self, failure: Failure, clock: &Clock) -> bool {
         self.left(clock) != Some(Duration::ZERO)
-            && self.body.as_ref().is_none_or(RequestBody::can_begin_again)
+            && self.body.as_ref().is_none_or(|body| body.can_begin_again())
             && failure.retry().allows(self.request.is_idempotent)
     }
 
@@ -146,7 +149,7 @@ impl Forwarding {
     /// One try at one server, none of those `tried` if there is another, on a connection that was opened `later_than` another if that is there.
     async fn attempt(
         &mut self,
-        mut lease: Lease,
+        mut lease: Box<Lease>,
         later_than: Option<u64>,
         tried: &[usize],
         course: &mut Course<'_>,
@@ -166,7 +169,7 @@ impl Forwarding {
                 waiting
             }
             Some(_) => None,
-            None => acquire(&lease, clock.now()),
+            None => acquire(&lease, lease.since()),
         };
         let total = self.timeouts.total(&lease.upstream.config);
         // Who had the request only when most of its time was over was not slow.
@@ -176,11 +179,12 @@ impl Forwarding {
             failure => failure,
         };
         let asked = self.timed.map(|_| clock.now_exact());
-        let connection = match waiting {
-            Some(connection) => Acquired::Http1(connection),
+        let (connection, now) = match waiting {
+            Some(connection) => (Acquired::Http1(connection), lease.since()),
             // Boxed, so that requests on connections that are there have no room for it.
             None => Box::pin(open_within(self.left(clock), &lease, self.purpose(later_than)))
                 .await
+                .map(|connection| (connection, clock.now()))
                 .map_err(|not| NotOpened { failure: fair(not.failure), ..not })
                 .map_err(|not_opened| failed_to_open(&lease, not_opened, clock))?,
         };
@@ -199,7 +203,7 @@ impl Forwarding {
         let write =
             |output: &mut Vec<u8>| self.request.write(output, || lease.upstream.host_of(&lease.server));
         let mut exchange = connection
-            .start(self.request.to_send(), clock.now(), write)
+            .start(self.request.to_send(), now, write)
             .map_err(|error| failed(&lease, error.into()))?;
         // A connection that was used before has those of another request.
         exchange.set_timeouts(self.timeouts.of_exchange(&lease.upstream.config, self.left(clock)));
@@ -219,7 +223,9 @@ impl Forwarding {
         rewrite(&self.request, &mut begun.response);
         relay.lease.responded(&mut begun.response, is_complete, &self.key, clock);
         let mut body = self.body.take();
-        body.iter_mut().for_each(RequestBody::forget);
+        if let Some(body) = &mut body {
+            body.forget();
+        }
         Ok(begun.into_response(relay, body))
     }
 }
@@ -236,4 +242,21 @@ fn failed_to_open(lease: &Lease, not_opened: NotOpened, clock: &Clock) -> Failed
     }
     let (upstream, server) = (lease.upstream.clone(), lease.server.clone());
     Failed { failure, may_be_stale: false, number: 0, upstream, server }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meter::Awaited;
+
+    fn size_of_future<'f, F>(_: impl FnOnce(&'f mut Forwarding) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// What is larger, glibc does not keep for the thread that frees it, and takes ten times as long to find and to free.
+    #[test]
+    fn what_is_allocated_for_a_request_is_no_more_than_is_found_fast() {
+        let size = size_of_future(forward) + size_of::<Forwarding>() + size_of::<Option<Awaited>>();
+        assert!(size <= 1_024, "{size}");
+    }
 }

@@ -37,31 +37,34 @@ impl<'a> ConnectionOptions<'a> {
 #[inline]
 fn is_connection_field(name: FieldName<'_>) -> bool {
     let name = name.as_bytes();
-    let is = |other: &[u8]| reads_as(name, other);
     match name.len() {
-        2 => is(b"te"),
-        7 => is(b"upgrade"),
-        10 => is(b"connection") || is(b"keep-alive"),
-        14 => is(b"content-length") || is(b"http2-settings"),
-        16 => is(b"proxy-connection"),
-        17 => is(b"transfer-encoding"),
+        2 => reads_as(name, b"te"),
+        7 => reads_as(name, b"upgrade"),
+        10 => reads_as(name, b"connection") || reads_as(name, b"keep-alive"),
+        14 => reads_as(name, b"content-length") || reads_as(name, b"http2-settings"),
+        16 => reads_as(name, b"proxy-connection"),
+        17 => reads_as(name, b"transfer-encoding"),
         _ => false,
     }
 }
 
-/// Whether a server may read `name` as `known`, which is written in small letters. Those that hand fields to programs as
-/// variables, as CGI does, make an underscore of a hyphen: what would be no field of the gateway on its way is one there.
+/// Whether a server may read `name` as `known`. Those that hand fields to programs as variables, as CGI does, make an underscore of a
+/// hyphen: what would be no field of the gateway on its way is one there.
 #[inline]
-pub(crate) fn reads_as(name: &[u8], known: &[u8]) -> bool {
-    let is_same =
-        |(octet, known): (&u8, &u8)| octet.to_ascii_lowercase() == *known || (*octet, *known) == (b'_', b'-');
-    name.len() == known.len() && name.iter().zip(known).all(is_same)
+pub(super) fn reads_as<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
+    let Ok(name) = <&[u8; N]>::try_from(name) else { return false };
+    // All of them are looked at: they are few, and to look at several at a time is faster than to stop early.
+    name.iter().zip(known).fold(true, |is_same, (octet, known)| is_same & (folded(*octet) == folded(*known)))
 }
 
 /// Whether a server may read both names as one.
 pub(crate) fn read_alike(name: &[u8], other: &[u8]) -> bool {
-    let folded = |octet: &u8| if *octet == b'_' { b'-' } else { octet.to_ascii_lowercase() };
-    name.len() == other.len() && name.iter().map(folded).eq(other.iter().map(folded))
+    name.len() == other.len() && name.iter().zip(other).all(|(octet, other)| folded(*octet) == folded(*other))
+}
+
+#[inline]
+const fn folded(octet: u8) -> u8 {
+    if octet == b'_' { b'-' } else { octet.to_ascii_lowercase() }
 }
 
 /// A connection option must not take away what the recipient decides by: with `Connection: Host`, or the name of a field
@@ -69,7 +72,7 @@ pub(crate) fn read_alike(name: &[u8], other: &[u8]) -> bool {
 fn is_decided_by(name: &[u8]) -> bool {
     const NAMES: [&str; 7] =
         ["host", "content-type", "authorization", "cookie", "cache-control", "forwarded", "via"];
-    NAMES.iter().any(|known| reads_as(name, known.as_bytes())) || x_forwarded(name).is_some()
+    NAMES.iter().any(|known| read_alike(name, known.as_bytes())) || x_forwarded(name).is_some()
 }
 
 /// What stands behind `X-Forwarded-` in the name of a field.

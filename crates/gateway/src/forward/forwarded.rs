@@ -9,25 +9,24 @@ use thruway_message::Authority;
 use thruway_net::{ClientAddr, IpText};
 use thruway_server::{ProxyFields, Request};
 
-use super::request::host_of;
 use super::{ForwardConfig, ForwardedFields};
 
-/// Says who the client is, and what it asked.
-pub(super) fn write(lines: &mut Vec<u8>, request: &Request<'_>, config: &ForwardConfig) {
+/// Says who the client is, and what it asked; the request itself is for `host`.
+pub(super) fn write(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8], config: &ForwardConfig) {
     let fields = config.forwarded;
     if matches!(fields, ForwardedFields::XForwarded | ForwardedFields::Both) {
-        write_x_forwarded(lines, request);
+        write_x_forwarded(lines, request, host);
         if config.forwarded_port {
             // Writing to a vector cannot fail.
-            let _ = write!(lines, "X-Forwarded-Port: {}\r\n", asked_port(request));
+            let _ = write!(lines, "X-Forwarded-Port: {}\r\n", asked_port(request, host));
         }
     }
     if matches!(fields, ForwardedFields::Forwarded | ForwardedFields::Both) {
-        write_forwarded(lines, request);
+        write_forwarded(lines, request, host);
     }
 }
 
-fn write_x_forwarded(lines: &mut Vec<u8>, request: &Request<'_>) {
+fn write_x_forwarded(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8]) {
     lines.extend_from_slice(b"X-Forwarded-For: ");
     match request.proxy_fields() {
         None => {}
@@ -43,24 +42,24 @@ fn write_x_forwarded(lines: &mut Vec<u8>, request: &Request<'_>) {
     lines.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
     lines.extend_from_slice(request.scheme().as_bytes());
     lines.extend_from_slice(b"\r\nX-Forwarded-Host: ");
-    lines.extend_from_slice(asked_host(request));
+    lines.extend_from_slice(asked_host(request, host));
     lines.extend_from_slice(b"\r\n");
 }
 
-fn write_forwarded(lines: &mut Vec<u8>, request: &Request<'_>) {
+fn write_forwarded(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8]) {
     lines.extend_from_slice(b"Forwarded: ");
     match request.proxy_fields() {
         None => {}
         Some(ProxyFields::Forwarded) => write_chain(lines, request),
         Some(ProxyFields::XForwarded) => {
             if let Some(client) = client_behind(request) {
-                write_element(lines, client, request.scheme(), asked_host(request));
+                write_element(lines, client, request.scheme(), asked_host(request, host));
                 lines.extend_from_slice(b", ");
             }
         }
     }
     let connection = request.connection();
-    write_element(lines, connection.client, connection.scheme(), host_of(request));
+    write_element(lines, connection.client, connection.scheme(), host);
     lines.extend_from_slice(b"\r\n");
 }
 
@@ -78,17 +77,17 @@ fn client_behind(request: &Request<'_>) -> Option<ClientAddr> {
     (client != request.connection().client).then_some(client)
 }
 
-/// The host that the client asked for, as far as that is known.
-fn asked_host<'a>(request: &Request<'a>) -> &'a [u8] {
+/// The host that the client asked for, as far as that is known: `host`, which the request itself is for, unless a proxy says another.
+fn asked_host<'a>(request: &Request<'a>, host: &'a [u8]) -> &'a [u8] {
     match request.proxy_fields() {
-        None => host_of(request),
+        None => host,
         Some(_) => request.host().as_bytes(),
     }
 }
 
 /// The port that the client has asked: what a trusted proxy says, or else where its connection leads; or else that of the host that it asked
 /// for.
-fn asked_port(request: &Request<'_>) -> u16 {
+fn asked_port(request: &Request<'_>, host: &[u8]) -> u16 {
     let known = match request.proxy_fields() {
         None => request.connection().destination.map(|destination| destination.port()),
         Some(ProxyFields::Forwarded) => None,
@@ -96,7 +95,7 @@ fn asked_port(request: &Request<'_>) -> u16 {
             request.field("x-forwarded-port").and_then(|said| said.as_str()?.trim().parse().ok())
         }
     };
-    let of_host = || Authority::parse(asked_host(request)).ok()?.port();
+    let of_host = || Authority::parse(asked_host(request, host)).ok()?.port();
     known.or_else(of_host).unwrap_or(if request.scheme() == "https" { 443 } else { 80 })
 }
 

@@ -34,7 +34,7 @@ use crate::meter::Awaited;
 use crate::upstream::{RequestKey, Upstream};
 use crate::{Failure, RouteMeter};
 
-pub(crate) use fields::{read_alike, reads_as};
+pub(crate) use fields::read_alike;
 pub use mirror::{Mirror, MirrorConfig, MirrorCounts};
 pub use rewrite::{FieldRewrite, InvalidRewrite, PathRewrite, Rewrite};
 pub use timeouts::ForwardTimeouts;
@@ -212,7 +212,7 @@ impl Handler for Forward {
         }
         let body = (!request.has_whole_content()).then(|| {
             let kept_bytes_max = self.upstream.config().replay_bytes_max;
-            RequestBody::new(request.take_content(), kept_bytes_max, self.config.clone())
+            Box::new(RequestBody::new(request.take_content(), kept_bytes_max, self.config.clone()))
         });
         let upstream = self.upstream.clone();
         let recorded = self.is_recorded.then_some(id);

@@ -16,13 +16,13 @@ use super::fields;
 use super::request_body::RequestBody;
 use super::response::{Begun, Body, response_of, switching};
 use crate::Failure;
-use crate::upstream::{Exchange, Lease, release};
+use crate::upstream::{Exchange, Lease, Turn, release};
 
 /// The two sides of an exchange.
 pub(super) struct Relay {
     /// Not there any more when it is over.
     exchange: Option<Exchange>,
-    pub(super) lease: Lease,
+    pub(super) lease: Box<Lease>,
     clock: Clock,
     /// Wakes the task when the upstream has had its time. There once something was waited for.
     deadline: Option<Deadline>,
@@ -41,7 +41,12 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    pub(super) const fn new(exchange: Exchange, lease: Lease, clock: Clock, until: Option<Duration>) -> Self {
+    pub(super) const fn new(
+        exchange: Exchange,
+        lease: Box<Lease>,
+        clock: Clock,
+        until: Option<Duration>,
+    ) -> Self {
         Self {
             exchange: Some(exchange),
             lease,
@@ -57,7 +62,7 @@ impl Relay {
     }
 
     /// The upstream's connection, when the response has made it a tunnel, and what counts it.
-    pub(super) fn into_exchange(self) -> (Option<Exchange>, Lease) {
+    pub(super) fn into_exchange(self) -> (Option<Exchange>, Box<Lease>) {
         (self.exchange, self.lease)
     }
 
@@ -86,7 +91,7 @@ impl Relay {
     pub(super) fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
-        body: &mut Option<RequestBody>,
+        body: &mut Option<Box<RequestBody>>,
     ) -> Poll<Result<Begun, Failure>> {
         let now = self.clock.now();
         if let Some(body) = body
@@ -124,21 +129,12 @@ impl Relay {
             return Poll::Ready(Ok(begun));
         };
         let mut first = PooledBuffer::take();
-        let is_complete = loop {
-            match turn.poll_event(cx, now)? {
-                Poll::Ready(ResponseEvent::Content(octets)) => first.extend_from_slice(octets),
-                Poll::Ready(ResponseEvent::End(trailers)) if trailers.is_empty() => break true,
-                Poll::Ready(ResponseEvent::End(trailers)) => {
-                    self.trailers = Some(fields::trailers(trailers.iter()));
-                    break false;
-                }
-                Poll::Ready(_) | Poll::Pending => break false,
+        let is_complete = match turn.take_content() {
+            Some(whole) => {
+                first.extend_from_slice(whole);
+                true
             }
-            // What is large goes its own way, past the buffer that this would be copied into.
-            let left = length.map_or(0, |length| length.saturating_sub(first.len() as u64));
-            if first.len() >= WHOLE_BYTES_MAX || left >= LARGE_CONTENT_BYTES {
-                break false;
-            }
+            None => take_first(&mut turn, cx, now, &mut first, length, &mut self.trailers)?,
         };
         drop(turn);
         self.last_piece = now;
@@ -332,10 +328,38 @@ impl Relay {
     }
 }
 
+/// Takes into `first` what has come of content of this `length`, if that is known, as far as it is little; and the trailer section behind it.
+/// Whether nothing is still to be passed on but `first`.
+fn take_first(
+    turn: &mut Turn<'_>,
+    cx: &mut Context<'_>,
+    now: Duration,
+    first: &mut PooledBuffer,
+    length: Option<u64>,
+    kept: &mut Option<FieldLinesBuf>,
+) -> Result<bool, Error> {
+    loop {
+        match turn.poll_event(cx, now)? {
+            Poll::Ready(ResponseEvent::Content(octets)) => first.extend_from_slice(octets),
+            Poll::Ready(ResponseEvent::End(trailers)) if trailers.is_empty() => return Ok(true),
+            Poll::Ready(ResponseEvent::End(trailers)) => {
+                *kept = Some(fields::trailers(trailers.iter()));
+                return Ok(false);
+            }
+            Poll::Ready(_) | Poll::Pending => return Ok(false),
+        }
+        // What is large goes its own way, past the buffer that this would be copied into.
+        let left = length.map_or(0, |length| length.saturating_sub(first.len() as u64));
+        if first.len() >= WHOLE_BYTES_MAX || left >= LARGE_CONTENT_BYTES {
+            return Ok(false);
+        }
+    }
+}
+
 /// A response whose content is still coming, and the rest of the request.
 pub(super) struct Streamed {
     pub(super) relay: Relay,
-    pub(super) request_body: Option<RequestBody>,
+    pub(super) request_body: Option<Box<RequestBody>>,
     /// What came with the head.
     pub(super) first: PooledBuffer,
     pub(super) length: Option<u64>,
@@ -394,7 +418,7 @@ impl ContentStream for Streamed {
 
 impl Begun {
     /// What the client gets. What is still to come of both messages is driven by the content.
-    pub(super) fn into_response(self, relay: Relay, request_body: Option<RequestBody>) -> Response {
+    pub(super) fn into_response(self, relay: Relay, request_body: Option<Box<RequestBody>>) -> Response {
         let Self { response, body } = self;
         match body {
             Body::None => response,

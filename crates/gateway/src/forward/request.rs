@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use thruway_client::RequestToSend;
-use thruway_http1::{BodyLength, RequestToWrite, write_request_head};
+use thruway_http1::{BodyLength, write_end_of_request_head, write_request_line};
 use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget, Version, list};
 use thruway_net::PooledBuffer;
 use thruway_server::{ProxyFields, Request};
@@ -50,11 +50,11 @@ impl OutgoingRequest {
             (false, None) => BodyLength::Chunked,
         };
         let asks_for_upgrade = asks_for_upgrade(request);
-        let mut lines = PooledBuffer::take();
-        write_field_lines(&mut lines, request, config, id);
         let mut octets = PooledBuffer::take();
-        write_head(&mut octets, request, config, &lines, body_length)?;
-        let host_at = (config.host == HostRewrite::Server).then(|| end_of_request_line(&octets));
+        write_first_line(&mut octets, request, config)?;
+        let host_at = (config.host == HostRewrite::Server).then_some(octets.len());
+        write_field_lines(&mut octets, request, config, id);
+        write_end_of_request_head(&mut octets, request.method(), body_length);
         octets.extend_from_slice(content);
         // What stands behind the head already is nothing that is still to be sent.
         let left = if request.has_whole_content() { BodyLength::NONE } else { body_length };
@@ -84,25 +84,17 @@ impl OutgoingRequest {
     }
 }
 
-fn write_head(
+fn write_first_line(
     octets: &mut Vec<u8>,
     request: &Request<'_>,
     config: &ForwardConfig,
-    lines: &[u8],
-    body: BodyLength,
 ) -> Result<(), Unsendable> {
     let rewritten = match &config.rewrite.path {
         Some(path) => path.target(request).map_err(|_| Unsendable)?,
         None => None,
     };
     let target = rewritten.map_or_else(|| target_of(request), Cow::Owned);
-    let head = RequestToWrite { method: request.method(), target: &target, field_lines: [lines, b""], body };
-    write_request_head(octets, &head).map_err(|_| Unsendable)
-}
-
-/// Where the field lines begin. A target has no line end in it.
-fn end_of_request_line(octets: &[u8]) -> usize {
-    octets.iter().position(|octet| *octet == b'\n').map_or(octets.len(), |end| end + 1)
+    write_request_line(octets, request.method(), &target).map_err(|_| Unsendable)
 }
 
 /// The target in origin form; what is asked of a server as a whole has none (RFC 9112 §3.2.1 and §3.2.4).
@@ -120,23 +112,19 @@ fn target_of<'a>(request: &Request<'a>) -> Cow<'a, str> {
 
 /// Appends the field lines that go to the upstream, `Host` first; those that frame the message are left out.
 fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &ForwardConfig, id: &RequestId) {
-    write_host(lines, request, &config.host);
+    let host = host_of(request);
+    write_host(lines, host, &config.host);
     let field_lines = request.field_lines();
     let options = ConnectionOptions::of(field_lines);
     let max_forwards = max_forwards(request);
     let rewrite = &config.rewrite.request;
     let is_rewritten = !rewrite.is_empty();
-    for line in field_lines.iter() {
-        if max_forwards.is_some() && line.name.is("max-forwards") {
-            continue;
-        }
-        if is_rewritten && rewrite.drops(line.name) {
-            continue;
-        }
-        if !options.include(line.name) && !is_own(line, request, config) {
-            write_line(lines, line);
-        }
-    }
+    field_lines.write_kept(lines, |line| {
+        !(options.include(line.name)
+            || is_own(line, request, config)
+            || (max_forwards.is_some() && line.name.is("max-forwards"))
+            || (is_rewritten && rewrite.drops(line.name)))
+    });
     if let Some(left) = max_forwards {
         // Writing to a vector cannot fail.
         let _ = write!(lines, "Max-Forwards: {}\r\n", left.saturating_sub(1));
@@ -144,7 +132,7 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
     if asks_for_upgrade(request) {
         write_upgrade(lines, request);
     }
-    forwarded::write(lines, request, config);
+    forwarded::write(lines, request, host, config);
     if config.via {
         write_via(lines, request.version());
     }
@@ -162,22 +150,14 @@ pub(super) fn max_forwards(request: &Request<'_>) -> Option<u32> {
     request.field("max-forwards")?.as_str()?.parse().ok()
 }
 
-fn write_line(lines: &mut Vec<u8>, line: FieldLine<'_>) {
-    lines.extend_from_slice(line.name.as_bytes());
-    lines.extend_from_slice(b": ");
-    lines.extend_from_slice(line.value.as_bytes());
-    lines.extend_from_slice(b"\r\n");
-}
-
 /// Fields that are written anew: `Host`, `Expect`, which was dealt with here, and those that tell about the client.
 #[inline]
 fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) -> bool {
     let name = line.name.as_bytes();
-    let is = |other: &[u8]| reads_as(name, other);
     match name.len() {
-        4 => is(b"host"),
-        6 => is(b"expect"),
-        9 => is(b"forwarded") && config.forwarded != ForwardedFields::None,
+        4 => reads_as(name, b"host"),
+        6 => reads_as(name, b"expect"),
+        9 => reads_as(name, b"forwarded") && config.forwarded != ForwardedFields::None,
         12.. if config.forwarded != ForwardedFields::None => {
             x_forwarded(name).is_some_and(|told| is_told_here(told, request, config))
         }
@@ -188,19 +168,18 @@ fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) ->
 /// Whether this of the fields that begin with `X-Forwarded-` is the gateway's to say. Servers believe others too, as `-Prefix` and `-Ssl`: those are
 /// passed on for proxies that are believed, and for nobody else.
 fn is_told_here(told: &[u8], request: &Request<'_>, config: &ForwardConfig) -> bool {
-    let is = |other: &[u8]| reads_as(told, other);
-    is(b"for")
-        || is(b"host")
-        || is(b"proto")
-        || (is(b"port") && config.forwarded_port)
+    reads_as(told, b"for")
+        || reads_as(told, b"host")
+        || reads_as(told, b"proto")
+        || (reads_as(told, b"port") && config.forwarded_port)
         || request.proxy_fields() != Some(ProxyFields::XForwarded)
 }
 
-/// The host that the request is for: that of an absolute target comes before the field (RFC 9112 §3.2.2).
-fn write_host(lines: &mut Vec<u8>, request: &Request<'_>, rewrite: &HostRewrite) {
+/// Says which host the request is for.
+fn write_host(lines: &mut Vec<u8>, host: &[u8], rewrite: &HostRewrite) {
     match rewrite {
         HostRewrite::Fixed(host) => write_host_line(lines, host.as_bytes()),
-        HostRewrite::Preserve => write_host_line(lines, host_of(request)),
+        HostRewrite::Preserve => write_host_line(lines, host),
         // It is written when it is known which server that is.
         HostRewrite::Server => {}
     }
@@ -212,7 +191,8 @@ fn write_host_line(lines: &mut Vec<u8>, host: &[u8]) {
     lines.extend_from_slice(b"\r\n");
 }
 
-pub(super) fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
+/// The host that the request is for: that of an absolute target comes before the field (RFC 9112 §3.2.2).
+fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
     match request.target().authority() {
         Some(authority) => authority.as_str().as_bytes(),
         None => request.field("host").map_or(b"", |value| value.as_bytes()),
@@ -238,9 +218,7 @@ fn is_http(protocol: &[u8]) -> bool {
 /// The protocols that the client asks for (RFC 9110 §7.8).
 fn write_upgrade(lines: &mut Vec<u8>, request: &Request<'_>) {
     lines.extend_from_slice(b"Connection: upgrade\r\n");
-    for line in request.field_lines().iter().filter(|line| line.name.is("upgrade")) {
-        write_line(lines, line);
-    }
+    request.field_lines().write_kept(lines, |line| line.name.is("upgrade"));
 }
 
 /// Says in which version the request came here (RFC 9110 §7.6.3).

@@ -75,12 +75,7 @@ fn append_upgrade(head: &ResponseHead<'_>, response: &mut Response) -> bool {
 
 fn passed_on(head: &ResponseHead<'_>) -> Response {
     let mut response = Response::new(head.status);
-    response.reserve_fields(head.field_lines.octets().len());
     let options = ConnectionOptions::of(head.field_lines);
-    for line in head.field_lines.iter() {
-        if !options.include(line.name) {
-            response.append_line(line);
-        }
-    }
+    response.append_kept(head.field_lines, |line| !options.include(line.name));
     response
 }

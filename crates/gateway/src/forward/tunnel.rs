@@ -29,7 +29,7 @@ async fn run(
     server: impl Transport,
     server_early: PooledBuffer,
     worker: Rc<Worker>,
-    lease: Lease,
+    lease: Box<Lease>,
 ) {
     let config = TunnelConfig {
         // What the client has sent behind its head comes out of its own end.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use thruway_message::{FieldLine, FieldLineSpan, FieldLines, RequestHead, list};
 
-use crate::forward::reads_as;
+use crate::forward::read_alike;
 
 /// The fields that a policy owns, and what it says in them.
 pub(super) struct Told<'p>(pub(super) Vec<(&'p str, Option<Cow<'p, str>>)>);
@@ -65,7 +65,7 @@ impl EditedFields {
 
 impl Told<'_> {
     fn owns(&self, name: &[u8]) -> bool {
-        let is_own = |own: &str| reads_as(name, own.to_ascii_lowercase().replace('_', "-").as_bytes());
+        let is_own = |own: &str| read_alike(name, own.as_bytes());
         self.0.iter().any(|(own, _)| own.len() == name.len() && is_own(own))
     }
 }

@@ -21,7 +21,7 @@ pub(super) async fn connect(
     clock: &Clock,
     course: &mut Course,
 ) -> Result<Connected, Failure> {
-    upstream.count_request(clock);
+    upstream.count_request(clock.now());
     let mut tried = Vec::new();
     loop {
         let lease = upstream.lease(key, &tried, clock, None).await;

@@ -172,7 +172,7 @@ impl Ejection {
 
 /// Milliseconds of a time or a duration.
 pub(super) fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 2)
+    time.as_secs().saturating_mul(1_000).saturating_add(u64::from(time.subsec_millis())).min(u64::MAX / 2)
 }
 
 #[cfg(test)]

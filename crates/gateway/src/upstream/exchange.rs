@@ -196,6 +196,15 @@ impl Turn<'_> {
         }
     }
 
+    /// All of the content that is still to come, where that is known to have arrived: the response is complete then.
+    #[inline]
+    pub(crate) fn take_content(&mut self) -> Option<&[u8]> {
+        match self {
+            Self::Http1(turn) => turn.take_content(),
+            Self::Http2(_) => None,
+        }
+    }
+
     /// The next event of the response.
     #[inline]
     pub(crate) fn poll_event(

@@ -33,15 +33,14 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// A lease of `server`, which [counts](Server::begin) the request already.
+    /// A lease of `server`, which [counts](Server::begin) the request already, from the time `since` on.
     pub(super) fn new(
         upstream: Arc<Upstream>,
         server: Arc<Server>,
         admission: Admission,
         key: &RequestKey,
-        clock: &Clock,
+        since: Duration,
     ) -> Self {
-        let since = upstream.now(clock);
         let proxied = key.proxied.clone();
         Self {
             upstream,
@@ -60,6 +59,11 @@ impl Lease {
         std::mem::replace(&mut self.server, server).end();
         self.admission = admission;
         self.upstream.ongoing.queue.room_was_made();
+    }
+
+    /// Since when the request is with the server.
+    pub(crate) const fn since(&self) -> Duration {
+        self.since
     }
 
     /// It was not with the server before now.

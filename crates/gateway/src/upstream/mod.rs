@@ -65,7 +65,7 @@ pub use checks::{CheckConfig, CheckKind};
 pub use config::{ResolverConfig, ServerConfig, UpstreamConfig, UpstreamTls};
 pub(crate) use connections::{acquire, connect, release};
 pub use ejection::EjectionConfig;
-pub(crate) use exchange::{Exchange, Upgraded};
+pub(crate) use exchange::{Exchange, Turn, Upgraded};
 pub use key::HashBy;
 pub(crate) use key::RequestKey;
 pub(crate) use lease::Lease;
@@ -227,14 +227,15 @@ impl Upstream {
         if !self.begin() {
             return Err(if servers.list.is_empty() { Unavailable::Nobody } else { Unavailable::Busy });
         }
-        let now = milliseconds(clock.now());
-        let unavailable = match servers.select(&self.config.balance, &self.turn, key, tried, now) {
-            Selected::Server(server, admission) => {
-                return Ok(Lease::new(self.clone(), server.clone(), admission, key, clock));
-            }
-            Selected::Busy => Unavailable::Busy,
-            Selected::Nobody => Unavailable::Nobody,
-        };
+        let now = self.now(clock);
+        let unavailable =
+            match servers.select(&self.config.balance, &self.turn, key, tried, milliseconds(now)) {
+                Selected::Server(server, admission) => {
+                    return Ok(Lease::new(self.clone(), server.clone(), admission, key, now));
+                }
+                Selected::Busy => Unavailable::Busy,
+                Selected::Nobody => Unavailable::Nobody,
+            };
         self.end();
         Err(unavailable)
     }
@@ -249,18 +250,19 @@ impl Upstream {
         if !self.begin() {
             return None;
         }
-        match server.begin(milliseconds(clock.now())) {
+        let now = self.now(clock);
+        match server.begin(milliseconds(now)) {
             Admission::Refused => {
                 self.end();
                 None
             }
-            admission => Some(Lease::new(self.clone(), server, admission, key, clock)),
+            admission => Some(Lease::new(self.clone(), server, admission, key, now)),
         }
     }
 
     /// Notes that there is one more request.
-    pub(crate) fn count_request(&self, clock: &Clock) {
-        self.ongoing.retries.deposit(self.config.retry_budget, milliseconds(clock.now()));
+    pub(crate) fn count_request(&self, now: Duration) {
+        self.ongoing.retries.deposit(self.config.retry_budget, milliseconds(now));
     }
 
     /// Whether a request that `tried` so many servers may try one more. If so, that is noted.

@@ -14,8 +14,8 @@ use crate::Failure;
 pub(crate) enum Acquired {
     /// One that no other request has.
     Http1(Connection),
-    /// One that others share.
-    Http2(SharedConnection),
+    /// One that others share. In a box, so that requests on those that are not shared have no room for it.
+    Http2(Box<SharedConnection>),
 }
 
 /// What a connection is for.
@@ -108,8 +108,8 @@ impl Acquired {
     ) -> Result<Exchange, Error> {
         match self {
             Self::Http1(connection) => Ok(Exchange::Http1(connection.start(request, now, write))),
-            Self::Http2(SharedConnection { mut connection, .. }) => {
-                connection.start(request, now, write).map(Box::new).map(Exchange::Http2)
+            Self::Http2(mut shared) => {
+                shared.connection.start(request, now, write).map(Box::new).map(Exchange::Http2)
             }
         }
     }

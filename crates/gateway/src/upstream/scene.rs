@@ -91,7 +91,7 @@ impl Scene {
         assert!(self.upstream.begin());
         let admission = server.begin(self.now());
         assert_ne!(admission, Admission::Refused);
-        Lease::new(self.upstream.clone(), server, admission, &RequestKey::default(), &self.clock)
+        Lease::new(self.upstream.clone(), server, admission, &RequestKey::default(), self.clock.now())
     }
 
     pub(super) fn now(&self) -> u64 {

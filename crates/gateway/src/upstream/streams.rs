@@ -111,14 +111,15 @@ pub(crate) async fn share(
             Opened::Http1(connection) => Acquired::Http1(connection),
             Opened::Http2(of_one_client, driver) => {
                 spawn(driver);
-                Acquired::Http2(*of_one_client)
+                Acquired::Http2(of_one_client)
             }
         });
     }
     loop {
         match find(lease, later_than) {
             Some(Ok((number, connection))) => {
-                return Ok(Acquired::Http2(SharedConnection { connection, number, is_reused: true }));
+                let shared = SharedConnection { connection, number, is_reused: true };
+                return Ok(Acquired::Http2(Box::new(shared)));
             }
             Some(Err(opening)) => {
                 if let Outcome::Failed(failure) = opening.wait().await {
@@ -141,7 +142,7 @@ pub(crate) async fn share(
         Opened::Http1(connection) => Ok(Acquired::Http1(connection)),
         Opened::Http2(shared, driver) => {
             keep(lease, &shared, driver);
-            Ok(Acquired::Http2(*shared))
+            Ok(Acquired::Http2(shared))
         }
     }
 }

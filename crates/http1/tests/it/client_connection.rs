@@ -122,6 +122,22 @@ fn content_that_was_taken_in_another_way_is_counted() {
 }
 
 #[test]
+fn content_that_has_arrived_is_taken_as_a_whole_or_not_at_all() {
+    let mut connection = after(1, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");
+    assert_eq!(connection.take_content(7), None);
+    assert_eq!((connection.content_remaining(), connection.is_reusable()), (Some(8), false));
+    assert_eq!(connection.take_content(9), Some(8));
+    assert!(connection.is_reusable());
+    assert_eq!(connection.take_content(9), None, "nothing is expected any more");
+    let mut last = after(1, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\n");
+    assert_eq!((last.take_content(1), last.is_reusable()), (Some(1), false));
+    for without_length in ["Transfer-Encoding: chunked\r\n", "", "Content-Length: 0\r\n"] {
+        let mut connection = after(1, &format!("HTTP/1.1 200 OK\r\n{without_length}\r\n"));
+        assert_eq!(connection.take_content(9), None, "{without_length}");
+    }
+}
+
+#[test]
 fn a_status_line_is_not_read_before_its_request_is_known() {
     let mut connection = ClientConnection::new(Limits::default());
     let mut index = HeadIndex::default();

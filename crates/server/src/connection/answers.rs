@@ -54,17 +54,16 @@ impl<T: Transport> Connection<T> {
         if self.write_interim() == Step::Moved {
             return Step::Moved;
         }
-        match self.exchanges.pop_front() {
-            None => Step::Waits,
-            Some(Exchange { facts, answer: Answer::Now(mut response), log, .. }) => {
-                self.start_answer(&mut response, &facts, log.map(Logged::Kept));
-                Step::Moved
-            }
-            Some(waiting) => {
-                self.exchanges.push_front(waiting);
-                self.write_continue(now)
-            }
+        // What waits stays where it is: to take it out and put it back would copy it.
+        if let Some(Exchange { answer: Answer::Later(_), .. }) = self.exchanges.front() {
+            return self.write_continue(now);
         }
+        let Some(Exchange { facts, answer: Answer::Now(mut response), log, .. }) = self.exchanges.pop_front()
+        else {
+            return Step::Waits;
+        };
+        self.start_answer(&mut response, &facts, log.map(Logged::Kept));
+        Step::Moved
     }
 
     /// Writes what the handler whose turn it is has sent ahead of its answer, unless the client's version has no interim
@@ -113,7 +112,7 @@ impl<T: Transport> Connection<T> {
         self.write_head(response, facts, body, is_persistent);
         // One of too many connections has no right to linger.
         let has_asked_for_end = !facts.is_persistent && !self.is_request_limit_reached();
-        let may_be_followed = !self.guard.is_over_limit() && !self.is_input_ended && !has_asked_for_end;
+        let may_be_followed = !self.guard.is_over_limit() && !self.is_input_ended() && !has_asked_for_end;
         let mut after = AfterAnswer { is_persistent, may_be_followed, tunnel: None };
         match response.take_content() {
             Source::Stream(content) if body.has_content() => {

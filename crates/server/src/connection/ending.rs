@@ -105,7 +105,7 @@ impl<T: Transport> Connection<T> {
     /// Whether there is more from the client than was made sense of. What the socket has is known without asking the system, unless that has just
     /// said that there is something.
     fn is_client_sending(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> io::Result<bool> {
-        if self.is_input_ended {
+        if self.is_input_ended() {
             return Ok(false);
         }
         if self.incoming.is_some() || self.is_abandoned || !buffers.unparsed().is_empty() {

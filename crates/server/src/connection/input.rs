@@ -8,11 +8,12 @@ use std::time::Duration;
 use thruway_http1::{Error, RequestFacts, ServerEvent};
 use thruway_message::{RequestHead, StatusCode};
 use thruway_net::{Pipe, PooledBuffer, Transport};
+use tokio::task::coop::has_budget_remaining;
 
 use super::ending::Ending;
 use super::exchange::{Exchange, Log, Logged, panicked, poll_later};
 use super::incoming::{IncomingContent, TooMuchToDiscard};
-use super::{Buffers, Connection, Step};
+use super::{Buffers, Connection, Input, Step};
 use crate::{Answer, ContentError, Request, RequestContent, Response};
 
 impl<T: Transport> Connection<T> {
@@ -20,7 +21,7 @@ impl<T: Transport> Connection<T> {
     #[inline]
     pub(super) fn take_buffers(&mut self, buffers: &mut Buffers) {
         buffers.parsed = 0;
-        buffers.is_dry = false;
+        buffers.is_dry = self.input == Input::Awaited && !self.transport.may_have_arrived();
         buffers.filled = self.unparsed.len();
         buffers.input[..buffers.filled].copy_from_slice(&self.unparsed);
         self.output.take_buffer(&mut buffers.output);
@@ -44,6 +45,12 @@ impl<T: Transport> Connection<T> {
         self.output.give_buffer_back(&mut buffers.output);
     }
 
+    /// Whether the client sends nothing more.
+    #[inline]
+    pub(super) fn is_input_ended(&self) -> bool {
+        self.input == Input::Ended
+    }
+
     /// Parses what is there, or else reads.
     pub(super) fn poll_input(
         &mut self,
@@ -51,11 +58,12 @@ impl<T: Transport> Connection<T> {
         buffers: &mut Buffers,
         now: Duration,
     ) -> io::Result<Step> {
-        if self.ending.is_due() {
+        let is_there_nothing = buffers.is_dry && buffers.unparsed().is_empty() && self.incoming.is_none();
+        if is_there_nothing || self.ending.is_due() {
             return Ok(Step::Waits);
         }
         let parsed = self.parse(cx, buffers, now);
-        if parsed == Parsed::NeedsMore && self.is_input_ended && !self.http1.is_finished() {
+        if parsed == Parsed::NeedsMore && self.is_input_ended() && !self.http1.is_finished() {
             self.handle_end_of_requests(buffers);
             return Ok(Step::Moved);
         }
@@ -66,6 +74,7 @@ impl<T: Transport> Connection<T> {
         if buffers.is_dry {
             return Ok(Step::Waits);
         }
+        self.input = Input::Unknown;
         if let Some(step) = self.poll_fill_pipe(cx, buffers) {
             return step;
         }
@@ -74,9 +83,13 @@ impl<T: Transport> Connection<T> {
         match self.transport.poll_read(cx, &mut buffers.input[buffers.filled..end])? {
             Poll::Pending => {
                 buffers.is_dry = true;
+                // Without a budget, tokio has the task come again, and registers nothing.
+                if has_budget_remaining() {
+                    self.input = Input::Awaited;
+                }
                 return Ok(Step::Waits);
             }
-            Poll::Ready(0) => self.is_input_ended = true,
+            Poll::Ready(0) => self.input = Input::Ended,
             Poll::Ready(read) => {
                 buffers.filled += read;
                 self.parse(cx, buffers, now);
@@ -98,7 +111,7 @@ impl<T: Transport> Connection<T> {
             Poll::Pending => Ok(Step::Waits),
             Poll::Ready(Err(error)) => Err(error),
             Poll::Ready(Ok(0)) => {
-                self.is_input_ended = true;
+                self.input = Input::Ended;
                 Ok(Step::Moved)
             }
             Poll::Ready(Ok(moved)) => {
@@ -114,7 +127,7 @@ impl<T: Transport> Connection<T> {
     /// connection that fails is noticed.
     fn room_to_read(&self, buffers: &Buffers, parsed: Parsed) -> Option<usize> {
         match parsed {
-            _ if self.is_input_ended => None,
+            _ if self.is_input_ended() => None,
             Parsed::MustWait if self.incoming.is_some() => None,
             Parsed::MustWait => match READ_AHEAD_BYTES.saturating_sub(buffers.unparsed().len()) {
                 0 => None,

@@ -182,7 +182,7 @@ struct Connection<T> {
     http1: ServerConnection,
     /// What has arrived and was not parsed when the last turn ended.
     unparsed: PooledBuffer,
-    is_input_ended: bool,
+    input: Input,
     /// What is read no further is in the middle of a request: the client may still be sending it.
     is_abandoned: bool,
     /// The content of the request that was parsed last, while it arrives.
@@ -207,6 +207,17 @@ struct Connection<T> {
     guard: ConnectionGuard,
 }
 
+/// What the transport has said last of what comes in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Input {
+    /// Nothing that still holds: there may be something to read.
+    Unknown,
+    /// There is nothing yet, and it will wake this task when there is.
+    Awaited,
+    /// The client sends nothing more.
+    Ended,
+}
+
 /// What a step of a turn came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
@@ -225,7 +236,7 @@ impl<T: Transport> Connection<T> {
             info,
             http1: ServerConnection::new(service.config.limits),
             unparsed: PooledBuffer::default(),
-            is_input_ended: false,
+            input: Input::Unknown,
             is_abandoned: false,
             incoming: None,
             exchanges: VecDeque::new(),

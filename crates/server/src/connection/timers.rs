@@ -134,10 +134,10 @@ impl<T: Transport> Connection<T> {
             return incoming.deadline(timeouts).map(|at| (ReadTimer::Content, at));
         }
         let awaits_answer = !self.exchanges.is_empty() || self.streaming.is_some();
-        if self.is_input_ended && awaits_answer && self.output.is_empty() {
+        if self.is_input_ended() && awaits_answer && self.output.is_empty() {
             return Some((ReadTimer::HalfClosed, self.timers.moved_at + timeouts.half_closed));
         }
-        if awaits_answer || self.is_input_ended {
+        if awaits_answer || self.is_input_ended() {
             return None;
         }
         if let Some(since) = self.timers.head_since {

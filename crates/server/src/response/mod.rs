@@ -13,7 +13,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
-use thruway_message::{FieldLine, FieldLinesBuf, FieldName, FieldValue, InvalidFieldLine, StatusCode};
+use thruway_message::token::is_in_any_case;
+use thruway_message::{
+    FieldLine, FieldLines, FieldLinesBuf, FieldName, FieldValue, InvalidFieldLine, StatusCode,
+};
 use thruway_net::PooledBuffer;
 
 use crate::record::Told;
@@ -210,17 +213,17 @@ impl Response {
 
     /// Adds a field line that a parser has checked; some are passed over, as by [`append_field`](Self::append_field).
     pub fn append_line(&mut self, line: FieldLine<'_>) {
-        match OwnField::named(line.name.as_bytes()) {
-            Some(OwnField::Framing) => return,
-            Some(OwnField::Connection) => {
-                self.marks.is_last |= thruway_message::list::contains_token(line.value.as_bytes(), "close");
-                return;
-            }
-            Some(OwnField::Server) => self.marks.has_server = true,
-            Some(OwnField::Date) => self.marks.has_date = true,
-            None => {}
+        if self.marks.take_in(line) {
+            self.field_lines.append_line(line);
         }
-        self.field_lines.append_line(line);
+    }
+
+    /// Adds those of `lines`, which a parser has checked, that `is_kept` says; some are passed over, as by
+    /// [`append_field`](Self::append_field).
+    #[inline]
+    pub fn append_kept<'l>(&mut self, lines: FieldLines<'l>, mut is_kept: impl FnMut(FieldLine<'l>) -> bool) {
+        let Self { field_lines, marks, .. } = self;
+        field_lines.append_kept(lines, |line| is_kept(line) && marks.take_in(line));
     }
 
     /// Makes room for field lines of so many octets.
@@ -328,6 +331,24 @@ impl Response {
     }
 }
 
+impl Marks {
+    /// Takes note of a field line that is to be added. Whether it is to be written.
+    #[inline]
+    fn take_in(&mut self, line: FieldLine<'_>) -> bool {
+        match OwnField::named(line.name.as_bytes()) {
+            Some(OwnField::Framing) => return false,
+            Some(OwnField::Connection) => {
+                self.is_last |= thruway_message::list::contains_token(line.value.as_bytes(), "close");
+                return false;
+            }
+            Some(OwnField::Server) => self.has_server = true,
+            Some(OwnField::Date) => self.has_date = true,
+            None => {}
+        }
+        true
+    }
+}
+
 /// Fields that the server writes itself.
 enum OwnField {
     Connection,
@@ -337,15 +358,15 @@ enum OwnField {
 }
 
 impl OwnField {
+    #[inline]
     fn named(name: &[u8]) -> Option<Self> {
-        let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
         match name.len() {
-            4 if is("date") => Some(Self::Date),
-            6 if is("server") => Some(Self::Server),
-            10 if is("connection") => Some(Self::Connection),
-            10 if is("keep-alive") => Some(Self::Framing),
-            14 if is("content-length") => Some(Self::Framing),
-            17 if is("transfer-encoding") => Some(Self::Framing),
+            4 if is_in_any_case(name, b"date") => Some(Self::Date),
+            6 if is_in_any_case(name, b"server") => Some(Self::Server),
+            10 if is_in_any_case(name, b"connection") => Some(Self::Connection),
+            10 if is_in_any_case(name, b"keep-alive") => Some(Self::Framing),
+            14 if is_in_any_case(name, b"content-length") => Some(Self::Framing),
+            17 if is_in_any_case(name, b"transfer-encoding") => Some(Self::Framing),
             _ => None,
         }
     }

@@ -16,4 +16,5 @@ mod responses;
 mod routing;
 mod timeouts;
 mod tunnels;
+mod wakings;
 mod http2;

@@ -77,7 +77,11 @@ impl Http {
                 Ok(response) => {
                     was_open = true;
                     if std::mem::take(&mut has_missed) {
-                        conversation.incoming.queues().iter().for_each(|queue| queue.push_all());
+                        conversation
+                            .incoming
+                            .queues()
+                            .iter()
+                            .for_each(|queue| conversation.tell_everything(queue));
                     }
                     let mut events = events_of(&conversation, response);
                     drop(conversation);
