@@ -241,6 +241,12 @@ impl Open {
         self.connection.has_room()
     }
 
+    /// Whether it may get requests: its server was well ever since, or there may be no other before those on it have ended.
+    fn is_trusted(&self, lease: &Lease) -> bool {
+        let was_well = self.setbacks == lease.server.condition.setbacks();
+        was_well || (lease.upstream.limits_connections() && !self.connection.is_idle())
+    }
+
     /// Whether it could be used, and is not.
     fn is_idle(&mut self) -> bool {
         !self.connection.is_over() && self.connection.is_idle()
@@ -266,8 +272,7 @@ pub(super) fn with_room(lease: &Lease) -> Vec<usize> {
 /// A connection with room that was opened later than the one of this number, or what to wait for; `None` if there is neither.
 fn find(lease: &Lease, later_than: Option<u64>) -> Option<Result<(u64, Connection), Rc<Opening>>> {
     with_shared(key_of(lease), |shared| {
-        let setbacks = lease.server.condition.setbacks();
-        shared.open.retain_mut(|open| open.setbacks == setbacks && !open.connection.is_over());
+        shared.open.retain_mut(|open| !open.connection.is_over() && open.is_trusted(lease));
         let mut later = shared.open.iter_mut().filter(|open| Some(open.number) > later_than);
         let open = later.find_map(|open| open.has_room().then(|| (open.number, open.connection.clone())));
         open.map(Ok).or_else(|| shared.opening.clone().filter(|_| is_waited_for(lease)).map(Err))
@@ -340,6 +345,9 @@ const LOOK_AT_SERVER: Duration = Duration::from_secs(1);
 mod tests {
     use std::net::TcpListener;
 
+    use thruway_client::RequestToSend;
+    use thruway_http1::BodyLength;
+    use thruway_message::Method;
     use thruway_net::Clock;
     use tokio::task::{LocalSet, yield_now};
     use tokio::time::timeout;
@@ -385,6 +393,31 @@ mod tests {
             assert!(!after.is_reused() && after.number() > before.number());
             let again = share(&lease, &Http2Config::default(), None).await.unwrap();
             assert_eq!((again.is_reused(), again.number()), (true, after.number()));
+        };
+        timeout(PATIENCE, LocalSet::new().run_until(connected)).await.unwrap();
+    }
+
+    /// Otherwise nobody would be answered until the last of those that are on it has ended.
+    #[tokio::test]
+    async fn where_there_may_be_no_other_connection_it_gets_them_as_long_as_it_is_used() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let http2 = Http2Config::default();
+        let config = UpstreamConfig { http2: Some(http2), ..UpstreamConfig::new("a", [address.into()]) };
+        let upstream = Arc::new(Upstream::new(UpstreamConfig { connections_max: 1, ..config }));
+        let connected = async {
+            let lease = upstream.lease(&RequestKey::default(), &[], &Clock::system(), None).await.unwrap();
+            let before = share(&lease, &http2, None).await.unwrap();
+            let number = before.number();
+            let request = RequestToSend::new(Method::Get, BodyLength::NONE);
+            let head = |head: &mut Vec<u8>| head.extend_from_slice(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            let exchange = before.start(request, Duration::ZERO, head).unwrap();
+            lease.server.set_down(true);
+            let again = share(&lease, &http2, None).await.unwrap();
+            assert_eq!(again.number(), number);
+            drop((exchange, again));
+            let after = share(&lease, &http2, None).await.unwrap();
+            assert!(!after.is_reused() && after.number() > number);
         };
         timeout(PATIENCE, LocalSet::new().run_until(connected)).await.unwrap();
     }
