@@ -1,6 +1,7 @@
 //! The members of an object, taken over as the octets that they are.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -45,6 +46,16 @@ pub fn append_line(output: &mut Vec<u8>, json: &str) {
             *octet = b' ';
         }
     }
+}
+
+/// The same JSON on one line, as messages of stdio are.
+pub fn one_line(json: Box<RawValue>) -> Box<RawValue> {
+    // To look at all octets goes several at a time; there is hardly ever an end of a line.
+    if !json.get().bytes().fold(false, |found, octet| found | matches!(octet, b'\n' | b'\r')) {
+        return json;
+    }
+    let line = json.get().replace(['\n', '\r'], " ");
+    RawValue::from_string(line).expect("an end of a line within JSON is space")
 }
 
 struct Appender<'o, F> {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{ContentBlock, Icon, InputResponses, JsonObject, MetaObject, content_blocks};
+use crate::members::one_line;
 
 /// A tool.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -220,7 +221,8 @@ impl StructuredContent {
     /// # Errors
     /// It cannot be written as JSON.
     pub fn from_value(value: &impl Serialize) -> Result<Self, serde_json::Error> {
-        to_raw_value(value).map(Self)
+        // It may hold JSON that somebody else has written.
+        to_raw_value(value).map(one_line).map(Self)
     }
 
     /// The JSON.
@@ -240,13 +242,7 @@ pub(super) fn structured_content<'de, D: Deserializer<'de>>(
 
 impl<'de> Deserialize<'de> for StructuredContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        // To look at all of them goes several at a time; there is hardly ever one.
-        if !raw.get().bytes().fold(false, |found, octet| found | matches!(octet, b'\n' | b'\r')) {
-            return Ok(Self(raw));
-        }
-        // Between stdio's lines there must be none within a message; strings have them as escapes only.
-        RawValue::from_string(raw.get().replace(['\n', '\r'], " ")).map(Self).map_err(de::Error::custom)
+        Box::<RawValue>::deserialize(deserializer).map(one_line).map(Self)
     }
 }
 
