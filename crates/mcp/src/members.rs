@@ -1,9 +1,11 @@
 //! The members of an object, taken over as the octets that they are.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
+use memchr::memchr2;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -45,6 +47,16 @@ pub fn append_line(output: &mut Vec<u8>, json: &str) {
             *octet = b' ';
         }
     }
+}
+
+/// The same JSON on one line, as messages of stdio are.
+pub fn one_line(json: Box<RawValue>) -> Box<RawValue> {
+    if memchr2(b'\n', b'\r', json.get().as_bytes()).is_none() {
+        return json;
+    }
+    let line = json.get().replace(['\n', '\r'], " ");
+    // It cannot fail: an end of a line within JSON is space.
+    RawValue::from_string(line).unwrap_or(json)
 }
 
 struct Appender<'o, F> {

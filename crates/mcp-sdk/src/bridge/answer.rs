@@ -151,8 +151,12 @@ fn cache_of(method: &str) -> Option<CacheHint> {
     is_cacheable(method).then(CacheHint::default)
 }
 
-/// The eras have different codes for a resource that is not there.
+/// The eras have different codes for a resource that is not there, and only one has one for pages that are to be visited first.
 fn translate_error(way: Way, method: &str, mut error: Error) -> Error {
+    if way.near.era() == Era::Modern && error.code == ErrorCode::URL_ELICITATION_REQUIRED {
+        // Whoever could be asked to visit them was.
+        error.code = ErrorCode::INTERNAL_ERROR;
+    }
     if method != methods::RESOURCES_READ {
         return error;
     }

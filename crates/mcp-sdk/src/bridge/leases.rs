@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use thruway_mcp::schema::LoggingLevel;
+use serde_json::value::to_raw_value;
+use thruway_mcp::json_rpc::Error;
+use thruway_mcp::schema::{ElicitAction, ElicitResult, LoggingLevel, methods};
 use tokio::time::Instant;
 
 use super::upstream::Upstream;
-use crate::client::{Answer, McpClientError, Onward};
+use crate::client::{Answer, McpClientError, Onward, Party, required_pages};
 
 /// For whom a server is: it knows of its client what can be asked, and in the legacy era what was answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,13 +112,32 @@ impl Lease {
         self.upstream.log_from(level).await;
     }
 
-    /// Forwards the call. If it comes to its end, the server can be used for another one; the server of one that was given
-    /// up may still be about to ask.
+    /// Forwards the call, once more if the server wants pages to be visited first and they were. If it comes to its end, the
+    /// server can be used for another one; the server of one that was given up may still be about to ask.
     pub(super) async fn forward(mut self, onward: &Onward) -> Result<Answer, McpClientError> {
-        let outcome = self.upstream.client.forward(onward).await;
+        let mut outcome = self.upstream.client.forward(onward).await;
+        if let (Err(McpClientError::Server(error)), Some(party)) = (&outcome, &onward.party)
+            && has_visited(&**party, error).await
+        {
+            outcome = self.upstream.client.forward(onward).await;
+        }
         self.is_over = matches!(outcome, Ok(_) | Err(McpClientError::Server(_)));
         outcome
     }
+}
+
+/// Asks whoever calls to visit the pages that `error` is about, one after another; whether there are any and all were visited.
+async fn has_visited(party: &dyn Party, error: &Error) -> bool {
+    let Some(pages) = required_pages(error) else { return false };
+    for page in pages {
+        let Ok(page) = to_raw_value(&page) else { return false };
+        let answered = party.ask(methods::ELICITATION_CREATE, Some(&page)).await;
+        let result = answered.ok().and_then(|answer| serde_json::from_str::<ElicitResult>(answer.get()).ok());
+        if result.is_none_or(|result| result.action != ElicitAction::Accept) {
+            return false;
+        }
+    }
+    true
 }
 
 /// There is no other place that learns that a call was given up.

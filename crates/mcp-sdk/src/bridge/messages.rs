@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Notification, write_notification};
+use thruway_mcp::members;
 use thruway_mcp::params;
 use thruway_mcp::schema::{LoggingLevel, ProgressNotificationParams, RequestId, methods};
 use tokio::sync::mpsc;
@@ -42,9 +43,5 @@ pub(super) fn log(
 
 /// The same on one line.
 pub(super) fn one_line(json: &RawValue) -> Box<RawValue> {
-    if !json.get().contains(['\n', '\r']) {
-        return json.to_owned();
-    }
-    let line = json.get().replace(['\n', '\r'], " ");
-    RawValue::from_string(line).expect("an end of a line within JSON is space")
+    members::one_line(json.to_owned())
 }

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::write_notification;
+use thruway_mcp::members::one_line;
 use thruway_mcp::schema::{
     CallToolResult, CompleteArgument, CompleteContext, CompleteRequestParams, CompleteResult, Completion,
     CompletionReference, DiscoverResult, GetPromptRequestParams, GetPromptResult, JsonObject,
@@ -117,7 +118,8 @@ impl McpClient {
         arguments: impl Serialize,
         is_to_be_task: bool,
     ) -> Result<ToolOutcome, McpClientError> {
-        let arguments = to_raw_value(&arguments).map_err(|_| McpClientError::ArgumentsInvalid)?;
+        let arguments =
+            to_raw_value(&arguments).map(one_line).map_err(|_| McpClientError::ArgumentsInvalid)?;
         if !arguments.get().starts_with('{') {
             return Err(McpClientError::ArgumentsInvalid);
         }

@@ -131,8 +131,17 @@ impl Incoming {
         self.table().closed.clone()
     }
 
-    pub(super) fn subscribe(&self, queue: &Arc<Queue>) {
-        self.table().queues.push(queue.clone());
+    /// Lets `queue` be told what comes by itself.
+    ///
+    /// # Errors
+    /// Nothing can come any more.
+    pub(super) fn subscribe(&self, queue: &Arc<Queue>) -> Result<(), McpClientError> {
+        let mut table = self.table();
+        if let Some(reason) = &table.closed {
+            return Err(reason.clone());
+        }
+        table.queues.push(queue.clone());
+        Ok(())
     }
 
     pub(super) fn unsubscribe(&self, queue: &Arc<Queue>) {

@@ -19,6 +19,7 @@ mod deadline;
 mod incoming;
 mod reading;
 mod questions;
+mod pages;
 mod tools;
 mod schema_cost;
 mod cache;
@@ -47,7 +48,7 @@ use thruway_message::FieldLinesBuf;
 use binding::Purpose;
 use conversation::Conversation;
 use deadline::{OnProgress, Patience, Progress};
-use eras::{Call, Spoken};
+use eras::{Call, Era, Spoken};
 use reading::{Read, Wanted};
 
 pub use builder::McpClientBuilder;
@@ -58,6 +59,7 @@ pub(crate) use forward::{Onward, Sender, reporting};
 pub use handlers::{Direction, ServerNotification};
 pub(crate) use incoming::Answer;
 pub use options::{EraChoice, McpClientOptions};
+pub(crate) use pages::required_pages;
 pub(crate) use party::{Party, RawAnswer};
 pub(crate) use questions::empty_object;
 pub use subscription::Subscription;
@@ -266,7 +268,8 @@ impl McpClient {
     }
 
     /// How to send a request again, once, that was not handled, or may be handled twice. What was sent in a session that has
-    /// ended was not; what was sent to a child that has died may have been.
+    /// ended was not, nor was what the server refuses until pages have been visited; what was sent to a child that has died
+    /// may have been.
     async fn again<T>(
         &self,
         spoken: &Arc<Spoken>,
@@ -286,6 +289,9 @@ impl McpClient {
                 if conversation.binding.can_reopen() && self.may_be_repeated(method, name) =>
             {
                 self.spoken().await.map(Some)
+            }
+            Err(McpClientError::Server(error)) if spoken.era() == Era::Legacy => {
+                Ok(conversation.has_visited(error).await.then(|| spoken.clone()))
             }
             _ => Ok(None),
         }
@@ -321,9 +327,13 @@ impl McpClient {
     }
 }
 
-/// Whether a request may have failed for a reason that does not concern it.
-const fn may_be_again<T>(outcome: &Result<T, McpClientError>) -> bool {
-    matches!(outcome, Err(McpClientError::SessionEnded | McpClientError::Closed))
+/// Whether a request may have failed for a reason that does not concern it, or that can be helped.
+fn may_be_again<T>(outcome: &Result<T, McpClientError>) -> bool {
+    match outcome {
+        Err(McpClientError::SessionEnded | McpClientError::Closed) => true,
+        Err(McpClientError::Server(error)) => error.code == ErrorCode::URL_ELICITATION_REQUIRED,
+        _ => false,
+    }
 }
 
 /// Whether the server missed a header that mirrors an argument, or found another one than it had told of before.

@@ -188,7 +188,7 @@ impl McpClient {
                     .map_err(|_| McpClientError::TimedOut)??;
             }
             Era::Legacy => {
-                self.conversation.incoming.subscribe(&queue);
+                self.conversation.incoming.subscribe(&queue)?;
                 spoken.begin(&self.conversation);
                 self.subscribe(&queue).await?;
             }

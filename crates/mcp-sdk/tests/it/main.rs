@@ -42,6 +42,7 @@ mod client;
 
 // between
 mod bridge;
+mod pages;
 
 // anything at all, and what it costs
 mod mutations;

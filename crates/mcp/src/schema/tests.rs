@@ -7,6 +7,7 @@ use std::string::ToString;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::*;
@@ -407,4 +408,15 @@ fn what_is_said_about_a_result_is_kept_as_it_is_written() {
     refuses::<CallToolResult>([json!({"_meta": []}), json!({"_meta": "a"}), json!({"_meta": 1})]);
     let beyond: ToolResultMeta = serde_json::from_str(r#"{"a":1e999}"#).unwrap();
     assert!(beyond.get("a").is_none() && beyond.to_object().is_empty());
+}
+
+/// A message that holds it is one line of stdio, and was several.
+#[test]
+fn structured_content_is_on_one_line_whoever_has_written_it() {
+    let lines: &RawValue = serde_json::from_str("{\n\"a\":\r[1,\r\n2]}").unwrap();
+    assert_eq!(StructuredContent::from_value(&lines).unwrap().as_str(), "{ \"a\": [1,  2]}");
+    let read: StructuredContent = serde_json::from_str(lines.get()).unwrap();
+    assert_eq!(read.as_str(), "{ \"a\": [1,  2]}");
+    let within = StructuredContent::from_value(&[lines, lines]).unwrap();
+    assert!(!within.as_str().contains(['\n', '\r']), "{within:?}");
 }

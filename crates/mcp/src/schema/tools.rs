@@ -5,13 +5,13 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use memchr::memchr2;
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{ContentBlock, Icon, InputResponses, JsonObject, MetaObject, content_blocks};
+use crate::members::one_line;
 
 /// A tool.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -221,7 +221,8 @@ impl StructuredContent {
     /// # Errors
     /// It cannot be written as JSON.
     pub fn from_value(value: &impl Serialize) -> Result<Self, serde_json::Error> {
-        to_raw_value(value).map(Self)
+        // It may hold JSON that somebody else has written.
+        to_raw_value(value).map(one_line).map(Self)
     }
 
     /// The JSON.
@@ -241,12 +242,7 @@ pub(super) fn structured_content<'de, D: Deserializer<'de>>(
 
 impl<'de> Deserialize<'de> for StructuredContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        if memchr2(b'\n', b'\r', raw.get().as_bytes()).is_none() {
-            return Ok(Self(raw));
-        }
-        // Between stdio's lines there must be none within a message; strings have them as escapes only.
-        RawValue::from_string(raw.get().replace(['\n', '\r'], " ")).map(Self).map_err(de::Error::custom)
+        Box::<RawValue>::deserialize(deserializer).map(one_line).map(Self)
     }
 }
 

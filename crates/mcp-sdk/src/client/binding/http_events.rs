@@ -91,6 +91,8 @@ impl Http {
                     }
                     pause = self::pause(&events);
                 }
+                // Who is about to be there has not said that it has none.
+                Err(error) if !was_open && may_come(&error) => drop(conversation),
                 // Who has never had such a stream may just have no other word for it.
                 Err(McpClientError::Status(_)) if !was_open => return,
                 Err(McpClientError::Status(StatusCode::NOT_FOUND)) => {
@@ -123,6 +125,11 @@ impl Http {
             let _ = self.end_session(field_lines.clone()).await;
         }
     }
+}
+
+/// Whether a server that has failed in this way may have such a stream: 501 is for methods that there are none of.
+fn may_come(error: &McpClientError) -> bool {
+    may_pass(error) && *error != McpClientError::Status(StatusCode::NOT_IMPLEMENTED)
 }
 
 /// The response, if it is a stream of events.
@@ -198,3 +205,15 @@ fn pause(events: &Events) -> Duration {
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_no_word_for_such_a_stream_is_not_asked_again() {
+        let may_come = |status: u16| may_come(&McpClientError::Status(StatusCode::new(status).unwrap()));
+        assert!([429, 500, 502, 503, 504].into_iter().all(may_come));
+        assert!(![200, 400, 404, 405, 501].into_iter().any(may_come));
+    }
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use thruway_mcp_sdk::json_rpc::ErrorCode;
 use thruway_mcp_sdk::schema::{
@@ -13,6 +14,7 @@ use thruway_mcp_sdk::{
     EraChoice, McpClient, McpClientError, McpServer, McpServerOptions, Revision, ServerNotification,
 };
 
+use super::misbehaving::on_stream_with;
 use super::sites::{Site, Told, clients};
 use crate::fixtures::{server, server_with, with_hanging, with_waiting};
 
@@ -238,4 +240,20 @@ async fn a_session_that_has_ended_is_begun_anew() {
         other.call_tool("echo", json!({"message": "2"})).await.unwrap();
     }
     other.close().await;
+}
+
+/// Each line of them was a message of its own, of which the server understood none.
+#[tokio::test]
+async fn arguments_on_several_lines_are_sent_on_one() {
+    let client = on_stream_with(McpClient::builder().era(EraChoice::Modern), |request| {
+        let content = json!([{"type": "text", "text": request["params"]["arguments"].to_string()}]);
+        let result = json!({"resultType": "complete", "content": content});
+        let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+        format!("{answer}\n").into_bytes()
+    });
+    let lines = RawValue::from_string("{\n \"a\":\r\n [1,\r2]\n}".to_owned()).unwrap();
+    let result = client.call_tool("any", &lines).await.unwrap();
+    assert_eq!(text(&result), r#"{"a":[1,2]}"#);
+    let result = client.call_tool("any", BTreeMap::from([("within", &lines)])).await.unwrap();
+    assert_eq!(text(&result), r#"{"within":{"a":[1,2]}}"#);
 }

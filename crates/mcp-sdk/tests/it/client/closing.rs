@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::SubscriptionFilter;
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientError, McpClientOptions, Revision};
 use thruway_server::Router;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::misbehaving::{response, scripted};
@@ -117,4 +120,26 @@ async fn nothing_is_said_behind_the_end_of_a_session() {
     assert_eq!(other.roots_changed().await, Err(McpClientError::Closed));
     assert_eq!(other.ping().await, Err(McpClientError::Closed));
     assert_eq!(seen.take().last().map(String::as_str), Some("DELETE"));
+}
+
+/// Nothing is sent for such a subscription, and so nothing told that nothing could come any more: it waited for ever.
+#[tokio::test]
+async fn who_listens_for_changes_of_lists_behind_the_end_is_refused() {
+    let (near, far) = UnixStream::pair().unwrap();
+    let (leave, left) = oneshot::channel();
+    tokio::spawn(async move {
+        let (input, mut output) = far.into_split();
+        let mut lines = BufReader::new(input).lines();
+        let asked: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+        let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
+            "serverInfo": {"name": "leaving", "version": "1"}});
+        let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
+        output.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+        let _ = left.await;
+    });
+    let client = McpClient::builder().era(EraChoice::Legacy).unix_stream(near);
+    let mut subscription = client.listen(filter()).await.unwrap();
+    leave.send(()).unwrap();
+    assert_eq!(timeout(Duration::from_secs(10), subscription.next()).await, Ok(None));
+    assert_eq!(client.listen(filter()).await.err(), Some(McpClientError::Closed));
 }

@@ -174,6 +174,26 @@ async fn a_stream_that_is_not_to_be_had_for_a_while_is_asked_for_again() {
     assert!(matches!(told, Some(ServerNotification::ResourceUpdated(_))));
 }
 
+/// Whoever had never had one, as each session begins, took it that there is none: subscriptions were told nothing any more.
+#[tokio::test]
+async fn a_stream_that_is_not_to_be_had_at_first_is_asked_for_again() {
+    let told_after = async |status: &'static str| {
+        let (url, _asked) = server(move |what, times, _| match (what, times) {
+            (Asked::Listen, 0) => Some(refuses(status)),
+            (Asked::Listen, 1) => {
+                Some(told(&json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
+                "params": {"uri": URI}})))
+            }
+            _ => None,
+        })
+        .await;
+        let mut subscription = listen(&url).await;
+        let told = timeout(Duration::from_secs(20), subscription.next()).await;
+        assert!(matches!(told, Ok(Some(ServerNotification::ResourceUpdated(_)))), "{status}: {told:?}");
+    };
+    tokio::join!(told_after("503 Service Unavailable"), told_after("429 Too Many Requests"));
+}
+
 #[tokio::test]
 async fn a_subscription_ends_where_the_server_lets_nobody_in_any_more() {
     for status in ["401 Unauthorized", "403 Forbidden"] {

@@ -1,0 +1,110 @@
+//! Servers of 2025-11-25 that refuse calls until the user has visited pages: to clients of their own revision, and behind bridges.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+use thruway_mcp_sdk::json_rpc::{Error, ErrorCode};
+use thruway_mcp_sdk::schema::{ClientCapabilities, ElicitRequest, ElicitRequestParams, InputRequest};
+use thruway_mcp_sdk::{
+    BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, McpServer,
+};
+
+use crate::client::misbehaving::on_stream_with;
+use crate::client::sites::Told;
+
+const PAGES: [&str; 2] = ["https://example.com/a", "https://example.com/b"];
+
+/// A server that refuses so many calls, and counts all.
+fn refusing(builder: McpClientBuilder, refusals: usize, calls: &Arc<AtomicUsize>) -> McpClient {
+    let calls = calls.clone();
+    on_stream_with(builder, move |message| {
+        let mut answer = match message["method"].as_str() {
+            Some("initialize") => {
+                json!({"result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "refusing", "version": "1"}}})
+            }
+            Some("tools/call") if calls.fetch_add(1, Ordering::Relaxed) < refusals => {
+                let page =
+                    |url| json!({"mode": "url", "elicitationId": url, "url": url, "message": "Log in."});
+                let data = json!({"elicitations": PAGES.map(page)});
+                json!({"error": {"code": -32042, "message": "not logged in", "data": data}})
+            }
+            Some("tools/call") => json!({"result": {"content": []}}),
+            _ => return Vec::new(),
+        };
+        answer["jsonrpc"] = "2.0".into();
+        answer["id"] = message["id"].clone();
+        format!("{answer}\n").into_bytes()
+    })
+}
+
+/// A client whose user does `action` with each page, which `visited` is told.
+fn visiting(builder: McpClientBuilder, action: &'static str, visited: &Told<String>) -> McpClientBuilder {
+    let capabilities = ClientCapabilities::default().with_elicitation().with_url_elicitation();
+    let tell = visited.teller();
+    builder.answers(capabilities, move |question| {
+        let InputRequest::Elicit(ElicitRequest { params: ElicitRequestParams::Url(page) }) = question else {
+            panic!("{question:?}")
+        };
+        tell(page.url);
+        async move { Ok::<_, Error>(serde_json::from_value(json!({"action": action})).unwrap()) }
+    })
+}
+
+/// The code that the call is refused with, if it is.
+async fn call(client: &McpClient) -> Result<(), ErrorCode> {
+    match client.call_tool("any", json!({})).await {
+        Ok(_) => Ok(()),
+        Err(McpClientError::Server(error)) => Err(error.code),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+/// The error went to the caller, and nobody was told where to go.
+#[tokio::test]
+async fn pages_are_visited_and_the_call_is_made_once_more() {
+    for (refusals, action, expected) in [
+        (1, "accept", (Ok(()), &PAGES[..], 2)),
+        (2, "accept", (Err(ErrorCode::URL_ELICITATION_REQUIRED), &PAGES[..], 2)),
+        (1, "decline", (Err(ErrorCode::URL_ELICITATION_REQUIRED), &PAGES[..1], 1)),
+    ] {
+        let (visited, calls) = (Told::new(), Arc::default());
+        let builder = visiting(McpClient::builder().era(EraChoice::Legacy), action, &visited);
+        let outcome = call(&refusing(builder, refusals, &calls)).await;
+        let visited = visited.take();
+        let visited: Vec<_> = visited.iter().map(String::as_str).collect();
+        let calls = calls.load(Ordering::Relaxed);
+        assert_eq!((outcome, &*visited, calls), expected, "{refusals} {action}");
+    }
+}
+
+async fn bridge(refusals: usize, calls: &Arc<AtomicUsize>) -> McpServer {
+    let client = McpClientOptions { era: EraChoice::Legacy, ..McpClientOptions::default() };
+    let options = BridgeOptions { client, ..BridgeOptions::default() };
+    let calls = calls.clone();
+    McpServer::bridge(options, move |builder| Ok(refusing(builder, refusals, &calls))).await.unwrap()
+}
+
+/// Clients of 2026-07-28 were sent an error that their revision does not have.
+#[tokio::test]
+async fn clients_of_a_bridge_are_asked_to_visit_pages() {
+    for near in [EraChoice::Legacy, EraChoice::Modern] {
+        let (visited, calls) = (Told::new(), Arc::default());
+        let bridge = bridge(1, &calls).await;
+        let client = visiting(McpClient::builder().era(near), "accept", &visited).server(&bridge);
+        assert_eq!(call(&client).await, Ok(()), "{near:?}");
+        assert_eq!((visited.take(), calls.load(Ordering::Relaxed)), (PAGES.map(str::to_owned).into(), 2));
+    }
+    let (visited, calls) = (Told::new(), Arc::default());
+    let bridge = bridge(usize::MAX, &calls).await;
+    let modern = || McpClient::builder().era(EraChoice::Modern);
+    for client in [
+        modern().server(&bridge),
+        visiting(modern(), "decline", &visited).server(&bridge),
+        visiting(modern(), "accept", &visited).server(&bridge),
+    ] {
+        assert_eq!(call(&client).await, Err(ErrorCode::INTERNAL_ERROR));
+    }
+    assert_eq!((visited.take().len(), calls.load(Ordering::Relaxed)), (3, 4));
+}
