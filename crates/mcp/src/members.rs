@@ -49,7 +49,6 @@ pub fn append_line(output: &mut Vec<u8>, json: &str) {
 }
 
 /// The same JSON on one line, as messages of stdio are.
-#[expect(clippy::missing_panics_doc, reason = "an end of a line within JSON is space, so that it stays JSON")]
 pub fn one_line(json: Box<RawValue>) -> Box<RawValue> {
     // To look at all octets goes several at a time; there is hardly ever an end of a line.
     if !json.get().bytes().fold(false, |found, octet| found | matches!(octet, b'\n' | b'\r')) {

@@ -99,6 +99,11 @@ impl Http {
     }
 }
 
+/// Whether a server that has failed in this way may have such a stream: 501 is for methods that there are none of.
+fn may_come(error: &McpClientError) -> bool {
+    may_pass(error) && *error != McpClientError::Status(StatusCode::NOT_IMPLEMENTED)
+}
+
 /// The response, if it is a stream of events.
 fn opened_stream(response: Response) -> Result<Response, McpClientError> {
     if kind_of(&response) == Kind::Events && response.status().is_success() {
@@ -167,11 +172,6 @@ fn take_one(
 /// How long to wait before a stream is asked for again: as it says itself, but neither in a hurry nor for ever.
 fn pause(events: &Events) -> Duration {
     events.retry().unwrap_or(PAUSE).clamp(PAUSE_MIN, PAUSE_MAX)
-}
-
-/// Whether a server that has failed in this way may have such a stream: 501 is for methods that there are none of.
-fn may_come(error: &McpClientError) -> bool {
-    may_pass(error) && *error != McpClientError::Status(StatusCode::NOT_IMPLEMENTED)
 }
 
 const PAUSE: Duration = Duration::from_secs(1);
