@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
-use thruway_mcp::json_rpc::{self, Error, Id, Message, Request, Response, write_request};
+use thruway_mcp::json_rpc::{self, Error, Id, Message, Request, Response, write_notification, write_request};
+use thruway_mcp::schema::{CancelledNotificationParams, RequestId, methods};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Question;
@@ -60,14 +61,19 @@ impl PendingRequests {
     /// The client answered with an error, or has gone.
     ///
     /// # Cancel safety
-    /// An answer that comes after this was dropped is passed over.
-    pub(crate) async fn ask(&self, question: &Question, outbox: &mpsc::Sender<Said>) -> Result<Value, Error> {
+    /// The client is told that nobody waits any more, and an answer that comes after that is passed over.
+    pub(crate) async fn ask<'a>(
+        &'a self,
+        question: &Question,
+        outbox: &'a mpsc::Sender<Said>,
+    ) -> Result<Value, Error> {
         let gone = || Error::internal("the client has gone");
         let (id, answered) = self.begin().ok_or_else(gone)?;
-        let _forget = Forget { pending: self, id };
+        let mut forget = Forget { pending: self, id, outbox: None };
         let mut request = Vec::new();
         write_request(&mut request, &Id::Integer(id), question.method, &question.params);
         outbox.send(Said::Message(request)).await.map_err(|_| gone())?;
+        forget.outbox = Some(outbox);
         answered.await.map_err(|_| gone())?
     }
 
@@ -92,11 +98,25 @@ impl PendingRequests {
 struct Forget<'a> {
     pending: &'a PendingRequests,
     id: i64,
+    /// Where it was sent.
+    outbox: Option<&'a mpsc::Sender<Said>>,
 }
 
+/// The specification wants the client to hear of a request that is given up: that is done here because there is no other place
+/// that learns of it.
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
-        self.pending.lock().waiting.remove(&self.id);
+        let is_unanswered = self.pending.lock().waiting.remove(&self.id).is_some();
+        let Some(outbox) = self.outbox.filter(|_| is_unanswered) else { return };
+        let params = CancelledNotificationParams {
+            request_id: RequestId::Integer(self.id),
+            reason: Some("nobody waits any more".to_owned()),
+            meta: None,
+        };
+        let mut message = Vec::new();
+        write_notification(&mut message, methods::NOTIFICATIONS_CANCELLED, &params);
+        // Who does not read is not told of everything.
+        let _ = outbox.try_send(Said::Message(message));
     }
 }
 
@@ -111,7 +131,7 @@ mod tests {
         let question = |id: i64| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#).into_bytes();
         assert!(pending.is_waiting_for(&question(id)));
         assert!(!pending.is_waiting_for(&question(id + 1)));
-        drop(Forget { pending: &pending, id });
+        drop(Forget { pending: &pending, id, outbox: None });
         assert!(!pending.is_waiting_for(&question(id)));
         assert!(pending.is_waiting_for(br#"{"jsonrpc":"2.0","method":"notifications/message"}"#));
     }

@@ -159,21 +159,24 @@ impl Ongoing {
 
     /// Goes on until there is an answer, or a question.
     pub(super) async fn next(&mut self) -> Step {
-        if !self.asked.is_empty() {
-            return Step::Asks;
-        }
-        tokio::select! {
-            biased;
-            Some(asked) = self.questions.recv() => self.note(asked),
-            outcome = &mut self.task => {
-                let outcome = outcome.unwrap_or(Err(McpClientError::Closed));
-                return Step::Done(outcome);
+        loop {
+            while let Ok(asked) = self.questions.try_recv() {
+                self.note(asked);
+            }
+            // What the server has given up nobody has to answer.
+            self.asked.retain(|_, asked| !asked.answer.is_closed());
+            if !self.asked.is_empty() {
+                return Step::Asks;
+            }
+            tokio::select! {
+                biased;
+                Some(asked) = self.questions.recv() => self.note(asked),
+                outcome = &mut self.task => {
+                    let outcome = outcome.unwrap_or(Err(McpClientError::Closed));
+                    return Step::Done(outcome);
+                }
             }
         }
-        while let Ok(asked) = self.questions.try_recv() {
-            self.note(asked);
-        }
-        Step::Asks
     }
 
     fn note(&mut self, asked: Asked) {

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{self, Id, Message, Notification, Response, split_batch};
 use thruway_mcp::params::{self, meta_keys};
-use thruway_mcp::schema::{ProgressNotificationParams, RequestId, RequestParams, methods};
+use thruway_mcp::schema::{
+    CancelledNotificationParams, ProgressNotificationParams, RequestId, RequestParams, methods,
+};
 use tokio::sync::{oneshot, watch};
 
 use super::cache::Cache;
@@ -41,6 +43,8 @@ struct Table {
     closed: Option<McpClientError>,
     /// Subscriptions of the legacy era, which are told what comes by itself.
     queues: Vec<Arc<Queue>>,
+    /// Questions of the server that are being answered.
+    asked: Vec<(RequestId, oneshot::Sender<()>)>,
 }
 
 /// Finds requests by their ids, which nobody else chooses.
@@ -169,6 +173,22 @@ impl Incoming {
         (!is_too_much).then(|| Questioned::new(&self.responses))
     }
 
+    /// Ready when the server gives its question `id` up, or has gone.
+    pub(super) fn given_up(&self, id: &RequestId) -> oneshot::Receiver<()> {
+        let (end, given_up) = oneshot::channel();
+        let mut table = self.table();
+        // Those that are answered meanwhile.
+        table.asked.retain(|(_, end)| !end.is_closed());
+        table.asked.push((id.clone(), end));
+        given_up
+    }
+
+    fn give_up(&self, notification: &Notification<'_>) {
+        if let Ok(params) = params::parse::<CancelledNotificationParams>(notification.params) {
+            self.table().asked.retain(|(id, _)| *id != params.request_id);
+        }
+    }
+
     fn deliver(&self, response: &Response<'_>) {
         if let Some(Id::Integer(id)) = response.id {
             self.settle(id, outcome(response));
@@ -236,6 +256,9 @@ impl Incoming {
             && let Some(party) = self.party(of)
         {
             return party.tell(notification);
+        }
+        if notification.method == methods::NOTIFICATIONS_CANCELLED {
+            self.give_up(notification);
         }
         let Some(told) = handlers::notification(notification) else { return };
         cache.forget(&told);

@@ -32,11 +32,16 @@ impl Conversation {
         }
         let answering = self.answering(request, of);
         let questioned = self.incoming.question();
+        let given_up = self.incoming.given_up(&id);
         // Whoever is asked may never answer: a server that nobody uses any more is not kept for that.
         let conversation = Arc::downgrade(self);
         self.spawn(async move {
             let answered = match answering {
-                Ok(answering) => answering.await,
+                Ok(answering) => tokio::select! {
+                    answered = answering => answered,
+                    // Whoever is asked learns of it by being dropped, and nobody waits for an answer.
+                    _ = given_up => return,
+                },
                 Err(error) => Err(error),
             };
             drop(questioned);

@@ -43,6 +43,7 @@ mod client;
 // between
 mod bridge;
 mod pages;
+mod given_up;
 
 // anything at all, and what it costs
 mod mutations;

@@ -249,7 +249,9 @@ async fn answer<R: Wanted>(
     let answer = match json_rpc::parse(&content) {
         Ok(Message::Response(response)) if response.id == Some(Id::Integer(id)) => outcome(&response),
         // The server could not, or would not, read whose answer it is.
-        Ok(Message::Response(response)) if response.id.is_none() && !is_end_of_session(status, outgoing) => {
+        Ok(Message::Response(response))
+            if response.id.is_none() && !is_end_of_session(status, outgoing) && !is_passing(status) =>
+        {
             outcome(&response)
         }
         _ if status.is_success() => {
@@ -270,6 +272,19 @@ fn refusal(status: StatusCode, outgoing: &Outgoing) -> McpClientError {
 
 fn is_end_of_session(status: StatusCode, outgoing: &Outgoing) -> bool {
     outgoing.has_session && status == StatusCode::NOT_FOUND
+}
+
+/// Whether a server, or whoever is in its place, says that it is not to be had just now. Of 500 that is not known: what comes with
+/// it may be about the request.
+fn is_passing(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    )
 }
 
 /// The call has a deadline of its own.

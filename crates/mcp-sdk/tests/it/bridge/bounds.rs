@@ -26,6 +26,9 @@ async fn a_question_of_a_session_is_not_waited_for_for_ever() {
         let asked = exchange.next_message().await;
         assert_eq!(asked["method"], "elicitation/create", "{far:?}: {asked}");
         tokio::time::sleep(Duration::from_secs(61)).await;
+        let told = exchange.next_message().await;
+        assert_eq!(told["method"], "notifications/cancelled", "{far:?}: {told}");
+        assert_eq!(told["params"]["requestId"], asked["id"], "{far:?}: {told}");
         let answer = exchange.next_message().await;
         assert_eq!(answer["id"], 2, "{far:?}: {answer}");
         assert!(answer.to_string().contains("not answered in time"), "{far:?}: {answer}");

@@ -194,6 +194,27 @@ async fn a_stream_that_is_not_to_be_had_at_first_is_asked_for_again() {
     tokio::join!(told_after("503 Service Unavailable"), told_after("429 Too Many Requests"));
 }
 
+/// An error without an id was taken for an answer of the server, by which it has refused, and the subscription ended.
+#[tokio::test]
+async fn a_subscription_waits_for_a_server_in_whose_place_others_refuse() {
+    let refuses = |status: &str| {
+        let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "soon"}});
+        let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: application/json");
+        format!("{head}\r\n\r\n{error}")
+    };
+    let (url, mut asked) = server(move |what, times, session| match what {
+        Asked::Listen if session == 1 && times > 0 => Some(self::refuses("404 Not Found")),
+        Asked::Initialize if times == 1 => Some(refuses("503 Service Unavailable")),
+        Asked::Subscribe if times == 1 => Some(refuses("429 Too Many Requests")),
+        _ => None,
+    })
+    .await;
+    let subscription = listen(&url).await;
+    let again = async { while asked.recv().await != Some((Asked::Subscribe, 2)) {} };
+    timeout(Duration::from_secs(20), again).await.expect("it should be subscribed to again");
+    assert_eq!(subscription.end(), None);
+}
+
 #[tokio::test]
 async fn a_subscription_ends_where_the_server_lets_nobody_in_any_more() {
     for status in ["401 Unauthorized", "403 Forbidden"] {

@@ -1,0 +1,121 @@
+//! Questions that a server of the legacy era gives up: whoever was asked is not left with them, behind bridges either.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::json_rpc::Error;
+use thruway_mcp_sdk::schema::{ClientCapabilities, InputResponse};
+use thruway_mcp_sdk::{BridgeOptions, EraChoice, McpClient, McpClientBuilder, McpClientOptions, McpServer};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::client::misbehaving::on_stream_with;
+use crate::http::{self, Message};
+
+/// A server whose tool asks `first` and `second`. It gives `first` up when its tools are listed, or when `second` is answered,
+/// with which the call ends.
+fn fickle(builder: McpClientBuilder) -> McpClient {
+    let call = AtomicI64::default();
+    on_stream_with(builder, move |message| {
+        let id = &message["id"];
+        let answer = |id: Value, result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
+        let ask = |id: u32, message: &str| {
+            let params = json!({"message": message, "requestedSchema": {"type": "object", "properties": {}}});
+            json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params})
+        };
+        let give_up =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}});
+        let messages = match message["method"].as_str() {
+            Some("initialize") => {
+                let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "fickle", "version": "1"}});
+                vec![answer(id.clone(), result)]
+            }
+            Some("tools/call") => {
+                call.store(id.as_i64().unwrap(), Ordering::Relaxed);
+                vec![ask(77, "first"), ask(78, "second")]
+            }
+            Some("tools/list") => vec![give_up, answer(id.clone(), json!({"tools": []}))],
+            None if *id == 78 => {
+                let call = call.load(Ordering::Relaxed);
+                vec![give_up, answer(call.into(), json!({"content": []}))]
+            }
+            _ => Vec::new(),
+        };
+        messages.iter().flat_map(|message| format!("{message}\n").into_bytes()).collect()
+    })
+}
+
+async fn bridge() -> McpServer {
+    let client = McpClientOptions { era: EraChoice::Legacy, ..McpClientOptions::default() };
+    let options = BridgeOptions { client, ..BridgeOptions::default() };
+    McpServer::bridge(options, |builder| Ok(fickle(builder))).await.unwrap()
+}
+
+/// Tells when it is opened, and when it is closed.
+struct Dialog(mpsc::UnboundedSender<&'static str>);
+
+impl Drop for Dialog {
+    fn drop(&mut self) {
+        let _ = self.0.send("closed");
+    }
+}
+
+/// A client whose user answers nothing, and what is seen of dialogs.
+fn hesitating() -> (McpClientBuilder, mpsc::UnboundedReceiver<&'static str>) {
+    let (dialogs, seen) = mpsc::unbounded_channel();
+    let capabilities = ClientCapabilities::default().with_elicitation();
+    let builder = McpClient::builder().era(EraChoice::Legacy).answers(capabilities, move |_| {
+        let dialog = Dialog(dialogs.clone());
+        async move {
+            let _ = dialog.0.send("opened");
+            std::future::pending::<Result<InputResponse, Error>>().await
+        }
+    });
+    (builder, seen)
+}
+
+/// The dialog stayed open until somebody answered, for nobody.
+#[tokio::test]
+async fn a_question_that_the_server_gives_up_is_not_answered_any_more() {
+    let bridge = bridge().await;
+    let direct = hesitating();
+    let behind = hesitating();
+    for (client, mut seen) in [(fickle(direct.0), direct.1), (behind.0.server(&bridge), behind.1)] {
+        let calling = client.clone();
+        let call = tokio::spawn(async move { calling.call_tool("any", json!({})).await });
+        let mut next = async || timeout(Duration::from_secs(10), seen.recv()).await.unwrap().unwrap();
+        assert_eq!((next().await, next().await), ("opened", "opened"));
+        client.list_tools().await.unwrap();
+        assert_eq!(next().await, "closed");
+        call.abort();
+    }
+    bridge.close_bridge().await;
+}
+
+/// It was asked again and again, and the call did not end without its answer.
+#[tokio::test]
+async fn clients_of_the_modern_era_need_not_answer_what_is_given_up() {
+    let bridge = bridge().await;
+    let site = http::Site::new(&bridge);
+    let mut params = json!({"name": "any", "arguments": {}});
+    let rounds = async {
+        loop {
+            let call = Message::modern_with("tools/call", params.clone(), &json!({"elicitation": {}}));
+            let answered = site.send(&call).await.message();
+            let result = &answered["result"];
+            if result["resultType"] == "complete" {
+                return;
+            }
+            let asked = result["inputRequests"].as_object().unwrap_or_else(|| panic!("{answered}"));
+            let second = asked.iter().filter(|(_, question)| question["params"]["message"] == "second");
+            let answers = second.map(|(name, _)| (name.clone(), json!({"action": "decline"})));
+            params["inputResponses"] = Value::Object(answers.collect());
+            params["requestState"] = result["requestState"].clone();
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(10), rounds).await.expect("the call should end");
+    bridge.close_bridge().await;
+}
