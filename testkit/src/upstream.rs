@@ -2,12 +2,14 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rustix::net::sockopt::set_socket_linger;
+use rustix::net::sockopt::{set_socket_linger, set_socket_reuseaddr};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 
 /// What an upstream does with every request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -131,13 +133,27 @@ pub fn refuses_content() -> Upstream {
     )
 }
 
-/// An address at which nobody listens.
+/// An address at which nobody listens, and nobody else will as long as this process lives.
 ///
 /// # Panics
 /// The system has no port.
 pub fn refuses() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there should be a port");
-    listener.local_addr().expect("a bound socket has an address")
+    let socket = kept_free(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let address = getsockname(&socket).expect("a bound socket has an address");
+    std::mem::forget(socket);
+    SocketAddr::try_from(address).expect("it is one of the internet")
+}
+
+/// Keeps an address, at which nobody listens, from being given to anybody who asks for some port. Whoever asks for this one gets it.
+///
+/// # Panics
+/// Somebody listens there.
+pub fn kept_free(address: SocketAddr) -> OwnedFd {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .expect("there should be a socket");
+    set_socket_reuseaddr(&socket, true).expect("it is a socket");
+    bind(&socket, &address).expect("nobody should listen there");
+    socket
 }
 
 impl Upstream {

@@ -2,18 +2,22 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
+use thruway_testkit::upstream::kept_free;
 
 /// A server that says its name, and that can be taken away and brought back at the same address.
 pub(crate) struct Backend {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// Keeps its address while nobody listens there.
+    kept_free: Option<OwnedFd>,
 }
 
 #[derive(Default)]
@@ -63,7 +67,7 @@ impl Backend {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared { behaviour: Mutex::new(behaviour), ..Shared::default() });
-        let mut backend = Self { address, shared, thread: None };
+        let mut backend = Self { address, shared, thread: None, kept_free: None };
         backend.serve(listener);
         backend
     }
@@ -109,11 +113,13 @@ impl Backend {
         for connection in lock(&self.shared.open).drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
+        self.kept_free = Some(kept_free(self.address));
     }
 
     /// It listens again.
     pub(crate) fn come_back(&mut self) {
         self.serve(TcpListener::bind(self.address).unwrap());
+        self.kept_free = None;
     }
 
     /// It does something else from the next request on.
