@@ -5,11 +5,15 @@ mod client;
 use std::error::Error;
 
 use calls::Load;
+use mimalloc::MiMalloc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thruway_mcp_sdk::schema::Tool;
 use thruway_mcp_sdk::{LegacySessions, McpServer, McpServerOptions, Structured, schema::Implementation};
 use thruway_server::{Content, FieldLinesBuf, Request, Response, Router, Server};
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> Result<(), Box<dyn Error>> {
     if let Some(load) = Load::from_arguments() {

@@ -160,7 +160,7 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "mcp-on-thruway",
-        about: "a server of MCP on our SDK, one worker, 100 tools, no sessions",
+        about: "a server of MCP on our SDK, one worker, 100 tools, no sessions, mimalloc",
         build: Build::Bench("bench-mcp-on-thruway"),
         arguments: &["--listen", "{address}", "--tools", "100"],
         stdio: Some(&["--stdio", "--tools", "100"]),
@@ -169,7 +169,7 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "thruway-echo",
-        about: "ours, sending the message back unread",
+        about: "ours, sending the message back unread, mimalloc",
         build: Build::Bench("bench-mcp-on-thruway"),
         arguments: &["--listen", "{address}", "--echo"],
         stdio: None,
