@@ -145,8 +145,8 @@ fn ask_without_reading(address: &str, pieces: usize, last: &str) -> TcpStream {
 fn connections_wait_for_descriptors_that_become_free() {
     let mut thruway = Thruway::demo_that_logs("debug", &["--workers", "1"]);
     let address = thruway.address();
-    let descriptors = thruway.descriptors();
-    let room = Some(descriptors as u64 + 20);
+    let open = thruway.sockets_and_files();
+    let room = Some(thruway.descriptors() as u64 + 20);
     prlimit(Some(thruway.pid()), Resource::Nofile, Rlimit { current: room, maximum: room }).unwrap();
     let clients: Vec<Client> = (0..60).map(|_| Client::connect(&address)).collect();
     thruway.until_it_logs("cannot accept connections for now");
@@ -163,7 +163,7 @@ fn connections_wait_for_descriptors_that_become_free() {
         assert_eq!(client.get("/ok").text(), "ok");
     }
     assert_eq!(get(&address, "/ok").text(), "ok");
-    until_descriptors(&thruway, descriptors);
+    until_descriptors(&thruway, open);
 }
 
 impl Thruway {
