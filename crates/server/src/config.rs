@@ -47,7 +47,7 @@ pub struct Timeouts {
     pub half_closed: Duration,
     /// Without progress when writing to a client that does not read, and sends no content of requests either; then it is cut off. Default 30 s.
     pub write_stall: Duration,
-    /// After an answer that ends the connection, for the client to read it and close. Default 2 s.
+    /// After an answer that ends the connection, for the client to read it and close; not if it has asked for the end and sent nothing more. Default 2 s.
     pub linger: Duration,
     /// For connections to end when the server drains; then they are cut off. Default 30 s.
     pub drain: Duration,

@@ -63,7 +63,8 @@ fn sources() -> String {
     [NEWEST, "unstable"].map(|suite| format!("deb [signed-by={KEYS}] {MIRROR} {suite} main\n")).concat()
 }
 
-/// Options with which apt neither reads nor writes anything of this machine but the keys of Debian.
+/// Options with which apt takes neither sources nor packages of this machine into account, and writes nothing outside of `directory`. Settings in
+/// `/etc/apt/apt.conf.d` hold, as those of proxies.
 fn options(directory: &Path) -> Vec<String> {
     let place = |option: &str, path: &str| format!("--option={option}={}", directory.join(path).display());
     let places = [

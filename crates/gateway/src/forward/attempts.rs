@@ -141,8 +141,8 @@ impl Forwarding {
 
     /// What a connection for it is for. Where there may be no later one, one that has refused it will do, which has said meanwhile how many
     /// streams it has.
-    fn purpose(&self, later_than: Option<u64>) -> Purpose {
-        let later_than = later_than.filter(|_| !self.upstream.limits_connections());
+    fn purpose(&self, lease: &Lease, later_than: Option<u64>) -> Purpose {
+        let later_than = later_than.filter(|_| !lease.upstream.limits_connections());
         Purpose { later_than, is_upgrade: self.request.is_upgrade }
     }
 
@@ -182,7 +182,7 @@ impl Forwarding {
         let (connection, now) = match waiting {
             Some(connection) => (Acquired::Http1(connection), lease.since()),
             // Boxed, so that requests on connections that are there have no room for it.
-            None => Box::pin(open_within(self.left(clock), &lease, self.purpose(later_than)))
+            None => Box::pin(open_within(self.left(clock), &lease, self.purpose(&lease, later_than)))
                 .await
                 .map(|connection| (connection, clock.now()))
                 .map_err(|not| NotOpened { failure: fair(not.failure), ..not })

@@ -13,6 +13,7 @@ use thruway_net::Clock;
 use tokio::task::{JoinSet, spawn_local};
 use tokio::time::timeout;
 
+use super::condition::Checked;
 use super::ejection::milliseconds;
 use super::select::Servers;
 use super::server::Server;
@@ -174,6 +175,10 @@ impl Upstream {
         let (before, now) = (self.servers.load_full(), Clock::system().now());
         let make = |address: &UpstreamAddr| {
             let condition = self.ongoing.departed.find(address, now).unwrap_or_default();
+            // What checks have found is for nobody to take back where there are none any more.
+            if self.config.check.is_none() {
+                condition.set_checked(Checked::NotYet);
+            }
             Arc::new(Server::known(&self.config, origin, address.clone(), condition))
         };
         let Some((list, new)) = replaced(&before.list, origin, addresses, make) else { return };

@@ -202,7 +202,8 @@ impl Incoming {
         waiting.is_answered = true;
         let (answer, party) = (waiting.answer.take(), waiting.party.clone());
         drop(table);
-        if let (Some(party), Ok(answer)) = (&party, &outcome) {
+        // Who answers again is not heard again.
+        if let (Some(_), Some(party), Ok(answer)) = (&answer, &party, &outcome) {
             party.hear(answer);
         }
         if let Some(answer) = answer {

@@ -92,6 +92,11 @@ impl Kept {
         self.until = said.ttl().and_then(|ttl| self.began.checked_add(ttl));
     }
 
+    /// Whether nothing comes of it any more: it has ended, or its server has.
+    fn is_past(&self) -> bool {
+        self.is_over || (self.server_id.is_some() && self.server().is_none())
+    }
+
     fn is_overdue(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| until <= now)
     }
@@ -138,7 +143,7 @@ impl State {
         if self.kept.len() < max.all && (self.kept.len() < max.of_client || own.count() < max.of_client) {
             return Ok(());
         }
-        let over = self.kept.iter().filter(|(_, kept)| kept.owner == *owner && kept.is_over);
+        let over = self.kept.iter().filter(|(_, kept)| kept.owner == *owner && kept.is_past());
         let oldest = over.min_by_key(|(_, kept)| kept.number).map(|(id, _)| id.clone());
         let gone = oldest.and_then(|id| self.remove(&id));
         gone.map(drop).ok_or_else(|| Error::internal("there are too many tasks"))

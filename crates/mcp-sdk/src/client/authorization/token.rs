@@ -109,9 +109,14 @@ async fn ask(
 
 /// Why a server has not done what it was asked for.
 pub(super) fn refusal(url: &HttpUrl, answer: &Answer) -> OAuthError {
+    let status = OAuthError::Status(quoted(url.as_str()), answer.status);
+    // Who is only unwell may say so in the words of a refusal.
+    if status.is_passing() {
+        return status;
+    }
     match serde_json::from_slice::<ErrorResponse>(&answer.content) {
         Ok(response) => OAuthError::refused(&response.error, response.error_description.as_deref()),
-        Err(_) => OAuthError::Status(quoted(url.as_str()), answer.status),
+        Err(_) => status,
     }
 }
 

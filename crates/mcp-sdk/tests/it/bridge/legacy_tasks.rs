@@ -466,7 +466,8 @@ async fn a_task_whose_server_has_died_is_lost_and_says_so() {
         command.args(["-c", &script]);
         builder.command(command)
     };
-    let bridge = McpServer::bridge(options(EraChoice::Legacy), connect).await.unwrap();
+    let options = BridgeOptions { tasks_per_client_max: 2, ..options(EraChoice::Legacy) };
+    let bridge = McpServer::bridge(options, connect).await.unwrap();
     let site = Site::new(&bridge);
     let session = site.initialize_with(REVISION, &json!({})).await;
     let lost = begun(&site, &session, "any").await;
@@ -483,6 +484,10 @@ async fn a_task_whose_server_has_died_is_lost_and_says_so() {
     assert_eq!(stands["result"]["taskId"], json!(next), "{stands}");
     let answer = ask(&site, &session, "tasks/get", json!({ "taskId": lost })).await;
     assert_eq!(answer["error"]["message"], expected, "{answer}");
+    // It makes room for one that goes on.
+    begun(&site, &session, "any").await;
+    let answer = ask(&site, &session, "tasks/get", json!({ "taskId": lost })).await;
+    assert_eq!(answer["error"]["message"], "there is no such task", "{answer}");
     bridge.close_bridge().await;
     let answer = ask(&site, &session, "tasks/get", json!({ "taskId": next })).await;
     assert_eq!(answer["error"]["message"], expected, "{answer}");

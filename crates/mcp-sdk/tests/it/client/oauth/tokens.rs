@@ -231,17 +231,20 @@ async fn what_one_grant_gives_is_kept_beside_what_another_gives() {
 
 #[tokio::test]
 async fn an_authorization_server_that_is_not_well_costs_no_login() {
-    let (world, written) = (World::new().await, Written::default());
-    refreshing(&world, 3600);
-    call(&world.client(login().store(written.clone()))).await.unwrap();
-    written.expire();
-    world.issuer.on("/token", |_| status("503 Service Unavailable", ""));
-    // The server takes it, whatever the clock says.
-    call(&world.client(login().store(written.clone()))).await.unwrap();
-    world.server.on("/mcp", |_| unauthorized("Bearer error=\"invalid_token\""));
-    let refused = refused(&world.client(login().store(written))).await;
-    assert!(matches!(refused, OAuthError::Status(_, status) if status.as_u16() == 503));
-    assert_eq!(world.logins(), 1);
+    let in_words = refusal("503 Service Unavailable", &json!({"error": "temporarily_unavailable"}));
+    for answer in [status("503 Service Unavailable", ""), in_words] {
+        let (world, written) = (World::new().await, Written::default());
+        refreshing(&world, 3600);
+        call(&world.client(login().store(written.clone()))).await.unwrap();
+        written.expire();
+        world.issuer.on("/token", move |_| answer.clone());
+        // The server takes it, whatever the clock says.
+        call(&world.client(login().store(written.clone()))).await.unwrap();
+        world.server.on("/mcp", |_| unauthorized("Bearer error=\"invalid_token\""));
+        let refused = refused(&world.client(login().store(written))).await;
+        assert!(matches!(refused, OAuthError::Status(_, status) if status.as_u16() == 503));
+        assert_eq!(world.logins(), 1);
+    }
 }
 
 /// A document that was not there for a moment cost a refresh token that was good: a login, or failure where nobody is there.
