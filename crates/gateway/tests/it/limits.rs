@@ -7,7 +7,7 @@ use thruway_gateway::{QueueConfig, RetryBudget, ServerState, UpstreamConfig};
 use thruway_net::Clock;
 
 use crate::backend::{Backend, Behaviour};
-use crate::gateway::{Gateway, PATIENCE, until};
+use crate::gateway::{Asked, Gateway, PATIENCE, until};
 
 /// Each server answers one request at a time, and one more waits.
 fn config<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
@@ -80,19 +80,25 @@ fn no_server_gets_more_than_it_may_and_nobody_is_forgotten() {
     assert_eq!(backends.iter().map(Backend::requests).sum::<usize>(), 320);
 }
 
-/// Once a retry that nobody could place kept all others waiting, or had them refused.
-#[test]
-fn a_retry_that_waits_for_a_server_that_hangs_holds_nobody_up() {
+/// A request at a server that hangs, and one that has failed at the other and wants the same; that other one is well since.
+fn with_a_retry_that_waits(length_max: usize) -> ([Backend; 2], Gateway, [Asked; 2]) {
     let (fails, hangs) = (Backend::start(Behaviour::Closes), Backend::start(Behaviour::Holds));
     let mut config = config([&fails, &hangs]);
     config.ejection.failures = 0;
-    config.queue.timeout = PATIENCE;
+    config.queue = QueueConfig { timeout: PATIENCE, length_max };
     let gateway = Gateway::start(config);
     let first = gateway.begin("GET", "");
     until(|| hangs.requests() == 1);
     let retry = gateway.begin("GET", "");
     until(|| gateway.upstream.waiting() == 1);
     fails.now(Behaviour::named("well"));
+    ([fails, hangs], gateway, [first, retry])
+}
+
+/// Once a retry that nobody could place kept all others waiting, or had them refused.
+#[test]
+fn a_retry_that_waits_for_a_server_that_hangs_holds_nobody_up() {
+    let ([_fails, hangs], gateway, [first, retry]) = with_a_retry_that_waits(1);
     for _ in 0..10 {
         let got = gateway.get();
         assert_eq!((got.status, &*got.content), (200, "well"), "the queue is full");
@@ -105,16 +111,7 @@ fn a_retry_that_waits_for_a_server_that_hangs_holds_nobody_up() {
 /// Others find room before it does, but not always.
 #[test]
 fn a_retry_that_waits_is_not_passed_for_ever() {
-    let (fails, hangs) = (Backend::start(Behaviour::Closes), Backend::start(Behaviour::Holds));
-    let mut config = config([&fails, &hangs]);
-    config.ejection.failures = 0;
-    config.queue = QueueConfig { timeout: PATIENCE, ..QueueConfig::default() };
-    let gateway = Gateway::start(config);
-    let first = gateway.begin("GET", "");
-    until(|| hangs.requests() == 1);
-    let retry = gateway.begin("GET", "");
-    until(|| gateway.upstream.waiting() == 1);
-    fails.now(Behaviour::named("well"));
+    let ([_fails, hangs], gateway, [first, retry]) = with_a_retry_that_waits(1_000);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..8 {
