@@ -87,6 +87,16 @@ mod tests {
         assert!(findings.is_empty(), "{}", findings.concat());
     }
 
+    /// `third_party/h2` must be the release with the patch beside it, and nothing else: the patch is what upstream gets.
+    #[test]
+    fn the_patch_of_h2_fits_its_folder() {
+        let mut git = std::process::Command::new("git");
+        git.current_dir(crate::places::repository());
+        git.args(["apply", "--reverse", "--check", "--directory", "third_party/h2", "third_party/h2.patch"]);
+        let output = git.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
     /// What `rule` finds in `files`, for the tests of the rules.
     pub(super) fn found(rule: fn(&Tree) -> Vec<Finding>, files: &[(&str, &str)]) -> Vec<String> {
         rule(&Tree::of(files)).iter().map(Finding::to_string).collect()

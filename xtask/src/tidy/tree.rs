@@ -35,7 +35,7 @@ impl Tree {
         let output = git.output().context("cannot start `git`")?;
         ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
         let mut files = BTreeMap::new();
-        for path in String::from_utf8(output.stdout)?.split_terminator('\0') {
+        for path in String::from_utf8(output.stdout)?.split_terminator('\0').filter(|path| is_ours(path)) {
             // What was deleted is still listed, and what is not text has no style.
             let Some(text) =
                 std::fs::read(root.join(path)).ok().and_then(|octets| String::from_utf8(octets).ok())
@@ -85,6 +85,12 @@ impl Tree {
             Kind::Rust(_) | Kind::Other => None,
         })
     }
+}
+
+/// `false` for the patched crates of other authors, which have their own style.
+fn is_ours(path: &str) -> bool {
+    let patched = path.strip_prefix("third_party/");
+    patched.is_none_or(|path| !path.contains('/') && !has_extension(path, "patch"))
 }
 
 impl File {

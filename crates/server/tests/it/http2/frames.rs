@@ -18,6 +18,7 @@ pub(crate) const END_STREAM: u8 = 0x1;
 pub(crate) const ACK: u8 = 0x1;
 pub(crate) const END_HEADERS: u8 = 0x4;
 pub(crate) const PADDED: u8 = 0x8;
+pub(crate) const PRIORITY_FLAG: u8 = 0x20;
 
 pub(crate) const NO_ERROR: u32 = 0x0;
 pub(crate) const PROTOCOL_ERROR: u32 = 0x1;
@@ -77,6 +78,13 @@ pub(crate) fn fields(lines: &[(&str, &str)]) -> Vec<u8> {
         }
     }
     octets
+}
+
+/// A field as HPACK has it without compression, which goes into the dynamic table.
+pub(crate) fn indexed_field(name: &str, value: &str) -> Vec<u8> {
+    let mut bytes = fields(&[(name, value)]);
+    bytes[0] = 0x40;
+    bytes
 }
 
 /// A number with a prefix of seven bits (RFC 7541 §5.1).
