@@ -125,6 +125,26 @@ fn a_response_is_told_in_events() {
     assert_eq!(events, ["final 200 Chunked", "content ok", "end {\"a\": \"b\"}"]);
 }
 
+/// One response with an invalid field once closed the connection, with the requests of all other clients on it
+/// (RFC 9113 §8.1.1).
+#[test]
+fn a_malformed_response_fails_its_exchange_and_no_other() {
+    let fields: [&[u8]; 5] =
+        [b"\0\x01x\x04a\r\nb", b"\0\x01X\x01a", b"\0\x03a b\x01c", b"\0\x02:x\x01a", b"\0\x07:status\x0299"];
+    for field in fields {
+        let mut scene = Scene::allowing(10);
+        let (mut malformed, mut other) = (scene.get(), scene.get());
+        let length = u8::try_from(1 + field.len()).unwrap();
+        let head = [&[0, 0, length, HEADERS, 4, 0, 0, 0, 1, 0x88], field].concat();
+        scene.say(&[&head, &[0, 0, 1, HEADERS, 5, 0, 0, 0, 3, 0x88]]);
+        let failed = event(&mut malformed, Duration::ZERO);
+        assert_eq!(failed, Poll::Ready(Err(Error::StreamReset)), "{}", field.escape_ascii());
+        let answered = event(&mut other, Duration::ZERO);
+        assert_eq!(answered, Poll::Ready(Ok("final 200 Chunked".to_owned())), "{}", field.escape_ascii());
+        assert!(!scene.kinds().contains(&GOAWAY) && !scene.connection.is_over());
+    }
+}
+
 #[test]
 fn no_more_exchanges_begin_than_the_upstream_allows() {
     let mut scene = Scene::allowing(1);
