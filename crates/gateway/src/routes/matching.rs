@@ -186,6 +186,7 @@ mod tests {
             ("", InvalidHost::Host),
             ("*.", InvalidHost::Host),
             ("a b", InvalidHost::Host),
+            ("%61dmin.example", InvalidHost::Host),
             ("::1", InvalidHost::Host),
             ("example.com:80", InvalidHost::Port),
             ("*", InvalidHost::Wildcard),

@@ -148,6 +148,8 @@ fn hosts() -> Vec<Sample> {
         broken("two hosts in a list", "a, b"),
         broken("a host with a space", "a b"),
         broken("a host with half an escape", "a%2"),
+        broken("a host that some servers decode", "%61dmin.example"),
+        broken("a host with an encoded dot", "a%2eb:80"),
         broken("a host with a bracket left open", "[::1"),
         broken("a host with octets above ASCII", "é"),
         refused("no host", "GET / HTTP/1.1\r\n\r\n", Error::HostMissing),
