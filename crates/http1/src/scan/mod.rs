@@ -30,11 +30,17 @@ struct UnusualInToken;
 /// Control characters, tab among them.
 struct Control;
 
-/// What ends the path of a request target: a question mark, and what no path holds (RFC 3986 §2): anything but visible
-/// ASCII, `#`, and the backslash, which some read as a slash.
+/// Bytes that end the path of a request target: `?`, and bytes that a path must not contain. These are all bytes but
+/// visible ASCII, and `#`, `<`, `>`, `` ` `` and `\`.
+///
+/// RFC 3986 §3.3 forbids more: clients send `"`, `[`, `]`, `^`, `{`, `|` and `}` in paths, so the parser accepts them. It
+/// refuses `\` because some servers read it as a slash, and the others because the HTTP/2 library refuses them: every
+/// HTTP version must accept the same targets.
 struct NotInPath;
 
-/// What no query of a request target holds: anything but visible ASCII, and `#`. Browsers send a backslash there.
+/// Bytes that a query of a request target must not contain: all bytes but visible ASCII, and `"`, `#`, `<` and `>`.
+///
+/// RFC 3986 §3.4 forbids more. Browsers send `\`, `` ` ``, `^`, `{`, `|` and `}` in queries, so the parser accepts them.
 struct NotInQuery;
 
 /// The first place from `from` on that holds no token octet; `input.len()` if there is none.
@@ -151,7 +157,7 @@ impl Class for NotInPath {
     }
 
     fn has(octet: u8) -> bool {
-        NotInQuery::has(octet) || matches!(octet, b'?' | b'\\')
+        !octet.is_ascii_graphic() || matches!(octet, b'#' | b'<' | b'>' | b'?' | b'\\' | b'`')
     }
 }
 
@@ -167,7 +173,7 @@ impl Class for NotInQuery {
     }
 
     fn has(octet: u8) -> bool {
-        !octet.is_ascii_graphic() || octet == b'#'
+        !octet.is_ascii_graphic() || matches!(octet, b'"' | b'#' | b'<' | b'>')
     }
 }
 
@@ -182,8 +188,8 @@ mod tests {
     const SCANS: [(Scan, IsInside); 4] = [
         (token_end, token::is_token_octet),
         (field_value_end, token::is_field_value_octet),
-        (path_end, |octet| octet.is_ascii_graphic() && !matches!(octet, b'#' | b'?' | b'\\')),
-        (query_end, |octet| octet.is_ascii_graphic() && octet != b'#'),
+        (path_end, |octet| octet.is_ascii_graphic() && !b"#<>?\\`".contains(&octet)),
+        (query_end, |octet| octet.is_ascii_graphic() && !b"\"#<>".contains(&octet)),
     ];
 
     #[test]

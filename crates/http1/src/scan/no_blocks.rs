@@ -14,13 +14,13 @@ pub(super) fn control(block: &[u8; 16]) -> u32 {
     in_two_words(block, words::control)
 }
 
-/// All but visible ASCII, and `#`, `?` and backslash.
+/// All bytes but visible ASCII, and `#`, `<`, `>`, `?`, `\` and the backquote.
 #[inline]
 pub(super) fn not_in_path(block: &[u8; 16]) -> u32 {
     in_two_words(block, words::not_in_path)
 }
 
-/// All but visible ASCII, and `#`.
+/// All bytes but visible ASCII, and `"`, `#`, `<` and `>`.
 #[inline]
 pub(super) fn not_in_query(block: &[u8; 16]) -> u32 {
     in_two_words(block, words::not_in_query)

@@ -33,33 +33,43 @@ pub(super) fn control(block: &[u8; 16]) -> u32 {
     }
 }
 
-/// All but visible ASCII, and `#`, `?` and backslash.
+/// All bytes but visible ASCII, and `#`, `<`, `>`, `?`, `\` and the backquote.
 #[inline]
 pub(super) fn not_in_path(block: &[u8; 16]) -> u32 {
     // SAFETY: SSE2 is part of x86-64.
     unsafe {
-        let octets = load(block);
-        let query = _mm_cmpeq_epi8(octets, repeat(b'?'));
-        let backslash = _mm_cmpeq_epi8(octets, repeat(b'\\'));
-        to_bits(_mm_or_si128(is_not_in_query(octets), _mm_or_si128(query, backslash)))
+        let bytes = load(block);
+        let hash = _mm_cmpeq_epi8(bytes, repeat(b'#'));
+        let question_mark = _mm_cmpeq_epi8(bytes, repeat(b'?'));
+        let backslash = _mm_cmpeq_epi8(bytes, repeat(b'\\'));
+        let backquote = _mm_cmpeq_epi8(bytes, repeat(b'`'));
+        let other = _mm_or_si128(_mm_or_si128(hash, question_mark), _mm_or_si128(backslash, backquote));
+        to_bits(_mm_or_si128(is_not_visible_or_angle_bracket(bytes), other))
     }
 }
 
-/// All but visible ASCII, and `#`.
+/// All bytes but visible ASCII, and `"`, `#`, `<` and `>`.
 #[inline]
 pub(super) fn not_in_query(block: &[u8; 16]) -> u32 {
-    to_bits(is_not_in_query(load(block)))
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe {
+        let bytes = load(block);
+        // `"` and `#` differ in the lowest bit only.
+        let quote_or_hash = _mm_cmpeq_epi8(_mm_or_si128(bytes, repeat(1)), repeat(b'#'));
+        to_bits(_mm_or_si128(is_not_visible_or_angle_bracket(bytes), quote_or_hash))
+    }
 }
 
 #[inline]
-fn is_not_in_query(octets: __m128i) -> __m128i {
+fn is_not_visible_or_angle_bracket(bytes: __m128i) -> __m128i {
     // SAFETY: SSE2 is part of x86-64.
     unsafe {
-        // As signed numbers, octets above 127 are below the exclamation mark.
-        let not_visible = _mm_cmplt_epi8(octets, repeat(b'!'));
-        let delete = _mm_cmpeq_epi8(octets, repeat(DELETE));
-        let hash = _mm_cmpeq_epi8(octets, repeat(b'#'));
-        _mm_or_si128(not_visible, _mm_or_si128(delete, hash))
+        // As signed numbers, bytes above 127 are below the exclamation mark.
+        let not_visible = _mm_cmplt_epi8(bytes, repeat(b'!'));
+        let delete = _mm_cmpeq_epi8(bytes, repeat(DELETE));
+        // `<` and `>` differ in the second bit only.
+        let angle_bracket = _mm_cmpeq_epi8(_mm_or_si128(bytes, repeat(2)), repeat(b'>'));
+        _mm_or_si128(not_visible, _mm_or_si128(delete, angle_bracket))
     }
 }
 

@@ -18,18 +18,31 @@ pub(super) fn control(word: u64) -> u64 {
     (below_space | equal(word, DELETE)) & HIGH_BITS
 }
 
-/// Marks all but visible ASCII, and `#`, `?` and backslash.
+/// Marks all bytes but visible ASCII, and `#`, `<`, `>`, `?`, `\` and the backquote.
 #[inline]
 pub(super) fn not_in_path(word: u64) -> u64 {
-    not_in_query(word) | ((equal(word, b'?') | equal(word, b'\\')) & HIGH_BITS)
+    let slash_like = equal(word, b'\\') | equal(word, b'`');
+    (not_visible(word) | angle_bracket(word) | equal(word, b'#') | equal(word, b'?') | slash_like) & HIGH_BITS
 }
 
-/// Marks all but visible ASCII, and `#`.
+/// Marks all bytes but visible ASCII, and `"`, `#`, `<` and `>`.
 #[inline]
 pub(super) fn not_in_query(word: u64) -> u64 {
+    // `"` and `#` differ in the lowest bit only.
+    let quote_or_hash = equal(word | repeat(1), b'#');
+    (not_visible(word) | angle_bracket(word) | quote_or_hash) & HIGH_BITS
+}
+
+#[inline]
+fn not_visible(word: u64) -> u64 {
     let low = word & !HIGH_BITS;
-    let not_visible = !at_least(low, b'!') | at_least(low, DELETE) | word;
-    (not_visible | equal(word, b'#')) & HIGH_BITS
+    !at_least(low, b'!') | at_least(low, DELETE) | word
+}
+
+/// Marks `<` and `>`, which differ in the second bit only.
+#[inline]
+fn angle_bracket(word: u64) -> u64 {
+    equal(word | repeat(2), b'>')
 }
 
 /// The high bit of each octet of `low` that is at least `bound`. No octet of `low` may have its high bit set.
