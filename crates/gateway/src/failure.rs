@@ -208,7 +208,16 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Connect(error) => Some(error),
+            Self::Exchange(error) => Some(error),
+            Self::RequestContent(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 /// What a failure of TLS is called there.
 const fn tls_error(failure: TlsFailure) -> &'static str {
@@ -226,7 +235,19 @@ const fn tls_error(failure: TlsFailure) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error as _;
+
     use super::*;
+
+    /// The server once took the stalled body of a request for a fault of an upstream server, and logged each at the level
+    /// error.
+    #[test]
+    fn the_source_of_a_failed_request_body_is_the_error_of_the_server() {
+        let failure = Failure::from(ContentError::TimedOut);
+        assert!(failure.source().is_some_and(|source| source.is::<ContentError>()));
+        let upstream = Failure::from(Error::ContentTimedOut);
+        assert!(upstream.source().is_some_and(|source| !source.is::<ContentError>()));
+    }
 
     #[test]
     fn what_failures_are_called_is_in_the_list() {

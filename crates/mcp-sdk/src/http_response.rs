@@ -1,7 +1,7 @@
 //! Responses of HTTP that belong to no engine yet, so that any may send them.
 
 use thruway_message::FieldLinesBuf;
-use thruway_net::PooledBuffer;
+use thruway_net::{Admitted, LogLimit, PooledBuffer};
 use thruway_server::{Content, Response, StatusCode};
 
 /// A response all of whose content is there.
@@ -37,7 +37,10 @@ impl WholeResponse {
         match self.field_lines.append(name, value) {
             Ok(()) => self,
             Err(error) => {
-                tracing::error!(%error, name, "a response field is invalid");
+                static LIMIT: LogLimit = LogLimit::new();
+                if let Some(Admitted { suppressed }) = LIMIT.admit() {
+                    tracing::error!(%error, name, suppressed, "a response field is invalid");
+                }
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR)
             }
         }

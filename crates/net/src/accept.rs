@@ -11,7 +11,7 @@ use rustix::net::{SocketFlags, acceptfrom_with};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Notify;
 
-use crate::{ClientAddr, ListenAddr, Stream};
+use crate::{Admitted, ClientAddr, ListenAddr, LogLimit, Stream};
 
 /// A listening socket, watched by the reactor of this thread.
 enum Listener {
@@ -72,8 +72,10 @@ pub(crate) async fn accept(
         };
         match outcome {
             Ok((stream, client)) => {
-                if std::mem::take(&mut is_pausing) {
-                    tracing::info!(%address, "accepts connections again");
+                if std::mem::take(&mut is_pausing)
+                    && let Some(Admitted { suppressed }) = AGAIN.admit()
+                {
+                    tracing::info!(%address, suppressed, "accepts connections again");
                 }
                 take(stream, client);
             }
@@ -83,8 +85,8 @@ pub(crate) async fn accept(
                 // ended.
                 if std::mem::replace(&mut is_pausing, true) {
                     tracing::debug!(%error, %address, "still cannot accept connections");
-                } else {
-                    tracing::warn!(%error, %address, "cannot accept connections for now");
+                } else if let Some(Admitted { suppressed }) = PAUSES.admit() {
+                    tracing::warn!(%error, %address, suppressed, "cannot accept connections for now");
                 }
                 tokio::time::sleep(PAUSE).await;
             }
@@ -120,6 +122,10 @@ fn is_about_one_connection(error: &io::Error) -> bool {
         )
     )
 }
+
+/// Clients that open and close connections at the limit of descriptors cause both messages again and again.
+static AGAIN: LogLimit = LogLimit::new();
+static PAUSES: LogLimit = LogLimit::new();
 
 /// How long to wait for a descriptor to become free.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -25,6 +25,8 @@ pub struct WorkerLoad {
     pub connections: usize,
     /// Connections since the start.
     pub connections_total: u64,
+    /// Faults of clients since the start, as counted by [`Worker::count_client_fault`](crate::Worker::count_client_fault).
+    pub client_faults_total: u64,
 }
 
 /// Where a connection was put.
@@ -84,6 +86,11 @@ impl Balance {
         if !place.is_finished {
             place.load.connections -= 1;
         }
+    }
+
+    /// Counts a fault of a client of `worker`.
+    pub(crate) fn count_client_fault(&self, worker: usize) {
+        self.lock()[worker].load.client_faults_total += 1;
     }
 
     /// Ends `worker`, which gets no connection any more; those it has stay counted.

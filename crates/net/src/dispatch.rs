@@ -11,7 +11,7 @@ use crate::balance::{Assigned, Balance};
 use crate::bind::Kept;
 use crate::listening::{Command, Listening};
 use crate::worker::spawn;
-use crate::{Accepted, ClientAddr, Stream, Worker};
+use crate::{Accepted, Admitted, ClientAddr, LogLimit, Stream, Worker};
 
 /// What each thread knows of the others.
 pub(crate) struct Share {
@@ -66,7 +66,12 @@ impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
         let guard = self.worker.guard(listener, is_over_limit);
         match Stream::watch(socket, client) {
             Ok(stream) => (self.serve)(Accepted { stream, client, listener, guard }),
-            Err(error) => tracing::warn!(%error, "cannot watch a connection"),
+            Err(error) => {
+                static LIMIT: LogLimit = LogLimit::new();
+                if let Some(Admitted { suppressed }) = LIMIT.admit() {
+                    tracing::warn!(%error, suppressed, "cannot watch a connection, which is closed");
+                }
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 // time
 mod clock;
 mod deadlines;
+mod log_limit;
 
 // connections in
 mod address;
@@ -48,6 +49,7 @@ pub use http2_stream::Http2Stream;
 pub use ip_text::IpText;
 pub use listened::{is_listened_on, is_of_this_machine};
 pub use listening::LiveWorkers;
+pub use log_limit::{Admitted, LogLimit};
 pub use networks::{InvalidNetwork, Network, Networks};
 pub use proxy_protocol::{InvalidProxyHeader, ProxyHeader, ProxyVersion, ReceiveError, receive_proxy_header};
 pub use signals::{ReloadSignal, ReopenSignal, TerminationSignals};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use thruway_net::tls::{ALPN_ACME, HandshakeError, accept_tls, end_tls, see_off};
 use thruway_net::{
-    Accepted, ClientAddr, ConnectionGuard, ListenAddr, PooledBuffer, ProxyHeader, ReceiveError, Stream,
-    Worker, receive_proxy_header, spawn,
+    Accepted, Admitted, ClientAddr, ConnectionGuard, ListenAddr, LogLimit, PooledBuffer, ProxyHeader,
+    ReceiveError, Stream, Worker, receive_proxy_header, spawn,
 };
 
 use crate::listener::{ListenerTls, Speaks};
@@ -135,8 +135,10 @@ fn serve_behind_proxy(
 ) {
     let Accepted { mut stream, client: proxy, guard, .. } = accepted;
     if !proxy_protocol.believes(proxy) {
-        return tracing::warn!(%proxy, "a connection from where no PROXY header is believed was closed");
+        drivers.worker.count_client_fault();
+        return warn_of_untrusted_sender(proxy);
     }
+    let worker = drivers.worker.clone();
     let (http, records) = (drivers.http_of(listener).clone(), drivers.stream_records.clone());
     let (streams, tls, speaks) = (listener.streams.clone(), listener.tls.clone(), listener.speaks);
     spawn(async move {
@@ -151,7 +153,8 @@ fn serve_behind_proxy(
                 return tracing::debug!(%proxy, "a connection ended without a PROXY header");
             }
             Err(reason) => {
-                return tracing::warn!(%proxy, %reason, "a connection without a usable PROXY header was closed");
+                worker.count_client_fault();
+                return warn_of_proxy_header(proxy, &reason);
             }
         };
         match streams {
@@ -159,6 +162,23 @@ fn serve_behind_proxy(
             Some(streams) => streams.serve(ClientStream::new(stream, early, info, guard, records)).await,
         }
     });
+}
+
+#[cold]
+fn warn_of_untrusted_sender(proxy: ClientAddr) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        let message = "closed a connection: PROXY headers are not accepted from this address";
+        tracing::warn!(%proxy, suppressed, "{message}");
+    }
+}
+
+#[cold]
+fn warn_of_proxy_header(proxy: ClientAddr, reason: &ReceiveError) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::warn!(%proxy, %reason, suppressed, "closed a connection without a valid PROXY header");
+    }
 }
 
 /// Drives a connection of HTTP, of which the octets `early` were read already, as a task of its own. A task of TLS becomes another when the

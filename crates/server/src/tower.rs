@@ -10,8 +10,10 @@ use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use http::{Extensions, Uri};
 use http_body::{Body, Frame, SizeHint};
 use thruway_message::{FieldLinesBuf, Method, RequestTarget, StatusCode, Version};
+use thruway_net::{Admitted, LogLimit};
 use tower_service::Service;
 
+use crate::connection::is_client_fault;
 use crate::request::{ContentError, RequestContent};
 use crate::{Answer, BoxError, ConnectionInfo, Content, ContentStream, Handler, Piece, Request, Response};
 
@@ -78,12 +80,21 @@ where
             match outcome {
                 Ok(response) => from_http(response, is_head).await,
                 Err(error) => {
-                    let error: BoxError = error.into();
-                    tracing::error!(%error, "a service failed");
+                    log_failed_service(&*error.into());
                     Response::new(StatusCode::INTERNAL_SERVER_ERROR)
                 }
             }
         })
+    }
+}
+
+#[cold]
+fn log_failed_service(error: &(dyn std::error::Error + Send + Sync + 'static)) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if is_client_fault(error) {
+        tracing::debug!(%error, "a service failed because of the body of the request");
+    } else if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::error!(%error, suppressed, "a service failed");
     }
 }
 
@@ -143,7 +154,7 @@ where
         // Values of the `http` crate may hold what ours may not: outer whitespace. It has no meaning.
         let value = thruway_message::token::trim_whitespace(value.as_bytes());
         if let Err(error) = response.append_field(name.as_str(), value) {
-            tracing::error!(%error, name = name.as_str(), "a service's response field is invalid");
+            crate::response::log_invalid_field(&error, name.as_str());
             return Response::new(StatusCode::INTERNAL_SERVER_ERROR);
         }
     }

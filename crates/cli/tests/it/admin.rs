@@ -281,6 +281,28 @@ fn metrics_count_what_happened() {
     drop(servers);
 }
 
+/// A request whose body broke off while its response was being sent once caused a line at the level error, so that a client
+/// could fill the log of a gateway.
+#[test]
+fn faults_of_clients_are_counted_and_write_nothing_into_the_log() {
+    let mut origin = Thruway::demo(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(directory.path(), &config(&[origin.authority()], ""));
+    for _ in 0..20 {
+        let mut client = Client::connect(&gateway.address);
+        client.send("POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+        assert!(client.head().starts_with("http/1.1 200 "));
+        assert_eq!(client.chunk(), b"hello");
+        client.send("no length\r\n");
+        assert!(client.is_closed());
+    }
+    let metrics = get_admin(&gateway.admin, "/metrics");
+    let faults = sample(metrics.text(), "thruway_client_faults_total");
+    assert!((faults - 20.0).abs() < f64::EPSILON, "{faults}");
+    let ended = gateway.thruway.terminate();
+    assert!(!ended.stderr.contains("ERROR") && !ended.stderr.contains("WARN"), "{}", ended.stderr);
+}
+
 #[test]
 fn response_times_are_counted_for_upstreams_and_servers_also_over_a_reload() {
     let (_servers, addresses, _kept) = backends(&["one"]);

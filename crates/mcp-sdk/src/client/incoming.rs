@@ -12,6 +12,7 @@ use thruway_mcp::params::{self, meta_keys};
 use thruway_mcp::schema::{
     CancelledNotificationParams, ProgressNotificationParams, RequestId, RequestParams, methods,
 };
+use thruway_net::{Admitted, LogLimit};
 use tokio::sync::{oneshot, watch};
 
 use super::cache::Cache;
@@ -124,7 +125,10 @@ impl Incoming {
         match passed {
             Passed::Answer(id) => self.settle(id, Err(McpClientError::MessageTooLarge)),
             Passed::Other => {
-                tracing::warn!("a message of the server is passed over: it is larger than allowed");
+                static LIMIT: LogLimit = LogLimit::new();
+                if let Some(Admitted { suppressed }) = LIMIT.admit() {
+                    tracing::warn!(suppressed, "dropped a message of the server: it is too large");
+                }
             }
             Passed::Unknown => self.fail_all(&McpClientError::AnswerLost),
         }

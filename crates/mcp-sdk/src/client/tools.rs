@@ -12,6 +12,7 @@ use thruway_mcp::header_value;
 use thruway_mcp::param_headers::{self, ParamHeader};
 use thruway_mcp::schema::{CallToolResult, JsonObject, TaskSupport, Tool};
 use thruway_message::FieldLinesBuf;
+use thruway_net::{Admitted, LogLimit};
 
 use super::error::McpClientError;
 use super::schema_cost::SchemaCost;
@@ -60,9 +61,11 @@ impl KnownTools {
                 }
                 Err(invalid) => {
                     let name = &tool.name;
-                    tracing::warn!(
-                        "the tool `{name}` is left out: its `x-mcp-header` is invalid: {invalid:?}"
-                    );
+                    static LIMIT: LogLimit = LogLimit::new();
+                    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+                        let reason = "its `x-mcp-header` is invalid";
+                        tracing::warn!(suppressed, "left out the tool `{name}`: {reason}: {invalid:?}");
+                    }
                     false
                 }
             }
@@ -131,7 +134,11 @@ impl KnownTools {
         let structured = serde_json::from_str(structured.as_str())
             .map_err(|error| McpClientError::result_invalid(&error))?;
         if !cost.is_affordable(&structured) {
-            tracing::warn!("a result of the tool `{tool}` is not checked: that would take too long");
+            static LIMIT: LogLimit = LogLimit::new();
+            if let Some(Admitted { suppressed }) = LIMIT.admit() {
+                let reason = "that would take too long";
+                tracing::warn!(suppressed, "did not check a result of the tool `{tool}`: {reason}");
+            }
             return Ok(());
         }
         match schema.violations(&structured) {
@@ -172,7 +179,10 @@ impl KnownTool {
 impl OutputSchema {
     fn compiled(&self, tool: &str) -> Option<&(Checked, SchemaCost)> {
         let unchecked = |reason: &str| {
-            tracing::warn!("results of the tool `{tool}` are not checked: its schema {reason}");
+            static LIMIT: LogLimit = LogLimit::new();
+            if let Some(Admitted { suppressed }) = LIMIT.admit() {
+                tracing::warn!(suppressed, "cannot check results of the tool `{tool}`: its schema {reason}");
+            }
         };
         let compile = || {
             let cost = SchemaCost::of(&self.schema);

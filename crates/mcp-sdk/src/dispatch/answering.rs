@@ -13,6 +13,7 @@ use thruway_mcp::schema::{
     CacheHint, CallToolResult, CompleteResult, GetPromptResult, MetaObject, ReadResourceResult, RequestId,
 };
 use thruway_mcp::{Era, Revision, legacy};
+use thruway_net::{Admitted, LogLimit};
 
 use super::{Exchange, Reply, Status};
 use crate::ask::{BoundRequest, Rounds, input_required};
@@ -207,7 +208,10 @@ fn cache_of(shared: &Shared, rounds: &Rounds) -> CacheHint {
 }
 
 fn panicked() -> Error {
-    tracing::error!("a handler panicked");
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::error!(suppressed, "a handler panicked");
+    }
     Error::internal("the handler failed")
 }
 

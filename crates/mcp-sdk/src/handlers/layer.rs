@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{CallToolResult, CompleteResult, GetPromptResult, ReadResourceResult};
+use thruway_net::{Admitted, LogLimit};
 
 use super::{Call, HandlerError, Outcome};
 
@@ -116,7 +117,10 @@ pub(crate) fn call_through<O: Layered>(
 }
 
 fn other_kind() -> HandlerError {
-    tracing::error!("a layer answered with a result of another kind");
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::error!(suppressed, "a layer returned a result of another type than its request has");
+    }
     Error::internal("the result is of another kind").into()
 }
 

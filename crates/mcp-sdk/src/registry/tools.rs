@@ -11,6 +11,7 @@ use thruway_mcp::json_rpc::Error;
 use thruway_mcp::legacy;
 use thruway_mcp::param_headers::{self, ParamHeader};
 use thruway_mcp::schema::{CallToolResult, Tool};
+use thruway_net::{Admitted, LogLimit};
 
 use super::{Named, start_of};
 use crate::handlers::{Call, Handler, HandlerError, Outcome};
@@ -131,7 +132,14 @@ fn settle(
         let value: Value =
             structured.and_then(|content| serde_json::from_str(content.as_str()).ok()).unwrap_or_default();
         if let Some(violations) = checked.violations(&value) {
-            tracing::error!(%violations, "the result of a tool does not match its output schema");
+            static LIMIT: LogLimit = LogLimit::new();
+            if let Some(Admitted { suppressed }) = LIMIT.admit() {
+                tracing::error!(
+                    %violations,
+                    suppressed,
+                    "the result of a tool does not match its output schema"
+                );
+            }
             return Err(Error::internal("the result of the tool does not match its output schema").into());
         }
     }

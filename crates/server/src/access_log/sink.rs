@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use thruway_net::{Admitted, LogLimit};
+
 use super::AccessLogTarget;
 
 /// A target that lines can be written to.
@@ -43,7 +45,7 @@ impl OpenTarget {
             Sink::Stdout => io::stdout().lock().write_all(octets),
         };
         if let Err(error) = outcome {
-            tracing::error!(%error, "the access log cannot be written");
+            log_failure(&error, "cannot write the access log");
         }
     }
 }
@@ -64,7 +66,16 @@ fn reopen_if_moved(path: &Path, file: &mut File) {
     match append_to(path) {
         Ok(new) => *file = new,
         Err(error) => {
-            tracing::error!(%error, path = %path.display(), "the access log cannot be opened again");
+            log_failure(&error, &format!("cannot open the access log `{}` again", path.display()));
         }
+    }
+}
+
+/// Logs why records are lost: while requests come, that can be many times a second.
+#[cold]
+fn log_failure(error: &io::Error, action: &str) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::error!(%error, suppressed, "{action}");
     }
 }

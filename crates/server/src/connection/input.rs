@@ -333,6 +333,7 @@ impl<T: Transport> Connection<T> {
     #[cold]
     pub(super) fn fail_incoming(&mut self, error: ContentError) {
         if let Some(incoming) = self.incoming.take() {
+            self.service.worker.count_client_fault();
             incoming.fail(error);
             self.is_news_to_handlers = true;
         }

@@ -61,7 +61,7 @@ pub(crate) use incoming::IncomingContent;
 pub(crate) use input::{misdirected, too_many_connections};
 pub(crate) use origin_fields::OriginFields;
 pub(crate) use service::{Outcome, Service};
-pub(crate) use streaming::{log_failure, poll_meanwhile, poll_piece};
+pub(crate) use streaming::{is_client_fault, log_failure, poll_meanwhile, poll_piece};
 pub(crate) use timers::OVER_LIMIT_PATIENCE;
 
 /// Drives the connections of one worker, over whatever transport: what a server does with a connection once it is

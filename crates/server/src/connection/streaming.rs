@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use thruway_http1::{ResponseBody, write_chunk, write_chunk_end, write_chunk_start, write_last_chunk};
 use thruway_message::{FieldLinesBuf, StatusCode};
-use thruway_net::{Pipe, Transport};
+use thruway_net::{Admitted, LogLimit, Pipe, Transport};
 
 use super::ending::{AfterAnswer, Ending};
 use super::exchange::{Log, Logged};
@@ -264,13 +264,27 @@ pub(crate) fn poll_meanwhile(
         .unwrap_or_else(|_| Err(PANICKED.into()))
 }
 
-/// A handler that passes content of the request on passes on the mistakes of the client, who must not fill the log.
+/// Logs why the body of a response is not complete.
 pub(crate) fn log_failure(error: &(dyn Error + Send + Sync + 'static)) {
-    if error.is::<ContentError>() {
-        tracing::debug!(%error, "the content of a response failed with that of the request");
-    } else {
-        tracing::error!(%error, "the content of a response failed");
+    static LIMIT: LogLimit = LogLimit::new();
+    if is_client_fault(error) {
+        tracing::debug!(%error, "the body of a response failed because that of the request did");
+    } else if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::error!(%error, suppressed, "the body of a response failed");
     }
+}
+
+/// `true` if `error` was caused by the body of the request. Handlers that pass this body on wrap its errors, as axum and
+/// the gateway do, so all sources are looked at.
+pub(crate) fn is_client_fault(error: &(dyn Error + Send + Sync + 'static)) -> bool {
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if error.is::<ContentError>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 const PANICKED: &str = "the stream has panicked";

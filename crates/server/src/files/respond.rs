@@ -4,6 +4,7 @@ use std::io;
 
 use rustix::io::Errno;
 use thruway_message::{FieldLinesBuf, Method, StatusCode};
+use thruway_net::{Admitted, LogLimit};
 
 use super::conditions::{Verdict, allows_range, evaluate};
 use super::multipart::Multipart;
@@ -117,7 +118,7 @@ fn with_content(response: Response, content: io::Result<Content>) -> Response {
     match content {
         Ok(content) => response.with_content(content),
         Err(error) => {
-            tracing::error!(%error, "a file cannot be read");
+            log_failure(&error, "cannot read a file");
             Response::new(StatusCode::INTERNAL_SERVER_ERROR)
         }
     }
@@ -140,9 +141,17 @@ pub(super) fn unopened(error: Errno) -> Response {
             Response::new(StatusCode::SERVICE_UNAVAILABLE)
         }
         error => {
-            tracing::error!(%error, "a file cannot be opened");
+            log_failure(&error, "cannot open a file");
             Response::new(StatusCode::INTERNAL_SERVER_ERROR)
         }
+    }
+}
+
+#[cold]
+fn log_failure(error: &dyn std::error::Error, action: &str) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::error!(%error, suppressed, "{action}");
     }
 }
 

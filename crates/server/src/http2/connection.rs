@@ -232,7 +232,7 @@ impl<T: Transport> Connection<T> {
         } else if facts.body_length != BodyLength::NONE {
             let (mut arriving, to_handler) = Incoming::new(from, &facts, now);
             // What has come together with the head is there from the start.
-            let reading = arriving.poll(cx, &service.config, now);
+            let reading = arriving.poll(cx, service, now);
             incoming = (reading == Reading::GoesOn).then_some(arriving);
             content = Some(to_handler);
         }

@@ -10,8 +10,8 @@ use thruway_http1::{self as http1, BodyLength, Limits, RequestFacts, check_trail
 use thruway_message::FieldLinesBuf;
 use thruway_message::token::is_field_value;
 
-use crate::connection::IncomingContent;
-use crate::{Config, ContentError, RequestContent, Timeouts};
+use crate::connection::{IncomingContent, Service};
+use crate::{ContentError, RequestContent, Timeouts};
 
 /// Content that arrives. Nothing is read for which the handler has no room, and the client's window is opened by what is read.
 pub(super) struct Incoming {
@@ -40,7 +40,8 @@ impl Incoming {
     }
 
     /// Hands on what is there, as far as there is room for it.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, config: &Config, now: Duration) -> Reading {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, service: &Service, now: Duration) -> Reading {
+        let config = &*service.config;
         loop {
             if self.content.is_abandoned() {
                 return Reading::IsOver;
@@ -52,15 +53,15 @@ impl Incoming {
                 Poll::Pending => return Reading::GoesOn,
                 Poll::Ready(Some(Ok(data))) => {
                     if let Err(error) = self.receive(&data, &config.limits) {
-                        self.content.fail(error);
+                        self.fail(error, service);
                         return Reading::IsOver;
                     }
                 }
                 Poll::Ready(Some(Err(_))) => {
-                    self.content.fail(ContentError::Incomplete);
+                    self.fail(ContentError::Incomplete, service);
                     return Reading::IsOver;
                 }
-                Poll::Ready(None) => return self.poll_end(cx, &config.limits),
+                Poll::Ready(None) => return self.poll_end(cx, service),
             }
         }
     }
@@ -78,7 +79,8 @@ impl Incoming {
     }
 
     /// The content has ended: what is left is the trailer section.
-    fn poll_end(&mut self, cx: &mut Context<'_>, limits: &Limits) -> Reading {
+    fn poll_end(&mut self, cx: &mut Context<'_>, service: &Service) -> Reading {
+        let limits = &service.config.limits;
         let trailers = match self.from.poll_trailers(cx) {
             Poll::Pending => return Reading::GoesOn,
             Poll::Ready(Ok(trailers)) => trailer_lines(&trailers.unwrap_or_default(), limits),
@@ -86,7 +88,7 @@ impl Incoming {
         };
         match (trailers, self.content.sender()) {
             (Ok(trailers), Some(sender)) => sender.finish_with(trailers),
-            (Err(error), _) => self.content.fail(error),
+            (Err(error), _) => self.fail(error, service),
             (Ok(_), None) => {}
         }
         Reading::IsOver
@@ -102,9 +104,15 @@ impl Incoming {
         self.content.take_continue(now)
     }
 
-    /// The content has not come in time.
-    pub(super) fn time_out(&self) {
-        self.content.fail(ContentError::TimedOut);
+    /// Ends the content because it has not come in time.
+    pub(super) fn time_out(&self, service: &Service) {
+        self.fail(ContentError::TimedOut, service);
+    }
+
+    /// Ends the content with an error, which is a fault of the client.
+    fn fail(&self, error: ContentError, service: &Service) {
+        service.worker.count_client_fault();
+        self.content.fail(error);
     }
 
     /// When to give up.

@@ -134,7 +134,7 @@ impl Stream {
     fn poll_incoming(&mut self, cx: &mut Context<'_>, now: Duration) {
         let Some(incoming) = &mut self.incoming else { return };
         let before = incoming.received_bytes();
-        let reading = incoming.poll(cx, &self.connected.service.config, now);
+        let reading = incoming.poll(cx, &self.connected.service, now);
         if let State::Sends(sending) = &mut self.state
             && incoming.received_bytes() > before
         {
@@ -223,7 +223,7 @@ impl Stream {
         if let Some(incoming) = &self.incoming
             && is_over(incoming.deadline(&timeouts))
         {
-            incoming.time_out();
+            incoming.time_out(&self.connected.service);
             self.incoming = None;
             return true;
         }

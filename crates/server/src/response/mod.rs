@@ -17,7 +17,7 @@ use thruway_message::token::is_in_any_case;
 use thruway_message::{
     FieldLine, FieldLines, FieldLinesBuf, FieldName, FieldValue, InvalidFieldLine, StatusCode,
 };
-use thruway_net::PooledBuffer;
+use thruway_net::{Admitted, LogLimit, PooledBuffer};
 
 use crate::record::Told;
 use crate::{Forwarded, Refused};
@@ -87,7 +87,7 @@ impl Response {
         match serde_json::to_writer(&mut *buffer, value) {
             Ok(()) => Self::ok(JSON, buffer),
             Err(error) => {
-                tracing::error!(%error, "a value cannot be written as JSON");
+                log_invalid_json(&error);
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR)
             }
         }
@@ -193,7 +193,7 @@ impl Response {
         match self.append_field(name, value) {
             Ok(()) => self,
             Err(error) => {
-                tracing::error!(%error, name = %name.escape_debug(), "a response field is invalid");
+                log_invalid_field(&error, name);
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR)
             }
         }
@@ -375,3 +375,19 @@ impl OwnField {
 const TEXT: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: text/plain; charset=utf-8\r\n");
 const HTML: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: text/html; charset=utf-8\r\n");
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
+
+#[cold]
+fn log_invalid_json(error: &serde_json::Error) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::error!(%error, suppressed, "cannot serialize a response as JSON");
+    }
+}
+
+#[cold]
+pub(crate) fn log_invalid_field(error: &InvalidFieldLine, name: &str) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::error!(%error, name = %name.escape_debug(), suppressed, "a response field is invalid");
+    }
+}

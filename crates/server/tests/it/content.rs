@@ -1,9 +1,14 @@
 //! Request content: whole, arriving, abandoned; and what is expected before it is sent.
 
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use thruway_server::{
-    Config, Content, IntoResponse, OwnedRequest, Request, RequestContent, Response, Router, StatusCode,
+    Config, Content, IntoResponse, OwnedRequest, Request, RequestContent, Response, Router, StatusCode, Tower,
 };
 use thruway_testkit::scene::Scene;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::gate::Gates;
 
@@ -274,4 +279,53 @@ fn content_that_was_limited_ends_in_an_error_for_its_reader() {
     assert!(client.received().ends_with("8 octets"));
     client.send(head).send("5\r\nhello\r\n").send("4\r\nworl\r\n");
     assert!(client.received().starts_with("HTTP/1.1 413 "));
+}
+
+/// The lines that `act` logs at the level info and above.
+fn logged(act: impl FnOnce()) -> String {
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(LevelFilter::INFO)
+        .with_writer(move || writer.clone())
+        .finish();
+    tracing::subscriber::with_default(subscriber, act);
+    String::from_utf8(log.0.lock().unwrap().clone()).unwrap()
+}
+
+/// Each request whose body stalled while its response was being sent once caused a line at the level error, so that a
+/// client could fill the log: the error of the body was not recognized inside of that of a framework.
+#[test]
+fn a_client_that_does_not_send_its_body_writes_nothing_into_the_log() {
+    let echo = |body: axum::body::Body| async move { body };
+    let app = || Tower::new(axum::Router::new().route("/", axum::routing::post(echo)));
+    let lines = logged(|| {
+        for _ in 0..20 {
+            let scene = Scene::new(app());
+            let (mut stalled, mut malformed) = (scene.connect(), scene.connect());
+            stalled.send(post(10)).send("hello");
+            malformed.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+            for client in [&mut stalled, &mut malformed] {
+                assert!(client.received().starts_with("HTTP/1.1 200 "));
+            }
+            malformed.send("no length\r\n");
+            scene.pass(Config::default().timeouts.content + Duration::from_secs(10));
+            stalled.run();
+            assert!(stalled.is_closed() && malformed.is_closed());
+        }
+    });
+    assert_eq!(lines, "");
 }

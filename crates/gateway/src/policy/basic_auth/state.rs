@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use std::thread;
 
 use subtle::ConstantTimeEq as _;
+use thruway_net::{Admitted, LogLimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::{PasswordHash, Verification};
@@ -119,7 +120,10 @@ impl Job {
             drop(permits);
         };
         if let Err(error) = thread::Builder::new().name("password".to_owned()).spawn(check) {
-            tracing::error!(%error, "no thread for a password");
+            static LIMIT: LogLimit = LogLimit::new();
+            if let Some(Admitted { suppressed }) = LIMIT.admit() {
+                tracing::error!(%error, suppressed, "cannot start a thread that checks a password");
+            }
             return Err(Some(Refusal::Busy));
         }
         receiver.await.ok().flatten().ok_or(None)

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use thruway_net::{Admitted, LogLimit};
 use tokio::sync::{Mutex, mpsc, watch};
 
 use super::super::conversation::Conversation;
@@ -174,7 +175,10 @@ impl Near {
             conversation.incoming.close(&McpClientError::Closed);
         } else {
             conversation.lose();
-            tracing::warn!("the server has ended; it is started again when it is needed");
+            static LIMIT: LogLimit = LogLimit::new();
+            if let Some(Admitted { suppressed }) = LIMIT.admit() {
+                tracing::warn!(suppressed, "the server has exited; the next request starts it again");
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use thruway_message::FieldLinesBuf;
 use thruway_net::{Deadline, PooledBuffer, Worker};
 
 use super::encoder::Operation;
+use super::log_encoder_failure;
 use super::pool::PooledEncoder;
 use super::source::Plain;
 use crate::response::{AtDrain, BoxError, ContentStream, Piece};
@@ -205,7 +206,7 @@ impl ContentStream for Encoded {
         match this.end_with(&last) {
             Ok(end) => AtDrain::Ends(end),
             Err(error) => {
-                tracing::error!(%error, "content cannot be encoded");
+                log_encoder_failure(&*error);
                 this.state = State::Failed;
                 AtDrain::Finishes
             }

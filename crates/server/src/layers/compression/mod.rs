@@ -19,6 +19,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use thruway_message::{RequestHead, StatusCode};
+use thruway_net::{Admitted, LogLimit};
 
 use super::Layer;
 use crate::response::Source;
@@ -251,9 +252,17 @@ impl Compression {
 /// `octets` encoded, or as they are.
 fn whole<O: AsRef<[u8]> + Into<Content>>(octets: O, coder: Coder) -> Result<Content, Content> {
     encode_whole(octets.as_ref(), coder).map_err(|error| {
-        tracing::error!(%error, "content cannot be encoded");
+        log_encoder_failure(&error);
         octets.into()
     })
+}
+
+#[cold]
+fn log_encoder_failure(error: &dyn std::error::Error) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::error!(%error, suppressed, "cannot compress the body of a response");
+    }
 }
 
 /// Content that is all there is encoded at once up to this: a few milliseconds at the most.

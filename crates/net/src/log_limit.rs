@@ -1,0 +1,103 @@
+//! A limit on log lines that clients can cause. There is no limit on lines at debug level: the operator asks for those.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::Clock;
+
+/// Limits how often one message is logged: ten times in ten seconds. Each message has its own limit, as a `static`.
+///
+/// ```
+/// use thruway_net::{Admitted, LogLimit};
+///
+/// fn report(error: &std::io::Error) {
+///     static LIMIT: LogLimit = LogLimit::new();
+///     if let Some(Admitted { suppressed }) = LIMIT.admit() {
+///         tracing::error!(%error, suppressed, "cannot read the file");
+///     }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct LogLimit(Mutex<Period>);
+
+/// The permission to log a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Admitted {
+    /// Number of messages that were not logged since the last one that was; `None` instead of zero, so that the field
+    /// appears in the log only if it says something.
+    pub suppressed: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Period {
+    /// `None` before the first message.
+    since: Option<Duration>,
+    lines: u32,
+    suppressed: u64,
+}
+
+impl LogLimit {
+    /// Creates a limit that has admitted nothing so far.
+    pub const fn new() -> Self {
+        Self(Mutex::new(Period { since: None, lines: 0, suppressed: 0 }))
+    }
+
+    /// Returns the permission to log the message now, or `None` if it was logged too often. Takes a lock: for errors, not
+    /// for the path of every request.
+    pub fn admit(&self) -> Option<Admitted> {
+        self.admit_at(Clock::system().now())
+    }
+
+    fn admit_at(&self, now: Duration) -> Option<Admitted> {
+        // A panic cannot leave the counters half-way: they are plain numbers.
+        let mut period = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if period.since.is_none_or(|since| now.saturating_sub(since) >= PERIOD) {
+            period.since = Some(now);
+            period.lines = 0;
+        }
+        if period.lines == LINES_MAX {
+            period.suppressed += 1;
+            return None;
+        }
+        period.lines += 1;
+        let suppressed = std::mem::take(&mut period.suppressed);
+        Some(Admitted { suppressed: (suppressed > 0).then_some(suppressed) })
+    }
+}
+
+impl Default for LogLimit {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+const PERIOD: Duration = Duration::from_secs(10);
+const LINES_MAX: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of messages out of `messages` that are admitted at `now`.
+    fn admitted(limit: &LogLimit, messages: u64, now: Duration) -> usize {
+        (0..messages).filter_map(|_| limit.admit_at(now)).count()
+    }
+
+    #[test]
+    fn a_flood_of_messages_is_cut_to_ten_lines_in_ten_seconds() {
+        let limit = LogLimit::new();
+        let start = Duration::from_secs(1000);
+        assert_eq!(admitted(&limit, 300, start), 10);
+        assert_eq!(admitted(&limit, 300, start + PERIOD / 2), 0);
+        let next = limit.admit_at(start + PERIOD);
+        assert_eq!(next, Some(Admitted { suppressed: Some(590) }));
+        assert_eq!(admitted(&limit, 300, start + PERIOD), 9);
+    }
+
+    #[test]
+    fn a_message_that_follows_no_suppressed_one_says_nothing_of_them() {
+        let limit = LogLimit::new();
+        assert_eq!(limit.admit_at(Duration::ZERO), Some(Admitted { suppressed: None }));
+        assert_eq!(limit.admit_at(PERIOD * 9), Some(Admitted { suppressed: None }));
+    }
+}
