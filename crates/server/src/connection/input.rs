@@ -283,7 +283,7 @@ impl<T: Transport> Connection<T> {
             *answer = Answer::Now(too_many_connections());
             return;
         }
-        if self.info.is_misdirected(request.head()) {
+        if request.is_misdirected() {
             *answer = Answer::Now(misdirected());
             return;
         }
@@ -380,10 +380,11 @@ pub(crate) fn too_many_connections() -> Response {
         .and_close()
 }
 
-/// The answer to a request for a host that other connections are for (RFC 9110 §15.5.20). The client may ask on one of these.
+/// The response to a request whose scheme or host another connection serves (RFC 9110 §15.5.20). The client may repeat the
+/// request there.
 #[cold]
 pub(crate) fn misdirected() -> Response {
-    Response::text("this host is not served on this connection\n")
+    Response::text("this scheme or host is not served on this connection\n")
         .with_status(StatusCode::MISDIRECTED_REQUEST)
 }
 

@@ -205,7 +205,7 @@ impl<T: Transport> Connection<T> {
         let mut buffer = HeadBuffer::take();
         let limits = &self.connected.service.config.limits;
         let begun = match buffer.read(&parts, from.is_end_stream(), limits) {
-            Ok((head, facts)) => Some(self.begin(&head, facts, from, cx, now)),
+            Ok((head, facts)) => Some(self.begin(&head, facts, parts.uri.scheme_str(), from, cx, now)),
             Err(refusal) => self.refuse(refusal, &mut respond),
         };
         buffer.give_back();
@@ -221,6 +221,7 @@ impl<T: Transport> Connection<T> {
         &self,
         head: &RequestHead<'_>,
         facts: RequestFacts,
+        scheme: Option<&str>,
         from: RecvStream,
         cx: &mut Context<'_>,
         now: Duration,
@@ -243,19 +244,24 @@ impl<T: Transport> Connection<T> {
             request.set_arriving(content);
         }
         let started = service.record_start();
-        let answer = self.call_handler(&mut request);
+        let answer = self.call_handler(&mut request, scheme);
         // What of the content the handler has not taken nobody will.
         drop(request);
         let log = started.map(|started| Logged::Parsed { head, started }.keep());
         (Stream::new(self.connected.clone(), facts, incoming, to_tunnel, log), answer)
     }
 
-    /// The handler's answer: 500 if it panics, 503 if there are too many connections.
-    fn call_handler<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        if self.connected.guard.is_over_limit() {
+    /// Returns the handler's answer: 500 if it panics, 503 if there are too many connections, 421 if the connection does not
+    /// serve the host or `scheme`.
+    fn call_handler<'a>(&'a self, request: &mut Request<'a>, scheme: Option<&str>) -> Answer {
+        let Connected { guard, info, .. } = &*self.connected;
+        if guard.is_over_limit() {
             return Answer::Now(too_many_connections());
         }
-        if self.connected.info.is_misdirected(request.head()) {
+        // A proxy that ends TLS connections may pass their bytes on, so `https` without TLS is right here, from any address.
+        // Nothing but this check depends on `:scheme`.
+        let is_scheme_served = scheme.is_none_or(|scheme| info.serves_scheme(scheme, true));
+        if !is_scheme_served || request.is_misdirected() {
             return Answer::Now(misdirected());
         }
         let handler = &self.connected.service.handler;

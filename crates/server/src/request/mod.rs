@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use thruway_http1::RequestFacts;
 use thruway_message::{
-    FieldLines, FieldValue, Method, OwnedRequestHead, RequestHead, RequestTarget, Version, list,
+    AbsoluteForm, FieldLines, FieldValue, Method, OwnedRequestHead, RequestHead, RequestTarget, Version, list,
 };
 use thruway_net::ClientAddr;
 use thruway_net::tls::{PeerCertificate, TlsInfo};
@@ -100,9 +100,17 @@ impl ConnectionInfo {
         }
     }
 
-    /// Whether a request is for a host that is served elsewhere, for clients that show other certificates.
+    /// `true` if the connection may carry requests for `scheme`, which a request names in its absolute form or in `:scheme`
+    /// (RFC 9110 §4.2, §7.4). Only `http` and `https` name resources of this server. A connection without TLS carries
+    /// `https` only if a proxy that the server trusts may have ended the TLS connection.
+    pub(crate) fn serves_scheme(&self, scheme: &str, may_have_ended_tls: bool) -> bool {
+        scheme.eq_ignore_ascii_case("http")
+            || (scheme.eq_ignore_ascii_case("https") && (self.tls.is_some() || may_have_ended_tls))
+    }
+
+    /// `true` if another listener serves the host of a request, for clients with other certificates.
     #[inline]
-    pub(crate) fn is_misdirected(&self, head: &RequestHead<'_>) -> bool {
+    fn is_host_elsewhere(&self, head: &RequestHead<'_>) -> bool {
         let Some(tls) = &self.tls else { return false };
         tls.elsewhere.load().as_ref().is_some_and(|elsewhere| {
             // Who wants a tunnel names its end, and not whom it asks.
@@ -150,6 +158,18 @@ impl<'a> Request<'a> {
             mount_prefix: 0,
             proxies: None,
         }
+    }
+
+    /// `true` if the server must not serve the request on this connection, and answers 421 (RFC 9110 §15.5.20).
+    #[inline]
+    pub(crate) fn is_misdirected(&self) -> bool {
+        let is_scheme_served = match self.head.target {
+            RequestTarget::Absolute(AbsoluteForm { scheme, .. }) => {
+                self.connection.serves_scheme(scheme, self.proxies.is_some())
+            }
+            RequestTarget::Origin(_) | RequestTarget::Authority(_) | RequestTarget::Asterisk => true,
+        };
+        !is_scheme_served || self.connection.is_host_elsewhere(self.head)
     }
 
     /// It came from one of `proxies`, if there are any.

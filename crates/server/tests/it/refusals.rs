@@ -1,6 +1,6 @@
 //! What is no request gets its status, and the connection ends.
 
-use thruway_server::Config;
+use thruway_server::{Config, Network, ProxyFields, TrustedProxies};
 use thruway_testkit::scene::Scene;
 
 #[test]
@@ -65,4 +65,35 @@ fn heads_as_large_as_allowed_are_read_however_large_that_is() {
     let value = "v".repeat(300 << 10);
     client.cut_into(10_000).send(format!("GET / HTTP/1.1\r\nHost: a\r\nX: {value}\r\n\r\n"));
     assert!(client.received().ends_with("ok"));
+}
+
+/// Requests for `https` and for schemes of other protocols were once answered on a connection without TLS: to the client,
+/// the response looks as if it came over TLS (RFC 9110 §7.4).
+#[test]
+fn a_scheme_that_the_connection_does_not_serve_is_misdirected() {
+    let answer_of = |config: Config, target: &str| {
+        let scene = Scene::with_config(|| "ok", config);
+        let mut client = scene.connect();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a.example\r\n\r\n"));
+        client.received()[9..12].to_owned()
+    };
+    let proxies = || {
+        let networks = ["192.0.2.0/24".parse::<Network>().unwrap()].into_iter().collect();
+        Config {
+            trusted_proxies: TrustedProxies::new(networks, ProxyFields::XForwarded),
+            ..Config::default()
+        }
+    };
+    for (target, of_client, of_trusted_proxy) in [
+        ("http://a.example/", "200", "200"),
+        ("HTTP://a.example/", "200", "200"),
+        ("https://a.example/", "421", "200"),
+        ("HttpS://a.example/", "421", "200"),
+        ("ftp://a.example/", "421", "421"),
+        ("coap+tcp://a.example/", "421", "421"),
+        ("/", "200", "200"),
+    ] {
+        assert_eq!(answer_of(Config::default(), target), of_client, "{target}");
+        assert_eq!(answer_of(proxies(), target), of_trusted_proxy, "{target} of a trusted proxy");
+    }
 }

@@ -165,13 +165,20 @@ fn hosts_for_which_other_certificates_are_asked_for_are_not_served() {
     for host in ["b.example", "B.Example.:443", "x.c.example", "b.d.example"] {
         assert!(ask("/", host).starts_with("HTTP/1.1 421 Misdirected Request\r\n"), "{host}");
     }
+    // A percent-encoded host is compared byte by byte here, but decoded by some servers.
+    for host in ["%62.example", "b%2eexample", "b.exampl%65:443"] {
+        assert!(ask("/", host).starts_with("HTTP/1.1 400 Bad Request\r\n"), "{host}");
+        assert!(ask(&format!("https://{host}/"), "a.example").starts_with("HTTP/1.1 400 "), "{host}");
+    }
     assert!(ask("https://b.example/", "a.example").starts_with("HTTP/1.1 421 "));
 }
 
 #[test]
 fn nor_are_they_served_over_http2() {
     let secured = beside_another(Listener::http2_only);
-    for (host, expected) in [("b.example", "this host is not served"), ("a.example", "https a.example")] {
+    for (host, expected) in
+        [("b.example", "this scheme or host is not served"), ("a.example", "https a.example")]
+    {
         let mut client = secured.connect();
         let fields = [b"\x82\x87\x84\x01\x09".as_slice(), host.as_bytes()].concat();
         let request = [b"\0\0\x0e\x01\x05\0\0\0\x01".as_slice(), &fields].concat();

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use thruway_server::{Config, Limits, Record, Request, Response};
+use thruway_server::{Config, Limits, OwnedRequest, Record, Request, Response};
 use thruway_testkit::scene::Scene;
 
 use super::frames::*;
+use crate::gate::Gates;
 
 /// A server that says what it was asked.
 fn scene() -> Scene {
@@ -54,6 +55,9 @@ fn malformed_requests_are_reset_and_the_next_is_answered() {
         but(":path", Some("*")),
         but(":path", Some("http://a.example/")),
         but(":path", Some("/a b")),
+        but(":path", Some("/a#b")),
+        but(":path", Some("/a?b#c")),
+        but(":path", Some("#")),
         but(":path", Some("/\u{e9}")),
         // RFC 9113 §8.3.1: the authority, and `Host`.
         but(":authority", None),
@@ -64,6 +68,8 @@ fn malformed_requests_are_reset_and_the_next_is_answered() {
         with("host", "b.example"),
         with("host", "a.example:80"),
         with("host", "a b"),
+        with("host", "%61.example"),
+        but(":authority", Some("%61.example")),
         [with("host", "a.example"), vec![("host", "a.example")]].concat(),
         // RFC 9113 §8.1.1: a length that the frames contradict.
         with("content-length", "1"),
@@ -87,28 +93,164 @@ fn malformed_requests_are_reset_and_the_next_is_answered() {
     }
 }
 
+/// Names and values that HPACK can encode and HTTP cannot.
+const INVALID_FIELDS: [(&str, &str); 13] = [
+    ("x", "a\r\nx-smuggled: b"),
+    ("x", "a\nb"),
+    ("x", "a\rb"),
+    ("x", "a\0b"),
+    ("x y", "a"),
+    ("x:", "a"),
+    ("x\r\ny", "a"),
+    ("x\0", "a"),
+    ("X", "a"),
+    ("", "a"),
+    (":unknown", "a"),
+    (":method", "GET?"),
+    (":status", "99"),
+];
+
+/// The library once ended the connection for one such field, and with it the requests of all other streams
+/// (RFC 9113 §8.1.1). Behind a gateway, these are requests of other clients.
 #[test]
-fn fields_that_would_end_a_line_of_http11_end_the_connection() {
-    for (name, value) in [
-        ("x", "a\r\nx-smuggled: b"),
-        ("x", "a\nb"),
-        ("x", "a\rb"),
-        ("x", "a\0b"),
-        ("x y", "a"),
-        ("x:", "a"),
-        ("x\r\ny", "a"),
-        ("x\0", "a"),
-        ("X", "a"),
-        ("", "a"),
-        (":unknown", "a"),
-    ] {
+fn an_invalid_field_resets_its_stream_and_no_other() {
+    for (name, value) in INVALID_FIELDS {
+        let gates = Gates::default();
+        let handler = gates.clone();
+        let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+        let mut client = greeted(&scene);
+        client.send(request(1, &get("/open")));
+        let lines = if name == ":method" { but(name, Some(value)) } else { with(name, value) };
+        client.send(request(3, &lines)).send(request(5, &get("/next")));
+        gates.open("/open");
+        gates.open("/next");
+        let frames = received(&mut client);
+        assert_eq!(reset_of(&frames, 3), Some(PROTOCOL_ERROR), "{name:?}: {value:?}: {frames:?}");
+        let statuses = [1, 3, 5].map(|stream| status_of(&frames, stream));
+        assert_eq!(statuses, [Some(200), None, Some(200)], "{name:?}: {value:?}: {frames:?}");
+        assert_eq!(end_of(&frames), None, "{name:?}: {value:?}");
+    }
+}
+
+/// The decoder must keep an invalid field in its table: other streams may refer to what comes before and after it.
+#[test]
+fn an_invalid_field_leaves_the_table_of_the_decoder_as_the_client_knows_it() {
+    let scene = Scene::new(|request: &Request| {
+        let value =
+            |name| request.field(name).and_then(|value| value.as_str()).unwrap_or("nothing").to_owned();
+        Response::text(format!("{} {}", value("x-before"), value("x-after")))
+    });
+    for (name, value) in INVALID_FIELDS {
+        let mut client = greeted(&scene);
+        let added =
+            [indexed_field("x-before", "b"), indexed_field(name, value), indexed_field("x-after", "a")];
+        client.send(frame(
+            HEADERS,
+            END_STREAM | END_HEADERS,
+            1,
+            [fields(&get("/")), added.concat()].concat(),
+        ));
+        // The table has `x-after` at 62, the invalid field at 63 and `x-before` at 64.
+        for (stream, index, is_answered) in [(3, 0xbf, false), (5, 0xbe, true)] {
+            let lines = [fields(&get("/")), vec![index, 0xc0]].concat();
+            client.send(frame(HEADERS, END_STREAM | END_HEADERS, stream, lines));
+            let frames = received(&mut client);
+            let expected = if is_answered { Some(200) } else { None };
+            assert_eq!(status_of(&frames, stream), expected, "{name:?}: {value:?}: {frames:?}");
+            let body: Vec<u8> = frames
+                .iter()
+                .filter(|frame| frame.kind == DATA)
+                .flat_map(|frame| frame.content.clone())
+                .collect();
+            assert_eq!(body, if is_answered { &b"b a"[..] } else { b"" }, "{name:?}: {value:?}");
+        }
+    }
+}
+
+/// A name in the table is valid although the value that came with it was not.
+#[test]
+fn the_name_of_a_field_with_an_invalid_value_may_be_used_again() {
+    let scene = Scene::new(|request: &Request| {
+        let value = request.field("x-name").and_then(|value| value.as_str());
+        Response::text(value.unwrap_or("nothing"))
+    });
+    let mut client = greeted(&scene);
+    let invalid = [fields(&get("/")), indexed_field("x-name", "a\r\nb")].concat();
+    client.send(frame(HEADERS, END_STREAM | END_HEADERS, 1, invalid));
+    // The name at 62, with another value.
+    let valid = [fields(&get("/")), vec![0x0f, 62 - 15, 2, b'o', b'k']].concat();
+    client.send(frame(HEADERS, END_STREAM | END_HEADERS, 3, valid));
+    let frames = received(&mut client);
+    assert_eq!(reset_of(&frames, 1), Some(PROTOCOL_ERROR));
+    assert_eq!(frames.iter().find(|frame| frame.kind == DATA).unwrap().content, b"ok");
+}
+
+/// The library once forgot that a header section was malformed when it went on in another frame, or took this frame for one
+/// that belongs to nothing and ended the connection.
+#[test]
+fn an_invalid_field_in_a_header_section_of_several_frames_resets_the_stream() {
+    for (name, value) in INVALID_FIELDS.into_iter().chain([("connection", "close"), (":path", "/again")]) {
+        let lines = fields(&[with(name, value), vec![("x-last", "a")]].concat());
+        for cut in 1..lines.len() {
+            let scene = scene();
+            let mut client = greeted(&scene);
+            client.send(frame(HEADERS, END_STREAM, 1, &lines[..cut]));
+            client.send(frame(CONTINUATION, END_HEADERS, 1, &lines[cut..])).send(request(3, &get("/")));
+            let frames = received(&mut client);
+            assert_eq!(reset_of(&frames, 1), Some(PROTOCOL_ERROR), "{name:?} cut at {cut}: {frames:?}");
+            assert_eq!(status_of(&frames, 3), Some(200), "{name:?} cut at {cut}: {frames:?}");
+        }
+    }
+}
+
+#[test]
+fn an_invalid_field_in_a_trailer_section_resets_the_stream() {
+    for (name, value) in INVALID_FIELDS {
         let scene = scene();
         let mut client = greeted(&scene);
-        client.send(request(1, &with(name, value)));
+        client.send(open_request(1, &but(":method", Some("POST")))).send(frame(DATA, 0, 1, "ok"));
+        client.send(request(1, &[(name, value)])).send(request(3, &get("/")));
         let frames = received(&mut client);
-        assert_eq!(status_of(&frames, 1), None, "{name:?}: {value:?}");
-        let is_refused = reset_of(&frames, 1).or(end_of(&frames));
-        assert_eq!(is_refused, Some(PROTOCOL_ERROR), "{name:?}: {value:?}: {frames:?}");
+        assert_eq!(reset_of(&frames, 1), Some(PROTOCOL_ERROR), "{name:?}: {value:?}: {frames:?}");
+        assert_eq!(status_of(&frames, 3), Some(200), "{name:?}: {value:?}: {frames:?}");
+    }
+}
+
+/// HTTP/2 once dropped what follows `#` in silence, and HTTP/1.1 accepted targets that HTTP/2 refused: a rule for a path
+/// then holds in one version only.
+#[test]
+fn both_versions_accept_the_same_targets_and_hosts() {
+    let answers_of = |method: &str, target: &str, host: &str| {
+        let scene = scene();
+        let mut client = scene.connect();
+        client.send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let http1 = client.received();
+        assert!(
+            http1.starts_with("HTTP/1.1 200 ") || http1.starts_with("HTTP/1.1 400 "),
+            "{target}: {http1}"
+        );
+        let mut client = greeted(&scene);
+        let lines = [(":method", method), (":scheme", "http"), (":path", target), (":authority", host)];
+        client.send(request(1, &lines));
+        let frames = received(&mut client);
+        assert_eq!(end_of(&frames), None, "{target} {host}: {frames:?}");
+        (http1.starts_with("HTTP/1.1 200 "), status_of(&frames, 1) == Some(200))
+    };
+    // Spaces and line ends delimit the target of HTTP/1.1.
+    for byte in (0x21..0x7f).map(char::from) {
+        let is_path_byte = !"#<>\\`".contains(byte);
+        let is_query_byte = !"\"#<>".contains(byte);
+        let is_host_byte = byte.is_ascii_alphanumeric() || "-._~!$&'()*+,;=".contains(byte);
+        for (target, host, is_valid) in [
+            (format!("/a{byte}b"), "a.example".to_owned(), is_path_byte),
+            (format!("/a?b{byte}c"), "a.example".to_owned(), is_query_byte),
+            ("/".to_owned(), format!("a{byte}b.example"), is_host_byte),
+        ] {
+            assert_eq!(answers_of("GET", &target, &host), (is_valid, is_valid), "{target} {host}");
+        }
+    }
+    for host in ["a%2eb", "%61dmin.example", "admin.exampl%65:80", "[::1%25lo]"] {
+        assert_eq!(answers_of("GET", "/", host), (false, false), "{host}");
     }
 }
 
@@ -162,5 +304,22 @@ fn trailers_that_frame_or_route_are_refused() {
         client.send(request(1, &[(name, "1")]));
         let frames = received(&mut client);
         assert_eq!(status_of(&frames, 1), Some(400), "{name}: {frames:?}");
+    }
+}
+
+/// A gateway once forwarded requests for any scheme (RFC 9110 §7.4). `https` may come from a proxy that has ended the TLS
+/// connection and passes its bytes on.
+#[test]
+fn a_scheme_that_is_not_of_http_is_misdirected() {
+    for (scheme, is_served) in [("http", true), ("https", true), ("ftp", false), ("coap+tcp", false)] {
+        let scene = scene();
+        let mut client = greeted(&scene);
+        client.send(request(1, &but(":scheme", Some(scheme)))).send(request(3, &get("/")));
+        let frames = received(&mut client);
+        assert_eq!(status_of(&frames, 1) == Some(200), is_served, "{scheme}: {frames:?}");
+        let body = frames.iter().find(|frame| frame.kind == DATA && frame.stream == 1).unwrap();
+        let is_misdirected = body.content.starts_with(b"this scheme or host is not served");
+        assert_eq!(is_misdirected, !is_served, "{scheme}: {frames:?}");
+        assert_eq!(status_of(&frames, 3), Some(200), "{scheme}");
     }
 }
