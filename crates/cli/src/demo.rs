@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
 use thruway_server::{
-    Answer, BoxError, Content, ContentStream, Event, FieldLinesBuf, Handler, IntoResponse, Json, Piece,
-    Rejection, Request, Response, Router,
+    Answer, BoxError, Content, ContentStream, Event, FieldLinesBuf, Handler, IntoResponse, Json,
+    OwnedRequest, Piece, Rejection, Request, Response, Router,
 };
 use tokio::time::sleep;
 
@@ -22,6 +22,7 @@ pub(crate) fn router() -> Router {
         .get("/plaintext", plaintext)
         .get("/json", || Json(Message { message: "Hello, World!" }))
         .any("/echo", Echo)
+        .any("/upload", upload)
         .get("/ok", || "ok")
         .get("/download", Download)
         .get("/headers", headers)
@@ -51,6 +52,17 @@ impl Handler for Echo {
         };
         Answer::Now(content.into_response())
     }
+}
+
+/// Reads the body of the request, and then returns its length. Conformance tests of HTTP/2 need a response that follows the
+/// whole request.
+async fn upload(mut request: OwnedRequest) -> Result<Response, Rejection> {
+    let body = request.content();
+    let mut bytes = 0;
+    while let Some(piece) = body.next().await {
+        bytes += piece?.len() as u64;
+    }
+    Ok(Response::text(format!("received {bytes} bytes\n")))
 }
 
 /// `/download?bytes=N`: N octets. With `chunked`, in chunks; with `delay`, after so many milliseconds; with `close`,

@@ -9,9 +9,17 @@ fn the_first_page_names_what_there_is() {
     let address = thruway.address();
     let page = get(&address, "/");
     assert!(page.has("content-type: text/html; charset=utf-8"));
-    for path in
-        ["/plaintext", "/json", "/echo", "/ok", "/download?bytes=4096", "/headers", "/events", "/healthz"]
-    {
+    for path in [
+        "/plaintext",
+        "/json",
+        "/echo",
+        "/upload",
+        "/ok",
+        "/download?bytes=4096",
+        "/headers",
+        "/events",
+        "/healthz",
+    ] {
         assert!(page.text().contains(path.split('?').next().unwrap()), "{path}");
         if path == "/events" {
             continue;
