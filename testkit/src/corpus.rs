@@ -49,7 +49,7 @@ const TARGETS: [&str; 18] = [
     "http://b.example",
     "http://b.example?q",
     "HTTP://u@b.example/",
-    "https://b.example:8/x",
+    "http://b.example:8/x",
     "/\u{e4}",
 ];
 

@@ -54,8 +54,8 @@ impl Handler for Echo {
     }
 }
 
-/// Reads the body of the request, and then returns its length. Conformance tests of HTTP/2 need a response that follows the
-/// whole request.
+/// Reads the body of the request, and then returns its length. Conformance tests of HTTP/2 need a response
+/// that follows the whole request.
 async fn upload(mut request: OwnedRequest) -> Result<Response, Rejection> {
     let body = request.content();
     let mut bytes = 0;

@@ -239,8 +239,8 @@ mod tests {
 
     use super::*;
 
-    /// The server once took the stalled body of a request for a fault of an upstream server, and logged each at the level
-    /// error.
+    /// The server once took the stalled body of a request for a fault of an upstream server, and logged each
+    /// at the level error.
     #[test]
     fn the_source_of_a_failed_request_body_is_the_error_of_the_server() {
         let failure = Failure::from(ContentError::TimedOut);

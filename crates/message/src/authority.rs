@@ -13,7 +13,8 @@ impl<'a> Authority<'a> {
     /// The authority written as `octets`. An empty one is valid: it is what a client sends that has no host.
     ///
     /// # Errors
-    /// The host is neither a registered name nor an address, it contains `%`, or the port is not a number up to 65535.
+    /// The host is neither a registered name nor an address, it contains `%`, or the port is not a number up
+    /// to 65535.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "an authority is far shorter than 4 GiB: it has a limit"
@@ -98,11 +99,12 @@ fn is_port(digits: &[u8]) -> bool {
     true
 }
 
-/// The bytes of a registered name: `unreserved / sub-delims`, which includes IPv4 addresses (RFC 3986 §3.2.2).
+/// The bytes of a registered name: `unreserved / sub-delims`, which includes IPv4 addresses (RFC 3986
+/// §3.2.2).
 ///
-/// The RFC also allows percent-encoding. It is left out: a server that decodes `%61dmin.example` and one that compares it
-/// byte by byte see different hosts, so a request could get around a rule for `admin.example`. Clients send the
-/// ASCII form of internationalized names (RFC 5891 §4.4), which contains no `%`.
+/// The RFC also allows percent-encoding. It is left out: a server that decodes `%61dmin.example` and one that
+/// compares it byte by byte see different hosts, so a request could get around a rule for `admin.example`.
+/// Clients send the ASCII form of internationalized names (RFC 5891 §4.4), which contains no `%`.
 static REGISTERED_NAME: [bool; 256] = {
     let mut table = [false; 256];
     let mut octet = 0;

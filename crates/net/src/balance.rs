@@ -25,7 +25,8 @@ pub struct WorkerLoad {
     pub connections: usize,
     /// Connections since the start.
     pub connections_total: u64,
-    /// Faults of clients since the start, as counted by [`Worker::count_client_fault`](crate::Worker::count_client_fault).
+    /// Faults of clients since the start, as counted by
+    /// [`Worker::count_client_fault`](crate::Worker::count_client_fault).
     pub client_faults_total: u64,
 }
 

@@ -1,11 +1,13 @@
-//! A limit on log lines that clients can cause. There is no limit on lines at debug level: the operator asks for those.
+//! A limit on log lines that clients can cause. There is no limit on lines at debug level: the operator asks
+//! for those.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::Clock;
 
-/// Limits how often one message is logged: ten times in ten seconds. Each message has its own limit, as a `static`.
+/// Limits how often one message is logged: ten times in ten seconds. Each message has its own limit, as a
+/// `static`.
 ///
 /// ```
 /// use thruway_net::{Admitted, LogLimit};
@@ -23,8 +25,8 @@ pub struct LogLimit(Mutex<Period>);
 /// The permission to log a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Admitted {
-    /// Number of messages that were not logged since the last one that was; `None` instead of zero, so that the field
-    /// appears in the log only if it says something.
+    /// Number of messages that were not logged since the last one that was; `None` instead of zero, so that
+    /// the field appears in the log only if it says something.
     pub suppressed: Option<u64>,
 }
 
@@ -42,8 +44,8 @@ impl LogLimit {
         Self(Mutex::new(Period { since: None, lines: 0, suppressed: 0 }))
     }
 
-    /// Returns the permission to log the message now, or `None` if it was logged too often. Takes a lock: for errors, not
-    /// for the path of every request.
+    /// Returns the permission to log the message now, or `None` if it was logged too often. Takes a lock: for
+    /// errors, not for the path of every request.
     pub fn admit(&self) -> Option<Admitted> {
         self.admit_at(Clock::system().now())
     }

@@ -63,8 +63,8 @@ impl Worker {
         self.balance.workers()
     }
 
-    /// Counts a fault of a client in the [`WorkerLoad`](crate::WorkerLoad): a connection or a message that the client did not
-    /// complete, or that breaks a rule.
+    /// Counts a fault of a client in the [`WorkerLoad`](crate::WorkerLoad): a connection or a message that
+    /// the client did not complete, or that breaks a rule.
     pub fn count_client_fault(&self) {
         self.balance.count_client_fault(self.index);
     }

@@ -1,4 +1,5 @@
-//! `cargo xtask h2spec`: the conformance tests of HTTP/2 (`summerwind/h2spec`), against the origin and through the gateway.
+//! `cargo xtask h2spec`: the conformance tests of HTTP/2 (`summerwind/h2spec`), against the origin and
+//! through the gateway.
 //!
 //! They are not part of this repository: Go builds them, at the versions that `go.mod` and `go.sum` beside this file name.
 
@@ -63,8 +64,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The origin and the gateway accept nothing but HTTP/2: other listeners answer an invalid preface as HTTP/1.1 does, which
-/// the tests do not expect.
+/// The origin and the gateway accept nothing but HTTP/2: other listeners answer an invalid preface as
+/// HTTP/1.1 does, which the tests do not expect.
 const ORIGIN: &str = r#"
 [[listeners]]
 address = "127.0.0.1:0"
@@ -89,8 +90,8 @@ servers = ["{origin}"]
 http2 = true
 "#;
 
-/// A path whose response has a body and follows the whole request. The response of other paths may be complete before the
-/// malformed frame of a test arrives, and the test then fails.
+/// A path whose response has a body and follows the whole request. The response of other paths may be
+/// complete before the malformed frame of a test arrives, and the test then fails.
 const TARGET_PATH: &str = "/upload";
 
 /// Runs all tests, and returns their last line.

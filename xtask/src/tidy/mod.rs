@@ -87,7 +87,8 @@ mod tests {
         assert!(findings.is_empty(), "{}", findings.concat());
     }
 
-    /// `third_party/h2` must be the release with the patch beside it, and nothing else: the patch is what upstream gets.
+    /// `third_party/h2` must be the release with the patch beside it, and nothing else: the patch is what
+    /// upstream gets.
     #[test]
     fn the_patch_of_h2_fits_its_folder() {
         let mut git = std::process::Command::new("git");

@@ -41,8 +41,8 @@ fn write_process(exposition: &mut Exposition, admin: &Admin) {
     exposition
         .family("thruway_client_connections_total", Kind::Counter, "Connections of clients since the start.")
         .sample(&[], loads.iter().map(|load| load.connections_total).sum::<u64>());
-    let help = "Faults of clients since the start: request bodies that were incomplete, malformed or too slow, and \
-                connections without a valid PROXY header. Each is logged at debug level.";
+    let help = "Faults of clients since the start: request bodies that were incomplete, malformed or too \
+                slow, and connections without a valid PROXY header.";
     exposition
         .family("thruway_client_faults_total", Kind::Counter, help)
         .sample(&[], loads.iter().map(|load| load.client_faults_total).sum::<u64>());

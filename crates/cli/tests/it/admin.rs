@@ -281,8 +281,8 @@ fn metrics_count_what_happened() {
     drop(servers);
 }
 
-/// A request whose body broke off while its response was being sent once caused a line at the level error, so that a client
-/// could fill the log of a gateway.
+/// A request whose body broke off while its response was being sent once caused a line at the level error, so
+/// that a client could fill the log of a gateway.
 #[test]
 fn faults_of_clients_are_counted_and_write_nothing_into_the_log() {
     let mut origin = Thruway::demo(&[]);

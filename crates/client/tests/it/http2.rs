@@ -125,8 +125,8 @@ fn a_response_is_told_in_events() {
     assert_eq!(events, ["final 200 Chunked", "content ok", "end {\"a\": \"b\"}"]);
 }
 
-/// One response with an invalid field once closed the connection, with the requests of all other clients on it
-/// (RFC 9113 §8.1.1).
+/// One response with an invalid field once closed the connection, with the requests of all other clients on
+/// it (RFC 9113 §8.1.1).
 #[test]
 fn a_malformed_response_fails_its_exchange_and_no_other() {
     let fields: [&[u8]; 5] =

@@ -30,17 +30,19 @@ struct UnusualInToken;
 /// Control characters, tab among them.
 struct Control;
 
-/// Bytes that end the path of a request target: `?`, and bytes that a path must not contain. These are all bytes but
-/// visible ASCII, and `#`, `<`, `>`, `` ` `` and `\`.
+/// Bytes that end the path of a request target: `?`, and bytes that a path must not contain. These are all
+/// bytes but visible ASCII, and `#`, `<`, `>`, `` ` `` and `\`.
 ///
-/// RFC 3986 §3.3 forbids more: clients send `"`, `[`, `]`, `^`, `{`, `|` and `}` in paths, so the parser accepts them. It
-/// refuses `\` because some servers read it as a slash, and the others because the HTTP/2 library refuses them: every
-/// HTTP version must accept the same targets.
+/// RFC 3986 §3.3 forbids more: clients send `"`, `[`, `]`, `^`, `{`, `|` and `}` in paths, so the parser
+/// accepts them. It refuses `\` because some servers read it as a slash, and the others because the HTTP/2
+/// library refuses them: every HTTP version must accept the same targets.
 struct NotInPath;
 
-/// Bytes that a query of a request target must not contain: all bytes but visible ASCII, and `"`, `#`, `<` and `>`.
+/// Bytes that a query of a request target must not contain: all bytes but visible ASCII, and `"`, `#`, `<`
+/// and `>`.
 ///
-/// RFC 3986 §3.4 forbids more. Browsers send `\`, `` ` ``, `^`, `{`, `|` and `}` in queries, so the parser accepts them.
+/// RFC 3986 §3.4 forbids more. Browsers send `\`, `` ` ``, `^`, `{`, `|` and `}` in queries, so the parser
+/// accepts them.
 struct NotInQuery;
 
 /// The first place from `from` on that holds no token octet; `input.len()` if there is none.

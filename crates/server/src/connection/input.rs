@@ -380,8 +380,8 @@ pub(crate) fn too_many_connections() -> Response {
         .and_close()
 }
 
-/// The response to a request whose scheme or host another connection serves (RFC 9110 §15.5.20). The client may repeat the
-/// request there.
+/// The response to a request whose scheme or host another connection serves (RFC 9110 §15.5.20). The client
+/// may repeat the request there.
 #[cold]
 pub(crate) fn misdirected() -> Response {
     Response::text("this scheme or host is not served on this connection\n")

@@ -274,8 +274,8 @@ pub(crate) fn log_failure(error: &(dyn Error + Send + Sync + 'static)) {
     }
 }
 
-/// `true` if `error` was caused by the body of the request. Handlers that pass this body on wrap its errors, as axum and
-/// the gateway do, so all sources are looked at.
+/// `true` if `error` was caused by the body of the request. Handlers that pass this body on wrap its errors,
+/// as axum and the gateway do, so all sources are looked at.
 pub(crate) fn is_client_fault(error: &(dyn Error + Send + Sync + 'static)) -> bool {
     let mut next: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = next {

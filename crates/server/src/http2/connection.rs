@@ -251,15 +251,15 @@ impl<T: Transport> Connection<T> {
         (Stream::new(self.connected.clone(), facts, incoming, to_tunnel, log), answer)
     }
 
-    /// Returns the handler's answer: 500 if it panics, 503 if there are too many connections, 421 if the connection does not
-    /// serve the host or `scheme`.
+    /// Returns the handler's answer: 500 if it panics, 503 if there are too many connections, 421 if the
+    /// connection does not serve the host or `scheme`.
     fn call_handler<'a>(&'a self, request: &mut Request<'a>, scheme: Option<&str>) -> Answer {
         let Connected { guard, info, .. } = &*self.connected;
         if guard.is_over_limit() {
             return Answer::Now(too_many_connections());
         }
-        // A proxy that ends TLS connections may pass their bytes on, so `https` without TLS is right here, from any address.
-        // Nothing but this check depends on `:scheme`.
+        // A proxy that ends TLS connections may pass their bytes on, so `https` without TLS is right here,
+        // from any address. Nothing but this check depends on `:scheme`.
         let is_scheme_served = scheme.is_none_or(|scheme| info.serves_scheme(scheme, true));
         if !is_scheme_served || request.is_misdirected() {
             return Answer::Now(misdirected());

@@ -1,8 +1,8 @@
 //! How oddly the peer of a connection behaves: one counter for all that costs more than it is good for.
 //!
-//! Each oddity takes some points, what is useful gives some back, and so does time. At zero points the connection ends. Frames that
-//! break a rule of the connection are not counted: they end it at once. A malformed request takes the points of the reset that it
-//! causes.
+//! Each oddity takes some points, what is useful gives some back, and so does time. At zero points the
+//! connection ends. Frames that break a rule of the connection are not counted: they end it at once. A
+//! malformed request takes the points of the reset that it causes.
 
 use std::time::Duration;
 

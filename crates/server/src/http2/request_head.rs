@@ -1,8 +1,8 @@
 //! Heads of requests as the library has them, made into neutral ones (RFC 9113 §8.2, §8.3).
 //!
-//! The library has already reset streams with invalid names and values, with pseudo-header fields that are unknown, repeated,
-//! missing or late, with fields of the connection, with `#` in `:path`, and with a length that the frames contradict
-//! (`docs/decisions/0060-a-patched-h2.md`). The other rules are here.
+//! The library has already reset streams with invalid names and values, with pseudo-header fields that are
+//! unknown, repeated, missing or late, with fields of the connection, with `#` in `:path`, and with a length
+//! that the frames contradict (`docs/decisions/0060-a-patched-h2.md`). The other rules are here.
 
 use std::cell::Cell;
 
@@ -185,7 +185,8 @@ impl HeadBuffer {
     }
 }
 
-/// Returns the target. It has no scheme: that of the connection counts, and [`Connection`](super::connection) checks `:scheme`.
+/// Returns the target. It has no scheme: that of the connection counts, and [`Connection`](super::connection)
+/// checks `:scheme`.
 fn target<'a>(parts: &'a Parts, method: Method<'_>, limits: &Limits) -> Result<RequestTarget<'a>, Refusal> {
     if method == Method::Connect {
         return parse_request_target(method, authority_of(parts)?)

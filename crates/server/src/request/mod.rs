@@ -100,9 +100,10 @@ impl ConnectionInfo {
         }
     }
 
-    /// `true` if the connection may carry requests for `scheme`, which a request names in its absolute form or in `:scheme`
-    /// (RFC 9110 §4.2, §7.4). Only `http` and `https` name resources of this server. A connection without TLS carries
-    /// `https` only if a proxy that the server trusts may have ended the TLS connection.
+    /// `true` if the connection may carry requests for `scheme`, which a request names in its absolute form
+    /// or in `:scheme` (RFC 9110 §4.2, §7.4). Only `http` and `https` name resources of this server. A
+    /// connection without TLS carries `https` only if a proxy that the server trusts may have ended the TLS
+    /// connection.
     pub(crate) fn serves_scheme(&self, scheme: &str, may_have_ended_tls: bool) -> bool {
         scheme.eq_ignore_ascii_case("http")
             || (scheme.eq_ignore_ascii_case("https") && (self.tls.is_some() || may_have_ended_tls))
@@ -160,7 +161,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// `true` if the server must not serve the request on this connection, and answers 421 (RFC 9110 §15.5.20).
+    /// `true` if the server must not serve the request on this connection, and answers 421 (RFC 9110
+    /// §15.5.20).
     #[inline]
     pub(crate) fn is_misdirected(&self) -> bool {
         let is_scheme_served = match self.head.target {

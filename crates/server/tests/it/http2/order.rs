@@ -101,7 +101,7 @@ fn frames_in_an_order_that_is_none_end_the_connection() {
         ([half(), rest(3)].concat(), PROTOCOL_ERROR),
         (rest(1), PROTOCOL_ERROR),
         // A stream that comes before one that was there (RFC 9113 §5.1.1).
-        ([request(5, &get("/")), request(3, &get("/"))].concat(), STREAM_CLOSED),
+        ([request(5, &get("/")), request(3, &get("/"))].concat(), PROTOCOL_ERROR),
         // Behind the end of a request (RFC 9113 §5.1).
         ([request(1, &get("/")), frame(DATA, 0, 1, b"x")].concat(), STREAM_CLOSED),
         ([request(1, &get("/")), request(1, &get("/"))].concat(), STREAM_CLOSED),
@@ -113,8 +113,8 @@ fn frames_in_an_order_that_is_none_end_the_connection() {
 /// The library once gave PROTOCOL_ERROR (RFC 9113 §4.3).
 #[test]
 fn a_header_section_that_cannot_be_decoded_ends_the_connection_with_a_compression_error() {
-    // An index that is in no table, strings without an end, a table that is larger than allowed, an index of zero, a number
-    // without an end, and an invalid Huffman code (RFC 7541 §2.3.3, §5.1, §5.2, §6.1, §6.3).
+    // An index that is in no table, strings without an end, a table that is larger than allowed, an index of
+    // zero, a number without an end, and an invalid Huffman code (RFC 7541 §2.3.3, §5.1, §5.2, §6.1, §6.3).
     for octets in [
         &b"\xff\xff\xff\x7f"[..],
         b"\0\x05ab",

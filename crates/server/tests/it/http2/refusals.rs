@@ -132,7 +132,8 @@ fn an_invalid_field_resets_its_stream_and_no_other() {
     }
 }
 
-/// The decoder must keep an invalid field in its table: other streams may refer to what comes before and after it.
+/// The decoder must keep an invalid field in its table: other streams may refer to what comes before and
+/// after it.
 #[test]
 fn an_invalid_field_leaves_the_table_of_the_decoder_as_the_client_knows_it() {
     let scene = Scene::new(|request: &Request| {
@@ -171,8 +172,7 @@ fn an_invalid_field_leaves_the_table_of_the_decoder_as_the_client_knows_it() {
 #[test]
 fn the_name_of_a_field_with_an_invalid_value_may_be_used_again() {
     let scene = Scene::new(|request: &Request| {
-        let value = request.field("x-name").and_then(|value| value.as_str());
-        Response::text(value.unwrap_or("nothing"))
+        Response::text(request.field("x-name").map_or_else(String::new, |value| value.to_string()))
     });
     let mut client = greeted(&scene);
     let invalid = [fields(&get("/")), indexed_field("x-name", "a\r\nb")].concat();
@@ -185,8 +185,8 @@ fn the_name_of_a_field_with_an_invalid_value_may_be_used_again() {
     assert_eq!(frames.iter().find(|frame| frame.kind == DATA).unwrap().content, b"ok");
 }
 
-/// The library once forgot that a header section was malformed when it went on in another frame, or took this frame for one
-/// that belongs to nothing and ended the connection.
+/// The library once forgot that a header section was malformed when it went on in another frame, or took this
+/// frame for one that belongs to nothing and ended the connection.
 #[test]
 fn an_invalid_field_in_a_header_section_of_several_frames_resets_the_stream() {
     for (name, value) in INVALID_FIELDS.into_iter().chain([("connection", "close"), (":path", "/again")]) {
@@ -216,8 +216,8 @@ fn an_invalid_field_in_a_trailer_section_resets_the_stream() {
     }
 }
 
-/// HTTP/2 once dropped what follows `#` in silence, and HTTP/1.1 accepted targets that HTTP/2 refused: a rule for a path
-/// then holds in one version only.
+/// HTTP/2 once dropped what follows `#` in silence, and HTTP/1.1 accepted targets that HTTP/2 refused: a rule
+/// for a path then holds in one version only.
 #[test]
 fn both_versions_accept_the_same_targets_and_hosts() {
     let answers_of = |method: &str, target: &str, host: &str| {
@@ -293,7 +293,7 @@ fn what_breaks_a_limit_of_all_versions_is_answered() {
 #[test]
 fn trailers_that_frame_or_route_are_refused() {
     for name in ["content-length", "host", "expect"] {
-        let scene = Scene::new(|mut request: thruway_server::OwnedRequest| async move {
+        let scene = Scene::new(|mut request: OwnedRequest| async move {
             match request.content().collect(100).await {
                 Ok(_) => Response::text("ok"),
                 Err(error) => Response::text(error.to_string()).with_status(error.status()),
@@ -307,8 +307,8 @@ fn trailers_that_frame_or_route_are_refused() {
     }
 }
 
-/// A gateway once forwarded requests for any scheme (RFC 9110 §7.4). `https` may come from a proxy that has ended the TLS
-/// connection and passes its bytes on.
+/// A gateway once forwarded requests for any scheme (RFC 9110 §7.4). `https` may come from a proxy that has
+/// ended the TLS connection and passes its bytes on.
 #[test]
 fn a_scheme_that_is_not_of_http_is_misdirected() {
     for (scheme, is_served) in [("http", true), ("https", true), ("ftp", false), ("coap+tcp", false)] {
