@@ -408,16 +408,16 @@ error: a field name must be a token
 
 #[test]
 fn redirects_to_nowhere_are_refused() {
-    let config = "[[routes]]\npath = \"/a\"\nredirect = { to = \"{path}\" }\n\
+    let config = "[[routes]]\npath = \"/a\"\nredirect = { to = \"/{query}{path}\" }\n\
                   [[routes]]\npath = \"/b\"\nredirect = { to = \"/c\", status = 200 }";
     assert_eq!(
         refusal(&with(config)),
         "\
-error: a redirect goes to `https://HOST…`, `http://HOST…` or `/PATH…`
+error: a redirect goes to `https://HOST…`, `http://HOST…` or `/PATH…`, and no request may choose the host
  --> a.toml:3:19
   |
-3 | redirect = { to = \"{path}\" }
-  |                   ^^^^^^^^
+3 | redirect = { to = \"/{query}{path}\" }
+  |                   ^^^^^^^^^^^^^^^^
 
 error: the status of a redirect is 301, 302, 303, 307 or 308
  --> a.toml:6:34
