@@ -191,7 +191,7 @@ pub(in super::super) struct RawQueue {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct RawPool {
-    /// How many to one server; 0 for none.
+    /// How many to one server; 0 for none: then each request has a connection of its own, also over HTTP/2. Default 1024.
     pub(in super::super) per_server_max: Option<Spanned<usize>>,
     /// How many in all.
     pub(in super::super) connections_max: Option<Spanned<usize>>,
