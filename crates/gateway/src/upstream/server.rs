@@ -9,6 +9,7 @@ use thruway_client::UpstreamAddr;
 use super::condition::{Checked, Condition};
 use super::ejection::{Admission, milliseconds};
 use super::key::hash;
+use super::sticky::SetCookie;
 use super::{EjectionConfig, ServerConfig, Standing, UpstreamConfig};
 
 /// A server of an upstream, as the config of that has it, and how it is doing.
@@ -27,7 +28,7 @@ pub(crate) struct Server {
     pub(super) seed: u64,
     /// What a sticky cookie calls it, and how the cookie is set.
     pub(super) token: u64,
-    pub(super) set_cookie: Option<String>,
+    pub(super) set_cookie: Option<SetCookie>,
     /// `usize::MAX` for any number.
     requests_max: usize,
     ejection_config: EjectionConfig,
