@@ -20,6 +20,8 @@ pub enum Failure {
     DestinationRefused,
     /// The exchange with the server failed.
     Exchange(Error),
+    /// The request has passed this gateway before, or too many gateways.
+    Loop,
     /// Nobody could say which address a host has that a tunnel was asked for to.
     NameNotLookedUp,
     /// The name of a host that a tunnel was asked for to has no address.
@@ -50,7 +52,9 @@ impl Failure {
             | Self::UpgradeUnsupported => Side::Client,
             Self::Exchange(error) => error.side(),
             Self::NameUnresolved | Self::NoServer => Side::Upstream,
-            Self::NameNotLookedUp | Self::QueueFull | Self::QueueTimedOut | Self::TimedOut => Side::Local,
+            Self::Loop | Self::NameNotLookedUp | Self::QueueFull | Self::QueueTimedOut | Self::TimedOut => {
+                Side::Local
+            }
         }
     }
 
@@ -62,6 +66,7 @@ impl Failure {
             Self::AddressRefused
             | Self::ConnectRefused
             | Self::DestinationRefused
+            | Self::Loop
             | Self::NameNotLookedUp
             | Self::NameUnresolved
             | Self::NoServer
@@ -73,11 +78,13 @@ impl Failure {
         }
     }
 
-    /// The status that tells the client (RFC 9110 §15.6.3 to §15.6.5).
+    /// The status that tells the client (RFC 9110 §15.6.3 to §15.6.5). RFC 9209 §2.3 recommends 502 for a loop; 508
+    /// (RFC 5842 §7.2) differs from the failure of one server, which balancers in front of a gateway answer with a retry.
     pub const fn status(self) -> StatusCode {
         match self {
             Self::AddressRefused | Self::DestinationRefused => StatusCode::FORBIDDEN,
             Self::ConnectRefused => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Loop => StatusCode::LOOP_DETECTED,
             Self::RequestContent(error) => error.status(),
             Self::NameNotLookedUp | Self::NoServer | Self::QueueFull | Self::QueueTimedOut => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -87,14 +94,15 @@ impl Failure {
             Self::Connect(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::Exchange(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::Exchange(error) if matches!(error.side(), Side::Client) => StatusCode::BAD_REQUEST,
-            Self::Connect(_) | Self::Exchange(_) | Self::NameUnresolved | Self::UpgradeUnsupported => {
-                StatusCode::BAD_GATEWAY
-            }
+            Self::Connect(_)
+            | Self::Exchange(_)
+            | Self::NameUnresolved
+            | Self::UpgradeUnsupported => StatusCode::BAD_GATEWAY,
         }
     }
 
     /// All that failures are [called](Self::proxy_error).
-    pub const PROXY_ERRORS: [&str; 20] = [
+    pub const PROXY_ERRORS: [&str; 21] = [
         "connection_limit_reached",
         "connection_read_timeout",
         "connection_refused",
@@ -112,6 +120,7 @@ impl Failure {
         "http_response_timeout",
         "http_upgrade_failed",
         "proxy_internal_error",
+        "proxy_loop_detected",
         "tls_alert_received",
         "tls_certificate_error",
         "tls_protocol_error",
@@ -142,6 +151,7 @@ impl Failure {
                 }
                 _ => "http_protocol_error",
             },
+            Self::Loop => "proxy_loop_detected",
             Self::NameNotLookedUp | Self::NameUnresolved => "dns_error",
             Self::NoServer => "destination_unavailable",
             Self::QueueFull | Self::QueueTimedOut => "connection_limit_reached",
@@ -196,6 +206,9 @@ impl fmt::Display for Failure {
             Self::ConnectRefused => f.write_str("tunnels are not made here"),
             Self::DestinationRefused => f.write_str("tunnels do not lead there"),
             Self::Exchange(error) => error.fmt(f),
+            Self::Loop => {
+                f.write_str("the request has come back to this gateway, or has passed too many gateways")
+            }
             Self::NameNotLookedUp => f.write_str("the name could not be looked up"),
             Self::NameUnresolved => f.write_str("the name has no address"),
             Self::NoServer => f.write_str("there is no server"),
@@ -234,6 +247,7 @@ mod tests {
             Failure::AddressRefused,
             Failure::ConnectRefused,
             Failure::DestinationRefused,
+            Failure::Loop,
             Failure::NameNotLookedUp,
             Failure::NameUnresolved,
             Failure::NoServer,

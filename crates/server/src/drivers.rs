@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use thruway_net::tls::{ALPN_ACME, HandshakeError, accept_tls, end_tls, see_off};
 use thruway_net::{
-    Accepted, ClientAddr, ConnectionGuard, ListenAddr, PooledBuffer, ProxyHeader, ReceiveError, Stream,
+    Accepted, ClientAddr, ConnectionGuard, ListenAddr, Peer, PooledBuffer, ProxyHeader, ReceiveError, Stream,
     Worker, receive_proxy_header, spawn,
 };
 
@@ -239,6 +239,7 @@ fn info_of(accepted: &Accepted, listener: &Listener) -> ConnectionInfo {
     let compression = listener.compression.clone();
     ConnectionInfo {
         client: accepted.client,
+        peer: Peer::of(&accepted.stream, accepted.client),
         listener: accepted.listener,
         destination,
         tls: None,

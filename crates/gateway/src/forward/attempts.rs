@@ -198,6 +198,10 @@ impl Forwarding {
             let (upstream, server) = (lease.upstream.clone(), lease.server.clone());
             Failed { failure, may_be_stale, number, upstream, server }
         };
+        if self.request.is_own && lease.server.leads_back() {
+            lease.server.log_loop(lease.upstream.name());
+            return Err(failed(&lease, Failure::Loop));
+        }
         course.connected(is_reused);
         lease.server.count_connection(is_reused);
         let write =

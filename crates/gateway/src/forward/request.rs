@@ -23,21 +23,28 @@ pub(super) struct OutgoingRequest {
     pub(super) is_idempotent: bool,
     /// Whether it is answered by another protocol or in vain: of other methods than GET, servers may make something without that.
     pub(super) is_upgrade: bool,
+    /// `true` if this process has sent the request to one of its own listeners: it must not go to one again.
+    pub(super) is_own: bool,
     /// Where in the octets the line `Host` belongs, if that depends on the server.
     host_at: Option<usize>,
     /// What is changed in the response, if anything is.
     pub(super) response_rewrite: Option<Box<ResponseRewrite>>,
 }
 
-/// The request cannot be sent as it would have to be.
+/// The reason why a request cannot be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Unsendable;
+pub(super) enum Unsendable {
+    /// `Via` names this kind of gateway [too often](GATEWAYS_MAX).
+    Loop,
+    /// The path cannot be rewritten.
+    Path,
+}
 
 impl OutgoingRequest {
     /// The request for the upstream. Its content is left alone unless it is all there.
     ///
     /// # Errors
-    /// Its path cannot be rewritten.
+    /// Its path cannot be rewritten, or it has passed too many gateways.
     pub(super) fn new(
         request: &Request<'_>,
         config: &Arc<ForwardConfig>,
@@ -53,7 +60,7 @@ impl OutgoingRequest {
         let mut octets = PooledBuffer::take();
         write_first_line(&mut octets, request, config)?;
         let host_at = (config.host == HostRewrite::Server).then_some(octets.len());
-        write_field_lines(&mut octets, request, config, id);
+        write_field_lines(&mut octets, request, config, id)?;
         write_end_of_request_head(&mut octets, request.method(), body_length);
         octets.extend_from_slice(content);
         // What stands behind the head already is nothing that is still to be sent.
@@ -64,6 +71,7 @@ impl OutgoingRequest {
             to_send,
             is_idempotent: request.method().is_idempotent(),
             is_upgrade: asks_for_upgrade && request.method() == Method::Get,
+            is_own: request.connection().peer.is_own(),
             host_at,
             response_rewrite: ResponseRewrite::of(config, request, id),
         })
@@ -90,11 +98,11 @@ fn write_first_line(
     config: &ForwardConfig,
 ) -> Result<(), Unsendable> {
     let rewritten = match &config.rewrite.path {
-        Some(path) => path.target(request).map_err(|_| Unsendable)?,
+        Some(path) => path.target(request).map_err(|_| Unsendable::Path)?,
         None => None,
     };
     let target = rewritten.map_or_else(|| target_of(request), Cow::Owned);
-    write_request_line(octets, request.method(), &target).map_err(|_| Unsendable)
+    write_request_line(octets, request.method(), &target).map_err(|_| Unsendable::Path)
 }
 
 /// The target in origin form; what is asked of a server as a whole has none (RFC 9112 §3.2.1 and §3.2.4).
@@ -111,7 +119,15 @@ fn target_of<'a>(request: &Request<'a>) -> Cow<'a, str> {
 }
 
 /// Appends the field lines that go to the upstream, `Host` first; those that frame the message are left out.
-fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &ForwardConfig, id: &RequestId) {
+///
+/// # Errors
+/// The request has passed too many gateways.
+fn write_field_lines(
+    lines: &mut Vec<u8>,
+    request: &Request<'_>,
+    config: &ForwardConfig,
+    id: &RequestId,
+) -> Result<(), Unsendable> {
     let host = host_of(request);
     write_host(lines, host, &config.host);
     let field_lines = request.field_lines();
@@ -119,12 +135,19 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
     let max_forwards = max_forwards(request);
     let rewrite = &config.rewrite.request;
     let is_rewritten = !rewrite.is_empty();
+    let mut gateways = 0;
     field_lines.write_kept(lines, |line| {
+        if line.name.is("via") {
+            gateways += gateways_in(line.value.as_bytes());
+        }
         !(options.include(line.name)
             || is_own(line, request, config)
             || (max_forwards.is_some() && line.name.is("max-forwards"))
             || (is_rewritten && rewrite.drops(line.name)))
     });
+    if gateways > GATEWAYS_MAX {
+        return Err(Unsendable::Loop);
+    }
     if let Some(left) = max_forwards {
         // Writing to a vector cannot fail.
         let _ = write!(lines, "Max-Forwards: {}\r\n", left.saturating_sub(1));
@@ -139,40 +162,16 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
     if is_rewritten {
         rewrite.write(lines, request, id);
     }
+    Ok(())
 }
 
-/// How often a request that asks about the way may still be forwarded. Of other methods it says nothing (RFC 9110 §7.6.2).
-#[inline]
-pub(super) fn max_forwards(request: &Request<'_>) -> Option<u32> {
-    if !matches!(request.method(), Method::Options | Method::Trace) {
-        return None;
-    }
-    request.field("max-forwards")?.as_str()?.parse().ok()
-}
-
-/// Fields that are written anew: `Host`, `Expect`, which was dealt with here, and those that tell about the client.
-#[inline]
-fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) -> bool {
-    let name = line.name.as_bytes();
-    match name.len() {
-        4 => reads_as(name, b"host"),
-        6 => reads_as(name, b"expect"),
-        9 => reads_as(name, b"forwarded") && config.forwarded != ForwardedFields::None,
-        12.. if config.forwarded != ForwardedFields::None => {
-            x_forwarded(name).is_some_and(|told| is_told_here(told, request, config))
-        }
-        _ => false,
-    }
-}
-
-/// Whether this of the fields that begin with `X-Forwarded-` is the gateway's to say. Servers believe others too, as `-Prefix` and `-Ssl`: those are
-/// passed on for proxies that are believed, and for nobody else.
-fn is_told_here(told: &[u8], request: &Request<'_>, config: &ForwardConfig) -> bool {
-    reads_as(told, b"for")
-        || reads_as(told, b"host")
-        || reads_as(told, b"proto")
-        || (reads_as(told, b"port") && config.forwarded_port)
-        || request.proxy_fields() != Some(ProxyFields::XForwarded)
+/// Number of gateways of this kind in a value of `Via` (RFC 9110 §7.6.3).
+fn gateways_in(via: &[u8]) -> usize {
+    let is_one = |member: &&[u8]| {
+        let mut words = member.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+        words.nth(1) == Some(PSEUDONYM)
+    };
+    list::members(via).filter(is_one).count()
 }
 
 /// Says which host the request is for.
@@ -222,6 +221,8 @@ fn write_upgrade(lines: &mut Vec<u8>, request: &Request<'_>) {
 }
 
 /// Says in which version the request came here (RFC 9110 §7.6.3).
+///
+/// The name is [`PSEUDONYM`].
 fn write_via(lines: &mut Vec<u8>, received: Version) {
     lines.extend_from_slice(match received {
         Version::Http10 => b"Via: 1.0 thruway\r\n",
@@ -229,3 +230,9 @@ fn write_via(lines: &mut Vec<u8>, received: Version) {
         _ => b"Via: 1.1 thruway\r\n",
     });
 }
+
+/// The name of this gateway in `Via`. All gateways of this kind have the same, so that it says nothing about a machine.
+const PSEUDONYM: &[u8] = b"thruway";
+
+/// Maximum number of gateways of this kind before this one. A request that has passed more of them is in a loop.
+const GATEWAYS_MAX: usize = 16;

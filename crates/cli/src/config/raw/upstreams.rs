@@ -79,7 +79,8 @@ pub(in super::super) struct RawUpstream {
     pub(in super::super) forwarded: Option<RawForwarded>,
     /// Whether `X-Forwarded-Port` is one of them: the port that the client has asked. Default false.
     pub(in super::super) forwarded_port: Option<Spanned<bool>>,
-    /// Whether `Via` says that there is a gateway. Default true.
+    /// Adds `Via`, which tells servers that there is a gateway. Default true. Without it, a loop over several gateways is found only
+    /// if another of them adds it.
     pub(in super::super) via: Option<bool>,
     /// How many more servers are tried when a request fails and may be sent again.
     pub(in super::super) retries_max: Option<Spanned<u32>>,
