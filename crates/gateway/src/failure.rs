@@ -36,6 +36,8 @@ pub enum Failure {
     RequestContent(ContentError),
     /// The time of the whole request was over before a server had it.
     TimedOut,
+    /// The server accepted a WebSocket without proving that it has read the request (RFC 6455 §4.1).
+    UpgradeUnproven,
     /// An upgrade was asked for, and the server speaks HTTP/2 and takes none there (RFC 8441 §3).
     UpgradeUnsupported,
 }
@@ -51,7 +53,7 @@ impl Failure {
             | Self::RequestContent(_)
             | Self::UpgradeUnsupported => Side::Client,
             Self::Exchange(error) => error.side(),
-            Self::NameUnresolved | Self::NoServer => Side::Upstream,
+            Self::NameUnresolved | Self::NoServer | Self::UpgradeUnproven => Side::Upstream,
             Self::Loop | Self::NameNotLookedUp | Self::QueueFull | Self::QueueTimedOut | Self::TimedOut => {
                 Side::Local
             }
@@ -74,6 +76,7 @@ impl Failure {
             | Self::QueueTimedOut
             | Self::RequestContent(_)
             | Self::TimedOut
+            | Self::UpgradeUnproven
             | Self::UpgradeUnsupported => Retry::Never,
         }
     }
@@ -97,6 +100,7 @@ impl Failure {
             Self::Connect(_)
             | Self::Exchange(_)
             | Self::NameUnresolved
+            | Self::UpgradeUnproven
             | Self::UpgradeUnsupported => StatusCode::BAD_GATEWAY,
         }
     }
@@ -157,7 +161,7 @@ impl Failure {
             Self::QueueFull | Self::QueueTimedOut => "connection_limit_reached",
             Self::RequestContent(_) => "http_request_error",
             Self::TimedOut => "http_response_timeout",
-            Self::UpgradeUnsupported => "http_upgrade_failed",
+            Self::UpgradeUnproven | Self::UpgradeUnsupported => "http_upgrade_failed",
         }
     }
 
@@ -216,6 +220,9 @@ impl fmt::Display for Failure {
             Self::QueueTimedOut => f.write_str("no server had room in time"),
             Self::RequestContent(error) => write!(f, "the request: {error}"),
             Self::TimedOut => f.write_str("the request took too long"),
+            Self::UpgradeUnproven => f.write_str(
+                "the server's answer to the WebSocket handshake has no valid `Sec-WebSocket-Accept`",
+            ),
             Self::UpgradeUnsupported => f.write_str("the server takes no upgrades over HTTP/2"),
         }
     }
@@ -254,6 +261,7 @@ mod tests {
             Failure::QueueFull,
             Failure::QueueTimedOut,
             Failure::TimedOut,
+            Failure::UpgradeUnproven,
             Failure::UpgradeUnsupported,
             Failure::Connect(ConnectError::NoRoom),
             Failure::Connect(ConnectError::Refused),

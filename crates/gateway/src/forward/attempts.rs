@@ -217,6 +217,9 @@ impl Forwarding {
         let mut relay = Relay::new(exchange, lease, clock.clone(), self.until);
         let begun = poll_fn(|cx| relay.poll_response(cx, &mut self.body)).await;
         let mut begun = begun.map_err(|failure| failed(&relay.lease, fair(relay.blamed(failure))))?;
+        if !begun.proves(self.request.websocket_accept.as_deref()) {
+            return Err(failed(&relay.lease, Failure::UpgradeUnproven));
+        }
         course.responded();
         self.time(&relay.lease, asked, clock);
         let is_complete = begun.is_complete();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use thruway_client::RequestToSend;
+use thruway_client::{RequestToSend, WebSocketAccept, websocket_accept};
 use thruway_http1::{BodyLength, write_end_of_request_head, write_request_line};
 use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget, Version, list};
 use thruway_net::PooledBuffer;
@@ -25,6 +25,8 @@ pub(super) struct OutgoingRequest {
     pub(super) is_upgrade: bool,
     /// `true` if this process has sent the request to one of its own listeners: it must not go to one again.
     pub(super) is_own: bool,
+    /// The proof that the server must give for a WebSocket. `None` if the client checks it.
+    pub(super) websocket_accept: Option<Box<WebSocketAccept>>,
     /// Where in the octets the line `Host` belongs, if that depends on the server.
     host_at: Option<usize>,
     /// What is changed in the response, if anything is.
@@ -72,6 +74,7 @@ impl OutgoingRequest {
             is_idempotent: request.method().is_idempotent(),
             is_upgrade: asks_for_upgrade && request.method() == Method::Get,
             is_own: request.connection().peer.is_own(),
+            websocket_accept: if asks_for_upgrade { websocket_accept_of(request) } else { None },
             host_at,
             response_rewrite: ResponseRewrite::of(config, request, id),
         })
@@ -172,6 +175,47 @@ fn gateways_in(via: &[u8]) -> usize {
         words.nth(1) == Some(PSEUDONYM)
     };
     list::members(via).filter(is_one).count()
+}
+
+/// Returns the proof that a server must give for a WebSocket, if this gateway made the key: a client of HTTP/2 sends none
+/// and sees no proof (RFC 8441 §5).
+fn websocket_accept_of(request: &Request<'_>) -> Option<Box<WebSocketAccept>> {
+    let is_translated = request.version() == Version::Http2 && request.wants_upgrade_to("websocket");
+    is_translated.then(|| websocket_accept(request.field_lines()).map(Box::new)).flatten()
+}
+
+/// How often a request that asks about the way may still be forwarded. Of other methods it says nothing (RFC 9110 §7.6.2).
+#[inline]
+pub(super) fn max_forwards(request: &Request<'_>) -> Option<u32> {
+    if !matches!(request.method(), Method::Options | Method::Trace) {
+        return None;
+    }
+    request.field("max-forwards")?.as_str()?.parse().ok()
+}
+
+/// Fields that are written anew: `Host`, `Expect`, which was dealt with here, and those that tell about the client.
+#[inline]
+fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) -> bool {
+    let name = line.name.as_bytes();
+    match name.len() {
+        4 => reads_as(name, b"host"),
+        6 => reads_as(name, b"expect"),
+        9 => reads_as(name, b"forwarded") && config.forwarded != ForwardedFields::None,
+        12.. if config.forwarded != ForwardedFields::None => {
+            x_forwarded(name).is_some_and(|told| is_told_here(told, request, config))
+        }
+        _ => false,
+    }
+}
+
+/// Whether this of the fields that begin with `X-Forwarded-` is the gateway's to say. Servers believe others too, as `-Prefix` and `-Ssl`: those are
+/// passed on for proxies that are believed, and for nobody else.
+fn is_told_here(told: &[u8], request: &Request<'_>, config: &ForwardConfig) -> bool {
+    reads_as(told, b"for")
+        || reads_as(told, b"host")
+        || reads_as(told, b"proto")
+        || (reads_as(told, b"port") && config.forwarded_port)
+        || request.proxy_fields() != Some(ProxyFields::XForwarded)
 }
 
 /// Says which host the request is for.
