@@ -229,9 +229,26 @@ impl Config {
         }
     }
 
-    /// Listens at `addresses` instead.
+    /// Replaces the addresses of the listeners. The settings of a single listener, such as TLS, hold at each of `addresses`.
+    ///
+    /// # Errors
+    /// An address is invalid, or there are several listeners and one of them has settings: it is unknown which address would
+    /// get them, and an address without them could serve plain HTTP in the place of TLS.
     fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
-        self.listeners = parse_listeners(addresses)?.into_iter().map(ListenerConfig::at).collect();
+        let addresses = parse_listeners(addresses)?;
+        let listener = match &self.listeners[..] {
+            [listener] => listener.clone(),
+            several if several.iter().all(ListenerConfig::is_plain) => {
+                ListenerConfig::at(ListenAddr::Tcp(([127, 0, 0, 1], 0).into()))
+            }
+            several => {
+                let message =
+                    format!("`--listen` cannot replace the {} listeners of the config", several.len());
+                return Err(Failure::new(message).with_hint(LISTEN_HINT));
+            }
+        };
+        self.listeners =
+            addresses.into_iter().map(|address| ListenerConfig { address, ..listener.clone() }).collect();
         Ok(())
     }
 
@@ -313,6 +330,32 @@ impl ListenerConfig {
         &self.address
     }
 
+    /// Returns `true` if the listener serves plain HTTP/1.1 without any settings.
+    fn is_plain(&self) -> bool {
+        let Self {
+            address: _,
+            proxy_protocol,
+            http2,
+            tcp,
+            tls,
+            redirect_to_https,
+            compression,
+            answers_challenges,
+        } = self;
+        proxy_protocol.is_none()
+            && *http2 == Http2::No
+            && tcp.is_none()
+            && tls.is_none()
+            && redirect_to_https.is_none()
+            && *compression == ListenerCompression::AsElsewhere
+            && !answers_challenges
+    }
+
+    /// Returns `true` if routes answer requests to this listener.
+    pub(super) const fn has_routes(&self) -> bool {
+        self.tcp.is_none() && self.redirect_to_https.is_none()
+    }
+
     /// What the server is told of it, which is one of `all`.
     pub(crate) fn to_listener(&self, all: &[Self]) -> Listener {
         let listener = Listener::new(self.address.clone()).compression(self.compression.clone());
@@ -378,6 +421,8 @@ impl AccessLogConfig {
 }
 
 const LISTED_HINT: &str = "leave it out";
+const LISTEN_HINT: &str = "at least one of them has settings such as `tls`, which would be lost: change their `address` in the \
+                           config, or keep a single listener, whose settings hold at each `--listen`";
 
 /// Parses addresses that were given on the command line.
 pub(crate) fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure> {
