@@ -76,12 +76,19 @@ pub(crate) struct ListenerConfig {
     pub(crate) tcp: Option<TcpListenerConfig>,
     /// How TLS is spoken, if it is.
     pub(crate) tls: Option<ListenerTlsConfig>,
-    /// The port with TLS to which requests are redirected.
-    pub(crate) redirect_to_https: Option<u16>,
+    /// The port with TLS to which the listener redirects all requests.
+    pub(crate) redirect_to_https: Option<HttpsRedirect>,
     /// How responses are compressed on routes that do not say it themselves.
     pub(crate) compression: ListenerCompression,
     /// Whether ACME servers find here what they look for at paths.
     pub(crate) answers_challenges: bool,
+}
+
+/// A redirect of all requests to `https`.
+#[derive(Clone)]
+pub(crate) struct HttpsRedirect {
+    pub(crate) port: u16,
+    pub(crate) span: Span,
 }
 
 /// How TLS is spoken at a listener.
@@ -367,8 +374,8 @@ impl ListenerConfig {
         if let Some(proxy_protocol) = &self.proxy_protocol {
             listener = listener.proxy_protocol(proxy_protocol.clone());
         }
-        if let Some(port) = self.redirect_to_https {
-            listener = listener.redirect_to_https(port);
+        if let Some(redirect) = &self.redirect_to_https {
+            listener = listener.redirect_to_https(redirect.port);
         }
         if self.answers_challenges {
             listener = listener.answer_first(challenges());

@@ -56,11 +56,12 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let admin = raw.admin.and_then(|admin| resolver.admin(&admin, &listeners));
     let asking_for_certificates = certificates::asking_for_certificates(&raw.policies);
     let policies = resolver.policies(raw.policies);
-    // Streams have no routes.
-    let has_http = listeners.is_empty() || listeners.iter().any(|listener| listener.tcp.is_none());
+    // Streams have no routes, and neither have requests that are redirected to https.
+    let needs_routes = listeners.is_empty() || listeners.iter().any(ListenerConfig::has_routes);
+    resolver.check_redirects(&listeners, !raw.routes.is_empty());
     let compression = raw.compression.and_then(|compression| resolver.compression(compression));
     let known = Known { upstreams: &upstreams, policies: &policies, compression: compression.as_ref() };
-    let routes = resolver.routes(raw.routes, known, has_http);
+    let routes = resolver.routes(raw.routes, known, needs_routes);
     let access_log = raw.access_log.map(|log| resolver.access_log(log));
     let trusted_proxies = resolver.trusted_proxies(&raw.trusted_proxies, raw.trusted_proxies_write);
     let server = resolver.server(raw.limits, raw.timeouts, trusted_proxies);
