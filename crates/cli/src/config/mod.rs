@@ -13,7 +13,7 @@ mod shown;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,8 @@ pub(crate) struct Config {
     pub(crate) upstreams: Upstreams,
     /// What requests to each upstream say of their way, by its name.
     pub(crate) forwards: BTreeMap<String, ForwardConfig>,
+    /// Names of the upstreams without a healthy server of which `/ready` answers 503.
+    pub(crate) required_for_ready: BTreeSet<String>,
     /// What becomes of paths that servers may read otherwise.
     pub(crate) readings: PathReadings,
     pub(crate) policies: Policies,
@@ -222,6 +224,7 @@ impl Config {
             }],
             upstreams: Upstreams::new(),
             forwards: BTreeMap::new(),
+            required_for_ready: BTreeSet::new(),
             readings: PathReadings::default(),
             policies: Policies::new(),
             acme: None,

@@ -48,6 +48,8 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
     let forwards = resolver.forwards(&raw.upstreams);
     let about_requests = AboutRequests::of(&raw.upstreams);
+    let required = raw.upstreams.iter().filter(|(_, raw)| raw.get_ref().required_for_ready == Some(true));
+    let required_for_ready = required.map(|(name, _)| name.clone()).collect();
     let upstreams = resolver.upstreams(raw.upstreams);
     let acme_span = raw.acme.as_ref().map(|acme| acme.span());
     resolver.acme = raw.acme.and_then(|acme| resolver.acme(acme));
@@ -77,6 +79,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
             routes,
             upstreams,
             forwards,
+            required_for_ready,
             readings: PathReadings {
                 encoded_slashes: other_reading(raw.encoded_slashes),
                 parameters: other_reading(raw.path_parameters),

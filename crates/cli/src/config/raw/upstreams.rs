@@ -43,6 +43,8 @@ pub(in super::super) struct RawUpstream {
     /// When a server that fails gets no more requests.
     #[serde(default)]
     pub(in super::super) ejection: RawEjection,
+    /// Has `/ready` of the admin listener answer 503 while no server of this upstream is healthy. Default false.
+    pub(in super::super) required_for_ready: Option<bool>,
     /// For how long a server that has come back gets less than its share.
     pub(in super::super) slow_start: Option<Spanned<Period>>,
     /// `v1` or `v2`: connections begin with a header of the PROXY protocol, which tells the server who the client is. Default none.
