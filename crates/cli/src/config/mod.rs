@@ -8,6 +8,7 @@ mod schema;
 mod resolve;
 mod failure;
 mod places;
+mod own_listeners;
 mod secrets;
 mod shown;
 #[cfg(test)]
@@ -191,16 +192,23 @@ type Span = Range<usize>;
 impl Config {
     /// The config that `args` ask for.
     pub(crate) fn of(args: &ServeArgs) -> Result<Self, Failure> {
-        let mut config = args.config.as_deref().map_or_else(|| Ok(Self::demo()), Self::load)?;
+        let mut config = args.config.as_deref().map_or_else(|| Ok(Self::demo()), Self::read)?;
         if !args.listen.is_empty() {
             config.listen_at(&args.listen)?;
         }
+        config.refuse_loops()?;
         config.workers = args.workers.map(usize::from).or(config.workers);
         Ok(config)
     }
 
-    /// Reads the config at `path`.
+    /// Reads the config at `path`, and checks it as a whole.
     pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
+        let config = Self::read(path)?;
+        config.refuse_loops()?;
+        Ok(config)
+    }
+
+    fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::new(format!("`{}` cannot be read: {error}", path.display()))
                 .with_hint("the argument of `serve` and `check` is the path of a config in TOML")
@@ -304,6 +312,13 @@ impl Config {
         let places = self.places.upstreams.get(upstream);
         let span = places.and_then(|places| places.servers.get(server)).cloned().unwrap_or_default();
         self.warning_at(&span, message)
+    }
+
+    /// An error about one of the servers of an upstream, by its place.
+    fn failure_at_server(&self, upstream: &str, server: usize, message: impl fmt::Display) -> Failure {
+        let places = self.places.upstreams.get(upstream);
+        let span = places.and_then(|places| places.servers.get(server)).cloned().unwrap_or_default();
+        self.failure_at(&span, message)
     }
 
     /// What is wrong at `span` of the file.

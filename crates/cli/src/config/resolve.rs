@@ -14,7 +14,7 @@ mod policies;
 mod certificates;
 mod tls;
 mod upstreams;
-mod usage;
+pub(super) mod usage;
 
 use std::fmt;
 use std::num::NonZeroU64;

@@ -108,13 +108,13 @@ impl Config {
 }
 
 /// Whether connections of `listener` are for this upstream, whatever they carry.
-fn forwards_to(listener: &ListenerConfig, upstream: &str) -> bool {
+pub(in super::super) fn forwards_to(listener: &ListenerConfig, upstream: &str) -> bool {
     let Some(tcp) = &listener.tcp else { return false };
     tcp.upstream == upstream || tcp.names.iter().any(|(_, of_name)| of_name == upstream)
 }
 
 /// Whether requests of `route`, or copies of them, are for this upstream.
-fn goes_to(route: &Route, upstream: &str) -> bool {
+pub(in super::super) fn goes_to(route: &Route, upstream: &str) -> bool {
     let Action::Forward(action) = &route.action else { return false };
     let ForwardAction { to, mirror, .. } = &**action;
     let is_there = match to {
