@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use thruway_gateway::{Routes, Unresolved, unresolved};
+use thruway_gateway::{Routes, ServerLookup, look_up_servers};
 use tokio::task::JoinSet;
 
 use crate::access_log;
@@ -32,44 +32,57 @@ fn say(path: &Path, args: &CheckArgs) -> Result<String, Failure> {
     if let Some(request) = &args.explain {
         return explain(&config, &routes, request, &args.header);
     }
-    let names = if args.offline { Vec::new() } else { unresolved_names(&config) };
-    if let Some(warnings) = Failure::all(config.unused().into_iter().chain(names).collect()) {
+    let lookups = if args.offline { Ok(Vec::new()) } else { look_up_names(&config) };
+    let (lookups, failed) = match lookups {
+        Ok(lookups) => (lookups, None),
+        Err(failed) => (Vec::new(), Some(failed)),
+    };
+    let warnings = config.unused().into_iter().chain(config.possible_loops(&lookups)).chain(failed);
+    let warnings = warnings.chain(unresolved_names(&config, &lookups)).collect();
+    if let Some(warnings) = Failure::all(warnings) {
         // Nobody may be reading there.
         let _ = writeln!(stderr(), "{warnings}");
     }
     Ok(format!("`{}` is valid\n{config}", path.display()))
 }
 
-/// Warnings of the names of servers that cannot be resolved here and now: elsewhere, or later, they may be.
-fn unresolved_names(config: &Config) -> Vec<Failure> {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
-        return vec![Failure::warning("nothing can be asked about the names of servers")];
-    };
+/// Looks up the names of all servers, by the names of their upstreams.
+///
+/// # Errors
+/// The system refuses what a lookup needs.
+fn look_up_names(config: &Config) -> Result<Vec<(String, ServerLookup)>, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::warning(format!("names cannot be looked up: {error}")))?;
     let mut lookups = JoinSet::new();
     for (name, upstream) in config.upstreams.clone() {
-        lookups.spawn_on(
-            async move { (unresolved(&upstream, LOOKUP_MAX).await, name, upstream) },
-            runtime.handle(),
-        );
+        let lookup = async move { (name, look_up_servers(&upstream, LOOKUP_MAX).await) };
+        lookups.spawn_on(lookup, runtime.handle());
     }
     let mut found = runtime.block_on(lookups.join_all());
     // The system may still be asking.
     runtime.shutdown_background();
-    found.sort_by(|(_, one, _), (_, other, _)| one.cmp(other));
-    let warnings = found.into_iter().flat_map(|(servers, name, upstream)| {
-        servers.into_iter().map(move |Unresolved { server, reason }| {
-            let address = &upstream.servers[server].address;
-            let message = match reason {
-                None => format!("`{address}` has no address"),
-                Some(reason) => format!("`{address}` could not be looked up: {reason}"),
-            };
-            config.warning_at_server(&name, server, message).with_hint(NAME_HINT)
-        })
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let each = |(name, servers): (String, Vec<ServerLookup>)| {
+        servers.into_iter().map(move |server| (name.clone(), server))
+    };
+    Ok(found.into_iter().flat_map(each).collect())
+}
+
+/// Returns warnings of the names without an address. They may have one elsewhere, or later.
+fn unresolved_names(config: &Config, lookups: &[(String, ServerLookup)]) -> Vec<Failure> {
+    let unresolved = lookups.iter().filter(|(_, lookup)| lookup.addresses.is_empty());
+    let warnings = unresolved.map(|(name, ServerLookup { server, error, .. })| {
+        let address = &config.upstreams[name].servers[*server].address;
+        let message = match error {
+            None => format!("`{address}` has no address"),
+            Some(error) => format!("`{address}` could not be looked up: {error}"),
+        };
+        config.warning_at_server(name, *server, message).with_hint(NAME_HINT)
     });
     warnings.collect()
 }
 
-/// How long somebody may take to say which addresses a name has.
+/// Time for the lookup of a name.
 const LOOKUP_MAX: Duration = Duration::from_secs(2);
 
 const NAME_HINT: &str = "see whether the name is right; where it is not known yet, or nobody can be asked, `--offline` leaves this out";

@@ -19,6 +19,8 @@ pub(crate) struct Running {
     pub(crate) unrouted: Arc<RefusalCount>,
     pub(crate) streams: Streams,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
+    /// The upstreams without a healthy server of which this process is not ready.
+    pub(crate) required: Vec<Arc<Upstream>>,
 }
 
 pub(crate) struct RunningRoute {
@@ -64,6 +66,11 @@ impl Running {
             unrouted: parts.unrouted().clone(),
             streams: streams.clone(),
             upstreams: parts.upstreams().cloned().collect(),
+            required: config
+                .required_for_ready
+                .iter()
+                .filter_map(|name| parts.upstream(name).cloned())
+                .collect(),
         })
     }
 

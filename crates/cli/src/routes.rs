@@ -56,10 +56,19 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
     Ok((routes.guarding(config.readings, guards).counted_by(parts.unrouted.clone()), parts))
 }
 
-/// What stands before `route`: its policies, and an answer that is given in the place of one from elsewhere, as where a path is closed.
+/// Returns the guards of `route`: its policies and, unless the route forwards requests, the route itself. An action that
+/// answers requests here keeps them from the upstreams of other routes, so another spelling of its path must not reach one.
 fn guards_of(route: &Route) -> Vec<String> {
-    let answers = matches!(route.action, Action::Answer(_));
-    route.policies.iter().cloned().chain(answers.then(|| route.matching.to_string())).collect()
+    let is_terminal = match route.action {
+        Action::Forward(_) => false,
+        Action::Answer(_)
+        | Action::Connect(_)
+        | Action::Demo
+        | Action::Files(_)
+        | Action::Mcp
+        | Action::Redirect(_) => true,
+    };
+    route.policies.iter().cloned().chain(is_terminal.then(|| route.matching.to_string())).collect()
 }
 
 impl Parts {

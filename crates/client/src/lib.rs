@@ -60,6 +60,7 @@ mod error;
 mod timers;
 mod connection;
 pub mod http2;
+mod websocket;
 
 // those that wait
 mod pool;
@@ -82,3 +83,4 @@ pub use error::{Error, Retry, Side};
 pub use pool::{Pool, PoolConfig};
 pub use resolve::{Resolve, Resolved, Resolving, ResolvingFor, SystemResolver, resolve};
 pub use upstream_stream::UpstreamStream;
+pub use websocket::{WebSocketAccept, websocket_accept};

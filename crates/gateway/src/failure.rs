@@ -20,6 +20,8 @@ pub enum Failure {
     DestinationRefused,
     /// The exchange with the server failed.
     Exchange(Error),
+    /// The request has passed this gateway before, or too many gateways.
+    Loop,
     /// Nobody could say which address a host has that a tunnel was asked for to.
     NameNotLookedUp,
     /// The name of a host that a tunnel was asked for to has no address.
@@ -34,6 +36,8 @@ pub enum Failure {
     RequestContent(ContentError),
     /// The time of the whole request was over before a server had it.
     TimedOut,
+    /// The server accepted a WebSocket without proving that it has read the request (RFC 6455 §4.1).
+    UpgradeUnproven,
     /// An upgrade was asked for, and the server speaks HTTP/2 and takes none there (RFC 8441 §3).
     UpgradeUnsupported,
 }
@@ -49,8 +53,10 @@ impl Failure {
             | Self::RequestContent(_)
             | Self::UpgradeUnsupported => Side::Client,
             Self::Exchange(error) => error.side(),
-            Self::NameUnresolved | Self::NoServer => Side::Upstream,
-            Self::NameNotLookedUp | Self::QueueFull | Self::QueueTimedOut | Self::TimedOut => Side::Local,
+            Self::NameUnresolved | Self::NoServer | Self::UpgradeUnproven => Side::Upstream,
+            Self::Loop | Self::NameNotLookedUp | Self::QueueFull | Self::QueueTimedOut | Self::TimedOut => {
+                Side::Local
+            }
         }
     }
 
@@ -62,6 +68,7 @@ impl Failure {
             Self::AddressRefused
             | Self::ConnectRefused
             | Self::DestinationRefused
+            | Self::Loop
             | Self::NameNotLookedUp
             | Self::NameUnresolved
             | Self::NoServer
@@ -69,15 +76,18 @@ impl Failure {
             | Self::QueueTimedOut
             | Self::RequestContent(_)
             | Self::TimedOut
+            | Self::UpgradeUnproven
             | Self::UpgradeUnsupported => Retry::Never,
         }
     }
 
-    /// The status that tells the client (RFC 9110 §15.6.3 to §15.6.5).
+    /// The status that tells the client (RFC 9110 §15.6.3 to §15.6.5). RFC 9209 §2.3 recommends 502 for a loop; 508
+    /// (RFC 5842 §7.2) differs from the failure of one server, which balancers in front of a gateway answer with a retry.
     pub const fn status(self) -> StatusCode {
         match self {
             Self::AddressRefused | Self::DestinationRefused => StatusCode::FORBIDDEN,
             Self::ConnectRefused => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Loop => StatusCode::LOOP_DETECTED,
             Self::RequestContent(error) => error.status(),
             Self::NameNotLookedUp | Self::NoServer | Self::QueueFull | Self::QueueTimedOut => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -87,14 +97,16 @@ impl Failure {
             Self::Connect(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::Exchange(error) if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::Exchange(error) if matches!(error.side(), Side::Client) => StatusCode::BAD_REQUEST,
-            Self::Connect(_) | Self::Exchange(_) | Self::NameUnresolved | Self::UpgradeUnsupported => {
-                StatusCode::BAD_GATEWAY
-            }
+            Self::Connect(_)
+            | Self::Exchange(_)
+            | Self::NameUnresolved
+            | Self::UpgradeUnproven
+            | Self::UpgradeUnsupported => StatusCode::BAD_GATEWAY,
         }
     }
 
     /// All that failures are [called](Self::proxy_error).
-    pub const PROXY_ERRORS: [&str; 20] = [
+    pub const PROXY_ERRORS: [&str; 21] = [
         "connection_limit_reached",
         "connection_read_timeout",
         "connection_refused",
@@ -112,6 +124,7 @@ impl Failure {
         "http_response_timeout",
         "http_upgrade_failed",
         "proxy_internal_error",
+        "proxy_loop_detected",
         "tls_alert_received",
         "tls_certificate_error",
         "tls_protocol_error",
@@ -142,12 +155,13 @@ impl Failure {
                 }
                 _ => "http_protocol_error",
             },
+            Self::Loop => "proxy_loop_detected",
             Self::NameNotLookedUp | Self::NameUnresolved => "dns_error",
             Self::NoServer => "destination_unavailable",
             Self::QueueFull | Self::QueueTimedOut => "connection_limit_reached",
             Self::RequestContent(_) => "http_request_error",
             Self::TimedOut => "http_response_timeout",
-            Self::UpgradeUnsupported => "http_upgrade_failed",
+            Self::UpgradeUnproven | Self::UpgradeUnsupported => "http_upgrade_failed",
         }
     }
 
@@ -196,6 +210,9 @@ impl fmt::Display for Failure {
             Self::ConnectRefused => f.write_str("tunnels are not made here"),
             Self::DestinationRefused => f.write_str("tunnels do not lead there"),
             Self::Exchange(error) => error.fmt(f),
+            Self::Loop => {
+                f.write_str("the request has come back to this gateway, or has passed too many gateways")
+            }
             Self::NameNotLookedUp => f.write_str("the name could not be looked up"),
             Self::NameUnresolved => f.write_str("the name has no address"),
             Self::NoServer => f.write_str("there is no server"),
@@ -203,6 +220,9 @@ impl fmt::Display for Failure {
             Self::QueueTimedOut => f.write_str("no server had room in time"),
             Self::RequestContent(error) => write!(f, "the request: {error}"),
             Self::TimedOut => f.write_str("the request took too long"),
+            Self::UpgradeUnproven => f.write_str(
+                "the server's answer to the WebSocket handshake has no valid `Sec-WebSocket-Accept`",
+            ),
             Self::UpgradeUnsupported => f.write_str("the server takes no upgrades over HTTP/2"),
         }
     }
@@ -255,12 +275,14 @@ mod tests {
             Failure::AddressRefused,
             Failure::ConnectRefused,
             Failure::DestinationRefused,
+            Failure::Loop,
             Failure::NameNotLookedUp,
             Failure::NameUnresolved,
             Failure::NoServer,
             Failure::QueueFull,
             Failure::QueueTimedOut,
             Failure::TimedOut,
+            Failure::UpgradeUnproven,
             Failure::UpgradeUnsupported,
             Failure::Connect(ConnectError::NoRoom),
             Failure::Connect(ConnectError::Refused),

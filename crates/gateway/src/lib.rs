@@ -59,6 +59,6 @@ pub use thruway_net::ProxyVersion;
 pub use upstream::{
     Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
     InvalidStatusRange, QueueConfig, ResolverConfig, ResponseCounts, RetryBudget, ServerAddr, ServerConfig,
-    ServerState, ServerStatus, Standing, StatusRange, Sticky, Unresolved, Upstream, UpstreamConfig,
-    UpstreamTls, WaitingCounts, unresolved,
+    ServerLookup, ServerState, ServerStatus, Standing, StatusRange, Sticky, Upstream, UpstreamConfig,
+    UpstreamTls, WaitingCounts, look_up_servers,
 };

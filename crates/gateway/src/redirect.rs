@@ -1,8 +1,8 @@
-//! Redirects: clients are told to ask elsewhere.
+//! Redirects: the answer names another URL for the request.
 
 use std::fmt;
 
-use thruway_message::{FieldValue, RequestHead, StatusCode};
+use thruway_message::{RequestHead, StatusCode};
 use thruway_server::{Answer, Handler, Request, Response};
 
 /// Answers every request with another place to ask at.
@@ -28,34 +28,35 @@ enum Place {
     Rest,
 }
 
-/// Why nothing can be redirected so.
+/// The reason why a redirect is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidRedirect {
     /// `{` and `}` do not match.
     Braces,
-    /// It cannot stand in a field line.
+    /// A character is not allowed in a URI.
     Octets,
     /// A place has another name than those there are.
     Place,
-    /// It begins neither with a scheme and a host nor with a path, or a request could choose the host.
+    /// The target begins neither with a scheme and a host nor with a path, or a request could choose the host.
     Start,
-    /// The status is none that redirects to one place.
+    /// The status does not redirect to one URL.
     Status,
 }
 
 impl Redirect {
-    /// Redirects to `to`: `https://…`, `http://…` or `/…`, in which `{host}`, `{path}`, `{query}` and `{rest}` are put in
-    /// from the request, as the client sent them. `{query}` has its question mark, if there is a query; `{rest}` is what
-    /// comes after the prefix of the route.
+    /// Redirects to `to`: `https://…`, `http://…` or `/…`. The gateway fills the places `{host}`, `{path}`, `{query}` and
+    /// `{rest}` from the request, as the client sent them. `{query}` includes the question mark and is empty without a
+    /// query. `{rest}` is the part of the path behind the prefix of the route.
     ///
     /// # Errors
-    /// The rule that is broken.
+    /// The broken rule.
     pub fn new(to: &str, status: StatusCode) -> Result<Self, InvalidRedirect> {
         if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
             return Err(InvalidRedirect::Status);
         }
-        if FieldValue::new(to.as_bytes()).is_err() || !to.is_ascii() || to.contains(' ') {
+        // Browsers read a backslash as a slash, and ignore a tab (WHATWG URL §4.4).
+        if !to.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
             return Err(InvalidRedirect::Octets);
         }
         let (mut parts, mut rest) = (Vec::new(), to);
@@ -68,7 +69,7 @@ impl Redirect {
         if redirect.has_safe_start() { Ok(redirect) } else { Err(InvalidRedirect::Start) }
     }
 
-    /// Whether no path of a request can become the host: `//host` names one too.
+    /// Returns `true` if no request can choose the host of the location.
     fn has_safe_start(&self) -> bool {
         let (start, place) = match self.parts.first() {
             Some((start, place)) => (start, Some(*place)),
@@ -78,13 +79,29 @@ impl Redirect {
         match (host, place) {
             // A host must follow, and may be that of the request.
             (Some(""), place) => place == Some(Place::Host),
-            (Some(_), _) => true,
-            (None, None) => start.starts_with('/') && !start.starts_with("//"),
-            (None, Some(Place::Query)) if start == "/" => true,
-            (None, Some(_)) => start.starts_with('/') && !start.starts_with("//") && start.len() > 1,
+            (Some(host), _) => !host.starts_with(['/', '?', '#']),
+            (None, place) => match start.strip_prefix('/') {
+                Some("") => place.is_none() || self.is_safe_behind_slash(),
+                Some(path) => !path.starts_with('/'),
+                None => false,
+            },
         }
     }
 
+    /// Returns `true` if no request puts a second slash behind the first one, which is all that stands before the first
+    /// place. A query begins with a question mark, or is empty: then the text behind it follows the slash.
+    fn is_safe_behind_slash(&self) -> bool {
+        let queries = self.parts.iter().take_while(|(_, place)| *place == Place::Query).count();
+        // The text before the first place is the slash itself.
+        let before = self.parts.iter().take(queries + 1).skip(1).map(|(before, _)| before.as_str());
+        let is_last = queries == self.parts.len();
+        match before.chain(is_last.then_some(self.end.as_str())).find(|text| !text.is_empty()) {
+            Some(text) => !text.starts_with('/'),
+            None => is_last,
+        }
+    }
+
+    /// Returns the value of `Location` for a request, whose path goes on with `rest` behind the prefix of the route.
     fn location(&self, head: &RequestHead<'_>, rest: &str) -> String {
         let mut location = String::new();
         for (before, place) in &self.parts {
@@ -105,6 +122,26 @@ impl Redirect {
         location
     }
 }
+
+/// Returns `true` if a browser finds a host in `location` that the template does not name: `location` is a path that begins
+/// with two slashes (RFC 3986 §4.2), or a URL without a host, behind which the first segment of the path becomes the host.
+/// Browsers ignore tabs and line breaks, and spaces at the start, and read a backslash as a slash (WHATWG URL §4.4).
+pub(crate) fn has_hidden_host(location: &str) -> bool {
+    let read = location.bytes().filter(|byte| !matches!(byte, b'\t' | b'\n' | b'\r'));
+    let read = read.skip_while(|byte| *byte <= b' ').map(|byte| if byte == b'\\' { b'/' } else { byte });
+    let start: Vec<u8> = read.take(LONGEST_START).collect();
+    let behind_scheme = [&b"https://"[..], b"http://"].iter().find_map(|scheme| {
+        let (start, behind) = start.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(behind)
+    });
+    match behind_scheme {
+        Some(host) => matches!(host.first(), None | Some(b'/' | b'?' | b'#')),
+        None => start.starts_with(b"//"),
+    }
+}
+
+/// Length of `https://` and one more byte.
+const LONGEST_START: usize = 9;
 
 /// `text`, if no brace is left in it.
 fn literal(text: &str) -> Result<String, InvalidRedirect> {
@@ -128,6 +165,10 @@ impl Handler for Redirect {
         // Not `mounted_path`, to which nothing and `/` are the same.
         let rest = request.path().get(request.mount_prefix()..).unwrap_or_default();
         let location = self.location(request.head(), rest);
+        if has_hidden_host(&location) {
+            let refusal = "the request cannot be redirected: its path or host would name another host\n";
+            return Answer::Now(Response::text(refusal).with_status(StatusCode::BAD_REQUEST));
+        }
         Answer::Now(Response::new(self.status).with_field("Location", location))
     }
 }
@@ -153,10 +194,12 @@ impl fmt::Display for InvalidRedirect {
         f.write_str(match self {
             Self::Braces => "a place stands in braces: `{path}`",
             Self::Octets => {
-                "a place to redirect to is written as a URI: visible ASCII, the rest percent-encoded"
+                "a redirect target is a URI: visible ASCII without a backslash, the rest percent-encoded"
             }
             Self::Place => "the places are `{host}`, `{path}`, `{query}` and `{rest}`",
-            Self::Start => "a redirect goes to `https://HOST…`, `http://HOST…` or `/PATH…`",
+            Self::Start => {
+                "a redirect goes to `https://HOST…`, `http://HOST…` or `/PATH…`, and no request may choose the host"
+            }
             Self::Status => "the status of a redirect is 301, 302, 303, 307 or 308",
         })
     }
@@ -196,19 +239,94 @@ mod tests {
             ("/new{rest}", "/old/", "/new/"),
             ("http://other/here", "/old/a?b", "http://other/here"),
             ("/{query}", "/old?a", "/?a"),
+            ("/{query}", "/old", "/"),
+            ("/{query}a{path}", "/old", "/a/old"),
+            ("/{query}{query}a", "/old?b", "/?b?ba"),
         ] {
             assert_eq!(location(to, target), expected, "{to} {target}");
         }
     }
 
+    /// `/{query}{path}` passed: without a query, the path followed the slash, and its first segment became the host.
     #[test]
-    fn a_request_cannot_choose_the_host() {
-        for to in
-            ["{path}", "/{path}", "//{path}", "https://{path}", "{rest}", "//other", "https://", "other", ""]
-        {
+    fn a_template_that_lets_a_request_choose_the_host_is_refused() {
+        for to in [
+            "{path}",
+            "/{path}",
+            "/{rest}",
+            "/{host}",
+            "//{path}",
+            "/{query}{path}",
+            "/{query}{rest}",
+            "/{query}{host}",
+            "/{query}{query}{path}",
+            "/{query}/a",
+            "/{query}{query}/",
+            "https://{path}",
+            "https:///{path}",
+            "https://{query}",
+            "{rest}",
+            "//other",
+            "https://",
+            "http:///other",
+            "other",
+            "",
+        ] {
             assert_eq!(redirect(to).unwrap_err(), InvalidRedirect::Start, "{to}");
         }
         assert_eq!(location("/new{rest}", "/old//evil.example/"), "/new//evil.example/");
+    }
+
+    #[test]
+    fn a_location_with_a_hidden_host_is_found_in_every_spelling() {
+        for hidden in [
+            "//evil.example",
+            "///evil.example",
+            "/\\evil.example",
+            "\\/evil.example",
+            "/\t/evil.example",
+            "/\r\n/evil.example",
+            "\t//evil.example",
+            " //evil.example",
+            "\u{1}/\\evil.example",
+            "https:///evil.example",
+            "HTTPS:\\\\\\evil.example",
+            "http://\t/evil.example",
+            "https://",
+            "https://?a",
+        ] {
+            assert!(has_hidden_host(hidden), "{hidden:?}");
+        }
+        for open in ["/", "/a//b", "/?//a", "/a\\b", "https://a", "https://a//b", "http://a?b", ""] {
+            assert!(!has_hidden_host(open), "{open:?}");
+        }
+    }
+
+    /// The template was the only check. A request without a host got `Location: https:///evil.example/`, which browsers
+    /// read as `https://evil.example/`.
+    #[test]
+    fn a_request_whose_location_has_a_hidden_host_is_refused() {
+        let unchecked = |to: &str| {
+            let (before, _) = to.split_once('{').unwrap();
+            let parts = vec![(before.to_owned(), Place::Path)];
+            Redirect { status: StatusCode::FOUND, parts, end: String::new() }
+        };
+        let by_host = || redirect("https://{host}{path}").unwrap();
+        for (redirect, request) in [
+            (unchecked("{path}"), "GET //evil.example/../old HTTP/1.1\r\nHost: a\r\n\r\n"),
+            (unchecked("/{path}"), "GET /old HTTP/1.1\r\nHost: a\r\n\r\n"),
+            (by_host(), "GET /evil.example/../old HTTP/1.0\r\n\r\n"),
+            (by_host(), "GET /evil.example/../old HTTP/1.1\r\nHost:\r\n\r\n"),
+        ] {
+            let scene = Scene::new(redirect);
+            let mut client = scene.connect();
+            client.send(request);
+            let response = client.received();
+            assert!(
+                response.starts_with("HTTP/1.1 400 ") && !response.contains("Location"),
+                "{request} {response}"
+            );
+        }
     }
 
     #[test]
@@ -220,6 +338,9 @@ mod tests {
             ("/a b", InvalidRedirect::Octets),
             ("/é", InvalidRedirect::Octets),
             ("/a\r\nb", InvalidRedirect::Octets),
+            ("/\t/evil.example", InvalidRedirect::Octets),
+            ("/\\evil.example", InvalidRedirect::Octets),
+            ("https:\\\\evil.example", InvalidRedirect::Octets),
         ] {
             assert_eq!(redirect(to).unwrap_err(), error, "{to}");
         }

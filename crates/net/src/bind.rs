@@ -18,7 +18,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket
 use socket2::SockRef;
 
 use crate::ListenAddr;
-use crate::listened::ListenedOn;
+use crate::listened::ListenerAddress;
 
 /// The listening sockets of one address. A Unix socket's path is removed when this is dropped.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct Bound {
 /// What there is as long as somebody listens.
 #[derive(Debug)]
 pub(crate) enum Place {
-    Tcp(#[expect(dead_code, reason = "it is there to be dropped")] ListenedOn),
+    Tcp(#[expect(dead_code, reason = "it is there to be dropped")] ListenerAddress),
     Unix(#[expect(dead_code, reason = "it is there to be dropped")] SocketPath),
 }
 
@@ -121,7 +121,7 @@ fn bind_tcp(address: SocketAddr, count: usize, backlog: i32) -> io::Result<Bound
     for socket in &sockets {
         rustix::net::listen(socket, backlog)?;
     }
-    let place = Place::Tcp(ListenedOn::new(address));
+    let place = Place::Tcp(ListenerAddress::new(address));
     Ok(Bound { address: ListenAddr::Tcp(address), sockets, place, kept: None })
 }
 

@@ -9,16 +9,16 @@ static LISTENED: Mutex<Vec<SocketAddr>> = Mutex::new(Vec::new());
 
 /// Notes an address as listened on until this is dropped.
 #[derive(Debug)]
-pub(crate) struct ListenedOn(SocketAddr);
+pub(crate) struct ListenerAddress(SocketAddr);
 
-impl ListenedOn {
+impl ListenerAddress {
     pub(crate) fn new(address: SocketAddr) -> Self {
         listened().push(address);
         Self(address)
     }
 }
 
-impl Drop for ListenedOn {
+impl Drop for ListenerAddress {
     fn drop(&mut self) {
         let mut listened = listened();
         if let Some(place) = listened.iter().position(|address| *address == self.0) {
@@ -27,17 +27,40 @@ impl Drop for ListenedOn {
     }
 }
 
-/// Whether who connects to `address` reaches a listener of this process.
+/// Returns `true` if a client that connects to `address` reaches a listener of this process.
 pub fn is_listened_on(address: SocketAddr) -> bool {
+    match listened_on(address) {
+        ListenedOn::ThisAddress => true,
+        ListenedOn::AllAddresses => is_of_this_machine(address.ip()),
+        ListenedOn::Nowhere => false,
+    }
+}
+
+/// The listeners of this process that a client which connects to an address may reach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ListenedOn {
+    /// None.
+    Nowhere,
+    /// A listener for this address.
+    ThisAddress,
+    /// A listener for all addresses of this machine, if the address is one of them.
+    AllAddresses,
+}
+
+/// Finds the listeners of this process for `address`.
+pub(crate) fn listened_on(address: SocketAddr) -> ListenedOn {
     let ip = address.ip().to_canonical();
-    let mut is_everywhere = false;
+    let mut found = ListenedOn::Nowhere;
     for own in listened().iter().filter(|own| own.port() == address.port()) {
         if own.ip() == ip {
-            return true;
+            return ListenedOn::ThisAddress;
         }
-        is_everywhere |= own.ip().is_unspecified();
+        // A listener for `[::]` accepts no connections by IPv4.
+        if own.ip().is_unspecified() && own.ip().is_ipv4() == ip.is_ipv4() {
+            found = ListenedOn::AllAddresses;
+        }
     }
-    is_everywhere && is_of_this_machine(ip)
+    found
 }
 
 /// Whether `address` is one that this machine has, whoever else can reach it. Nothing is sent to find out.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use thruway_net::tls::{ALPN_ACME, HandshakeError, accept_tls, end_tls, see_off};
 use thruway_net::{
-    Accepted, Admitted, ClientAddr, ConnectionGuard, ListenAddr, LogLimit, PooledBuffer, ProxyHeader,
+    Accepted, Admitted, ClientAddr, ConnectionGuard, ListenAddr, LogLimit, Peer, PooledBuffer, ProxyHeader,
     ReceiveError, Stream, Worker, receive_proxy_header, spawn,
 };
 
@@ -259,6 +259,7 @@ fn info_of(accepted: &Accepted, listener: &Listener) -> ConnectionInfo {
     let compression = listener.compression.clone();
     ConnectionInfo {
         client: accepted.client,
+        peer: Peer::of(&accepted.stream, accepted.client),
         listener: accepted.listener,
         destination,
         tls: None,

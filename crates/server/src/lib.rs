@@ -76,8 +76,8 @@ pub use thruway_net::tls::{
     TlsInfo, TlsVersion,
 };
 pub use thruway_net::{
-    ClientAddr, DrainHandle, InvalidListenAddr, InvalidNetwork, ListenAddr, Network, Networks, ReloadSignal,
-    ReopenSignal, TerminationSignals, WorkerLoad, raise_descriptor_limit,
+    ClientAddr, DrainHandle, InvalidListenAddr, InvalidNetwork, ListenAddr, Network, Networks, Peer,
+    ReloadSignal, ReopenSignal, TerminationSignals, WorkerLoad, raise_descriptor_limit,
 };
 
 /// How much content is collected on behalf of a handler that does not say: 2 MiB, as axum.

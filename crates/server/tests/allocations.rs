@@ -151,6 +151,7 @@ impl Scene {
         let driver = ConnectionDriver::new(app().into_handler(), config, worker.clone(), None);
         let info = ConnectionInfo {
             client: ClientAddr::Tcp(([192, 0, 2, 1], 4711).into()),
+            peer: thruway_net::Peer::Unix { is_own_process: false },
             listener: 0,
             destination: None,
             tls: None,

@@ -14,7 +14,7 @@ mod client;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_net::{Clock, ManualTime, PooledBuffer, Worker};
+use thruway_net::{Clock, ManualTime, Peer, PooledBuffer, Worker};
 use thruway_server::{ClientAddr, Config, ConnectionDriver, ConnectionInfo, IntoHandler, Spoken, TakeRecord};
 
 pub use client::Client;
@@ -109,6 +109,7 @@ impl Scene {
 fn client_info() -> ConnectionInfo {
     ConnectionInfo {
         client: ClientAddr::Tcp(([192, 0, 2, 1], 4711).into()),
+        peer: Peer::Tcp(([192, 0, 2, 1], 4711).into()),
         listener: 0,
         destination: None,
         tls: None,

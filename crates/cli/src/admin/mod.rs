@@ -82,14 +82,18 @@ impl Admin {
     }
 }
 
-/// Whether requests should be sent here.
+/// Answers 200 if a load balancer should send requests here, and 503 with the reason if not.
 fn ready(admin: &Admin, _: &Request<'_>) -> Response {
     if admin.server.is_draining() {
         return not_ready("draining\n");
     }
     let present = admin.present.load();
     match present.upstreams.iter().find(|upstream| !upstream.has_server()) {
-        Some(upstream) => not_ready(format!("the upstream `{}` has no server\n", upstream.name())),
+        Some(upstream) => return not_ready(format!("the upstream `{}` has no server\n", upstream.name())),
+        None => {}
+    }
+    match present.required.iter().find(|upstream| !upstream.has_healthy_server()) {
+        Some(upstream) => not_ready(format!("no server of the upstream `{}` is healthy\n", upstream.name())),
         None => Response::text("ready\n"),
     }
 }

@@ -8,12 +8,13 @@ mod schema;
 mod resolve;
 mod failure;
 mod places;
+mod own_listeners;
 mod secrets;
 mod shown;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) upstreams: Upstreams,
     /// What requests to each upstream say of their way, by its name.
     pub(crate) forwards: BTreeMap<String, ForwardConfig>,
+    /// Names of the upstreams without a healthy server of which `/ready` answers 503.
+    pub(crate) required_for_ready: BTreeSet<String>,
     /// What becomes of paths that servers may read otherwise.
     pub(crate) readings: PathReadings,
     pub(crate) policies: Policies,
@@ -76,12 +79,19 @@ pub(crate) struct ListenerConfig {
     pub(crate) tcp: Option<TcpListenerConfig>,
     /// How TLS is spoken, if it is.
     pub(crate) tls: Option<ListenerTlsConfig>,
-    /// The port with TLS to which requests are redirected.
-    pub(crate) redirect_to_https: Option<u16>,
+    /// The port with TLS to which the listener redirects all requests.
+    pub(crate) redirect_to_https: Option<HttpsRedirect>,
     /// How responses are compressed on routes that do not say it themselves.
     pub(crate) compression: ListenerCompression,
     /// Whether ACME servers find here what they look for at paths.
     pub(crate) answers_challenges: bool,
+}
+
+/// A redirect of all requests to `https`.
+#[derive(Clone)]
+pub(crate) struct HttpsRedirect {
+    pub(crate) port: u16,
+    pub(crate) span: Span,
 }
 
 /// How TLS is spoken at a listener.
@@ -182,16 +192,23 @@ type Span = Range<usize>;
 impl Config {
     /// The config that `args` ask for.
     pub(crate) fn of(args: &ServeArgs) -> Result<Self, Failure> {
-        let mut config = args.config.as_deref().map_or_else(|| Ok(Self::demo()), Self::load)?;
+        let mut config = args.config.as_deref().map_or_else(|| Ok(Self::demo()), Self::read)?;
         if !args.listen.is_empty() {
             config.listen_at(&args.listen)?;
         }
+        config.refuse_loops()?;
         config.workers = args.workers.map(usize::from).or(config.workers);
         Ok(config)
     }
 
-    /// Reads the config at `path`.
+    /// Reads the config at `path`, and checks it as a whole.
     pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
+        let config = Self::read(path)?;
+        config.refuse_loops()?;
+        Ok(config)
+    }
+
+    fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::new(format!("`{}` cannot be read: {error}", path.display()))
                 .with_hint("the argument of `serve` and `check` is the path of a config in TOML")
@@ -215,6 +232,7 @@ impl Config {
             }],
             upstreams: Upstreams::new(),
             forwards: BTreeMap::new(),
+            required_for_ready: BTreeSet::new(),
             readings: PathReadings::default(),
             policies: Policies::new(),
             acme: None,
@@ -229,9 +247,26 @@ impl Config {
         }
     }
 
-    /// Listens at `addresses` instead.
+    /// Replaces the addresses of the listeners. The settings of a single listener, such as TLS, hold at each of `addresses`.
+    ///
+    /// # Errors
+    /// An address is invalid, or there are several listeners and one of them has settings: it is unknown which address would
+    /// get them, and an address without them could serve plain HTTP in the place of TLS.
     fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
-        self.listeners = parse_listeners(addresses)?.into_iter().map(ListenerConfig::at).collect();
+        let addresses = parse_listeners(addresses)?;
+        let listener = match &self.listeners[..] {
+            [listener] => listener.clone(),
+            several if several.iter().all(ListenerConfig::is_plain) => {
+                ListenerConfig::at(ListenAddr::Tcp(([127, 0, 0, 1], 0).into()))
+            }
+            several => {
+                let message =
+                    format!("`--listen` cannot replace the {} listeners of the config", several.len());
+                return Err(Failure::new(message).with_hint(LISTEN_HINT));
+            }
+        };
+        self.listeners =
+            addresses.into_iter().map(|address| ListenerConfig { address, ..listener.clone() }).collect();
         Ok(())
     }
 
@@ -279,6 +314,13 @@ impl Config {
         self.warning_at(&span, message)
     }
 
+    /// An error about one of the servers of an upstream, by its place.
+    fn failure_at_server(&self, upstream: &str, server: usize, message: impl fmt::Display) -> Failure {
+        let places = self.places.upstreams.get(upstream);
+        let span = places.and_then(|places| places.servers.get(server)).cloned().unwrap_or_default();
+        self.failure_at(&span, message)
+    }
+
     /// What is wrong at `span` of the file.
     pub(crate) fn failure_at(&self, span: &Span, message: impl fmt::Display) -> Failure {
         match &self.source {
@@ -313,6 +355,32 @@ impl ListenerConfig {
         &self.address
     }
 
+    /// Returns `true` if the listener serves plain HTTP/1.1 without any settings.
+    fn is_plain(&self) -> bool {
+        let Self {
+            address: _,
+            proxy_protocol,
+            http2,
+            tcp,
+            tls,
+            redirect_to_https,
+            compression,
+            answers_challenges,
+        } = self;
+        proxy_protocol.is_none()
+            && *http2 == Http2::No
+            && tcp.is_none()
+            && tls.is_none()
+            && redirect_to_https.is_none()
+            && *compression == ListenerCompression::AsElsewhere
+            && !answers_challenges
+    }
+
+    /// Returns `true` if routes answer requests to this listener.
+    pub(super) const fn has_routes(&self) -> bool {
+        self.tcp.is_none() && self.redirect_to_https.is_none()
+    }
+
     /// What the server is told of it, which is one of `all`.
     pub(crate) fn to_listener(&self, all: &[Self]) -> Listener {
         let listener = Listener::new(self.address.clone()).compression(self.compression.clone());
@@ -324,8 +392,8 @@ impl ListenerConfig {
         if let Some(proxy_protocol) = &self.proxy_protocol {
             listener = listener.proxy_protocol(proxy_protocol.clone());
         }
-        if let Some(port) = self.redirect_to_https {
-            listener = listener.redirect_to_https(port);
+        if let Some(redirect) = &self.redirect_to_https {
+            listener = listener.redirect_to_https(redirect.port);
         }
         if self.answers_challenges {
             listener = listener.answer_first(challenges());
@@ -378,6 +446,8 @@ impl AccessLogConfig {
 }
 
 const LISTED_HINT: &str = "leave it out";
+const LISTEN_HINT: &str = "at least one of them has settings such as `tls`, which would be lost: change their `address` in the \
+                           config, or keep a single listener, whose settings hold at each `--listen`";
 
 /// Parses addresses that were given on the command line.
 pub(crate) fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure> {

@@ -14,7 +14,7 @@ mod policies;
 mod certificates;
 mod tls;
 mod upstreams;
-mod usage;
+pub(super) mod usage;
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -48,6 +48,8 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
     let forwards = resolver.forwards(&raw.upstreams);
     let about_requests = AboutRequests::of(&raw.upstreams);
+    let required = raw.upstreams.iter().filter(|(_, raw)| raw.get_ref().required_for_ready == Some(true));
+    let required_for_ready = required.map(|(name, _)| name.clone()).collect();
     let upstreams = resolver.upstreams(raw.upstreams);
     let acme_span = raw.acme.as_ref().map(|acme| acme.span());
     resolver.acme = raw.acme.and_then(|acme| resolver.acme(acme));
@@ -56,11 +58,12 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let admin = raw.admin.and_then(|admin| resolver.admin(&admin, &listeners));
     let asking_for_certificates = certificates::asking_for_certificates(&raw.policies);
     let policies = resolver.policies(raw.policies);
-    // Streams have no routes.
-    let has_http = listeners.is_empty() || listeners.iter().any(|listener| listener.tcp.is_none());
+    // Streams have no routes, and neither have requests that are redirected to https.
+    let needs_routes = listeners.is_empty() || listeners.iter().any(ListenerConfig::has_routes);
+    resolver.check_redirects(&listeners, !raw.routes.is_empty());
     let compression = raw.compression.and_then(|compression| resolver.compression(compression));
     let known = Known { upstreams: &upstreams, policies: &policies, compression: compression.as_ref() };
-    let routes = resolver.routes(raw.routes, known, has_http);
+    let routes = resolver.routes(raw.routes, known, needs_routes);
     let access_log = raw.access_log.map(|log| resolver.access_log(log));
     let trusted_proxies = resolver.trusted_proxies(&raw.trusted_proxies, raw.trusted_proxies_write);
     let server = resolver.server(raw.limits, raw.timeouts, trusted_proxies);
@@ -76,6 +79,7 @@ pub(super) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
             routes,
             upstreams,
             forwards,
+            required_for_ready,
             readings: PathReadings {
                 encoded_slashes: other_reading(raw.encoded_slashes),
                 parameters: other_reading(raw.path_parameters),

@@ -78,8 +78,8 @@ impl fmt::Display for ListenerConfig {
                 ClientAuthentication::Required(_) => f.write_str(", clients must show theirs")?,
             }
         }
-        if let Some(port) = self.redirect_to_https {
-            write!(f, ", redirected to https at port {port}")?;
+        if let Some(redirect) = &self.redirect_to_https {
+            write!(f, ", redirected to https at port {}", redirect.port)?;
         }
         f.write_str(match self.http2 {
             Http2::No => "",

@@ -166,6 +166,33 @@ fn pages_in_a_browser_are_refused() {
     }
 }
 
+/// `/ready` answered 200 while every check of every server failed.
+#[test]
+fn a_gateway_is_not_ready_while_no_server_of_a_required_upstream_is_healthy() {
+    let (servers, addresses, kept) = backends(&["one"]);
+    let check = "check = { interval = \"100ms\", fall = 1, rise = 1 }\n";
+    let start =
+        |required: &str| Gateway::start(kept.path(), &config(&addresses, &format!("{check}{required}")));
+    let (required, other) = (start("required_for_ready = true"), start(""));
+    let ready = |gateway: &Gateway| get_admin(&gateway.admin, "/ready");
+    assert_eq!((ready(&required).status(), ready(&other).status()), ("200", "200"));
+    servers.into_iter().for_each(|server| drop(server.terminate()));
+    let unready = std::iter::repeat_with(|| ready(&required)).find(|response| response.status() == "503");
+    assert_eq!(unready.unwrap().text(), "no server of the upstream `backend` is healthy\n");
+    std::iter::repeat_with(|| other.states()).find(|states| states == &["check_failing"]).unwrap();
+    assert_eq!(ready(&other).text(), "ready\n", "it is not required there");
+}
+
+#[test]
+fn a_server_that_operators_disable_makes_a_gateway_unready_that_requires_it() {
+    let (_servers, addresses, kept) = backends(&["one", "two"]);
+    let gateway = Gateway::start(kept.path(), &config(&addresses, "required_for_ready = true"));
+    for (address, status) in addresses.iter().zip(["200", "503"]) {
+        gateway.post(&format!("/upstreams/backend/servers/{address}/drain"));
+        assert_eq!(get_admin(&gateway.admin, "/ready").status(), status);
+    }
+}
+
 #[test]
 fn while_it_drains_it_says_that_it_is_not_ready() {
     let directory = tempfile::tempdir().unwrap();

@@ -408,16 +408,16 @@ error: a field name must be a token
 
 #[test]
 fn redirects_to_nowhere_are_refused() {
-    let config = "[[routes]]\npath = \"/a\"\nredirect = { to = \"{path}\" }\n\
+    let config = "[[routes]]\npath = \"/a\"\nredirect = { to = \"/{query}{path}\" }\n\
                   [[routes]]\npath = \"/b\"\nredirect = { to = \"/c\", status = 200 }";
     assert_eq!(
         refusal(&with(config)),
         "\
-error: a redirect goes to `https://HOST…`, `http://HOST…` or `/PATH…`
+error: a redirect goes to `https://HOST…`, `http://HOST…` or `/PATH…`, and no request may choose the host
  --> a.toml:3:19
   |
-3 | redirect = { to = \"{path}\" }
-  |                   ^^^^^^^^
+3 | redirect = { to = \"/{query}{path}\" }
+  |                   ^^^^^^^^^^^^^^^^
 
 error: the status of a redirect is 301, 302, 303, 307 or 308
  --> a.toml:6:34
@@ -613,5 +613,85 @@ fn arguments_that_make_no_sense_are_refused() {
     for args in [&["serve", "--workers", "0"][..], &["serve", "--wrokers", "1"], &["sevre"], &[]] {
         let ended = Thruway::start_in(Path::new("."), args).end();
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");
+    }
+}
+
+/// `check` called a config valid whose upstream was its own listener: one request took all connections.
+#[test]
+fn an_upstream_that_leads_back_to_its_own_listener_is_refused() {
+    let http = |rest: &str| {
+        format!(
+            "[[listeners]]\naddress = \"127.0.0.1:8080\"\n[[routes]]\npath = \"/\"\nupstream = \"own\"\n\
+             [upstreams.own]\nservers = [\"127.0.0.1:8080\"]\n{rest}"
+        )
+    };
+    assert_eq!(
+        refusal(&http("via = false\n")),
+        "\
+error: the upstream `own` leads back to the listener `127.0.0.1:8080`
+ --> a.toml:7:12
+  |
+7 | servers = [\"127.0.0.1:8080\"]
+  |            ^^^^^^^^^^^^^^^^
+
+hint: every request would come back to this gateway: write the address of another server
+"
+    );
+    let addresses = |listener: &str, server: &str| {
+        http("").replacen("127.0.0.1:8080", listener, 1).replacen(
+            "\"127.0.0.1:8080\"]",
+            &format!("\"{server}\"]"),
+            1,
+        )
+    };
+    for (listener, server) in [
+        ("0.0.0.0:8080", "127.0.0.1:8080"),
+        ("127.0.0.1:8080", "0.0.0.0:8080"),
+        ("[::]:8080", "[::1]:8080"),
+        ("127.0.0.1:8080", "localhost:8080"),
+        ("unix:socket", "unix:socket"),
+    ] {
+        let said = refusal(&addresses(listener, server));
+        assert!(said.contains("leads back to the listener"), "{listener} {server}: {said}");
+    }
+    let streams = "[[listeners]]\naddress = \"127.0.0.1:8080\"\ntcp = \"own\"\n\
+                   [upstreams.own]\nservers = [\"127.0.0.1:8080\"]\n";
+    assert!(refusal(streams).contains("leads back to the listener `127.0.0.1:8080`"));
+}
+
+/// A gateway may send requests to itself on purpose, with another host or path.
+#[test]
+fn an_upstream_that_may_lead_back_to_a_listener_is_warned_of() {
+    let route = "[[listeners]]\naddress = \"127.0.0.1:8080\"\n[[routes]]\npath = \"/\"\nupstream = \"own\"\n";
+    for (text, listener) in [
+        (
+            format!(
+                "{route}host = \"a.example\"\n[upstreams.own]\nservers = [\"127.0.0.1:8080\"]\nhost = \"server\"\n"
+            ),
+            "127.0.0.1:8080",
+        ),
+        (
+            format!(
+                "{route}rewrite.path = \"/a{{path}}\"\n[upstreams.own]\nservers = [\"localhost:8080\"]\n"
+            ),
+            "127.0.0.1:8080",
+        ),
+        (
+            "[[listeners]]\naddress = \"127.0.0.1:8443\"\ntcp = \"own\"\n\
+             [[listeners]]\naddress = \"0.0.0.0:8080\"\n[[routes]]\npath = \"/\"\ndemo = true\n\
+             [upstreams.own]\nservers = [\"127.0.0.1:8080\"]\n"
+                .to_owned(),
+            "0.0.0.0:8080",
+        ),
+    ] {
+        let ended = run("check", &text);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let message = format!("is the listener `{listener}` of this config");
+        assert!(
+            ended.stderr.starts_with("warning: the server ") && ended.stderr.contains(&message),
+            "{}",
+            ended.stderr
+        );
+        assert!(ended.stderr.contains("hint: requests may come back to this gateway"), "{}", ended.stderr);
     }
 }

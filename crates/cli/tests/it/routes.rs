@@ -46,6 +46,41 @@ fn addresses_of_the_command_line_come_instead() {
     assert!(!directory.path().join("socket").exists());
 }
 
+/// Only `answer` protected its path: the upstream of `/` got the same paths below a `redirect` in another spelling.
+#[test]
+fn every_action_that_answers_here_protects_its_path_in_every_spelling() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("public")).unwrap();
+    let (_server, backend) = Thruway::answering(directory.path(), "of the upstream");
+    for action in [
+        "redirect = { to = \"/login\" }",
+        "answer = { status = 403 }",
+        "files = { root = \"public\" }",
+        "demo = true",
+        "mcp = true",
+    ] {
+        let config = format!(
+            "[[listeners]]\naddress = \"127.0.0.1:0\"\n[upstreams.backend]\nservers = [\"{backend}\"]\n\
+             [[routes]]\npath = \"/\"\nupstream = \"backend\"\n[[routes]]\npath = \"/internal\"\n{action}\n"
+        );
+        let mut thruway = Thruway::serve(directory.path(), &config);
+        let mut client = Client::connect(&thruway.address());
+        assert_eq!(client.get("/other;a/x%2Fy").text(), "of the upstream");
+        for path in [
+            "/internal;a/x",
+            "/internal%2Fx",
+            "/internal%2fx",
+            "/internal%5Cx",
+            "/internal;a%2Fx",
+            "/internal%3Ba",
+            "/x/;/../../internal",
+        ] {
+            let response = client.get(path);
+            assert_eq!(response.status(), "400", "{action} {path}: {}", response.text());
+        }
+    }
+}
+
 #[test]
 fn the_most_specific_route_wins() {
     let directory = tempfile::tempdir().unwrap();

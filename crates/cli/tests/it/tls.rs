@@ -380,6 +380,29 @@ fn check_says_what_is_wrong_with_files_and_where() {
     assert!(ended.stdout.contains("127.0.0.1:0, TLS with 1 certificates"), "{}", ended.stdout);
 }
 
+/// `--listen` replaced the listener with one for plain HTTP, without a word.
+#[test]
+fn addresses_of_the_command_line_keep_tls_or_are_refused() {
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    put(directory.path(), "www", &authority.issue("www", &["www.example"]));
+    fs::write(directory.path().join("a.toml"), DEMO).unwrap();
+    let args = ["serve", "a.toml", "--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"];
+    let mut thruway = Thruway::start_in(directory.path(), &args);
+    for address in [thruway.address(), thruway.address()] {
+        assert!(address.starts_with("https://"), "{address}");
+        let answer = get(&mut connect(&authority, &address, "www.example", None));
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    let redirect = "[[listeners]]\naddress = \"127.0.0.1:0\"\nredirect_to_https = 443\n[[routes]]";
+    fs::write(directory.path().join("a.toml"), DEMO.replace("[[routes]]", redirect)).unwrap();
+    let refused = Thruway::start_in(directory.path(), &args).end();
+    assert_eq!((refused.code, &*refused.stdout), (Some(2), ""));
+    let said = refused.stderr;
+    assert!(said.starts_with("error: `--listen` cannot replace the 2 listeners of the config\n"), "{said}");
+    assert!(said.contains("hint: at least one of them has settings such as `tls`"), "{said}");
+}
+
 #[test]
 fn an_expired_certificate_is_served_with_a_warning() {
     let authority = Authority::new();

@@ -1,13 +1,12 @@
 //! Upgrades of HTTP/1.1, and what they are in HTTP/2: extended CONNECT (RFC 8441).
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use h2::ext::Protocol;
 use http::header::{CONTENT_LENGTH, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
 use http::{Method, Request, Response, StatusCode};
-use sha1::{Digest, Sha1};
 use thruway_message::token::is_token;
 use thruway_message::{RequestHead, list};
+
+use crate::websocket::websocket_accept;
 
 /// What a request asks for, and what a client of HTTP/1.1 is told if it gets that.
 #[derive(Clone, Debug)]
@@ -26,7 +25,11 @@ impl Upgrade {
         let protocol = named.find(|protocol| is_token(protocol))?;
         let protocol = str::from_utf8(protocol).ok()?.to_owned();
         let is_websocket = protocol.eq_ignore_ascii_case("websocket");
-        let accept = if is_websocket { Some(accept(head)?) } else { None };
+        let accept = if is_websocket {
+            Some(HeaderValue::from_bytes(&websocket_accept(head.field_lines)?).ok()?)
+        } else {
+            None
+        };
         Some(Self { protocol, accept })
     }
 
@@ -52,18 +55,3 @@ impl Upgrade {
         }
     }
 }
-
-/// What proves to a client that its key was seen: sixteen octets in base64, of which there is one (RFC 6455 §4.2.1 and §4.2.2).
-fn accept(head: &RequestHead<'_>) -> Option<HeaderValue> {
-    let mut keys = head.field_lines.all("sec-websocket-key");
-    let (Some(key), None) = (keys.next(), keys.next()) else { return None };
-    let key = key.as_bytes();
-    STANDARD.decode(key).ok().filter(|octets| octets.len() == KEY_BYTES)?;
-    let digest = Sha1::new().chain_update(key).chain_update(GUID).finalize();
-    HeaderValue::try_from(STANDARD.encode(digest)).ok()
-}
-
-const KEY_BYTES: usize = 16;
-
-/// RFC 6455 §1.3.
-const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";

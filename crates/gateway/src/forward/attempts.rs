@@ -198,6 +198,10 @@ impl Forwarding {
             let (upstream, server) = (lease.upstream.clone(), lease.server.clone());
             Failed { failure, may_be_stale, number, upstream, server }
         };
+        if self.request.is_own && lease.server.leads_back() {
+            lease.server.log_loop(lease.upstream.name());
+            return Err(failed(&lease, Failure::Loop));
+        }
         course.connected(is_reused);
         lease.server.count_connection(is_reused);
         let write =
@@ -213,6 +217,9 @@ impl Forwarding {
         let mut relay = Relay::new(exchange, lease, clock.clone(), self.until);
         let begun = poll_fn(|cx| relay.poll_response(cx, &mut self.body)).await;
         let mut begun = begun.map_err(|failure| failed(&relay.lease, fair(relay.blamed(failure))))?;
+        if !begun.proves(self.request.websocket_accept.as_deref()) {
+            return Err(failed(&relay.lease, Failure::UpgradeUnproven));
+        }
         course.responded();
         self.time(&relay.lease, asked, clock);
         let is_complete = begun.is_complete();

@@ -40,7 +40,7 @@ pub use rewrite::{FieldRewrite, InvalidRewrite, PathRewrite, Rewrite};
 pub use timeouts::ForwardTimeouts;
 
 use attempts::Forwarding;
-use request::OutgoingRequest;
+use request::{OutgoingRequest, Unsendable};
 use request_body::RequestBody;
 use request_id::RequestId;
 use rewrite::ResponseRewrite;
@@ -204,8 +204,10 @@ impl Handler for Forward {
         }
         let key = RequestKey::new(&self.upstream, request);
         let id = RequestId::default();
-        let Ok(outgoing) = OutgoingRequest::new(request, &self.config, &id) else {
-            return self.refused(request, answer_of_no_path());
+        let outgoing = match OutgoingRequest::new(request, &self.config, &id) {
+            Ok(outgoing) => outgoing,
+            Err(Unsendable::Loop) => return self.refused(request, Failure::Loop.to_response()),
+            Err(Unsendable::Path) => return self.refused(request, answer_of_no_path()),
         };
         if let Some(mirror) = &self.mirror {
             mirror.copy(request, &id);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use thruway_client::RequestToSend;
+use thruway_client::{RequestToSend, WebSocketAccept, websocket_accept};
 use thruway_http1::{BodyLength, write_end_of_request_head, write_request_line};
 use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget, Version, list};
 use thruway_net::PooledBuffer;
@@ -23,21 +23,30 @@ pub(super) struct OutgoingRequest {
     pub(super) is_idempotent: bool,
     /// Whether it is answered by another protocol or in vain: of other methods than GET, servers may make something without that.
     pub(super) is_upgrade: bool,
+    /// `true` if this process has sent the request to one of its own listeners: it must not go to one again.
+    pub(super) is_own: bool,
+    /// The proof that the server must give for a WebSocket. `None` if the client checks it.
+    pub(super) websocket_accept: Option<Box<WebSocketAccept>>,
     /// Where in the octets the line `Host` belongs, if that depends on the server.
     host_at: Option<usize>,
     /// What is changed in the response, if anything is.
     pub(super) response_rewrite: Option<Box<ResponseRewrite>>,
 }
 
-/// The request cannot be sent as it would have to be.
+/// The reason why a request cannot be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Unsendable;
+pub(super) enum Unsendable {
+    /// `Via` names this kind of gateway [too often](GATEWAYS_MAX).
+    Loop,
+    /// The path cannot be rewritten.
+    Path,
+}
 
 impl OutgoingRequest {
     /// The request for the upstream. Its content is left alone unless it is all there.
     ///
     /// # Errors
-    /// Its path cannot be rewritten.
+    /// Its path cannot be rewritten, or it has passed too many gateways.
     pub(super) fn new(
         request: &Request<'_>,
         config: &Arc<ForwardConfig>,
@@ -53,7 +62,7 @@ impl OutgoingRequest {
         let mut octets = PooledBuffer::take();
         write_first_line(&mut octets, request, config)?;
         let host_at = (config.host == HostRewrite::Server).then_some(octets.len());
-        write_field_lines(&mut octets, request, config, id);
+        write_field_lines(&mut octets, request, config, id)?;
         write_end_of_request_head(&mut octets, request.method(), body_length);
         octets.extend_from_slice(content);
         // What stands behind the head already is nothing that is still to be sent.
@@ -64,6 +73,8 @@ impl OutgoingRequest {
             to_send,
             is_idempotent: request.method().is_idempotent(),
             is_upgrade: asks_for_upgrade && request.method() == Method::Get,
+            is_own: request.connection().peer.is_own(),
+            websocket_accept: if asks_for_upgrade { websocket_accept_of(request) } else { None },
             host_at,
             response_rewrite: ResponseRewrite::of(config, request, id),
         })
@@ -90,11 +101,11 @@ fn write_first_line(
     config: &ForwardConfig,
 ) -> Result<(), Unsendable> {
     let rewritten = match &config.rewrite.path {
-        Some(path) => path.target(request).map_err(|_| Unsendable)?,
+        Some(path) => path.target(request).map_err(|_| Unsendable::Path)?,
         None => None,
     };
     let target = rewritten.map_or_else(|| target_of(request), Cow::Owned);
-    write_request_line(octets, request.method(), &target).map_err(|_| Unsendable)
+    write_request_line(octets, request.method(), &target).map_err(|_| Unsendable::Path)
 }
 
 /// The target in origin form; what is asked of a server as a whole has none (RFC 9112 §3.2.1 and §3.2.4).
@@ -111,7 +122,15 @@ fn target_of<'a>(request: &Request<'a>) -> Cow<'a, str> {
 }
 
 /// Appends the field lines that go to the upstream, `Host` first; those that frame the message are left out.
-fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &ForwardConfig, id: &RequestId) {
+///
+/// # Errors
+/// The request has passed too many gateways.
+fn write_field_lines(
+    lines: &mut Vec<u8>,
+    request: &Request<'_>,
+    config: &ForwardConfig,
+    id: &RequestId,
+) -> Result<(), Unsendable> {
     let host = host_of(request);
     write_host(lines, host, &config.host);
     let field_lines = request.field_lines();
@@ -119,12 +138,19 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
     let max_forwards = max_forwards(request);
     let rewrite = &config.rewrite.request;
     let is_rewritten = !rewrite.is_empty();
+    let mut gateways = 0;
     field_lines.write_kept(lines, |line| {
+        if line.name.is("via") {
+            gateways += gateways_in(line.value.as_bytes());
+        }
         !(options.include(line.name)
             || is_own(line, request, config)
             || (max_forwards.is_some() && line.name.is("max-forwards"))
             || (is_rewritten && rewrite.drops(line.name)))
     });
+    if gateways > GATEWAYS_MAX {
+        return Err(Unsendable::Loop);
+    }
     if let Some(left) = max_forwards {
         // Writing to a vector cannot fail.
         let _ = write!(lines, "Max-Forwards: {}\r\n", left.saturating_sub(1));
@@ -139,6 +165,23 @@ fn write_field_lines(lines: &mut Vec<u8>, request: &Request<'_>, config: &Forwar
     if is_rewritten {
         rewrite.write(lines, request, id);
     }
+    Ok(())
+}
+
+/// Number of gateways of this kind in a value of `Via` (RFC 9110 §7.6.3).
+fn gateways_in(via: &[u8]) -> usize {
+    let is_one = |member: &&[u8]| {
+        let mut words = member.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+        words.nth(1) == Some(PSEUDONYM)
+    };
+    list::members(via).filter(is_one).count()
+}
+
+/// Returns the proof that a server must give for a WebSocket, if this gateway made the key: a client of HTTP/2 sends none
+/// and sees no proof (RFC 8441 §5).
+fn websocket_accept_of(request: &Request<'_>) -> Option<Box<WebSocketAccept>> {
+    let is_translated = request.version() == Version::Http2 && request.wants_upgrade_to("websocket");
+    is_translated.then(|| websocket_accept(request.field_lines()).map(Box::new)).flatten()
 }
 
 /// How often a request that asks about the way may still be forwarded. Of other methods it says nothing (RFC 9110 §7.6.2).
@@ -222,6 +265,8 @@ fn write_upgrade(lines: &mut Vec<u8>, request: &Request<'_>) {
 }
 
 /// Says in which version the request came here (RFC 9110 §7.6.3).
+///
+/// The name is [`PSEUDONYM`].
 fn write_via(lines: &mut Vec<u8>, received: Version) {
     lines.extend_from_slice(match received {
         Version::Http10 => b"Via: 1.0 thruway\r\n",
@@ -229,3 +274,9 @@ fn write_via(lines: &mut Vec<u8>, received: Version) {
         _ => b"Via: 1.1 thruway\r\n",
     });
 }
+
+/// The name of this gateway in `Via`. All gateways of this kind have the same, so that it says nothing about a machine.
+const PSEUDONYM: &[u8] = b"thruway";
+
+/// Maximum number of gateways of this kind before this one. A request that has passed more of them is in a loop.
+const GATEWAYS_MAX: usize = 16;

@@ -1,5 +1,6 @@
 //! The response as the client gets it.
 
+use thruway_client::WebSocketAccept;
 use thruway_http1::BodyLength;
 use thruway_message::ResponseHead;
 use thruway_net::PooledBuffer;
@@ -14,6 +15,18 @@ pub(super) struct Begun {
 }
 
 impl Begun {
+    /// Returns `false` if the response opens a WebSocket without the proof `accept`, or without naming the protocol
+    /// (RFC 6455 §4.1). `None` leaves the check to the client.
+    pub(super) fn proves(&self, accept: Option<&WebSocketAccept>) -> bool {
+        let (Body::Tunnel, Some(accept)) = (&self.body, accept) else { return true };
+        let lines = self.response.field_lines();
+        let mut proofs = lines.iter().filter(|line| line.name.is("sec-websocket-accept"));
+        let has_proof =
+            proofs.next().is_some_and(|line| line.value.as_bytes() == accept) && proofs.next().is_none();
+        let mut protocols = lines.iter().filter(|line| line.name.is("upgrade"));
+        has_proof && protocols.any(|line| line.value.as_bytes().eq_ignore_ascii_case(b"websocket"))
+    }
+
     /// Whether nothing of the response is still to come.
     pub(super) const fn is_complete(&self) -> bool {
         !matches!(self.body, Body::Stream { .. })

@@ -44,7 +44,7 @@ pub use readings::{OtherReading, PathReadings};
 
 use crate::RefusalCount;
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};
-pub(crate) use normal::NormalPath;
+pub(crate) use normal::{NormalPath, has_dot_segment};
 use pattern::PatternTree;
 use readings::may_be_read_otherwise;
 use table::Table;

@@ -124,7 +124,7 @@ impl Changed {
                     Some(None) => return Err(UnclearPath::DotsAfterEmpty),
                     None => return Err(UnclearPath::AboveRoot),
                 },
-                segment if hides_dots(segment) => return Err(UnclearPath::HiddenDots),
+                segment if has_dots(segment) => return Err(UnclearPath::HiddenDots),
                 _ => {
                     segments.push(Some(start));
                     changed.octets.len()
@@ -182,9 +182,19 @@ fn decoded(digits: &[u8]) -> Option<u8> {
     u8::try_from(digit(0)? * 16 + digit(1)?).ok()
 }
 
-/// Whether a part of `segment` is `.` or `..` to a server that decodes slashes and backslashes, or passes over what stands
-/// behind a semicolon.
-fn hides_dots(segment: &[u8]) -> bool {
+/// Returns `true` if any server reads a segment of `path` as `.` or `..`. Servers differ: some decode the path first, some
+/// read a backslash or an encoded slash as a slash, and some ignore everything behind a semicolon. A path with an invalid
+/// percent-encoding counts too, because its segments are unknown.
+pub(crate) fn has_dot_segment(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|segment| {
+        let mut normal = Changed::default();
+        normal.push_segment(segment, 0..segment.len()).is_err() || has_dots(&normal.octets)
+    })
+}
+
+/// Returns `true` if a part of the normalized `segment` is `.` or `..` to a server that decodes slashes and backslashes, or
+/// ignores everything behind a semicolon.
+fn has_dots(segment: &[u8]) -> bool {
     let is_dots = |part: &[u8]| matches!(part.split(|octet| *octet == b';').next(), Some(b"." | b".."));
     let mut start = 0;
     for at in 0..segment.len() {
@@ -315,6 +325,34 @@ mod tests {
             ("/%u0061", UnclearPath::PercentEncoding),
         ] {
             assert_eq!(normalized_path(sent), Err(error), "{sent}");
+        }
+    }
+
+    #[test]
+    fn dots_are_found_in_every_spelling() {
+        for path in [
+            "/..",
+            "/a/../b",
+            "/%2e%2E/b",
+            "/.%2e",
+            "/a/.",
+            "/..%2fb",
+            "/a%5c..",
+            "/a\\..\\b",
+            "/..;a/b",
+            "/..%3b",
+            "/..%3Ba/b",
+            "/%2e%2e%3b",
+            "/.%3b%2fb",
+            "/./",
+            "/a%2",
+        ] {
+            assert!(has_dot_segment(path.as_bytes()), "{path}");
+        }
+        for path in
+            ["/", "/a", "/...", "/..a", "/a..", "/%2e%2ea", "/a/%252e%252e/", "/é/.a", "/;..", "/%3b.."]
+        {
+            assert!(!has_dot_segment(path.as_bytes()), "{path}");
         }
     }
 

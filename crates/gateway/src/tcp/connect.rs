@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thruway_net::{Clock, Stream};
+use thruway_net::{Clock, Peer, Stream};
 
 use super::Course;
 use crate::Failure;
@@ -14,10 +14,12 @@ pub(super) struct Connected {
     pub(super) stream: Stream,
 }
 
-/// Connects to a server; and to another if that fails, as nothing of the stream was sent.
+/// Connects to a server, and to another one if that fails: nothing of the stream was sent. A stream that comes from this
+/// process does not go to a listener of this process: it could come back without end.
 pub(super) async fn connect(
     upstream: &Arc<Upstream>,
     key: &RequestKey,
+    from: Peer,
     clock: &Clock,
     course: &mut Course,
 ) -> Result<Connected, Failure> {
@@ -29,6 +31,10 @@ pub(super) async fn connect(
         course.server = Some(lease.server.label.clone());
         let since = clock.now_exact();
         let failure = match upstream::connect(&lease).await {
+            Ok(_) if lease.server.leads_back() && from.is_own() => {
+                lease.server.log_loop(upstream.name());
+                Failure::Loop
+            }
             Ok(stream) => {
                 course.connect = Some(clock.now_exact().saturating_sub(since));
                 lease.connected(clock);

@@ -178,7 +178,7 @@ async fn drive(
         return StreamEnd::TooManyConnections;
     }
     let key = RequestKey::of_connection(upstream, &client.info);
-    let Connected { lease, stream } = match connect(upstream, &key, clock, course).await {
+    let Connected { lease, stream } = match connect(upstream, &key, client.info.peer, clock, course).await {
         Ok(connected) => connected,
         Err(failure) => return StreamEnd::NotConnected(failure),
     };

@@ -14,7 +14,7 @@ use thruway_client::{
     ConnectError, Connection, Pool, PoolConfig, UpstreamAddr, UpstreamStream, connect_and_write, secure_for,
 };
 use thruway_net::tls::TlsFailure;
-use thruway_net::{Clock, ProxyHeader, ProxyVersion, Stream, Worker, spawn};
+use thruway_net::{Clock, OwnConnection, ProxyHeader, ProxyVersion, Stream, Worker, spawn};
 use tokio::time::sleep;
 
 use super::condition::Chosen;
@@ -134,7 +134,9 @@ pub(crate) async fn connect(lease: &Lease) -> Result<Stream, ConnectError> {
             connect_and_tell(address, *header, version, config.connect_timeout).await?
         }
     };
-    stream.hold(permit);
+    let own = OwnConnection::of(&stream);
+    lease.server.set_leads_back(own.is_some());
+    stream.hold((permit, own));
     Ok(stream)
 }
 

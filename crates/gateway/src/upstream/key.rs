@@ -28,6 +28,8 @@ pub(crate) struct RequestKey {
     pub(super) hash: Option<u64>,
     /// The server that a sticky cookie names.
     pub(super) sticky: Option<u64>,
+    /// `true` if the client uses `https`.
+    pub(super) is_https: bool,
     /// What the server is told about the client; `None` if it is told nothing.
     pub(super) proxied: Option<Arc<ProxyHeader>>,
 }
@@ -39,6 +41,7 @@ impl RequestKey {
         Self {
             hash: config.balance.hash_by().and_then(|by| by.hash(request)),
             sticky: config.sticky.as_ref().and_then(|sticky| sticky.token_in(request)),
+            is_https: config.sticky.is_some() && request.scheme() == "https",
             proxied: config.proxy_protocol.map(|_| Arc::new(proxied(request.connection()))),
         }
     }
@@ -63,6 +66,7 @@ impl RequestKey {
         Self {
             hash: is_hashed.then(|| hash_of_client(connection.client)),
             sticky: None,
+            is_https: false,
             proxied: config.proxy_protocol.map(|_| Arc::new(proxied(connection))),
         }
     }

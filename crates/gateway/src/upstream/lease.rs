@@ -107,7 +107,7 @@ impl Lease {
             && key.sticky != Some(self.server.token)
         {
             // A name that cannot be sent was refused with the config; there is no cookie then.
-            let _ = response.append_field("Set-Cookie", cookie);
+            let _ = response.append_field("Set-Cookie", cookie.value(key.is_https));
         }
     }
 

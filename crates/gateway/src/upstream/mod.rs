@@ -69,7 +69,7 @@ pub(crate) use exchange::{Exchange, Turn, Upgraded};
 pub use key::HashBy;
 pub(crate) use key::RequestKey;
 pub(crate) use lease::Lease;
-pub use names::{FirstLookup, Unresolved, unresolved};
+pub use names::{FirstLookup, ServerLookup, look_up_servers};
 pub(crate) use open::{Acquired, Purpose, open_within};
 pub use queue::QueueConfig;
 pub use response_times::ResponseCounts;

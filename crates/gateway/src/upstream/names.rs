@@ -43,18 +43,20 @@ struct Name {
     has_failed: bool,
 }
 
-/// A server whose name leads to no address.
+/// A server with a name, and the outcome of a lookup.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unresolved {
-    /// Its place in the config.
+pub struct ServerLookup {
+    /// Place of the server in the config, from 0.
     pub server: usize,
-    /// Why nobody could say whether it has one; `None` if it has none.
-    pub reason: Option<String>,
+    /// Addresses of the name.
+    pub addresses: Vec<UpstreamAddr>,
+    /// The reason why the lookup failed. `None` if it succeeded, also without an address.
+    pub error: Option<String>,
 }
 
-/// The servers of an upstream whose names have no addresses as far as is found out `within` a time. Each is looked up once, all at the same time:
-/// for those who look at a config before it is used.
-pub async fn unresolved(config: &UpstreamConfig, within: Duration) -> Vec<Unresolved> {
+/// Looks up the names of an upstream's servers once, at the same time, and waits for at most `within`. A command that checks
+/// a config calls this before the config is used.
+pub async fn look_up_servers(config: &UpstreamConfig, within: Duration) -> Vec<ServerLookup> {
     let resolver = config.resolver.resolver();
     let mut lookups = JoinSet::new();
     for (place, server) in config.servers.iter().enumerate() {
@@ -62,15 +64,16 @@ pub async fn unresolved(config: &UpstreamConfig, within: Duration) -> Vec<Unreso
         let resolver = resolver.clone();
         lookups.spawn(async move {
             let answer = timeout(within, resolver.resolve_for(&host, port)).await;
-            let reason = match answer.unwrap_or_else(|_| Err(io::Error::other("nobody answers in time"))) {
-                Ok(answer) if !answer.addresses.is_empty() => return None,
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Some(error.to_string()),
-                _ => None,
-            };
-            Some(Unresolved { server: place, reason })
+            match answer.unwrap_or_else(|_| Err(io::Error::other("no DNS server answers in time"))) {
+                Ok(answer) => ServerLookup { server: place, addresses: answer.addresses, error: None },
+                Err(error) => {
+                    let error = (error.kind() != io::ErrorKind::NotFound).then(|| error.to_string());
+                    ServerLookup { server: place, addresses: Vec::new(), error }
+                }
+            }
         });
     }
-    let mut found: Vec<_> = lookups.join_all().await.into_iter().flatten().collect();
+    let mut found = lookups.join_all().await;
     found.sort_unstable_by_key(|one| one.server);
     found
 }

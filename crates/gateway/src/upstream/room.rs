@@ -181,7 +181,7 @@ impl Lease {
 
     /// Another server that has a stream, if any will do: rather than waiting for a connection to this one, while others are used all the time.
     fn elsewhere(&self, clock: &Clock, tried: &[usize]) -> Option<Way> {
-        if self.proxied.is_some() {
+        if !self.shares_connections() {
             return None;
         }
         let (numbers, now) = (with_room(self), milliseconds(clock.now()));
@@ -197,6 +197,13 @@ impl Lease {
             Admission::Refused => None,
             admission => Some(Way::Elsewhere(server.clone(), admission)),
         })
+    }
+
+    /// Returns `true` if other requests may use its HTTP/2 connection. They may not if the server knows by a header of the
+    /// PROXY protocol whose connection it is, or if the pool keeps no connections.
+    pub(super) fn shares_connections(&self) -> bool {
+        let pool = &self.upstream.config.pool;
+        self.proxied.is_none() && pool.idle_per_address_max > 0 && pool.idle_max > 0
     }
 
     /// Whether a connection may be opened for it.

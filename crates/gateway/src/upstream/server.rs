@@ -1,7 +1,7 @@
 //! One server of an upstream, and how it is doing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
@@ -9,6 +9,7 @@ use thruway_client::UpstreamAddr;
 use super::condition::{Checked, Condition};
 use super::ejection::{Admission, milliseconds};
 use super::key::hash;
+use super::sticky::SetCookie;
 use super::{EjectionConfig, ServerConfig, Standing, UpstreamConfig};
 
 /// A server of an upstream, as the config of that has it, and how it is doing.
@@ -27,12 +28,16 @@ pub(crate) struct Server {
     pub(super) seed: u64,
     /// What a sticky cookie calls it, and how the cookie is set.
     pub(super) token: u64,
-    pub(super) set_cookie: Option<String>,
+    pub(super) set_cookie: Option<SetCookie>,
     /// `usize::MAX` for any number.
     requests_max: usize,
     ejection_config: EjectionConfig,
     slow_start: u64,
     pub(super) condition: Arc<Condition>,
+    /// `true` if the newest connection to it ends at a listener of this process.
+    leads_back: AtomicBool,
+    /// `true` once a loop through this server is in the log.
+    has_logged_loop: AtomicBool,
 }
 
 impl Server {
@@ -66,6 +71,33 @@ impl Server {
             slow_start: milliseconds(upstream.slow_start),
             condition,
             address,
+            leads_back: AtomicBool::new(false),
+            has_logged_loop: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes whether a new connection to the server ends at a listener of this process.
+    pub(super) fn set_leads_back(&self, leads_back: bool) {
+        if self.leads_back() != leads_back {
+            self.leads_back.store(leads_back, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns `true` if the server is a listener of this process. Known after the first connection to it.
+    #[inline]
+    pub(crate) fn leads_back(&self) -> bool {
+        self.leads_back.load(Ordering::SeqCst)
+    }
+
+    /// Logs a loop through this server, once: clients decide how many requests run into it.
+    #[cold]
+    pub(crate) fn log_loop(&self, upstream: &str) {
+        if !self.has_logged_loop.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                upstream,
+                server = %self.address,
+                "a loop was stopped: this server is a listener of this gateway, and the request came from it"
+            );
         }
     }
 

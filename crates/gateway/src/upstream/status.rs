@@ -81,6 +81,17 @@ impl Upstream {
         self.servers.load().list.iter().any(|server| server.takes_new_clients())
     }
 
+    /// Returns `true` if a server gets requests from new clients and is healthy: its checks do not fail, and it is neither
+    /// ejected nor [disabled](Standing::Disabled) nor [draining](Standing::Draining). Before the first check has ended, a
+    /// server is healthy.
+    pub fn has_healthy_server(&self) -> bool {
+        let now = milliseconds(Clock::system().now());
+        let is_healthy = |server: &Arc<Server>| {
+            server.takes_new_clients() && !server.is_down() && server.condition.ejection.is_over(now)
+        };
+        self.servers.load().list.iter().any(is_healthy)
+    }
+
     /// Says whether the server at `address` may get requests, until it is said otherwise or its address is gone, for ten minutes if a name has it no longer. Whether there is
     /// such a server.
     pub fn set_standing(&self, address: &UpstreamAddr, standing: Standing) -> bool {
@@ -150,6 +161,18 @@ mod tests {
         assert!(upstream.set_standing(&address(1), Standing::Draining));
         assert!(!upstream.set_standing(&address(4), Standing::Draining));
         assert_eq!(states(&upstream), [ServerState::Draining, ServerState::CheckFailing, ServerState::Up]);
+    }
+
+    #[test]
+    fn an_upstream_whose_servers_fail_or_are_disabled_has_no_healthy_one() {
+        let upstream = upstream(2);
+        assert!(upstream.has_healthy_server(), "nothing is known yet");
+        upstream.servers.load().list[0].set_down(true);
+        assert!(upstream.has_healthy_server());
+        assert!(upstream.set_standing(&address(2), Standing::Disabled));
+        assert!(!upstream.has_healthy_server() && upstream.has_server());
+        upstream.servers.load().list[0].set_down(false);
+        assert!(upstream.has_healthy_server());
     }
 
     #[test]

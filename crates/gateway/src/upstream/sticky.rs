@@ -40,9 +40,26 @@ impl Sticky {
         parse(request.cookie(&self.cookie)?.value())
     }
 
-    /// The value of `Set-Cookie` that has a client bring `token` along.
-    pub(super) fn set_cookie(&self, token: u64) -> String {
-        format!("{}={token:016x}; Path=/; HttpOnly; SameSite=Lax", self.cookie)
+    /// Returns the values of `Set-Cookie` with which clients send `token` from now on.
+    pub(super) fn set_cookie(&self, token: u64) -> SetCookie {
+        let plain = format!("{}={token:016x}; Path=/; HttpOnly; SameSite=Lax", self.cookie);
+        SetCookie { secure: format!("{plain}; Secure"), plain }
+    }
+}
+
+/// The values of `Set-Cookie` for the cookie of one server.
+#[derive(Debug)]
+pub(super) struct SetCookie {
+    /// For responses over `http`, over which browsers refuse cookies with `Secure`.
+    plain: String,
+    /// For responses over `https`. The client never sends such a cookie over `http` (RFC 6265 §5.4).
+    secure: String,
+}
+
+impl SetCookie {
+    /// Returns the value for a client that uses `https` or not.
+    pub(super) fn value(&self, is_https: bool) -> &str {
+        if is_https { &self.secure } else { &self.plain }
     }
 }
 
@@ -90,7 +107,8 @@ mod tests {
     #[test]
     fn what_is_set_is_read_and_nothing_else() {
         let set = Sticky::new("c").set_cookie(0xab);
-        assert_eq!(set, "c=00000000000000ab; Path=/; HttpOnly; SameSite=Lax");
+        assert_eq!(set.value(false), "c=00000000000000ab; Path=/; HttpOnly; SameSite=Lax");
+        assert_eq!(set.value(true), "c=00000000000000ab; Path=/; HttpOnly; SameSite=Lax; Secure");
         assert_eq!(parse("00000000000000ab"), Some(0xab));
         for other in ["", "ab", "+0000000000000ab", "g0000000000000ab", "00000000000000abc"] {
             assert_eq!(parse(other), None);

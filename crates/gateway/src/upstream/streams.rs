@@ -100,18 +100,18 @@ pub(crate) struct NotOpened {
 
 /// A connection to the leased server with room for one more exchange, which was opened later than the one of this number. A server that
 /// refuses streams or leaves does so to many requests at once: what they are sent again on is one connection too. Where the server may choose,
-/// it can be one of HTTP/1.1, for this request alone.
+/// it can be one of HTTP/1.1, for this request alone. So is every connection if requests [share none](Lease::shares_connections).
 pub(crate) async fn share(
     lease: &Lease,
     http2: &Http2Config,
     later_than: Option<u64>,
 ) -> Result<Acquired, NotOpened> {
-    if lease.proxied.is_some() {
+    if !lease.shares_connections() {
         return Ok(match open(lease, http2).await? {
             Opened::Http1(connection) => Acquired::Http1(connection),
-            Opened::Http2(of_one_client, driver) => {
+            Opened::Http2(unshared, driver) => {
                 spawn(driver);
-                Acquired::Http2(of_one_client)
+                Acquired::Http2(unshared)
             }
         });
     }
@@ -255,7 +255,7 @@ impl Open {
 
 /// Whether a request for the leased server has a stream, or will have one of a connection that is being opened.
 pub(super) fn may_share(lease: &Lease) -> bool {
-    lease.proxied.is_none() && lease.upstream.config.http2.is_some() && find(lease, None).is_some()
+    lease.shares_connections() && lease.upstream.config.http2.is_some() && find(lease, None).is_some()
 }
 
 /// The servers of the leased one's upstream to which there are connections that have room.

@@ -128,6 +128,13 @@ impl Gateway {
         Self { server: Some(server), address, upstream }
     }
 
+    /// One that serves as `serve` says.
+    pub(crate) fn serving(config: UpstreamConfig, serve: Config) -> Self {
+        let upstream = Arc::new(Upstream::new(config));
+        upstream.start_with(Arc::new(SystemResolver)).wait();
+        Self::serve(Forward::new(upstream.clone()), upstream, serve)
+    }
+
     /// Begins the drain.
     pub(crate) fn drain(&self) {
         self.server.as_ref().unwrap().drain();

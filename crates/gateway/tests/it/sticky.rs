@@ -1,6 +1,7 @@
 //! Clients that a cookie brings to the same server again.
 
 use thruway_gateway::{Sticky, UpstreamConfig};
+use thruway_server::{Config, Networks, ProxyFields, TrustedProxies};
 
 use crate::backend::Backend;
 use crate::gateway::Gateway;
@@ -40,5 +41,24 @@ fn a_client_whose_server_has_gone_or_is_unknown_is_given_another() {
     for made_up in ["server=0000000000000000", "server=one", "server="] {
         let got = gateway.ask("GET", &format!("Cookie: {made_up}\r\n"));
         assert!(got.status == 200 && got.field("set-cookie").is_some());
+    }
+}
+
+/// The cookie never had `Secure`, so browsers also sent it in plain text.
+#[test]
+fn a_client_that_uses_https_sends_its_cookie_over_https_only() {
+    let backends = [Backend::named("one")];
+    let networks: Networks = ["127.0.0.1".parse().unwrap()].into_iter().collect();
+    let trusted_proxies = TrustedProxies::new(networks, ProxyFields::XForwarded);
+    let gateway = Gateway::serving(config(&backends), Config { trusted_proxies, ..Config::default() });
+    for (scheme, is_secure) in [("https", true), ("http", false)] {
+        let lines = format!("X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: {scheme}\r\n");
+        let got = gateway.ask("GET", &lines);
+        let cookie = got.field("set-cookie").unwrap();
+        assert_eq!(
+            cookie.split("; ").any(|attribute| attribute == "Secure"),
+            is_secure,
+            "{scheme}: {cookie}"
+        );
     }
 }

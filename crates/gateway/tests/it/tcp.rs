@@ -147,6 +147,22 @@ fn read_some(stream: &mut TcpStream, length: usize) -> Vec<u8> {
     octets
 }
 
+/// One stream grew to as many connections as there may be: each was forwarded to the same listener again.
+#[test]
+fn a_stream_that_would_come_back_a_second_time_is_closed() {
+    let streams = Streams::start(to(&[nobody()]));
+    let own = UpstreamConfig { retries_max: 0, ..to(&[streams.address]) };
+    streams.forward.replace(Arc::new(Upstream::new(own)), ServerNames::default(), TcpConfig::default());
+    let mut client = streams.connect();
+    client.write_all(b"anything").unwrap();
+    // It ends, in whatever way: what was sent may be unread.
+    let _ = client.read(&mut [0; 1]);
+    drop(client);
+    until(|| streams.forward.counts().open == 0);
+    let ends: Vec<_> = streams.ends.try_iter().map(|told| told.end).collect();
+    assert!(ends.contains(&"proxy_loop_detected") && ends.len() < 20, "{ends:?}");
+}
+
 #[test]
 fn each_side_may_end_what_it_says_before_the_other() {
     let backend = Backend::start();

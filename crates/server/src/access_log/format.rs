@@ -286,6 +286,7 @@ mod tests {
     fn line(format: AccessLogFormat, has_head: bool) -> String {
         let connection = ConnectionInfo {
             client: ClientAddr::Tcp("[::1]:5000".parse().unwrap()),
+            peer: thruway_net::Peer::Unix { is_own_process: false },
             listener: 0,
             destination: None,
             tls: None,

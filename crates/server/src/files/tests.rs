@@ -125,6 +125,7 @@ fn request(handler: &Arc<dyn Handler>, method: &str, target: &str, lines: &[(&st
     let (head, facts) = (index.request_head(octets.as_bytes()), *index.request_facts());
     let info = ConnectionInfo {
         client: ClientAddr::Unix,
+        peer: thruway_net::Peer::Unix { is_own_process: false },
         listener: 0,
         destination: None,
         tls: None,

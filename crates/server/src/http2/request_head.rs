@@ -6,6 +6,8 @@
 
 use std::cell::Cell;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use h2::ext::Protocol;
 use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderValue, SEC_WEBSOCKET_KEY};
 use http::request::Parts;
@@ -135,8 +137,8 @@ impl HeadBuffer {
         Ok(())
     }
 
-    /// Writes the lines with which a client of HTTP/1.1 asks for `protocol`. The key of a WebSocket says nothing here, and whoever answers
-    /// needs one (RFC 6455 §4.1).
+    /// Writes the lines with which a client of HTTP/1.1 asks for `protocol`. A WebSocket over HTTP/2 has no key (RFC 8441
+    /// §5), and the handler or the upstream server needs a random one (RFC 6455 §4.1).
     fn write_upgrade(&mut self, protocol: &str, limits: &Limits) -> Result<(), Refusal> {
         if !is_token(protocol.as_bytes()) {
             return Err(Malformed::ProtocolInvalid.into());
@@ -144,7 +146,7 @@ impl HeadBuffer {
         self.write_line(b"connection", &[b"upgrade"], limits)?;
         self.write_line(b"upgrade", &[protocol.as_bytes()], limits)?;
         if protocol.eq_ignore_ascii_case("websocket") {
-            self.write_line(b"sec-websocket-key", &[WEBSOCKET_KEY], limits)?;
+            self.write_line(b"sec-websocket-key", &[websocket_key().as_bytes()], limits)?;
         }
         Ok(())
     }
@@ -265,8 +267,12 @@ impl From<http1::Error> for Refusal {
     }
 }
 
-/// Sixteen octets, as any.
-const WEBSOCKET_KEY: &[u8] = b"dGhydXdheSBvdmVyIEgyIQ==";
+/// Returns a new key for the handshake of a WebSocket: 16 random bytes in base64 (RFC 6455 §4.1).
+fn websocket_key() -> String {
+    let mut key = [0; 16];
+    getrandom::fill(&mut key).expect("the system has random bytes");
+    STANDARD.encode(key)
+}
 
 thread_local! {
     static HEAD: Cell<Option<HeadBuffer>> = const { Cell::new(None) };

@@ -17,8 +17,8 @@ use thruway_http1::RequestFacts;
 use thruway_message::{
     AbsoluteForm, FieldLines, FieldValue, Method, OwnedRequestHead, RequestHead, RequestTarget, Version, list,
 };
-use thruway_net::ClientAddr;
 use thruway_net::tls::{PeerCertificate, TlsInfo};
+use thruway_net::{ClientAddr, Peer};
 
 use crate::layers::ListenerCompression;
 use crate::listener::LiveElsewhere;
@@ -66,6 +66,8 @@ pub struct OwnedRequest {
 pub struct ConnectionInfo {
     /// Who sent it: the other end of the connection, not what a field says.
     pub client: ClientAddr,
+    /// The other end of the connection as the system reports it, whatever a header of the PROXY protocol says.
+    pub peer: Peer,
     /// Which of the server's listeners accepted the connection, from 0.
     pub listener: usize,
     /// Where the client has connected to: the other half of `client`. `None` for Unix sockets.

@@ -11,7 +11,7 @@ use thruway_server::{InvalidListenAddr, ListenAddr, ProxyProtocol};
 use super::super::raw::{Period, RawHttp2, RawListener, RawProxies, RawProxyProtocol, RawTcp, TextOrTable};
 use super::super::spanned::Spanned;
 use super::super::{
-    Failure, Http2, LISTED_HINT, ListenerConfig, Span, TcpListenerConfig, Upstreams, is_listed,
+    Failure, Http2, HttpsRedirect, LISTED_HINT, ListenerConfig, Span, TcpListenerConfig, Upstreams, is_listed,
 };
 use super::Resolver;
 use super::upstreams::SOME_PERIOD;
@@ -69,7 +69,8 @@ impl Resolver<'_> {
             let tcp = tcp.map(|tcp| self.tcp(tcp, upstreams));
             let has_tls = tls.is_some();
             let tls = tls.and_then(|tls| self.listener_tls(tls, http2));
-            let redirect_to_https = redirect_to_https.map(Spanned::into_inner);
+            let redirect_to_https =
+                redirect_to_https.map(|port| HttpsRedirect { span: port.span(), port: port.into_inner() });
             let answers_challenges =
                 tcp.is_none() && !has_tls && http2 != Http2::Only && self.validates_by(ChallengeKind::Http01);
             match text.get_ref().parse().map(|address| self.listener(address)) {
@@ -92,6 +93,23 @@ impl Resolver<'_> {
             }
         }
         listeners
+    }
+
+    /// Refuses redirects to `https` that leave no listener for the routes, or nothing at all that is served.
+    pub(super) fn check_redirects(&mut self, listeners: &[ListenerConfig], has_routes: bool) {
+        let Some(redirect) = listeners.iter().find_map(|listener| listener.redirect_to_https.as_ref()) else {
+            return;
+        };
+        if listeners.iter().any(ListenerConfig::has_routes) {
+            return;
+        }
+        let has_streams = listeners.iter().any(|listener| listener.tcp.is_some());
+        let message = match (has_routes, has_streams) {
+            (true, _) => "no request reaches a route: every listener for HTTP redirects to https",
+            (false, false) => "no listener serves https: every listener redirects to it",
+            (false, true) => return,
+        };
+        self.failures.push(self.source.failure(redirect.span.clone(), message).with_hint(REDIRECT_HINT));
     }
 
     pub(super) fn listener(&self, address: ListenAddr) -> ListenAddr {
@@ -157,5 +175,6 @@ impl Resolver<'_> {
     }
 }
 
+const REDIRECT_HINT: &str = "add a listener with `tls`, or take `redirect_to_https` away";
 const TCP_TLS_HINT: &str =
     "leave `tls` out: clients speak it with the servers; or leave `tcp` out and have `[[routes]]`";

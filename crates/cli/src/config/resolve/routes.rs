@@ -27,14 +27,14 @@ pub(super) struct Known<'k> {
 }
 
 impl Resolver<'_> {
-    /// At least one route if `has_http`.
+    /// Resolves the routes, of which there must be one if `needs_routes`.
     pub(super) fn routes(
         &mut self,
         raw: Vec<Spanned<RawRoute>>,
         known: Known<'_>,
-        has_http: bool,
+        needs_routes: bool,
     ) -> Vec<Route> {
-        if raw.is_empty() && has_http {
+        if raw.is_empty() && needs_routes {
             self.failures.push(
                 Failure::new(format!("`{}` has no route", self.source.path.display()))
                     .with_hint("add one: `[[routes]]` and below it `path = \"/\"` and `demo = true`"),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use thruway_server::ListenAddr;
+
 use super::Resolver;
 use crate::config::forward::{ForwardAction, ForwardTo};
 use crate::config::raw::RawUpstream;
@@ -79,18 +81,40 @@ impl Config {
             let warning = self.warning_at(span, format!("no route asks for the policy `{name}`"));
             warning.with_hint("name it in `policies` of a route, or leave it out")
         });
-        upstreams.chain(policies).collect()
+        upstreams.chain(policies).chain(self.redirects_without_tls()).collect()
+    }
+
+    /// Returns warnings of redirects to a port at which no listener of this config serves `https`. A load balancer in front,
+    /// or a port mapping, may do so.
+    fn redirects_without_tls(&self) -> impl Iterator<Item = Failure> {
+        let serves = |listener: &ListenerConfig, port: u16| {
+            let is_at_port = match &listener.address {
+                ListenAddr::Tcp(address) => address.port() == port || address.port() == 0,
+                ListenAddr::Unix(_) => false,
+            };
+            is_at_port && (listener.tls.is_some() || listener.tcp.is_some())
+        };
+        let redirects = self.listeners.iter().filter_map(|listener| listener.redirect_to_https.as_ref());
+        let unserved = redirects
+            .filter(move |redirect| !self.listeners.iter().any(|listener| serves(listener, redirect.port)));
+        unserved.map(move |redirect| {
+            let port = redirect.port;
+            let message = format!("no listener of this config serves https at port {port}");
+            let hint =
+                "see whether a load balancer or a port mapping leads from there to a listener with `tls`";
+            self.warning_at(&redirect.span, message).with_hint(hint)
+        })
     }
 }
 
 /// Whether connections of `listener` are for this upstream, whatever they carry.
-fn forwards_to(listener: &ListenerConfig, upstream: &str) -> bool {
+pub(in super::super) fn forwards_to(listener: &ListenerConfig, upstream: &str) -> bool {
     let Some(tcp) = &listener.tcp else { return false };
     tcp.upstream == upstream || tcp.names.iter().any(|(_, of_name)| of_name == upstream)
 }
 
 /// Whether requests of `route`, or copies of them, are for this upstream.
-fn goes_to(route: &Route, upstream: &str) -> bool {
+pub(in super::super) fn goes_to(route: &Route, upstream: &str) -> bool {
     let Action::Forward(action) = &route.action else { return false };
     let ForwardAction { to, mirror, .. } = &**action;
     let is_there = match to {

@@ -137,3 +137,55 @@ fn what_is_wrong_with_a_listener_is_shown_where_it_is() {
         assert!(failure.contains(message) && failure.contains("serve.toml:3"), "{failure}");
     }
 }
+
+/// Such configs were valid, and no route of theirs ever answered a request.
+#[test]
+fn a_redirect_that_leaves_no_listener_for_the_routes_is_refused() {
+    let redirect = "[[listeners]]\naddress = \"127.0.0.1:1\"\nredirect_to_https = 443\n";
+    let route = "[[routes]]\npath = \"/\"\ndemo = true\n";
+    let streams = "[[listeners]]\naddress = \"127.0.0.1:2\"\ntcp = \"db\"\n\
+                   [upstreams.db]\nservers = [\"127.0.0.1:3\"]\n";
+    let plain = "[[listeners]]\naddress = \"127.0.0.1:4\"\n";
+    let refused = |text: String| resolved(&text).err().map(|failure| failure.to_string());
+    for (text, message) in [
+        (
+            format!("{redirect}{route}"),
+            "no request reaches a route: every listener for HTTP redirects to https",
+        ),
+        (format!("{redirect}{streams}{route}"), "no request reaches a route"),
+        (redirect.to_owned(), "no listener serves https: every listener redirects to it"),
+    ] {
+        let failure = refused(text).unwrap();
+        assert!(failure.contains(message) && failure.contains("serve.toml:3"), "{failure}");
+    }
+    // What a stream carries may be https.
+    assert_eq!(refused(format!("{redirect}{streams}")), None);
+    assert_eq!(refused(format!("{redirect}{plain}{route}")), None);
+}
+
+/// `check` said nothing about a redirect to a port at which nothing listens.
+#[test]
+fn a_redirect_to_a_port_without_tls_is_warned_of() {
+    let config = |listener: &str| {
+        resolved(&format!(
+            "[[listeners]]\naddress = \"127.0.0.1:1\"\nredirect_to_https = 443\n\
+             [[listeners]]\naddress = {listener}\n\
+             [upstreams.db]\nservers = [\"127.0.0.1:3\"]\n[[routes]]\npath = \"/\"\nupstream = \"db\"\n\
+             [[listeners]]\naddress = \"127.0.0.1:4\"\n"
+        ))
+        .unwrap()
+    };
+    for (listener, is_warned) in [
+        ("\"127.0.0.1:443\"", true),
+        ("\"127.0.0.1:8443\"\ntcp = \"db\"", true),
+        ("\"127.0.0.1:443\"\ntcp = \"db\"", false),
+        ("\"127.0.0.1:0\"\ntcp = \"db\"", false),
+    ] {
+        let warnings: Vec<_> = config(listener).unused().iter().map(ToString::to_string).collect();
+        assert_eq!(warnings.len(), usize::from(is_warned), "{listener}: {warnings:?}");
+        for warning in warnings {
+            assert!(warning.contains("no listener of this config serves https at port 443"), "{warning}");
+            assert!(warning.contains("serve.toml:3"), "{warning}");
+        }
+    }
+}

@@ -37,6 +37,19 @@ fn servers_are_addresses_or_tables() {
 }
 
 #[test]
+fn an_upstream_may_be_required_for_readiness() {
+    let required = |keys: &str| {
+        let rest = "[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\nupstream = \"a\"\n";
+        let text = format!("{rest}[upstreams.a]\nservers = [\"127.0.0.1:9001\"]\n{keys}\n");
+        resolved(&text).map(|config| config.required_for_ready.into_iter().collect::<Vec<_>>())
+    };
+    assert_eq!(required("required_for_ready = true").unwrap(), ["a"]);
+    assert!(required("required_for_ready = false").unwrap().is_empty() && required("").unwrap().is_empty());
+    let failure = required("required_for_ready = \"yes\"").unwrap_err().to_string();
+    assert!(failure.contains("invalid type: string") && failure.contains("serve.toml:8"), "{failure}");
+}
+
+#[test]
 fn a_balance_is_a_name_or_a_table() {
     let balance = |keys: &str| with_servers(keys).unwrap().balance;
     for (name, expected) in [

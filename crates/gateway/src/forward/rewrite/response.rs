@@ -6,6 +6,7 @@ use thruway_server::{Request, Response};
 
 use super::super::ForwardConfig;
 use super::super::request_id::RequestId;
+use crate::redirect::has_hidden_host;
 use crate::routes::normalized_path;
 
 /// What is changed in the response to one request: values have been filled from the request, which is gone when the response comes.
@@ -75,12 +76,13 @@ fn prefix_of(request: &Request<'_>) -> String {
 }
 
 impl PlaceOfRoute {
-    /// Where the client finds what the upstream has at `location`, whose paths begin with `replaced`; `None` if that is elsewhere.
+    /// Returns where the client finds the resource that the upstream has at `location`. Paths of the upstream begin with
+    /// `replaced`. `None` if the resource is elsewhere, or if the path without `replaced` would name a host (`/v2//host`).
     fn location(&self, location: &str, replaced: &str) -> Option<String> {
         let (origin, path) = self.split(location)?;
         let rest = path.strip_prefix(replaced)?;
         let is_below = rest.is_empty() || rest.starts_with(['/', '?', '#']);
-        is_below.then(|| format!("{origin}{}{rest}", self.prefix))
+        is_below.then(|| format!("{origin}{}{rest}", self.prefix)).filter(|found| !has_hidden_host(found))
     }
 
     /// What stands before the path of `location`, if that is a path of the host that the client asked for.
@@ -98,6 +100,17 @@ impl PlaceOfRoute {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A route for `/` took `/v2` off, and what was a path at this host was an address elsewhere.
+    #[test]
+    fn a_path_of_the_upstream_does_not_become_a_host() {
+        let place = PlaceOfRoute { prefix: String::new(), host: "a.example".to_owned() };
+        for location in ["/v2//evil.example/", "/v2/\\evil.example", "/v2/\t/evil.example"] {
+            assert_eq!(place.location(location, "/v2"), None, "{location}");
+        }
+        let absolute = place.location("http://a.example/v2//b", "/v2");
+        assert_eq!(absolute.as_deref(), Some("http://a.example//b"));
+    }
 
     #[test]
     fn a_location_below_the_prefix_is_where_the_client_finds_it() {

@@ -25,6 +25,9 @@ mod uploads;
 // slow sides
 mod flow;
 
+// requests that come back
+mod loops;
+
 pub(crate) use client::Client;
 pub(crate) use recorder::{Recorded, Recorder};
 pub(crate) use script::Script;

@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use thruway_client::UpstreamAddr;
 use thruway_client::http2::Http2Config;
+use thruway_client::{PoolConfig, UpstreamAddr};
 use thruway_gateway::{QueueConfig, ServerConfig, Upstream, UpstreamConfig};
 
 use super::client::{connect, request, run, whole};
@@ -33,6 +33,30 @@ fn who_finds_no_stream_waits_for_one_where_there_may_be_no_other_connection() {
     });
     assert!(origin.connections() <= 2, "{}", origin.connections());
     assert!(gateway.upstream.waiting_counts().buckets.iter().sum::<u64>() > 0);
+}
+
+/// The pool's limits were those of HTTP/1.1 only: all requests shared one connection to each server.
+#[test]
+fn where_no_connections_are_kept_requests_share_none() {
+    let none = |pool: PoolConfig| {
+        [PoolConfig { idle_per_address_max: 0, ..pool }, PoolConfig { idle_max: 0, ..pool }]
+    };
+    for pool in none(UpstreamConfig::new("a", []).pool) {
+        for connections_max in [0, 2] {
+            let origin = Origin::without_limit();
+            let config = UpstreamConfig { pool, connections_max, ..only_http2(origin.address) };
+            let gateway = Gateway::of_both_versions(config);
+            (0..3).for_each(|_| assert_eq!(gateway.get().status, 200));
+            run(async {
+                let mut send = connect(gateway.address).await;
+                for _ in 0..3 {
+                    let response = send.send_request(request("GET", "/empty"), true).unwrap().0;
+                    assert_eq!(whole(response).await.0.status().as_u16(), 200);
+                }
+            });
+            assert_eq!(origin.connections(), 6);
+        }
+    }
 }
 
 #[test]

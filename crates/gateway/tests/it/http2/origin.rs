@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::thread;
 
 use bytes::Bytes;
+use thruway_client::websocket_accept;
 use thruway_net::Transport as _;
 use thruway_server::{
     Answer, BoxError, Config, Content, ContentStream, Handler, Http2Limits, ListenAddr, Listener, Piece,
@@ -96,7 +97,8 @@ impl Handler for Echo {
                     tokio::io::copy(&mut from, &mut to).await.unwrap();
                     to.shutdown().await.unwrap();
                 });
-                Answer::Now(switched.with_field("Sec-WebSocket-Accept", ACCEPT))
+                let accept = websocket_accept(request.field_lines()).unwrap();
+                Answer::Now(switched.with_field("Sec-WebSocket-Accept", accept))
             }
             "/farewell" if request.wants_upgrade_to("websocket") => {
                 let told = self.0.clone();

@@ -1,7 +1,7 @@
 //! Upgrades of clients of both versions, to upstreams that speak HTTP/2 or choose.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
@@ -10,16 +10,17 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::ext::Protocol;
 use h2::{Reason, RecvStream, SendStream};
-use thruway_client::UpstreamAddr;
+use thruway_client::{UpstreamAddr, websocket_accept};
 use thruway_gateway::{EjectionConfig, ServerConfig, ServerState, UpstreamConfig};
+use thruway_message::{FieldLineSpan, FieldLines};
 use tokio::task::yield_now;
 
 use super::client::{connect, piece, request, run, whole};
 use super::negotiated::Place;
 use super::only_http2;
 use super::origin::{ACCEPT, BROKEN_OFF, Origin, answer, requests_of, scripted};
-use crate::forward::Client;
-use crate::gateway::{Gateway, until};
+use crate::forward::{Client, Script};
+use crate::gateway::{Gateway, only, until};
 
 /// A request for a WebSocket, as RFC 6455 §1.2 has it.
 fn asked(path: &str) -> String {
@@ -291,6 +292,78 @@ fn old_server(place: &Place, protocols: &[&str]) {
     });
 }
 
+/// The key in the head of a request.
+fn key_of(head: &str) -> String {
+    let lines = head.lines().filter_map(|line| line.split_once(": "));
+    let mut keys = lines.filter(|(name, _)| name.eq_ignore_ascii_case("sec-websocket-key"));
+    keys.next().unwrap().1.to_owned()
+}
+
+/// The proof that a server has seen `key`.
+fn accept_of(key: &str) -> String {
+    let octets = format!("sec-websocket-key: {key}\r\n");
+    let (name_end, value_start) = (17, 19);
+    let value_end = value_start + u32::try_from(key.len()).unwrap();
+    let spans = [FieldLineSpan { name_start: 0, name_end, value_start, value_end }];
+    let accept = websocket_accept(FieldLines::from_parsed(octets.as_bytes(), &spans)).unwrap();
+    String::from_utf8(accept.to_vec()).unwrap()
+}
+
+/// The key was the same for every request, and the proof was not looked at: a server that does not speak the protocol, or an
+/// answer from a cache, opened a tunnel (RFC 6455 §4.1, §10.3).
+#[test]
+fn a_server_of_http11_proves_that_it_has_read_the_handshake_of_a_client_of_http2() {
+    let script = Script::start();
+    let gateway = Gateway::of_both_versions(only(script.address));
+    let mut keys = Vec::new();
+    let answers: [(fn(String) -> String, u16); 7] = [
+        (|accept| format!("Upgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n"), 200),
+        (|accept| format!("upgrade: WebSocket\r\nsec-websocket-accept:  {accept} \r\n"), 200),
+        (|_| "Upgrade: websocket\r\n".to_owned(), 502),
+        (|_| format!("Upgrade: websocket\r\nSec-WebSocket-Accept: {ACCEPT}\r\n"), 502),
+        (|accept| format!("Upgrade: websocket\r\nSec-WebSocket-Accept: {}\r\n", accept.to_lowercase()), 502),
+        (
+            |accept| {
+                let line = format!("Sec-WebSocket-Accept: {accept}\r\n");
+                format!("Upgrade: websocket\r\n{line}{line}")
+            },
+            502,
+        ),
+        (|accept| format!("Upgrade: other\r\nSec-WebSocket-Accept: {accept}\r\n"), 502),
+    ];
+    for (answer, status) in answers {
+        thread::scope(|scope| {
+            let client = scope.spawn(|| run(websocket_status(gateway.address)));
+            let mut accepted = script.accept();
+            let key = key_of(&accepted.head());
+            let lines = answer(accept_of(&key));
+            accepted.send(format!("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n{lines}\r\n"));
+            let (got, proxy_status) = client.join().unwrap();
+            let error = (status == 502).then(|| "thruway; error=http_upgrade_failed".to_owned());
+            assert_eq!((got, proxy_status), (status, error), "{lines}");
+            keys.push(key);
+        });
+    }
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), answers.len(), "each handshake has a key of its own");
+}
+
+/// What a client of HTTP/2 gets for a WebSocket: the status, and the reason if that is a failure.
+async fn websocket_status(address: SocketAddr) -> (u16, Option<String>) {
+    let mut send = connect(address).await;
+    // The gateway's settings allow an extended CONNECT.
+    while !send.is_extended_connect_protocol_enabled() {
+        yield_now().await;
+    }
+    let mut request = request("CONNECT", "/chat");
+    request.extensions_mut().insert(Protocol::from_static("websocket"));
+    let (response, _to) = send.send_request(request, false).unwrap();
+    let head = response.await.unwrap();
+    let reason = head.headers().get("proxy-status").map(|reason| reason.to_str().unwrap().to_owned());
+    (head.status().as_u16(), reason)
+}
+
 fn switch(stream: impl Read + Write) {
     let mut stream = BufReader::new(stream);
     let mut head = String::new();
@@ -298,8 +371,9 @@ fn switch(stream: impl Read + Write) {
         assert!(stream.read_line(&mut head).unwrap() > 0, "{head}");
     }
     assert!(head.to_lowercase().contains("\r\nupgrade: websocket\r\n"), "{head}");
+    let accept = accept_of(&key_of(&head));
     let switched = format!(
-        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {ACCEPT}\r\n\r\n"
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
     );
     stream.get_mut().write_all(switched.as_bytes()).unwrap();
     let mut octets = [0; 100];

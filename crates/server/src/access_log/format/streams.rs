@@ -83,6 +83,7 @@ mod tests {
         let record = StreamRecord {
             connection: &ConnectionInfo {
                 client,
+                peer: thruway_net::Peer::Unix { is_own_process: false },
                 listener: 0,
                 destination: None,
                 tls: None,

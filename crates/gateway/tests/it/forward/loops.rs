@@ -1,0 +1,180 @@
+//! Requests that a gateway sends to itself.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use thruway_client::http2::Http2Config;
+use thruway_client::{SystemResolver, UpstreamAddr};
+use thruway_gateway::{
+    Forward, ForwardConfig, HostMatch, HostRewrite, LiveRoutes, Mirror, MirrorConfig, PathMatch,
+    ProxyVersion, RouteMatch, Routes, Upstream, UpstreamConfig,
+};
+use thruway_server::{IntoHandler, ListenAddr, Listener, ProxyProtocol, RunningServer, Server};
+
+use super::{Client, Recorder};
+use crate::gateway::{PATIENCE, until};
+
+/// A gateway whose routes can depend on its address. It ends with the test.
+struct Looping {
+    server: Option<RunningServer>,
+    routes: LiveRoutes,
+}
+
+impl Looping {
+    fn start(listener: Listener) -> Self {
+        let routes = LiveRoutes::new(Routes::new(Vec::new()).unwrap());
+        // A loop that is not stopped ends here, and not the machine.
+        let server = Server::new(routes.clone()).workers(2).connections_max(100).listen_on(listener);
+        Self { server: Some(server.start().unwrap()), routes }
+    }
+
+    fn address(&self) -> SocketAddr {
+        let [ListenAddr::Tcp(address)] = *self.server.as_ref().unwrap().addresses() else {
+            panic!("one address was asked for")
+        };
+        address
+    }
+
+    /// Forwards each host as `forward` says.
+    fn forward(&self, hosts: impl IntoIterator<Item = (HostMatch, Forward)>) {
+        let root = || RouteMatch::at(PathMatch::Prefix("/".to_owned()));
+        let route = |(host, forward): (_, Forward)| (RouteMatch { host, ..root() }, forward.into_handler());
+        self.routes.replace(Routes::new(hosts.into_iter().map(route).collect()).unwrap());
+    }
+
+    fn connections(&self) -> u64 {
+        self.server.iter().flat_map(RunningServer::loads).map(|load| load.connections_total).sum()
+    }
+}
+
+impl Drop for Looping {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.drain();
+            server.join();
+        }
+    }
+}
+
+fn at_any_port() -> Listener {
+    Listener::new("127.0.0.1:0".parse::<ListenAddr>().unwrap())
+}
+
+fn upstream(address: impl Into<UpstreamAddr>) -> UpstreamConfig {
+    UpstreamConfig::new("own", [address.into()])
+}
+
+fn without_via(config: UpstreamConfig, host: HostRewrite) -> Forward {
+    let upstream = Arc::new(Upstream::new(config));
+    upstream.start_with(Arc::new(SystemResolver)).wait();
+    Forward::with_config(upstream, ForwardConfig { via: false, host, ..ForwardConfig::default() })
+}
+
+/// One request grew to as many connections as there may be when `Via` was off: every hop opened another one.
+#[test]
+fn a_request_that_would_come_back_a_second_time_is_stopped() {
+    let everywhere = Listener::new("0.0.0.0:0".parse::<ListenAddr>().unwrap());
+    let cases: [(Listener, fn(UpstreamConfig) -> UpstreamConfig); 4] = [
+        (at_any_port(), |config| config),
+        (everywhere, |config| config),
+        (at_any_port().http2(), |config| UpstreamConfig { http2: Some(Http2Config::default()), ..config }),
+        (at_any_port().proxy_protocol(ProxyProtocol::default()), |config| UpstreamConfig {
+            proxy_protocol: Some(ProxyVersion::V2),
+            ..config
+        }),
+    ];
+    for (listener, change) in cases {
+        let gateway = Looping::start(listener);
+        let own = SocketAddr::from(([127, 0, 0, 1], gateway.address().port()));
+        let config = change(upstream(own));
+        let mut client = Client::new(own);
+        if config.proxy_protocol.is_some() {
+            client.send("PROXY UNKNOWN\r\n");
+        }
+        gateway.forward([(HostMatch::Any, without_via(config, HostRewrite::Preserve))]);
+        for _ in 0..3 {
+            let answer = client.ask("GET / HTTP/1.1", "");
+            assert_eq!(answer.status, 508);
+            assert_eq!(answer.field("proxy-status"), Some("thruway; error=proxy_loop_detected"));
+        }
+        assert!(gateway.connections() < 20, "{}", gateway.connections());
+    }
+}
+
+#[test]
+fn a_request_that_would_come_back_by_a_unix_socket_is_stopped() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let gateway = Looping::start(Listener::new(ListenAddr::Unix(path.clone())));
+    let own = upstream(UpstreamAddr::unix(path.clone()));
+    gateway.forward([(HostMatch::Any, without_via(own, HostRewrite::Preserve))]);
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 508 "), "{answer}");
+    assert!(gateway.connections() < 20, "{}", gateway.connections());
+}
+
+#[test]
+fn a_request_may_come_back_once_to_go_elsewhere() {
+    let recorder = Recorder::start();
+    let gateway = Looping::start(at_any_port());
+    let inner = HostRewrite::Fixed("inner.example".to_owned());
+    gateway.forward([
+        (HostMatch::Any, without_via(upstream(gateway.address()), inner)),
+        (
+            HostMatch::parse("inner.example").unwrap(),
+            without_via(upstream(recorder.address), HostRewrite::Preserve),
+        ),
+    ]);
+    let mut client = Client::new(gateway.address());
+    for _ in 0..3 {
+        assert_eq!(client.ask("GET /a HTTP/1.1", "").text(), "GET /a ");
+    }
+    assert_eq!(recorder.take().len(), 3);
+}
+
+/// A copy was a request of its own and made the next copy, for as long as the process lived.
+#[test]
+fn a_copy_that_comes_back_is_not_copied_again() {
+    let recorder = Recorder::start();
+    let gateway = Looping::start(at_any_port());
+    let own = Arc::new(Upstream::new(upstream(gateway.address())));
+    let mirror = Arc::new(Mirror::new(
+        own.clone(),
+        ForwardConfig { via: false, ..ForwardConfig::default() },
+        MirrorConfig::default(),
+    ));
+    let forward = without_via(upstream(recorder.address), HostRewrite::Preserve);
+    gateway.forward([(HostMatch::Any, forward.mirrored_by(mirror))]);
+    assert_eq!(Client::new(gateway.address()).ask("GET / HTTP/1.1", "").status, 200);
+    let loops = || {
+        let failures = own.server_statuses().swap_remove(0).failures;
+        failures.iter().find(|(name, _)| *name == "proxy_loop_detected").map_or(0, |(_, count)| *count)
+    };
+    until(|| loops() == 1);
+    until(|| own.server_statuses()[0].in_flight == 0);
+    assert_eq!((recorder.take().len(), loops()), (2, 1));
+}
+
+/// Loops over several gateways went on until the header section was full.
+#[test]
+fn a_request_that_has_passed_too_many_gateways_is_stopped() {
+    let recorder = Recorder::start();
+    let gateway = Looping::start(at_any_port());
+    gateway.forward([(HostMatch::Any, without_via(upstream(recorder.address), HostRewrite::Preserve))]);
+    let mut client = Client::new(gateway.address());
+    let via = |count: usize| format!("Via: {}\r\n", vec!["1.1 thruway"; count].join(", "));
+    for (lines, status) in [
+        (via(16), 200),
+        (format!("{}Via: 1.1 other, thruway/1.1 a, 2.0 thruwayx\r\n", via(16)), 200),
+        (via(17), 508),
+        (format!("{}{}", via(9), via(8).replace("1.1 ", "HTTP/2.0\t")), 508),
+    ] {
+        assert_eq!(client.ask("GET / HTTP/1.1", &lines).status, status, "{lines}");
+    }
+}

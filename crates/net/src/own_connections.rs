@@ -1,0 +1,188 @@
+//! Connections of this process to its own listeners: a gateway looks for loops with them.
+//!
+//! Other processes on this machine are not in here.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::net::{getpeername, getsockname};
+
+use crate::listened::{ListenedOn, listened_on};
+use crate::{ClientAddr, Stream};
+
+/// Number of TCP connections to own listeners, so that a process without any never locks [`OPEN`].
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Local addresses of the TCP connections to own listeners. Connections to two listeners can share one.
+static OPEN: Mutex<Option<HashMap<SocketAddr, usize>>> = Mutex::new(None);
+
+/// Proof that a connection ends at a listener of this process. Keep it for as long as the connection is open.
+#[derive(Debug)]
+pub struct OwnConnection {
+    /// The local address; `None` for a Unix socket.
+    local: Option<SocketAddr>,
+}
+
+/// The other end of an accepted connection, as the system reports it. A header of the PROXY protocol does not change it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peer {
+    /// A TCP client.
+    Tcp(SocketAddr),
+    /// The client of a Unix socket.
+    Unix {
+        /// `true` if this process is the client. Only Linux says so; elsewhere it is `false`.
+        is_own_process: bool,
+    },
+}
+
+impl OwnConnection {
+    /// Returns the proof if `stream`, which this process has opened, ends at one of its own listeners. Call this before the
+    /// first byte of a request is written, so that the accepting side finds the connection.
+    pub fn of(stream: &Stream) -> Option<Self> {
+        let socket = stream.as_fd();
+        let Some(peer) = getpeername(socket).ok()?.and_then(|any| SocketAddr::try_from(any).ok()) else {
+            return is_of_own_process(socket).then_some(Self { local: None });
+        };
+        let listened = listened_on(peer);
+        if listened == ListenedOn::Nowhere {
+            return None;
+        }
+        let local = SocketAddr::try_from(getsockname(socket).ok()?).ok()?;
+        // To an address of its own, this machine speaks from the same one.
+        let is_here = peer.ip().is_loopback() || local.ip() == peer.ip();
+        (listened == ListenedOn::ThisAddress || is_here).then(|| Self::new(local))
+    }
+
+    fn new(local: SocketAddr) -> Self {
+        *open().get_or_insert_default().entry(local).or_default() += 1;
+        COUNT.fetch_add(1, Ordering::SeqCst);
+        Self { local: Some(local) }
+    }
+}
+
+impl Drop for OwnConnection {
+    fn drop(&mut self) {
+        let Some(local) = self.local else { return };
+        if let Some(open) = &mut *open()
+            && let Some(count) = open.get_mut(&local)
+        {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&local);
+            }
+        }
+        COUNT.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Peer {
+    /// The peer of `stream`, which was accepted from `client`.
+    pub fn of(stream: &Stream, client: ClientAddr) -> Self {
+        match client {
+            ClientAddr::Tcp(address) => Self::Tcp(address),
+            ClientAddr::Unix => Self::Unix { is_own_process: is_of_own_process(stream.as_fd()) },
+        }
+    }
+
+    /// Returns `true` if this process has opened the connection, to reach one of its own listeners.
+    #[inline]
+    pub fn is_own(&self) -> bool {
+        match self {
+            Self::Tcp(address) => COUNT.load(Ordering::SeqCst) > 0 && is_open(address),
+            Self::Unix { is_own_process } => *is_own_process,
+        }
+    }
+}
+
+#[cold]
+fn is_open(address: &SocketAddr) -> bool {
+    open().as_ref().is_some_and(|open| open.contains_key(address))
+}
+
+/// Returns `true` if the other end of a Unix socket belongs to this process.
+#[cfg(target_os = "linux")]
+fn is_of_own_process(socket: BorrowedFd<'_>) -> bool {
+    let credentials = rustix::net::sockopt::socket_peercred(socket);
+    credentials.is_ok_and(|credentials| credentials.pid == rustix::process::getpid())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_of_own_process(_: BorrowedFd<'_>) -> bool {
+    false
+}
+
+fn open() -> MutexGuard<'static, Option<HashMap<SocketAddr, usize>>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use super::*;
+    use crate::{Bound, ListenAddr, bind};
+
+    fn bound(text: &str) -> (Bound, u16) {
+        let bound = bind(&text.parse().unwrap(), 1, 8).unwrap();
+        let ListenAddr::Tcp(address) = bound.address().clone() else { panic!("it is an address of TCP") };
+        (bound, address.port())
+    }
+
+    fn connect(ip: &str, port: u16) -> Stream {
+        let stream = TcpStream::connect((ip, port)).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        tokio::net::TcpStream::from_std(stream).unwrap().into()
+    }
+
+    fn peer(stream: &Stream) -> Peer {
+        Peer::Tcp(stream.local_address().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_connection_to_an_own_listener_is_known_until_it_is_closed() {
+        for (listen, ip) in [("127.0.0.1:0", "127.0.0.1"), ("0.0.0.0:0", "127.0.0.2"), ("[::]:0", "::1")] {
+            let (_bound, port) = bound(listen);
+            let stream = connect(ip, port);
+            assert!(!peer(&stream).is_own());
+            let own = OwnConnection::of(&stream).unwrap();
+            let other = connect(ip, port);
+            assert!(peer(&stream).is_own() && !peer(&other).is_own(), "{listen}");
+            drop(own);
+            assert!(!peer(&stream).is_own());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_to_another_listener_is_none_of_them() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = connect("127.0.0.1", listener.local_addr().unwrap().port());
+        assert!(OwnConnection::of(&stream).is_none());
+        // A listener for `[::]` does not accept IPv4, so another listener may have the same port there.
+        let (_bound, port) = bound("[::]:0");
+        if let Ok(listener) = TcpListener::bind(("0.0.0.0", port)) {
+            let stream = connect("127.0.0.1", port);
+            assert!(OwnConnection::of(&stream).is_none());
+            drop(listener);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn both_ends_of_a_unix_socket_are_told_apart_by_their_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let stream = UnixStream::connect(&path).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let stream = Stream::from(tokio::net::UnixStream::from_std(stream).unwrap());
+        assert!(OwnConnection::of(&stream).is_some());
+        let accepted = listener.accept().unwrap().0;
+        accepted.set_nonblocking(true).unwrap();
+        let accepted = Stream::from(tokio::net::UnixStream::from_std(accepted).unwrap());
+        assert!(Peer::of(&accepted, ClientAddr::Unix).is_own());
+    }
+}
