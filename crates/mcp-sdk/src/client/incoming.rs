@@ -357,6 +357,9 @@ impl Conversation {
         match message {
             Message::Response(response) => self.incoming.deliver(response),
             Message::Notification(notification) => {
+                if notification.method == methods::NOTIFICATIONS_TOOLS_LIST_CHANGED {
+                    self.param_headers.invalidate();
+                }
                 self.incoming.handle_notification(notification, of, &self.cache);
             }
             Message::Request(request) => self.handle_request(request, of),

@@ -21,6 +21,7 @@ mod reading;
 mod questions;
 mod pages;
 mod tools;
+mod param_headers;
 mod schema_cost;
 mod cache;
 
@@ -60,6 +61,7 @@ pub use handlers::{Direction, ServerNotification};
 pub(crate) use incoming::Answer;
 pub use options::{EraChoice, McpClientOptions};
 pub(crate) use pages::required_pages;
+pub(crate) use param_headers::ReceivedParamHeaders;
 pub(crate) use party::{Party, RawAnswer};
 pub(crate) use questions::empty_object;
 pub use subscription::Subscription;
