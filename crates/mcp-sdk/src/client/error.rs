@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use thruway_client::ClientError;
+use thruway_client::{ClientError, Side};
 use thruway_mcp::Revision;
 use thruway_mcp::json_rpc;
 use thruway_message::StatusCode;
@@ -63,6 +63,18 @@ impl McpClientError {
         let mut reason = reason.to_string();
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
         Self::ResultInvalid(reason.into())
+    }
+
+    /// `true` if the same call may succeed later although nobody changes anything: the server cannot be
+    /// reached, is overloaded, or did not answer in time.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Authorization(error) => error.is_passing(),
+            Self::Closed | Self::SessionEnded | Self::TimedOut => true,
+            Self::Http(error) => error.side() != Side::Client,
+            Self::Status(status) => status.as_u16() >= 500 || matches!(status.as_u16(), 408 | 429),
+            _ => false,
+        }
     }
 
     /// The server's error with its code, if it has answered with one.

@@ -14,7 +14,7 @@ use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::super::handlers::Direction;
 use super::super::incoming::{Answer, outcome};
-use super::super::resubscription::may_pass;
+use super::super::invalid_lines::InvalidLines;
 use super::Outgoing;
 use super::http::{Http, Kind, kind_of};
 
@@ -107,7 +107,9 @@ impl Http {
                     self.leave(&field_lines).await;
                     return conversation.renew(&field_lines);
                 }
-                Err(error) if !may_pass(&error) => return conversation.incoming.end_subscriptions(&error),
+                Err(error) if !error.is_temporary() => {
+                    return conversation.incoming.end_subscriptions(&error);
+                }
                 Err(_) => drop(conversation),
             }
             sleep(pause).await;
@@ -129,7 +131,7 @@ impl Http {
 
 /// Whether a server that has failed in this way may have such a stream: 501 is for methods that there are none of.
 fn may_come(error: &McpClientError) -> bool {
-    may_pass(error) && *error != McpClientError::Status(StatusCode::NOT_IMPLEMENTED)
+    error.is_temporary() && *error != McpClientError::Status(StatusCode::NOT_IMPLEMENTED)
 }
 
 /// The response, if it is a stream of events.
