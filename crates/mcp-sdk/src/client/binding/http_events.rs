@@ -48,7 +48,13 @@ impl Http {
             {
                 return Err(reason);
             }
-            sleep(pause(&events)).await;
+            let pause = pause(&events);
+            if reason == McpClientError::Closed
+                && let Some(party) = conversation.incoming.party(Some(id))
+            {
+                party.disconnect(pause);
+            }
+            sleep(pause).await;
             events = self.resume(conversation, &outgoing.field_lines, &last_event_id).await?;
         }
     }
