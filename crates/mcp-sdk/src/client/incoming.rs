@@ -119,6 +119,11 @@ impl Incoming {
         }
     }
 
+    /// Fails request `id`, if it still waits for its answer.
+    pub(super) fn fail(&self, id: i64, reason: McpClientError) {
+        self.settle(id, Err(reason));
+    }
+
     /// A message has passed that was too large: whoever waits for it is told, and everybody if nobody can tell who that is.
     pub(super) fn handle_passed(&self, passed: Passed) {
         match passed {

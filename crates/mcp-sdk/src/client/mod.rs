@@ -17,6 +17,7 @@ mod party;
 mod forward;
 mod deadline;
 mod incoming;
+mod invalid_lines;
 mod reading;
 mod questions;
 mod pages;

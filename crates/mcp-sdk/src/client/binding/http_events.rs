@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use thruway_client::{Events, Response};
+use thruway_client::{ClientError, Events, Response};
 use thruway_mcp::json_rpc::{self, Id, Message};
 use thruway_message::{FieldLinesBuf, StatusCode};
 use tokio::task::coop::consume_budget;
@@ -16,7 +16,7 @@ use super::super::handlers::Direction;
 use super::super::incoming::{Answer, outcome};
 use super::super::invalid_lines::InvalidLines;
 use super::Outgoing;
-use super::http::{Http, Kind, kind_of};
+use super::http::{Http, Kind, framing_invalid, kind_of};
 
 impl Http {
     /// The answer to request `id`, which comes as one of the events of `response`, or of the streams that go on with it.
@@ -38,6 +38,7 @@ impl Http {
                     Some(answer) => return Ok(answer),
                     None => continue,
                 },
+                Some(Err(ClientError::EventsInvalid)) => return Err(framing_invalid()),
                 Some(Err(error)) => error.into(),
                 None => McpClientError::Closed,
             };
@@ -151,16 +152,24 @@ fn opened_stream(response: Response) -> Result<Response, McpClientError> {
 
 /// Handles what the server says by itself until the stream breaks.
 async fn read_on(conversation: &Weak<Conversation>, events: &mut Events) {
-    while let Some(Ok(event)) = events.next().await {
+    let mut invalid_events = InvalidLines::default();
+    while let Some(event) = events.next().await {
         consume_budget().await;
         let Some(conversation) = conversation.upgrade() else { return };
-        // What is no message is passed over: nobody waits for it.
-        let _ = conversation.handle_octets(event.data.as_bytes());
+        match event {
+            // An event without data has no message: it only carries an id.
+            Ok(event) => conversation.handle_line(event.data.as_bytes(), &mut invalid_events),
+            Err(ClientError::EventsInvalid) => {
+                framing_invalid();
+                return;
+            }
+            Err(_) => return,
+        }
     }
 }
 
 pub(super) fn events_of(conversation: &Conversation, response: Response) -> Events {
-    response.events().event_bytes_max(conversation.options.message_bytes_max)
+    response.events().event_bytes_max(conversation.options.message_bytes_max).refuse_json_lines()
 }
 
 /// The answer to request `id`, if the event is it; anything else is handled.
