@@ -14,16 +14,23 @@ use thruway_mcp_sdk::{
 use thruway_server::{Router, Server, ServerError, TerminationSignals, Timeouts, raise_descriptor_limit};
 use tokio::runtime::Runtime;
 
+use super::access::Access;
 use super::client::login::{self, Login};
 use super::routes::{PATH, SSE_PATH, mount_endpoint};
 use crate::args::McpBridgeArgs;
-use crate::config::{Failure, parse_listeners};
+use crate::config::Failure;
 use crate::headers::parse_headers;
-use crate::serve::print_addresses;
 
 /// Serves what another server serves.
 pub(crate) fn run(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
-    if args.listen.is_empty() { serve_stdio(args) } else { serve_http(args) }
+    if !args.listen.is_empty() {
+        return serve_http(args);
+    }
+    if args.access.is_given() {
+        return Err(Failure::new("a bridge over the standard input and output asks for no credentials")
+            .with_hint("pass `--listen ADDR` to serve HTTP"));
+    }
+    serve_stdio(args)
 }
 
 fn serve_stdio(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
@@ -43,6 +50,8 @@ fn serve_stdio(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
 
 /// The servers behind are started again by the workers, whose affair they are then.
 fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
+    let access = Access::of(&args.access)?;
+    let listeners = access.listeners(&args.listen)?;
     raise_descriptor_limit();
     let mut signals = TerminationSignals::take_over().map_err(ServerError::from)?;
     let runtime = runtime()?;
@@ -52,12 +61,13 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
         Ok::<_, Failure>(bridge)
     })?;
     let endpoint = args.allow_host.iter().fold(bridge.endpoint(), McpEndpoint::allow_host);
+    let endpoint = access.protect(endpoint);
     let mut server = Server::new(mount_endpoint(Router::new(), endpoint)).workers(args.workers.into());
-    for address in parse_listeners(&args.listen)? {
-        server = server.listen_on(address);
+    for listener in listeners {
+        server = server.listen_on(listener);
     }
     let server = server.start()?;
-    print_addresses(&server);
+    access.announce(&server);
     tracing::info!("the MCP endpoint is at `{PATH}`, and for clients of HTTP+SSE at `{SSE_PATH}`");
     signals.wait();
     tracing::info!("draining");
