@@ -192,6 +192,9 @@ pub(crate) struct McpBridgeArgs {
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "McpLoginArgs")]
     pub(crate) command: Vec<String>,
     /// Listen here, `IP:PORT` or `unix:PATH`, instead of serving the standard input and output; may be given several times
+    ///
+    /// The bridge starts although the server at the URL is not up yet, and tries again until it is.
+    /// Meanwhile, clients get 503.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Worker threads; a server that is one process is not faster with more

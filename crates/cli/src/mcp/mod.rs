@@ -10,6 +10,7 @@ mod client;
 
 // both
 mod bridge;
+mod connecting;
 
 // who may connect
 mod access;

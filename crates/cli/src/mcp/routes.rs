@@ -24,4 +24,4 @@ pub(super) const PATH: &str = "/mcp";
 pub(super) const SSE_PATH: &str = "/sse";
 
 /// Where these are told to send their messages.
-const MESSAGE_PATH: &str = "/message";
+pub(super) const MESSAGE_PATH: &str = "/message";

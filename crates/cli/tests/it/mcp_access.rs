@@ -1,11 +1,14 @@
-//! Who may use `thruway mcp serve` and `thruway mcp bridge`.
+//! Who may use `thruway mcp serve` and `thruway mcp bridge`, and bridges whose server is not up yet.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{Read, Write, copy};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use thruway_testkit::Authority;
 
@@ -163,5 +166,80 @@ fn a_client_on_another_machine_may_show_a_certificate() {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         let refused = ask_as(&authority, &address, "localhost", None, &request);
         assert!(refused.is_err() || refused.as_ref().unwrap().is_empty(), "{refused:?}");
+    }
+}
+
+/// A relay that closes connections at once as long as it is not open.
+fn relay_to(address: &str) -> (String, Arc<AtomicBool>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let is_open = Arc::new(AtomicBool::new(false));
+    let (authority, opened) = (address.strip_prefix("http://").unwrap().to_owned(), is_open.clone());
+    thread::spawn(move || {
+        for near in listener.incoming() {
+            let near = near.unwrap();
+            if !opened.load(Ordering::Acquire) {
+                continue;
+            }
+            let far = TcpStream::connect(&authority).unwrap();
+            for (mut from, mut to) in [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)] {
+                thread::spawn(move || {
+                    // Either end may reset the connection.
+                    let _ = copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    (url, is_open)
+}
+
+/// A bridge ended with an error if its server was not up yet: two services of one machine had to be started
+/// in the right order.
+#[test]
+fn a_bridge_starts_before_its_server_and_serves_when_that_is_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut demo = Thruway::start_in(directory.path(), &["mcp", "serve", "--listen", "127.0.0.1:0"]);
+    let (url, is_open) = relay_to(&demo.address());
+    let mut bridge = Thruway::start_in(directory.path(), &["mcp", "bridge", "--listen", "127.0.0.1:0", &url]);
+    let address = bridge.address();
+    bridge.until_it_logs("cannot connect to the server behind the bridge, trying again in");
+    let refused = post(&address, "", INITIALIZE);
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("Retry-After: "), "{refused}");
+    assert!(
+        refused.contains(r#""id":7"#) && refused.contains("not connected to its server yet"),
+        "{refused}"
+    );
+    is_open.store(true, Ordering::Release);
+    bridge.until_it_logs("connected to the server behind the bridge");
+    assert!(post(&address, "", INITIALIZE).starts_with("HTTP/1.1 200"));
+    let output = thruway(&["call", &format!("{address}/mcp"), "add", "a=1", "b=2"]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains('3'));
+    bridge.signal(Signal::TERM);
+    assert_eq!(bridge.end().code, Some(0));
+}
+
+#[test]
+fn a_bridge_that_is_not_connected_ends_at_a_signal() {
+    let directory = tempfile::tempdir().unwrap();
+    let (url, _) = relay_to("http://127.0.0.1:1");
+    let mut bridge = Thruway::start_in(directory.path(), &["mcp", "bridge", "--listen", "127.0.0.1:0", &url]);
+    bridge.address();
+    bridge.signal(Signal::TERM);
+    assert_eq!(bridge.end().code, Some(0));
+}
+
+/// To try again would not help: the operator has to change something.
+#[test]
+fn a_bridge_to_what_is_no_server_ends_with_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut demo = Thruway::start_in(directory.path(), &["mcp", "serve", "--listen", "127.0.0.1:0"]);
+    let elsewhere = format!("{}/elsewhere", demo.address());
+    let listen = ["bridge", "--listen", "127.0.0.1:0"];
+    for behind in [&[elsewhere.as_str()][..], &["http://"], &["--", "/nowhere/to/be/found"], &["--", "false"]]
+    {
+        let output = thruway(&[&listen, behind].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains("error: "), "{behind:?}: {said}");
     }
 }
