@@ -1,7 +1,7 @@
 //! Listeners of `thruway mcp serve` and `thruway mcp bridge`: who may connect, and with which credential.
 //!
-//! A client on another machine needs a credential: a bearer token, or a certificate. `Host` and `Origin`
-//! protect against pages in browsers only; any other program sends what it likes in them.
+//! A client on another machine needs a credential: a bearer token, or a certificate. The checks of `Host` and
+//! `Origin` protect against pages in browsers only; any other program can send any value.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! Where the demo server is, for clients of every age.
+//! The paths of an MCP server, for clients of every revision.
 
 use thruway_mcp_sdk::McpEndpoint;
 use thruway_server::Router;
@@ -17,11 +17,11 @@ pub(crate) fn endpoint(hosts: &[String]) -> McpEndpoint {
     hosts.iter().fold(demo::server().endpoint(), McpEndpoint::allow_host)
 }
 
-/// Where clients look first.
+/// Path of the Streamable HTTP endpoint.
 pub(super) const PATH: &str = "/mcp";
 
-/// Where clients look that know HTTP with SSE only.
+/// Path of the event stream for clients of HTTP with SSE (2024-11-05).
 pub(super) const SSE_PATH: &str = "/sse";
 
-/// Where these are told to send their messages.
+/// Path that these clients send their messages to.
 pub(super) const MESSAGE_PATH: &str = "/message";
