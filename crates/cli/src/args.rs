@@ -192,6 +192,9 @@ pub(crate) struct McpBridgeArgs {
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "McpLoginArgs")]
     pub(crate) command: Vec<String>,
     /// Listen here, `IP:PORT` or `unix:PATH`, instead of serving the standard input and output; may be given several times
+    ///
+    /// The bridge starts although the server at the URL is not up yet, and tries again until it is.
+    /// Meanwhile, clients get 503.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Worker threads; a server that is one process is not faster with more
@@ -222,7 +225,48 @@ pub(crate) struct McpBridgeArgs {
     #[arg(long, default_value = "10m", value_parser = humantime::parse_duration)]
     pub(crate) session_idle: Duration,
     #[command(flatten)]
+    pub(crate) access: McpAccessArgs,
+    #[command(flatten)]
     pub(crate) login: McpLoginArgs,
+}
+
+/// Which clients may connect, and with which credential.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Access")]
+pub(crate) struct McpAccessArgs {
+    /// Accept clients on other machines; needs a credential: `--token-file` or `--client-ca`
+    ///
+    /// Without it, only loopback addresses and Unix sockets can be listened on. Name the host that clients
+    /// use with `--allow-host`.
+    #[arg(long)]
+    pub(crate) allow_remote: bool,
+    /// Ask every client for a bearer token that is in this file, one token a line
+    ///
+    /// A client sends it as `Authorization: Bearer TOKEN`. Each token is a caller of its own: it cannot use
+    /// the sessions and tasks of another. Tokens have at least 16 characters; `openssl rand -base64 32`
+    /// prints a good one. Only the user of this process should be able to read the file (mode 0600). The file
+    /// is read at the start. Without TLS, tokens cross the network unencrypted.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Serve HTTPS with this certificate chain (PEM), which is read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Ask every client for a certificate that a root in this file has issued (PEM)
+    ///
+    /// All such clients are one caller: they share sessions and tasks if they know their ids. Use tokens to
+    /// tell clients apart.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) client_ca: Option<PathBuf>,
+}
+
+impl McpAccessArgs {
+    /// `true` if any of the options is given.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.allow_remote || self.token_file.is_some() || self.tls_cert.is_some() || self.client_ca.is_some()
+    }
 }
 
 fn parse_era(text: &str) -> Result<EraChoice, String> {
@@ -239,15 +283,17 @@ fn parse_era(text: &str) -> Result<EraChoice, String> {
 
 /// Serve a demo of MCP: tools, resources and a prompt
 ///
-/// The endpoint is at `/mcp`. It answers requests to this machine only, whatever it listens on: `Host` and `Origin` must be
-/// `localhost`, `127.0.0.1`, `[::1]`, or named by `--allow-host`.
+/// The endpoint is at `/mcp`. It listens on this machine only, unless `--allow-remote` and a credential are
+/// given. `Host` and
+/// `Origin` must be `localhost`, `127.0.0.1`, `[::1]`, or named by `--allow-host`: that stops pages in
+/// browsers (DNS rebinding), and no other program.
 #[derive(clap::Args)]
 pub(crate) struct McpServeArgs {
     /// Serve the standard input and output, for clients that start this themselves
-    #[arg(long, conflicts_with_all = ["listen", "workers", "allow_host"])]
+    #[arg(long, conflicts_with_all = ["listen", "workers", "allow_host", "McpAccessArgs"])]
     pub(crate) stdio: bool,
-    /// Listen here: `IP:PORT` or `unix:PATH`; may be given several times [default: 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDR")]
+    /// Listen here: `IP:PORT` or `unix:PATH`; may be given several times
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
     pub(crate) listen: Vec<String>,
     /// Worker threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -255,6 +301,8 @@ pub(crate) struct McpServeArgs {
     /// Answer requests to this host too, a name or an address without a port; may be given several times
     #[arg(long, value_name = "HOST", value_parser = parse_host)]
     pub(crate) allow_host: Vec<String>,
+    #[command(flatten)]
+    pub(crate) access: McpAccessArgs,
 }
 
 /// A host as it stands in `Host`, without a port.
@@ -344,6 +392,9 @@ Bridges:
       the same, where a person has to log in, once: the token is kept
   thruway mcp bridge --listen 127.0.0.1:8080 -- npx some-server --stdio
       an MCP endpoint at `/mcp`, and at `/sse` for clients of 2024-11-05, which asks a child process
+  thruway mcp bridge --listen 0.0.0.0:8443 --allow-remote --allow-host mcp.example --token-file tokens \\
+      --tls-cert chain.pem --tls-key key.pem -- npx some-server --stdio
+      the same for clients on other machines, which send a bearer token
 
 Exit codes:
   0  The client has closed its end, or a signal came and all connections ended by themselves

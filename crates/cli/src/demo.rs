@@ -17,7 +17,7 @@ use crate::mcp;
 
 /// The routes of the demo.
 pub(crate) fn router() -> Router {
-    mcp::mount(Router::new(), &[])
+    mcp::mount_endpoint(Router::new(), mcp::endpoint(&[]))
         .get("/", || Response::html(PAGE))
         .get("/plaintext", plaintext)
         .get("/json", || Json(Message { message: "Hello, World!" }))

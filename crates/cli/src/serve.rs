@@ -106,9 +106,10 @@ fn start(
     server.start()
 }
 
-/// On the standard output, for scripts that let the system choose a port. Nobody may be reading there.
-pub(crate) fn print_addresses(server: &RunningServer) {
-    server.addresses().iter().for_each(|address| print("listening on", "http", address));
+/// Prints the addresses on the standard output, for scripts that let the system choose a port. Nobody may be
+/// reading there.
+pub(crate) fn print_addresses(server: &RunningServer, scheme: &str) {
+    server.addresses().iter().for_each(|address| print("listening on", scheme, address));
 }
 
 fn print(what: &str, scheme: &str, address: &ListenAddr) {

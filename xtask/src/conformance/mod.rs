@@ -1,7 +1,8 @@
 //! `cargo xtask conformance`: the official MCP conformance suite, against the server and the client in `conformance/`.
 //!
-//! The suite is not part of this repository; it is installed with npm, at the version named here. Its scenarios for authorization
-//! servers are not run: there is none here.
+//! The suite is not part of this repository; it is installed with npm, at the version named here. Its
+//! scenarios for authorization servers are not run: there is none here. `--through bridge` runs the scenarios
+//! for servers through bridges.
 
 // the suite
 mod suite;
@@ -9,6 +10,9 @@ mod results;
 
 // what is made of its results
 mod expected;
+
+// what stands in between
+mod through_bridge;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -31,6 +35,16 @@ pub(crate) struct Options {
     /// A directory where npm has installed the suite, instead of installing it
     #[arg(long, value_name = "DIR")]
     suite: Option<PathBuf>,
+    /// Run the scenarios for servers through one and two of these, and expect what the server alone achieves
+    #[arg(long, value_name = "WHAT")]
+    through: Option<Through>,
+}
+
+/// What can stand between the suite and the server.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Through {
+    /// `thruway mcp bridge`, over HTTP on both sides
+    Bridge,
 }
 
 /// Scenarios that are run together.
@@ -68,13 +82,21 @@ const SETS: [Set; 9] = [
 /// # Errors
 /// A check failed that is not on the list of expected failures, or a scenario on it passed, or something could not be run.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let expected = ExpectedFailures::load()?;
-    let programs = build(&Stop::new(BUILD_LIMIT)?)?;
+    let programs = build(options.through, &Stop::new(BUILD_LIMIT)?)?;
     let suite = match &options.suite {
         Some(directory) => Suite::at(directory)?,
         None => Suite::install(&repository().join("target/conformance"), &Stop::new(INSTALL_LIMIT)?)?,
     };
     let stop = Stop::new(RUN_LIMIT)?;
+    match options.through {
+        None => run_all(&programs, &suite, &stop),
+        Some(Through::Bridge) => through_bridge::run(&programs, &suite, &stop),
+    }
+}
+
+/// Runs all sets without anything in between.
+fn run_all(programs: &Path, suite: &Suite, stop: &Stop) -> anyhow::Result<()> {
+    let expected = ExpectedFailures::load()?;
     let mut mistakes = Vec::new();
     let mut seen = BTreeSet::new();
     println!(
@@ -83,7 +105,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     );
     for set in &SETS {
         let scenarios =
-            run_set(&programs, &suite, set, &stop).with_context(|| format!("set `{}`", set.name()))?;
+            run_set(programs, suite, set, stop).with_context(|| format!("set `{}`", set.name()))?;
         let tally = Tally::of(&scenarios, &expected);
         println!("{:23} {tally}", set.name());
         mistakes.extend(tally.mistakes.into_iter().map(|mistake| format!("{}: {mistake}", set.name())));
@@ -91,7 +113,15 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     }
     let unknown = expected.names().filter(|name| !seen.contains(*name));
     mistakes.extend(unknown.map(|name| format!("`{name}` is expected to fail and was never run")));
-    for mistake in &mistakes {
+    report(&mistakes)
+}
+
+/// Prints what is not as expected.
+///
+/// # Errors
+/// There is anything.
+fn report(mistakes: &[String]) -> anyhow::Result<()> {
+    for mistake in mistakes {
         println!("{mistake}");
     }
     ensure!(mistakes.is_empty(), "{} results are not as expected", mistakes.len());
@@ -168,8 +198,8 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// Where the programs are.
-fn build(stop: &Stop) -> anyhow::Result<PathBuf> {
+/// Builds the programs, and returns the directory that they are in.
+fn build(through: Option<Through>, stop: &Stop) -> anyhow::Result<PathBuf> {
     let root = repository();
     let target = root.join("target");
     let mut command = Command::new("cargo");
@@ -177,7 +207,12 @@ fn build(stop: &Stop) -> anyhow::Result<PathBuf> {
         .current_dir(&root)
         .args(["build", "--package", "thruway-conformance", "--target-dir"])
         .arg(&target);
-    eprintln!("building `conformance-server` and `conformance-client`");
+    if let Some(Through::Bridge) = through {
+        command.args(["--package", "thruway"]);
+    }
+    eprintln!(
+        "building `conformance-server`, `conformance-client` and what stands in between, if anything does"
+    );
     child::output_of("cargo build --package thruway-conformance", command, BUILD_LIMIT, stop)?;
     Ok(target.join("debug"))
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -13,22 +14,34 @@ use thruway_mcp_sdk::{
 };
 use thruway_server::{Router, Server, ServerError, TerminationSignals, Timeouts, raise_descriptor_limit};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
+use super::access::Access;
 use super::client::login::{self, Login};
-use super::routes::{PATH, SSE_PATH, mount_endpoint};
+use super::connecting::{FirstAttempt, LateBridge};
+use super::routes::{PATH, SSE_PATH};
 use crate::args::McpBridgeArgs;
-use crate::config::{Failure, parse_listeners};
+use crate::config::Failure;
 use crate::headers::parse_headers;
-use crate::serve::print_addresses;
 
 /// Serves what another server serves.
 pub(crate) fn run(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
-    if args.listen.is_empty() { serve_stdio(args) } else { serve_http(args) }
+    if !args.listen.is_empty() {
+        return serve_http(args);
+    }
+    if args.access.is_given() {
+        return Err(Failure::new("a bridge over the standard input and output asks for no credentials")
+            .with_hint("pass `--listen ADDR` to serve HTTP"));
+    }
+    serve_stdio(args)
 }
 
 fn serve_stdio(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
+    let target = Arc::new(Target::of(args)?);
     runtime()?.block_on(async {
-        let server = connect(args).await?;
+        let server = McpServer::bridge(options(args), connector(target)).await.map_err(failure)?;
         let outcome = server.serve_standard_streams().await;
         server.close_bridge().await;
         Ok(match outcome {
@@ -41,24 +54,34 @@ fn serve_stdio(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The servers behind are started again by the workers, whose affair they are then.
+/// Serves over HTTP. The workers connect to the server again by themselves: what belongs to the runtime here
+/// is closed.
 fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
+    let access = Access::of(&args.access)?;
+    let listeners = access.listeners(&args.listen)?;
+    let target = Arc::new(Target::of(args)?);
     raise_descriptor_limit();
     let mut signals = TerminationSignals::take_over().map_err(ServerError::from)?;
-    let runtime = runtime()?;
-    let bridge = runtime.block_on(async {
-        let bridge = connect(args).await?;
-        bridge.close_bridge().await;
-        Ok::<_, Failure>(bridge)
-    })?;
-    let endpoint = args.allow_host.iter().fold(bridge.endpoint(), McpEndpoint::allow_host);
-    let mut server = Server::new(mount_endpoint(Router::new(), endpoint)).workers(args.workers.into());
-    for address in parse_listeners(&args.listen)? {
-        server = server.listen_on(address);
+    let runtime = Arc::new(runtime()?);
+    let bridge = LateBridge::default();
+    let mut server = Server::new(bridge.mount(Router::new())).workers(args.workers.into());
+    for listener in listeners {
+        server = server.listen_on(listener);
     }
+    let protect = {
+        let (access, hosts) = (access.clone(), args.allow_host.clone());
+        move |endpoint| access.protect(hosts.iter().fold(endpoint, McpEndpoint::allow_host))
+    };
+    let connecting = connect_first(&runtime, &bridge, args, target, protect)?;
     let server = server.start()?;
-    print_addresses(&server);
+    access.announce(&server);
     tracing::info!("the MCP endpoint is at `{PATH}`, and for clients of HTTP+SSE at `{SSE_PATH}`");
+    let abort = connecting.abort_handle();
+    let attempts = {
+        let runtime = runtime.clone();
+        // Canceled when the bridge drains.
+        thread::spawn(move || drop(runtime.block_on(connecting)))
+    };
     signals.wait();
     tracing::info!("draining");
     thread::spawn(move || {
@@ -66,15 +89,55 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
         std::process::exit(EXIT_AT_ONCE);
     });
     server.drain();
-    // While the workers are there that talk to the servers behind: they cut off what has not ended in their time.
-    let within = Timeouts::default().drain.saturating_sub(SEEING_OUT);
-    runtime.block_on(bridge.drain_bridge(within));
+    abort.abort();
+    let _ = attempts.join();
+    if let Some(bridge) = bridge.server() {
+        // While the workers are there that talk to the servers behind: they cut off what has not ended in
+        // their time.
+        let within = Timeouts::default().drain.saturating_sub(SEEING_OUT);
+        runtime.block_on(bridge.drain_bridge(within));
+    }
     let is_clean = server.join().iter().all(|load| load.connections == 0);
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn connect(args: &McpBridgeArgs) -> Result<McpServer, Failure> {
-    let options = BridgeOptions {
+/// Connects `bridge` to its server. Returns when the first attempt is over, or takes long for a server at a
+/// URL: the task goes on with further attempts. A command has one attempt, however long that takes.
+///
+/// # Errors
+/// The first attempt failed, and another one would not help.
+fn connect_first(
+    runtime: &Runtime,
+    bridge: &LateBridge,
+    args: &McpBridgeArgs,
+    target: Arc<Target>,
+    protect: impl Fn(McpEndpoint) -> McpEndpoint + Send + Sync + 'static,
+) -> Result<JoinHandle<()>, Failure> {
+    let (tell, mut attempt) = watch::channel(FirstAttempt::Running);
+    let options = options(args);
+    let may_repeat = matches!(*target, Target::Url { .. });
+    let connect = move || {
+        let (options, connector) = (options.clone(), connector(target.clone()));
+        async move {
+            let server = McpServer::bridge(options, connector).await?;
+            server.close_bridge().await;
+            Ok(server)
+        }
+    };
+    let connecting = runtime.spawn(bridge.clone().connect(connect, may_repeat, protect, tell));
+    let outcome = runtime.block_on(async {
+        let over = attempt.wait_for(|attempt| *attempt != FirstAttempt::Running);
+        let limit = if may_repeat { FIRST_ATTEMPT } else { Duration::MAX };
+        timeout(limit, over).await.ok().and_then(Result::ok).map(|attempt| attempt.clone())
+    });
+    match outcome {
+        Some(FirstAttempt::Failed(error)) => Err(failure(error)),
+        _ => Ok(connecting),
+    }
+}
+
+fn options(args: &McpBridgeArgs) -> BridgeOptions {
+    BridgeOptions {
         client: McpClientOptions {
             client_info: Implementation::new("thruway", env!("CARGO_PKG_VERSION")),
             era: args.era,
@@ -86,15 +149,22 @@ async fn connect(args: &McpBridgeArgs) -> Result<McpServer, Failure> {
         shares_subscriptions: args.share_subscriptions,
         servers_max: args.servers_max.into(),
         ..BridgeOptions::default()
-    };
-    let target = Target::of(args)?;
-    let bridge = McpServer::bridge(options, move |builder| target.connect(builder)).await;
-    bridge.map_err(|error| match error {
+    }
+}
+
+fn connector(
+    target: Arc<Target>,
+) -> impl Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync + 'static {
+    move |builder| target.connect(builder)
+}
+
+fn failure(error: McpClientError) -> Failure {
+    match error {
         McpClientError::Authorization(OAuthError::LoginFailed(io::ErrorKind::Unsupported)) => {
             login::nobody_is_there()
         }
         error => Failure::new(error),
-    })
+    }
 }
 
 /// Which server is meant.
@@ -138,6 +208,9 @@ fn runtime() -> Result<Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Failure::new(format!("no reactor is to be had: {error}")))
 }
+
+/// Maximum time that the listeners wait for the first attempt to connect to a server at a URL.
+const FIRST_ATTEMPT: Duration = Duration::from_secs(5);
 
 /// What is left of the drain for the servers behind to end.
 const SEEING_OUT: Duration = Duration::from_secs(5);

@@ -10,13 +10,17 @@ mod client;
 
 // both
 mod bridge;
+mod connecting;
+
+// who may connect
+mod access;
 
 use std::process::ExitCode;
 
 use crate::args::{McpClientCommand, McpCommand};
 use crate::config::Failure;
 
-pub(crate) use routes::{endpoint, mount};
+pub(crate) use routes::{endpoint, mount_endpoint};
 
 /// Does what was typed after `thruway mcp`.
 pub(crate) fn run(command: &McpCommand) -> Result<ExitCode, Failure> {

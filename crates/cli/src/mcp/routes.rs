@@ -1,31 +1,27 @@
-//! Where the demo server is, for clients of every age.
+//! The paths of an MCP server, for clients of every revision.
 
 use thruway_mcp_sdk::McpEndpoint;
 use thruway_server::Router;
 
 use super::demo;
 
-/// Adds the endpoints of the demo server to `router`. They answer requests to `hosts` besides those to this machine.
-pub(crate) fn mount(router: Router, hosts: &[String]) -> Router {
-    mount_endpoint(router, endpoint(hosts))
-}
-
 /// Adds the endpoints of a server to `router`.
-pub(super) fn mount_endpoint(router: Router, endpoint: McpEndpoint) -> Router {
+pub(crate) fn mount_endpoint(router: Router, endpoint: McpEndpoint) -> Router {
     let sse = endpoint.sse_endpoints(MESSAGE_PATH);
     router.any(PATH, endpoint).get(SSE_PATH, sse.stream()).post(MESSAGE_PATH, sse.messages())
 }
 
-/// The endpoint of the demo server, wherever it is. It answers requests to `hosts` besides those to this machine.
+/// The endpoint of the demo server. `Host` and `Origin` of a request must name this machine or one of
+/// `hosts`.
 pub(crate) fn endpoint(hosts: &[String]) -> McpEndpoint {
     hosts.iter().fold(demo::server().endpoint(), McpEndpoint::allow_host)
 }
 
-/// Where clients look first.
+/// Path of the Streamable HTTP endpoint.
 pub(super) const PATH: &str = "/mcp";
 
-/// Where clients look that know HTTP with SSE only.
+/// Path of the event stream for clients of HTTP with SSE (2024-11-05).
 pub(super) const SSE_PATH: &str = "/sse";
 
-/// Where these are told to send their messages.
-const MESSAGE_PATH: &str = "/message";
+/// Path that these clients send their messages to.
+pub(super) const MESSAGE_PATH: &str = "/message";

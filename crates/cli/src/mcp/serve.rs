@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use thruway_server::{ListenAddr, Router, Server, ServerError, TerminationSignals, raise_descriptor_limit};
+use thruway_server::{Router, Server, ServerError, TerminationSignals, raise_descriptor_limit};
 
+use super::access::Access;
 use super::demo;
-use super::routes::{PATH, SSE_PATH, mount};
+use super::routes::{PATH, SSE_PATH, endpoint, mount_endpoint};
 use crate::args::McpServeArgs;
-use crate::config::{Failure, parse_listeners};
-use crate::serve::print_addresses;
+use crate::config::Failure;
 
 /// Serves the demo server, over stdio or HTTP.
 pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
@@ -18,29 +18,22 @@ pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
             Err(error) => Err(Failure::new(format!("cannot serve the standard input and output: {error}"))),
         };
     }
+    let access = Access::of(&args.access)?;
+    let listeners = access.listeners(&args.listen)?;
     raise_descriptor_limit();
     let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
-    let mut server = Server::new(mount(Router::new(), &args.allow_host));
-    for address in listeners(args)? {
-        server = server.listen_on(address);
+    let endpoint = access.protect(endpoint(&args.allow_host));
+    let mut server = Server::new(mount_endpoint(Router::new(), endpoint));
+    for listener in listeners {
+        server = server.listen_on(listener);
     }
     if let Some(workers) = args.workers {
         server = server.workers(workers.into());
     }
     let server = server.start()?;
-    print_addresses(&server);
+    access.announce(&server);
     tracing::info!("the MCP endpoint is at `{PATH}`, and for clients of HTTP+SSE at `{SSE_PATH}`");
     let loads = server.run_until(signals);
     let is_clean = loads.iter().all(|load| load.connections == 0);
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
-
-fn listeners(args: &McpServeArgs) -> Result<Vec<ListenAddr>, Failure> {
-    if args.listen.is_empty() {
-        parse_listeners(&[DEFAULT_ADDRESS.to_owned()])
-    } else {
-        parse_listeners(&args.listen)
-    }
-}
-
-const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";

@@ -1,7 +1,7 @@
 //! TLS, with clients and with servers.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -70,6 +70,22 @@ pub(crate) fn get_from(root: &Path, address: &str, name: &str) -> String {
 /// Why there is no connection.
 pub(crate) fn refused_by(root: &Path, address: &str, name: &str) -> String {
     connect_trusting(root, address, name, None).write_all(b"GET").unwrap_err().to_string()
+}
+
+/// What a server that has a certificate for `name` answers to `request`, after which it closes the
+/// connection; `client` is the certificate that it is shown, if any.
+pub(crate) fn ask_as(
+    authority: &Authority,
+    address: &str,
+    name: &str,
+    client: Option<&CertificateFiles>,
+    request: &str,
+) -> io::Result<String> {
+    let mut stream = connect(authority, address, name, client);
+    stream.write_all(request.as_bytes())?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    Ok(response)
 }
 
 /// The certificate that is shown to a client that asks for `name`.

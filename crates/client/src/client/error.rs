@@ -19,6 +19,9 @@ pub enum ClientError {
     ContentTooLarge,
     /// An event is larger than allowed.
     EventTooLarge,
+    /// A line of an event stream begins with `{`: see
+    /// [`Events::refuse_json_lines`](crate::Events::refuse_json_lines).
+    EventsInvalid,
     /// The exchange failed.
     Exchange(Error),
     /// The request has a field line that cannot be sent.
@@ -53,9 +56,11 @@ impl ClientError {
         match self {
             Self::Connect(failures) => failures.side(),
             Self::Exchange(error) => error.side(),
-            Self::ContentTooLarge | Self::EventTooLarge | Self::NameNotResolved { .. } | Self::Tls(_) => {
-                Side::Upstream
-            }
+            Self::ContentTooLarge
+            | Self::EventTooLarge
+            | Self::EventsInvalid
+            | Self::NameNotResolved { .. }
+            | Self::Tls(_) => Side::Upstream,
             Self::NameNotLookedUp { .. } => Side::Local,
             Self::FieldInvalid(_) | Self::RequestInvalid(_) | Self::SchemeNotSupported | Self::UrlInvalid => {
                 Side::Client
@@ -76,6 +81,7 @@ impl fmt::Display for ClientError {
             Self::Connect(failures) => failures.fmt(f),
             Self::ContentTooLarge => f.write_str("the content is larger than allowed"),
             Self::EventTooLarge => f.write_str("an event is larger than allowed"),
+            Self::EventsInvalid => f.write_str("the event stream has JSON lines in the place of fields"),
             Self::Exchange(error) => error.fmt(f),
             Self::FieldInvalid(error) => error.fmt(f),
             Self::NameNotResolved { host, kind: io::ErrorKind::TimedOut } => {

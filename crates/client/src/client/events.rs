@@ -34,6 +34,14 @@ impl Events {
         self
     }
 
+    /// Ends the stream with [`ClientError::EventsInvalid`] at a line that begins with `{`. Such a line is no
+    /// field that anybody has defined; it shows that the server sends JSON lines, from which no event would
+    /// ever come. Default: other lines than the known fields are ignored (§9.2.6).
+    pub fn refuse_json_lines(mut self) -> Self {
+        self.decoder.refuses_json_lines = true;
+        self
+    }
+
     /// The next event; `None` at the end of the stream. An event that the end cuts off is none.
     ///
     /// # Errors
@@ -79,6 +87,7 @@ struct EventDecoder {
     retry: Option<Duration>,
     events: VecDeque<Event>,
     event_bytes_max: usize,
+    refuses_json_lines: bool,
 }
 
 impl EventDecoder {
@@ -93,6 +102,7 @@ impl EventDecoder {
             retry: None,
             events: VecDeque::new(),
             event_bytes_max,
+            refuses_json_lines: false,
         }
     }
 
@@ -111,6 +121,9 @@ impl EventDecoder {
                 return Err(ClientError::EventTooLarge);
             }
             self.line.extend_from_slice(part);
+            if self.refuses_json_lines && self.line.starts_with(b"{") {
+                return Err(ClientError::EventsInvalid);
+            }
             octets = rest;
             if let [line_end, rest @ ..] = rest {
                 self.is_after_carriage_return = *line_end == b'\r';
@@ -190,6 +203,17 @@ mod tests {
         }
         for place in 0..octets.len() {
             assert_eq!(decode([&octets[..place], &octets[place..]]), whole, "cut at {place}");
+        }
+    }
+
+    #[test]
+    fn json_lines_are_refused_where_that_is_wanted_and_events_before_them_are_read() {
+        let stream = b"data: {\"a\": 1}\n\n{\"a\": 2}\n";
+        assert_eq!(decode([&stream[..]]).0, [event("", "{\"a\": 1}", "")]);
+        for size in 1..=stream.len() {
+            let mut decoder = EventDecoder { refuses_json_lines: true, ..EventDecoder::new(100) };
+            let outcome = stream.chunks(size).try_for_each(|piece| decoder.feed(piece));
+            assert_eq!((outcome, decoder.events.len()), (Err(ClientError::EventsInvalid), 1), "{size}");
         }
     }
 

@@ -10,12 +10,13 @@ use crate::http_response::WholeResponse;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Challenge {
     error: Option<&'static str>,
-    metadata: String,
+    /// The URL of the metadata, if there is any.
+    metadata: Option<String>,
     scopes: String,
 }
 
 impl Challenge {
-    pub(super) const fn new(error: Option<&'static str>, metadata: String) -> Self {
+    pub(super) const fn new(error: Option<&'static str>, metadata: Option<String>) -> Self {
         Self { error, metadata, scopes: String::new() }
     }
 
@@ -35,13 +36,17 @@ impl Challenge {
 
     /// `response` with what would help.
     pub(crate) fn onto(self, response: WholeResponse) -> WholeResponse {
-        let mut value = format!("Bearer resource_metadata=\"{}\"", self.metadata);
-        // Writing to a string cannot fail.
-        if let Some(error) = self.error {
-            let _ = write!(value, ", error=\"{error}\"");
-        }
-        if !self.scopes.is_empty() {
-            let _ = write!(value, ", scope=\"{}\"", self.scopes);
+        let scopes = (!self.scopes.is_empty()).then_some(&*self.scopes);
+        let parameters =
+            [("resource_metadata", self.metadata.as_deref()), ("error", self.error), ("scope", scopes)];
+        let mut value = String::from("Bearer");
+        let mut separator = " ";
+        for (name, parameter) in parameters {
+            if let Some(parameter) = parameter {
+                // Writing to a string cannot fail.
+                let _ = write!(value, "{separator}{name}=\"{parameter}\"");
+                separator = ", ";
+            }
         }
         response.with_field("WWW-Authenticate", value)
     }

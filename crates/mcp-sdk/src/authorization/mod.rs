@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use thruway_message::FieldLines;
-use thruway_server::{FieldLinesBuf, Response};
+use thruway_server::{FieldLinesBuf, Response, StatusCode};
 
 pub use identity::Identity;
 pub use jwt::{InvalidKeys, JwksVerifier, JwtVerifier};
@@ -31,7 +31,8 @@ pub struct Authorization {
 
 #[derive(Clone)]
 struct Shared {
-    resource: String,
+    /// The URL of the endpoint; `None` if no authorization server issues tokens for it.
+    resource: Option<String>,
     authorization_servers: Vec<String>,
     scopes: Vec<String>,
     verifier: Arc<dyn VerifyToken>,
@@ -65,6 +66,21 @@ impl Authorization {
         assert!(path_of(&resource).is_some(), "`{resource}` is not the URL of an endpoint");
         let authorization_servers: Vec<_> = authorization_servers.into_iter().map(Into::into).collect();
         assert!(!authorization_servers.is_empty(), "there must be an authorization server");
+        Self::build(Some(resource), authorization_servers, verifier)
+    }
+
+    /// For an endpoint whose operator gives tokens to clients, such as a list of them in a file. No
+    /// authorization server issues them, so that there is no metadata: a refused client is told to send a
+    /// token (RFC 6750 §3), and not where to get one.
+    pub fn given_tokens(verifier: impl VerifyToken) -> Self {
+        Self::build(None, Vec::new(), verifier)
+    }
+
+    fn build(
+        resource: Option<String>,
+        authorization_servers: Vec<String>,
+        verifier: impl VerifyToken,
+    ) -> Self {
         let verifier = Arc::new(verifier);
         Self { shared: Arc::new(Shared { resource, authorization_servers, scopes: Vec::new(), verifier }) }
     }
@@ -78,11 +94,12 @@ impl Authorization {
 
     /// Where clients look for the metadata: the well-known path, and behind it that of the endpoint (RFC 9728 §3.1).
     pub fn metadata_path(&self) -> String {
-        let path = path_of(&self.shared.resource).unwrap_or_default().trim_end_matches('/');
+        let resource = self.shared.resource.as_deref();
+        let path = resource.and_then(path_of).unwrap_or_default().trim_end_matches('/');
         format!("/.well-known/oauth-protected-resource{path}")
     }
 
-    /// Answers with the metadata (RFC 9728 §2).
+    /// Answers with the metadata (RFC 9728 §2), and with 404 if there is none.
     pub fn metadata(&self) -> impl Fn() -> Response + Send + Sync + 'static {
         let Shared { resource, authorization_servers, scopes, .. } = &*self.shared;
         let mut metadata = json!({
@@ -93,8 +110,11 @@ impl Authorization {
         if !scopes.is_empty() {
             metadata["scopes_supported"] = json!(scopes);
         }
-        let metadata = metadata.to_string();
-        move || Response::ok(JSON, metadata.clone())
+        let metadata = resource.is_some().then(|| metadata.to_string());
+        move || match &metadata {
+            Some(metadata) => Response::ok(JSON, metadata.clone()),
+            None => Response::text("").with_status(StatusCode::NOT_FOUND),
+        }
     }
 
     /// Whoever sent a request with these fields.
@@ -124,9 +144,10 @@ impl Authorization {
     }
 
     fn challenge(&self, error: Option<&'static str>) -> Challenge {
-        let resource = &self.shared.resource;
-        let origin_end = resource.len() - path_of(resource).unwrap_or_default().len();
-        let metadata = format!("{}{}", &resource[..origin_end], self.metadata_path());
+        let metadata = self.shared.resource.as_ref().map(|resource| {
+            let origin_end = resource.len() - path_of(resource).unwrap_or_default().len();
+            format!("{}{}", &resource[..origin_end], self.metadata_path())
+        });
         Challenge::new(error, metadata).with_scopes(&self.shared.scopes)
     }
 }

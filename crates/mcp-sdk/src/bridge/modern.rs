@@ -8,8 +8,9 @@ use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
 use thruway_mcp::modern::{self, ResultType};
 use thruway_mcp::params::Params;
-use thruway_mcp::schema::{LoggingLevel, RequestId, SubscriptionFilter};
+use thruway_mcp::schema::{LoggingLevel, RequestId, SubscriptionFilter, methods};
 use thruway_mcp::{Era, Revision};
+use thruway_message::FieldLines;
 
 use super::answer::{self, Way};
 use super::in_flight::CallInFlight;
@@ -21,16 +22,16 @@ use super::upstreams::can_be_asked;
 use super::{Bridge, Upstream, Watch};
 use crate::ask::BoundRequest;
 use crate::authorization::Caller;
-use crate::client::{McpClientError, Onward, may_ask};
+use crate::client::{McpClientError, Onward, ReceivedParamHeaders, may_ask};
 use crate::dispatch::{Exchange, Reply, Status};
 use crate::server::Shared;
 
-/// Forwards a request.
+/// Forwards a request. `headers` are those of the HTTP request that it came in, if it came in one.
 pub(crate) fn handle_request(
-    shared: &Arc<Shared>,
-    bridge: &Arc<Bridge>,
+    (shared, bridge): (&Arc<Shared>, &Arc<Bridge>),
     request: &Request<'_>,
     params: &Params<'_>,
+    headers: Option<FieldLines<'_>>,
     caller: &Caller,
     output: &mut Vec<u8>,
 ) -> Reply {
@@ -48,23 +49,30 @@ pub(crate) fn handle_request(
         Ok(capabilities) => capabilities,
         Err(error) => return Reply::error(output, &request.id, &error),
     };
+    let mut onward = onward(request, params);
+    if request.method == methods::TOOLS_CALL {
+        onward.param_headers = headers.map(ReceivedParamHeaders::of);
+    }
     let Some(capabilities) = capabilities else {
-        let answer = forwarding.plain(onward(request, params), listener);
+        let answer = forwarding.plain(onward, listener);
         return Reply::Later(Exchange::new(answer, messages));
     };
     let lessee = lessee(caller, capabilities);
     if !may_ask(&request.method) {
-        let answer = forwarding.apart(lessee, onward(request, params), listener);
+        let answer = forwarding.apart(lessee, onward, listener);
         return Reply::Later(Exchange::new(answer, messages));
     }
     let bound = BoundRequest::new(caller, &request.method, params);
     match &params.request_state {
         None => {
-            let answer = forwarding.asking(lessee, onward(request, params), listener, bound);
+            let answer = forwarding.asking(lessee, onward, listener, bound);
             Reply::Later(Exchange::new(answer, messages))
         }
         Some(state) => match resume(bridge, state, &bound, params, listener) {
-            Ok(ongoing) => Reply::Later(Exchange::new(forwarding.drive(ongoing, bound), messages)),
+            Ok(ongoing) => {
+                let answer = forwarding.drive_on(ongoing, onward, bound);
+                Reply::Later(Exchange::new(answer, messages))
+            }
             Err(error) => Reply::error(output, &request.id, &error),
         },
     }
@@ -147,6 +155,22 @@ impl Forwarding {
                 let ongoing = Ongoing::begin(self.next_key(), lease, onward, listener);
                 self.drive(ongoing, bound).await
             }
+            Err(error) => self.write(bound.method(), Err(error)),
+        }
+    }
+
+    /// Continues a call that the client answers questions of. The headers of this request must match the
+    /// arguments too; otherwise the call is canceled.
+    async fn drive_on(self, ongoing: Ongoing, onward: Onward, bound: BoundRequest) -> (Vec<u8>, Status) {
+        if onward.param_headers.is_none() {
+            return self.drive(ongoing, bound).await;
+        }
+        let checked = match self.bridge.upstreams.plain().await {
+            Ok(upstream) => upstream.client.check_param_headers(&onward).await,
+            Err(error) => Err(error),
+        };
+        match checked {
+            Ok(()) => self.drive(ongoing, bound).await,
             Err(error) => self.write(bound.method(), Err(error)),
         }
     }

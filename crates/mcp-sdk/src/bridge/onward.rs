@@ -23,6 +23,7 @@ pub(super) fn onward(request: &Request<'_>, params: &Params<'_>) -> Onward {
         method: request.method.as_ref().into(),
         name: name(&request.method, params).map(Into::into),
         params: stripped.unwrap_or(said),
+        param_headers: None,
         has_meta,
         sender: None,
         round: Vec::new(),

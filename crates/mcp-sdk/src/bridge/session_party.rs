@@ -63,6 +63,15 @@ impl Party for SessionParty {
         messages::log(&self.outbox, self.session.log_level(), &notification);
     }
 
+    /// Closes the stream of the client too, if it knows how to come back: neither side keeps a connection
+    /// open meanwhile.
+    fn disconnect(&self, retry: Duration) {
+        if self.session.revision.primes_event_streams() {
+            // Nothing is lost if the outbox is full: the stream just stays open.
+            let _ = self.outbox.try_send(Said::Disconnect(retry));
+        }
+    }
+
     fn hear(&self, answer: &Answer) {
         if let Some(reserved) = &self.reserved {
             // Whoever waits for the answer is told what is wrong with it.

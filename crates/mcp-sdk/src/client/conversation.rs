@@ -20,6 +20,7 @@ use super::error::McpClientError;
 use super::handlers::{Direction, Handlers};
 use super::incoming::{Incoming, Waiting};
 use super::options::McpClientOptions;
+use super::param_headers::ListedParamHeaders;
 use super::party::Party;
 use super::reading::Wanted;
 use super::resubscription::Resubscription;
@@ -36,6 +37,8 @@ pub(super) struct Conversation {
     pub(super) runtime: Handle,
     /// What is known of tools.
     pub(super) tools: KnownTools,
+    /// The headers that calls of the tools must have, for calls that are forwarded.
+    pub(super) param_headers: ListedParamHeaders,
     /// Results that may be kept (2026-07-28).
     pub(super) cache: Cache,
     /// What was agreed upon with the server.
@@ -93,6 +96,7 @@ impl Conversation {
             incoming: Incoming::new(handlers),
             runtime,
             tools: KnownTools::default(),
+            param_headers: ListedParamHeaders::default(),
             cache: Cache::default(),
             spoken: ArcSwapOption::empty(),
             negotiation: Mutex::default(),
@@ -225,6 +229,7 @@ impl Conversation {
     pub(super) fn lose(self: &Arc<Self>) {
         self.losses.fetch_add(1, Ordering::AcqRel);
         self.spoken.store(None);
+        self.param_headers.invalidate();
         self.incoming.fail_all(&McpClientError::Closed);
         if !self.incoming.queues().is_empty() {
             self.resubscribe();

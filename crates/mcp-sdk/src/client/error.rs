@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use thruway_client::ClientError;
+use thruway_client::{ClientError, Side};
 use thruway_mcp::Revision;
 use thruway_mcp::json_rpc;
 use thruway_message::StatusCode;
@@ -23,8 +23,13 @@ pub enum McpClientError {
     /// The other end has closed the connection, or ended the stream before the answer. Whether the request was handled is not
     /// known.
     Closed,
+    /// The server sends JSON lines, where Streamable HTTP has one JSON message or an event stream.
+    FramingInvalid,
     /// There is no response of HTTP.
     Http(ClientError),
+    /// A line or an event of the server may have been the answer, but is no JSON-RPC message in UTF-8. The
+    /// log shows it.
+    LineInvalid,
     /// The server has sent what is no message, or the answer to another request.
     MessageInvalid,
     /// A message is larger than [allowed](super::McpClientOptions::message_bytes_max).
@@ -65,6 +70,18 @@ impl McpClientError {
         Self::ResultInvalid(reason.into())
     }
 
+    /// `true` if the same call may succeed later although nobody changes anything: the server cannot be
+    /// reached, is overloaded, or did not answer in time.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Authorization(error) => error.is_passing(),
+            Self::Closed | Self::SessionEnded | Self::TimedOut => true,
+            Self::Http(error) => error.side() != Side::Client,
+            Self::Status(status) => status.as_u16() >= 500 || matches!(status.as_u16(), 408 | 429),
+            _ => false,
+        }
+    }
+
     /// The server's error with its code, if it has answered with one.
     pub const fn server_error(&self) -> Option<&json_rpc::Error> {
         match self {
@@ -81,6 +98,7 @@ impl From<ClientError> for McpClientError {
     fn from(error: ClientError) -> Self {
         match error {
             ClientError::ContentTooLarge | ClientError::EventTooLarge => Self::MessageTooLarge,
+            ClientError::EventsInvalid => Self::FramingInvalid,
             error => Self::Http(error),
         }
     }
@@ -101,7 +119,13 @@ impl fmt::Display for McpClientError {
             Self::ArgumentsInvalid => f.write_str("the arguments are no JSON object"),
             Self::Authorization(error) => error.fmt(f),
             Self::Closed => f.write_str("the connection ended before the answer"),
+            Self::FramingInvalid => f.write_str(
+                "the server sends JSON lines; a response must be one JSON message or an event stream",
+            ),
             Self::Http(error) => error.fmt(f),
+            Self::LineInvalid => f.write_str(
+                "the server has sent a line that is not a JSON-RPC message in UTF-8; the log shows the line",
+            ),
             Self::MessageInvalid => f.write_str("the server has sent what is no answer to the request"),
             Self::MessageTooLarge => f.write_str("a message of the server is larger than allowed"),
             Self::QuestionFailed(error) => write!(f, "a question of the server has no answer: {error}"),

@@ -16,6 +16,7 @@ use super::deadline::{OnProgress, Progress};
 use super::eras::Spoken;
 use super::error::McpClientError;
 use super::incoming::Answer;
+use super::param_headers::ReceivedParamHeaders;
 use super::party::Party;
 use super::{McpClient, is_header_mismatch, may_be_again};
 
@@ -29,6 +30,8 @@ pub(crate) struct Onward {
     pub(crate) params: Box<RawValue>,
     /// Whether there is anything in their `_meta`.
     pub(crate) has_meta: bool,
+    /// The headers that mirror arguments, if the request came over HTTP in the modern era.
+    pub(crate) param_headers: Option<ReceivedParamHeaders>,
     /// What the sender says of itself, if the parameters do not: in the legacy era, it was said before.
     pub(crate) sender: Option<Sender>,
     /// What a further round brings: members of the parameters.
@@ -62,10 +65,16 @@ impl McpClient {
     /// # Cancel safety
     /// The request is given up if the future is dropped, and the server is told.
     pub(crate) async fn forward(&self, onward: &Onward) -> Result<Answer, McpClientError> {
+        if onward.param_headers.is_some() {
+            // Apart, so that requests without such headers carry nothing of it.
+            Box::pin(self.check_param_headers(onward)).await?;
+        }
         let outcome = self.forward_with(onward, self.mirrored_onward(onward)?).await;
         if is_header_mismatch(&outcome) && *onward.method == *methods::TOOLS_CALL {
             // The tool was never listed, or has changed; it was not called.
             Box::pin(self.list_tools_anew()).await?;
+            self.conversation.param_headers.invalidate();
+            Box::pin(self.check_param_headers(onward)).await?;
             return Box::pin(self.forward_with(onward, self.mirrored_onward(onward)?)).await;
         }
         outcome

@@ -120,6 +120,11 @@ impl Incoming {
         }
     }
 
+    /// Fails request `id`, if it still waits for its answer.
+    pub(super) fn fail(&self, id: i64, reason: McpClientError) {
+        self.settle(id, Err(reason));
+    }
+
     /// A message has passed that was too large: whoever waits for it is told, and everybody if nobody can tell who that is.
     pub(super) fn handle_passed(&self, passed: Passed) {
         match passed {
@@ -361,6 +366,9 @@ impl Conversation {
         match message {
             Message::Response(response) => self.incoming.deliver(response),
             Message::Notification(notification) => {
+                if notification.method == methods::NOTIFICATIONS_TOOLS_LIST_CHANGED {
+                    self.param_headers.invalidate();
+                }
                 self.incoming.handle_notification(notification, of, &self.cache);
             }
             Message::Request(request) => self.handle_request(request, of),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Error, Notification};
@@ -23,6 +24,11 @@ pub(crate) trait Party: Send + Sync {
 
     /// Is told what is no answer. It must be quick: nothing is read meanwhile.
     fn tell(&self, notification: &Notification<'_>);
+
+    /// Learns that the server has closed the event stream of a request, and wants the client to come back for
+    /// the rest after
+    /// `retry` (2025-11-25, SEP-1699). It must be quick, too.
+    fn disconnect(&self, _retry: Duration) {}
 
     /// Is shown the answer to a request on a stream that requests have in common, before what comes behind it. It must be
     /// quick, too.

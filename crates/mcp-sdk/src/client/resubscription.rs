@@ -39,7 +39,7 @@ async fn resubscribe(conversation: Weak<Conversation>) {
     while let Some(alive) = conversation.upgrade() {
         let subscribed = McpClient::of(&alive).subscribe_again().await;
         if let Err(error) = &subscribed
-            && !may_pass(error)
+            && !error.is_temporary()
         {
             alive.incoming.end_subscriptions(error);
         }
@@ -84,18 +84,5 @@ impl McpClient {
             self.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_SUBSCRIBE, params).await?;
         }
         Ok(())
-    }
-}
-
-/// Whether a server that has failed in this way may be in order the next time.
-pub(super) fn may_pass(error: &McpClientError) -> bool {
-    match error {
-        McpClientError::Authorization(error) => error.is_passing(),
-        McpClientError::Closed
-        | McpClientError::Http(_)
-        | McpClientError::SessionEnded
-        | McpClientError::TimedOut => true,
-        McpClientError::Status(status) => status.as_u16() >= 500 || matches!(status.as_u16(), 408 | 429),
-        _ => false,
     }
 }

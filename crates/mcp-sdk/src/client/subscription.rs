@@ -20,7 +20,6 @@ use super::deadline::{FOR_EVER, Patience};
 use super::eras::Call;
 use super::error::McpClientError;
 use super::handlers::ServerNotification;
-use super::resubscription::may_pass;
 
 /// Tells of changes, until it is dropped.
 ///
@@ -286,7 +285,7 @@ impl McpClient {
     /// Whether a subscription that has ended in this way may be opened again.
     fn can_resume(&self, error: &McpClientError) -> bool {
         let binding = &self.conversation.binding;
-        may_pass(error) && !self.is_closed() && (!binding.has_common_stream() || binding.can_reopen())
+        error.is_temporary() && !self.is_closed() && (!binding.has_common_stream() || binding.can_reopen())
     }
 
     async fn unsubscribe(&self, uris: Vec<String>) {

@@ -19,7 +19,6 @@ use super::error::McpClientError;
 use super::incoming::Answer;
 use super::legacy_tasks;
 use super::reading::Read;
-use super::resubscription::may_pass;
 
 /// What calling a tool has come to so far.
 #[derive(Clone, PartialEq, Debug)]
@@ -225,7 +224,7 @@ impl<'a> Polls<'a> {
     /// # Errors
     /// It will not.
     pub(super) fn forgive(&mut self, error: McpClientError) -> Result<(), McpClientError> {
-        if !may_pass(&error) || self.client.is_closed() {
+        if !error.is_temporary() || self.client.is_closed() {
             return Err(error);
         }
         self.rest = (self.rest * 2).clamp(REST_MIN, PAUSE_MAX);

@@ -48,7 +48,7 @@ pub(crate) fn handle_request(
         methods::SERVER_DISCOVER => Some(discover(shared, id, output)),
         methods::SUBSCRIPTIONS_LISTEN => Some(listen(shared, request, params, caller, output)),
         _ if let Some(bridge) = &shared.bridge => {
-            Some(bridge::handle_modern_request(shared, bridge, request, params, caller, output))
+            Some(bridge::handle_modern_request((shared, bridge), request, params, headers, caller, output))
         }
         methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL => {
             shared.has_tasks().then(|| tasks::handle_request(shared, request, params, caller, output))

@@ -16,7 +16,7 @@ use crate::server::McpServer;
 pub(crate) use input::Input;
 pub(crate) use lines::{Line, Lines};
 pub(crate) use output::Output;
-pub(crate) use passing::Passed;
+pub(crate) use passing::{Passed, passed};
 pub(crate) use serve::serve;
 
 impl McpServer {

@@ -29,6 +29,13 @@ pub(crate) enum Passed {
     Unknown,
 }
 
+/// Returns what a whole line was, whether or not it is valid.
+pub(crate) fn passed(line: &[u8]) -> Passed {
+    let mut passing = Passing::default();
+    passing.see(line);
+    passing.end()
+}
+
 /// Whether octets are those of a string.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Text {
@@ -136,7 +143,7 @@ const WORD_BYTES_MAX: usize = 24;
 mod tests {
     use super::*;
 
-    fn passed(message: &str, piece: usize) -> Passed {
+    fn passed_in_pieces(message: &str, piece: usize) -> Passed {
         let mut passing = Passing::default();
         for octets in message.as_bytes().chunks(piece) {
             passing.see(octets);
@@ -163,7 +170,7 @@ mod tests {
             ("rubbish", Passed::Unknown),
         ] {
             for piece in 1..=message.len() {
-                assert_eq!(passed(message, piece), expected, "{message} in pieces of {piece}");
+                assert_eq!(passed_in_pieces(message, piece), expected, "{message} in pieces of {piece}");
             }
         }
     }

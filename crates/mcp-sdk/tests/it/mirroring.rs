@@ -20,11 +20,11 @@ struct Query {
     limit: Option<i64>,
 }
 
-fn mirroring() -> McpServer {
+pub(crate) fn mirroring() -> McpServer {
     server().tool(Tool::new("query"), |Query { region, limit }: Query| format!("{region:?} {limit:?}"))
 }
 
-fn query(arguments: &Value) -> Message {
+pub(crate) fn query(arguments: &Value) -> Message {
     Message::modern("tools/call", json!({"name": "query", "arguments": arguments}))
 }
 

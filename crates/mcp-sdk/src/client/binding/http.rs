@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use thruway_client::{Client, ClientError, Destination, Request, Response, Timeouts};
 use thruway_mcp::json_rpc::{self, Id, Message};
 use thruway_message::{FieldLinesBuf, Method, StatusCode};
@@ -75,7 +75,10 @@ impl Http {
             Kind::Events if response.status().is_success() => {
                 Read::Raw(Box::pin(self.answer_in_events(conversation, id, response, &outgoing)).await?)
             }
-            Kind::Events | Kind::Other => return Err(refusal(response.status(), &outgoing)),
+            Kind::JsonLines if response.status().is_success() => return Err(framing_invalid()),
+            Kind::Events | Kind::JsonLines | Kind::Other => {
+                return Err(refusal(response.status(), &outgoing));
+            }
         };
         Ok(Received { answer, session_id })
     }
@@ -219,6 +222,8 @@ async fn send_signed<'c>(
 pub(super) enum Kind {
     Json,
     Events,
+    /// One message a line, which no revision knows.
+    JsonLines,
     Other,
 }
 
@@ -228,6 +233,8 @@ pub(super) fn kind_of(response: &Response) -> Kind {
         Kind::Json
     } else if is_media_type(value, b"text/event-stream") {
         Kind::Events
+    } else if JSON_LINES.iter().any(|expected| is_media_type(value, expected.as_bytes())) {
+        Kind::JsonLines
     } else {
         Kind::Other
     }
@@ -241,7 +248,10 @@ async fn answer<R: Wanted>(
     outgoing: &Outgoing,
 ) -> Result<Read<R>, McpClientError> {
     let status = response.status();
-    let content = response.collect(conversation.options.message_bytes_max).await?;
+    let content = match outgoing.purpose {
+        Purpose::Subscribe => collect_message(response, conversation.options.message_bytes_max).await?,
+        Purpose::Act | Purpose::Read => response.collect(conversation.options.message_bytes_max).await?,
+    };
     conversation.incoming.handlers.trace(Direction::Received, &content);
     if let Some(result) = R::read(&content, id) {
         return Ok(Read::Complete(result));
@@ -260,6 +270,36 @@ async fn answer<R: Wanted>(
         _ => Err(refusal(status, outgoing)),
     };
     answer.map(Read::Raw)
+}
+
+/// Collects the content of a response, which is one message and no stream. JSON lines are recognized by the
+/// first of them: their end may never come.
+async fn collect_message(mut response: Response, bytes_max: usize) -> Result<Bytes, McpClientError> {
+    let mut content = BytesMut::new();
+    let mut is_first_line = true;
+    while let Some(piece) = response.next().await {
+        let piece = piece?;
+        if content.len() + piece.len() > bytes_max {
+            return Err(McpClientError::MessageTooLarge);
+        }
+        let searched = content.len();
+        content.extend_from_slice(&piece);
+        let line_end = content[searched..].iter().position(|byte| *byte == b'\n');
+        if let Some(line_end) = line_end.filter(|_| is_first_line) {
+            is_first_line = false;
+            let first_line = json_rpc::parse(&content[..searched + line_end]);
+            if matches!(first_line, Ok(Message::Notification(_) | Message::Request(_))) {
+                return Err(framing_invalid());
+            }
+        }
+    }
+    Ok(content.freeze())
+}
+
+/// Logs that the server sends JSON lines, and returns the error that says so.
+pub(super) fn framing_invalid() -> McpClientError {
+    tracing::warn!("the server sends JSON lines; a response must be one JSON message or an event stream");
+    McpClientError::FramingInvalid
 }
 
 fn refusal(status: StatusCode, outgoing: &Outgoing) -> McpClientError {
@@ -286,6 +326,15 @@ fn is_passing(status: StatusCode) -> bool {
             | StatusCode::GATEWAY_TIMEOUT
     )
 }
+
+/// The media types in use for JSON lines.
+const JSON_LINES: [&str; 5] = [
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/x-jsonlines",
+    "application/jsonlines",
+];
 
 /// The call has a deadline of its own.
 const FOR_EVER: Duration = Duration::MAX;

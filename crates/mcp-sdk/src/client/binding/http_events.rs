@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use thruway_client::{Events, Response};
+use thruway_client::{ClientError, Events, Response};
 use thruway_mcp::json_rpc::{self, Id, Message};
 use thruway_message::{FieldLinesBuf, StatusCode};
 use tokio::task::coop::consume_budget;
@@ -14,9 +14,9 @@ use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::super::handlers::Direction;
 use super::super::incoming::{Answer, outcome};
-use super::super::resubscription::may_pass;
+use super::super::invalid_lines::InvalidLines;
 use super::Outgoing;
-use super::http::{Http, Kind, kind_of};
+use super::http::{Http, Kind, framing_invalid, kind_of};
 
 impl Http {
     /// The answer to request `id`, which comes as one of the events of `response`, or of the streams that go on with it.
@@ -38,6 +38,7 @@ impl Http {
                     Some(answer) => return Ok(answer),
                     None => continue,
                 },
+                Some(Err(ClientError::EventsInvalid)) => return Err(framing_invalid()),
                 Some(Err(error)) => error.into(),
                 None => McpClientError::Closed,
             };
@@ -48,7 +49,13 @@ impl Http {
             {
                 return Err(reason);
             }
-            sleep(pause(&events)).await;
+            let pause = pause(&events);
+            if reason == McpClientError::Closed
+                && let Some(party) = conversation.incoming.party(Some(id))
+            {
+                party.disconnect(pause);
+            }
+            sleep(pause).await;
             events = self.resume(conversation, &outgoing.field_lines, &last_event_id).await?;
         }
     }
@@ -107,7 +114,9 @@ impl Http {
                     self.leave(&field_lines).await;
                     return conversation.renew(&field_lines);
                 }
-                Err(error) if !may_pass(&error) => return conversation.incoming.end_subscriptions(&error),
+                Err(error) if !error.is_temporary() => {
+                    return conversation.incoming.end_subscriptions(&error);
+                }
                 Err(_) => drop(conversation),
             }
             sleep(pause).await;
@@ -129,7 +138,7 @@ impl Http {
 
 /// Whether a server that has failed in this way may have such a stream: 501 is for methods that there are none of.
 fn may_come(error: &McpClientError) -> bool {
-    may_pass(error) && *error != McpClientError::Status(StatusCode::NOT_IMPLEMENTED)
+    error.is_temporary() && *error != McpClientError::Status(StatusCode::NOT_IMPLEMENTED)
 }
 
 /// The response, if it is a stream of events.
@@ -143,16 +152,24 @@ fn opened_stream(response: Response) -> Result<Response, McpClientError> {
 
 /// Handles what the server says by itself until the stream breaks.
 async fn read_on(conversation: &Weak<Conversation>, events: &mut Events) {
-    while let Some(Ok(event)) = events.next().await {
+    let mut invalid_events = InvalidLines::default();
+    while let Some(event) = events.next().await {
         consume_budget().await;
         let Some(conversation) = conversation.upgrade() else { return };
-        // What is no message is passed over: nobody waits for it.
-        let _ = conversation.handle_octets(event.data.as_bytes());
+        match event {
+            // An event without data has no message: it only carries an id.
+            Ok(event) => conversation.handle_line(event.data.as_bytes(), &mut invalid_events),
+            Err(ClientError::EventsInvalid) => {
+                framing_invalid();
+                return;
+            }
+            Err(_) => return,
+        }
     }
 }
 
 pub(super) fn events_of(conversation: &Conversation, response: Response) -> Events {
-    response.events().event_bytes_max(conversation.options.message_bytes_max)
+    response.events().event_bytes_max(conversation.options.message_bytes_max).refuse_json_lines()
 }
 
 /// The answer to request `id`, if the event is it; anything else is handled.

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::super::incoming::Answer;
+use super::super::invalid_lines::InvalidLines;
 use super::super::reading::Read;
 use super::http::{Http, Kind, kind_of};
 use super::http_events::events_of;
@@ -86,21 +87,25 @@ impl Http {
 }
 
 async fn read(http: Weak<Http>, conversation: Weak<Conversation>, mut events: Events) {
-    let is_too_large = loop {
+    let mut invalid_events = InvalidLines::default();
+    let error = loop {
         match events.next().await {
             Some(Ok(event)) => {
                 consume_budget().await;
                 let Some(conversation) = conversation.upgrade() else { return };
-                // What is no message is passed over.
-                let _ = conversation.handle_octets(event.data.as_bytes());
+                conversation.handle_line(event.data.as_bytes(), &mut invalid_events);
             }
-            Some(Err(error)) => break McpClientError::from(error) == McpClientError::MessageTooLarge,
-            None => break false,
+            Some(Err(error)) => break Some(McpClientError::from(error)),
+            None => break None,
         }
     };
     if let (Some(http), Some(conversation)) = (http.upgrade(), conversation.upgrade()) {
-        if is_too_large {
-            conversation.incoming.fail_all(&McpClientError::AnswerLost);
+        match error {
+            Some(McpClientError::MessageTooLarge) => {
+                conversation.incoming.fail_all(&McpClientError::AnswerLost)
+            }
+            Some(error @ McpClientError::FramingInvalid) => conversation.incoming.fail_all(&error),
+            _ => {}
         }
         http.stream.store(None);
         conversation.lose();

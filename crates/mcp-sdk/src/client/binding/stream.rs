@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, mpsc, watch};
 
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
+use super::super::invalid_lines::InvalidLines;
 use super::{Child, Origin};
 use crate::stdio::{Input, Line, Lines, Output};
 
@@ -186,7 +187,7 @@ impl Near {
 /// Reads lines until there are no more, or nobody wants them.
 async fn read(near: Near, mut input: Input, bytes_max: usize) {
     let mut lines = Lines::with_bytes_max(bytes_max);
-    let mut invalid_lines = 0;
+    let mut invalid_lines = InvalidLines::default();
     while input.read(lines.room()).await.is_ok_and(|read| read > 0) {
         let Some(conversation) = near.conversation.upgrade() else { return };
         while let Some(line) = lines.next() {
@@ -194,12 +195,10 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
                 // Whose answer it is shows at its end.
                 Line::TooLong => {}
                 Line::Passed(passed) => conversation.incoming.handle_passed(passed),
-                Line::Whole(line) if line.trim_ascii().is_empty() => {}
-                Line::Whole(line) if conversation.handle_octets(line).is_ok() => invalid_lines = 0,
-                Line::Whole(_) => invalid_lines += 1,
+                Line::Whole(line) => conversation.handle_line(line, &mut invalid_lines),
             }
         }
-        if invalid_lines > INVALID_LINES_MAX {
+        if invalid_lines.are_too_many() {
             return conversation.incoming.close(&McpClientError::MessageInvalid);
         }
     }
@@ -268,6 +267,3 @@ const MESSAGES_MAX: usize = 64;
 
 /// How much is written at once; a larger buffer is given back.
 const BATCH_BYTES: usize = 64 << 10;
-
-/// How many lines may be no messages between two that are: programs print greetings, but not for ever.
-const INVALID_LINES_MAX: usize = 1000;

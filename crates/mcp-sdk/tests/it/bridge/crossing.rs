@@ -1,6 +1,7 @@
 //! What crosses a bridge, in every way and between all eras.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -9,12 +10,14 @@ use thruway_mcp_sdk::schema::{
     CompleteArgument, CompletionReference, ContentBlock, LoggingLevel, PromptReference, ResourceContents,
     SubscriptionFilter, Tool,
 };
-use thruway_mcp_sdk::{McpClient, ServerNotification};
+use thruway_mcp_sdk::{Context, EraChoice, McpClient, ServerNotification};
+use tokio::sync::Notify;
 
-use super::sites::{bridges, clients};
+use super::sites::{bridges, clients, options, over_http};
 use crate::client::calls::text;
 use crate::client::sites::{Site, Told, answering};
-use crate::fixtures::{server, with_hanging};
+use crate::fixtures::{Nothing, server, with_hanging};
+use crate::http;
 
 #[tokio::test]
 async fn everything_that_is_offered_can_be_used() {
@@ -160,7 +163,7 @@ async fn changes_are_told_across() {
             let changing = async {
                 loop {
                     server.resource_updated("test://text");
-                    server.add_tool(Tool::new("new"), |_: crate::fixtures::Nothing| "new").unwrap();
+                    server.add_tool(Tool::new("new"), |_: Nothing| "new").unwrap();
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             };
@@ -197,4 +200,34 @@ async fn who_goes_cancels_across() {
             }
         }
     }
+}
+
+/// The server had closed the stream of a call so that no connection stays open, and the bridge let its own
+/// client wait at one: three checks of the official suite did not apply through it.
+#[tokio::test]
+async fn a_stream_that_the_server_closes_for_a_while_is_closed_for_the_client_too() {
+    let gate = Arc::new(Notify::new());
+    let waited = gate.clone();
+    let server = server().tool(Tool::new("let_go"), move |_: Nothing, context: Context| {
+        let gate = waited.clone();
+        async move {
+            context.disconnect(Duration::from_millis(20)).await;
+            gate.notified().await;
+            "done"
+        }
+    });
+    let site = Site::new(&server);
+    let bridge = over_http(&site.url, options(EraChoice::Legacy)).await;
+    let near = http::Site::new(&bridge);
+    let session = near.initialize("2025-11-25").await;
+    let mut exchange =
+        near.open(&session.request(1, "tools/call", &json!({"name": "let_go", "arguments": {}})));
+    let [primed, last] = [exchange.next_event().await.unwrap(), exchange.next_event().await.unwrap()];
+    assert_eq!((primed.message, last.message), (None, None));
+    assert!(exchange.next_event().await.is_none(), "the connection is not kept open");
+    gate.notify_one();
+    let again = session.get().with_field("Last-Event-ID", &last.id.unwrap());
+    let messages = near.open(&again).response().await.messages();
+    assert_eq!(messages.last().unwrap()["result"]["content"][0]["text"], "done", "{messages:?}");
+    bridge.close_bridge().await;
 }

@@ -120,6 +120,49 @@ async fn a_call_ends_whatever_the_server_does() {
     }
 }
 
+/// A line that was no message disappeared without a word in the log, and the call that it was the answer of
+/// waited until its time was over, which is 5 minutes for a bridge.
+#[tokio::test]
+async fn a_call_whose_answer_is_no_message_fails_at_once_and_others_go_on() {
+    let invalid_utf8 =
+        r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"\377"}]}}\n' "$id""#;
+    let pretty = r#"printf '{\n  "jsonrpc": "2.0",\n  "id": %s,\n  "result": {"content": []}\n}\n' "$id""#;
+    let with_length =
+        r#"printf 'Content-Length: 51\r\n\r\n{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}' "$id""#;
+    let events = r#"printf 'data: {"jsonrpc":"2.0","id":%s,"result":{"content":[]}}\n\n' "$id""#;
+    let state = std::env::temp_dir().join(format!("invalid-{}", std::process::id()));
+    for on_call in [invalid_utf8, pretty, with_length, events] {
+        let _ = std::fs::remove_dir(&state);
+        let client = McpClientOptions { timeout: Duration::from_mins(5), ..options().client };
+        // The next call is answered properly.
+        let state = state.display();
+        let on_call = format!("if mkdir {state} 2>/dev/null; then {on_call}; else echo; {PROPER}; fi");
+        let bridge = bridge_with(BridgeOptions { client, ..options() }, script(&on_call)).await;
+        let client = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
+        let outcome = tokio::time::timeout(Duration::from_mins(1), call(&client)).await;
+        let error = outcome.expect("the call should fail at once").unwrap_err();
+        assert!(error.message.contains("not a JSON-RPC message"), "{on_call}: {error}");
+        assert_eq!(call(&client).await, Ok(()), "{on_call}");
+        bridge.close_bridge().await;
+    }
+    std::fs::remove_dir(&state).unwrap();
+}
+
+/// The answer behind a byte order mark disappeared.
+#[tokio::test]
+async fn byte_order_marks_and_other_text_between_messages_do_not_matter() {
+    let marked = r#"printf '\357\273\277{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}\n' "$id""#;
+    let between = format!(r#"echo 'called {{}}'; echo '{{"level":30,"id":'$id',"msg":"called"}}'; {PROPER}"#);
+    for on_call in [marked, &between] {
+        let bridge = bridge(script(on_call)).await;
+        let client = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
+        for _ in 0..3 {
+            assert_eq!(call(&client).await, Ok(()), "{on_call}");
+        }
+        bridge.close_bridge().await;
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_floods_its_standard_error_answers() {
     let flood = format!("yes flood | head -n 100000 >&2; {PROPER}");

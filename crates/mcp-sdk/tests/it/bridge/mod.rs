@@ -2,6 +2,7 @@
 
 mod sites;
 mod crossing;
+mod param_headers;
 mod apart;
 mod faults;
 mod breaks;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use thruway_mcp_sdk::schema::LoggingLevel;
+use thruway_mcp_sdk::schema::{LoggingLevel, SubscriptionFilter};
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions};
 use thruway_testkit::upstream::{Then, Upstream};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -196,6 +196,35 @@ async fn a_second_answer_is_passed_over() {
     }
 }
 
+/// A subscription whose stream consisted of JSON lines waited for its first event, or for the end of its
+/// content: 5 minutes, until the stream was taken for dead.
+#[tokio::test]
+async fn json_lines_are_no_event_stream_and_no_message() {
+    for content_type in ["text/event-stream", "application/json", "application/x-ndjson"] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let serving = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !String::from_utf8_lossy(&request).contains("subscriptions/listen") {
+                stream.read_buf(&mut request).await.unwrap();
+            }
+            let notification =
+                json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged"});
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n");
+            stream.write_all(format!("{head}{notification}\n").as_bytes()).await.unwrap();
+            // Nothing more comes, and the connection stays open.
+            std::future::pending::<()>().await;
+        });
+        let client = McpClient::builder().era(EraChoice::Modern).http(&url);
+        let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
+        let listening = tokio::time::timeout(Duration::from_secs(20), client.listen(filter));
+        let error = listening.await.expect("it should fail at once").unwrap_err();
+        assert_eq!(error, McpClientError::FramingInvalid, "{content_type}");
+        serving.abort();
+    }
+}
+
 #[tokio::test]
 async fn the_answer_to_another_request_is_none() {
     let client = on_stream(|_| format!("{}\n", result(&json!(99))).into_bytes());
@@ -301,8 +330,10 @@ async fn an_endless_stream_of_events_ends_with_the_time_of_the_call() {
 #[tokio::test]
 async fn a_stream_that_breaks_is_told() {
     let half = "{\"jsonrpc\":\"2.0\",";
-    for content_type in ["application/json", "text/event-stream"] {
-        let error = over_http(content_type, half, Then::Close).await;
+    for (content_type, content) in
+        [("application/json", half.to_owned()), ("text/event-stream", format!("data: {half}"))]
+    {
+        let error = over_http(content_type, content, Then::Close).await;
         assert!(matches!(error, McpClientError::Http(_)), "{content_type}: {error}");
     }
     let comment = ": nothing\n\n";

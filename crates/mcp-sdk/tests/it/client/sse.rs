@@ -1,8 +1,12 @@
 //! Servers that know HTTP with SSE only, the binding of 2024-11-05.
 
-use serde_json::json;
+use std::time::Duration;
+
+use serde_json::{Value, json};
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientError, Revision};
 use thruway_server::Router;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
 
 use super::calls::text;
 use super::sites::{Site, Told, answering};
@@ -63,4 +67,62 @@ async fn what_is_no_server_of_mcp_is_none() {
     let site = Site::of(Router::new().get("/mcp", || "hello"));
     let refused = McpClient::http(&site.url).ping().await;
     assert!(matches!(refused, Err(McpClientError::Status(_))), "{refused:?}");
+}
+
+/// A server that answers each POST with an event on the one stream: what `event` makes of the message.
+async fn scripted(event: impl Fn(&Value) -> String + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let mut stream = None;
+        while let Ok((connection, _)) = listener.accept().await {
+            let mut connection = BufReader::new(connection);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") && connection.read_line(&mut head).await.unwrap() > 0 {}
+            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+            let mut content = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+            connection.read_exact(&mut content).await.unwrap();
+            if head.starts_with("GET ") {
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+                let first = "event: endpoint\ndata: /message\n\n";
+                connection.write_all(format!("{head}{first}").as_bytes()).await.unwrap();
+                stream = Some(connection);
+                continue;
+            }
+            let status =
+                if head.starts_with("POST /message ") { "202 Accepted" } else { "405 Method Not Allowed" };
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            connection.write_all(answer.as_bytes()).await.unwrap();
+            if let Some(stream) = &mut stream {
+                let message = serde_json::from_slice(&content).unwrap();
+                stream.write_all(event(&message).as_bytes()).await.unwrap();
+            }
+        }
+    });
+    url
+}
+
+/// An event that was no message disappeared without a word in the log, and the call that it was the answer of
+/// waited for its time.
+#[tokio::test]
+async fn a_call_whose_answer_is_no_message_fails_at_once() {
+    let url = scripted(|message| {
+        let id = &message["id"];
+        let initialized = json!({"protocolVersion": "2024-11-05", "capabilities": {},
+            "serverInfo": {"name": "s", "version": "1"}});
+        let answer = |result: &Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
+        match (message["method"].as_str(), message["params"]["name"].as_str()) {
+            (Some("initialize"), _) => format!("data: {}\n\n", answer(&initialized)),
+            (_, Some("cut")) => format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\n\n"),
+            (_, Some("lines")) => format!("{}\n", answer(&json!({}))),
+            _ => String::new(),
+        }
+    })
+    .await;
+    let client = McpClient::builder().era(EraChoice::Legacy).http(&url);
+    for (tool, expected) in [("cut", McpClientError::LineInvalid), ("lines", McpClientError::FramingInvalid)]
+    {
+        let called = tokio::time::timeout(Duration::from_secs(20), client.call_tool(tool, json!({}))).await;
+        assert_eq!(called.expect("the call should fail at once").map(drop), Err(expected), "{tool}");
+    }
 }

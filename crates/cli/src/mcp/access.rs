@@ -1,0 +1,271 @@
+//! Listeners of `thruway mcp serve` and `thruway mcp bridge`: who may connect, and with which credential.
+//!
+//! A client on another machine needs a credential: a bearer token, or a certificate. The checks of `Host` and
+//! `Origin` protect against pages in browsers only; any other program can send any value.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use subtle::{Choice, ConstantTimeEq};
+use thruway_mcp_sdk::{Authorization, Identity, InvalidToken, McpEndpoint, VerifyToken};
+use thruway_net::tls::{
+    CertificateError, CertificateFiles, ClientAuthentication, TlsAcceptor, TlsAcceptorConfig,
+};
+use thruway_server::{ListenAddr, Listener, RunningServer};
+
+use crate::args::McpAccessArgs;
+use crate::config::{Failure, parse_listeners};
+use crate::serve::print_addresses;
+
+/// The credentials that listeners ask for, if any. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Access {
+    allows_remote: bool,
+    tokens: Option<TokenList>,
+    tls: Option<Arc<TlsAcceptor>>,
+    asks_for_certificates: bool,
+}
+
+impl Access {
+    /// Reads the files that `args` name.
+    ///
+    /// # Errors
+    /// A file cannot be used.
+    pub(super) fn of(args: &McpAccessArgs) -> Result<Self, Failure> {
+        let tokens = args.token_file.as_deref().map(TokenList::read).transpose()?;
+        let tls = match (&args.tls_cert, &args.tls_key) {
+            (Some(chain), Some(key)) => {
+                let files = CertificateFiles { chain: chain.clone(), key: key.clone(), ocsp: None };
+                let client_authentication = match &args.client_ca {
+                    Some(roots) => ClientAuthentication::Required(vec![roots.clone()]),
+                    None => ClientAuthentication::Off,
+                };
+                let config =
+                    TlsAcceptorConfig { client_authentication, ..TlsAcceptorConfig::new(vec![files]) };
+                let acceptor = TlsAcceptor::load(config)
+                    .map_err(|error| Failure::new(&error).with_hint(error.hint()))?;
+                Some(Arc::new(acceptor))
+            }
+            _ => None,
+        };
+        let asks_for_certificates = args.client_ca.is_some();
+        Ok(Self { allows_remote: args.allow_remote, tokens, tls, asks_for_certificates })
+    }
+
+    /// The listeners at `addresses`.
+    ///
+    /// # Errors
+    /// An address is invalid, or accepts clients on other machines without a credential.
+    pub(super) fn listeners(&self, addresses: &[String]) -> Result<Vec<Listener>, Failure> {
+        let addresses = parse_listeners(addresses)?;
+        for address in addresses.iter().filter(|address| is_remote(address)) {
+            self.check_remote(address)?;
+        }
+        let listener = |address| match &self.tls {
+            Some(acceptor) => Listener::new(address).tls(acceptor.clone()),
+            None => Listener::new(address),
+        };
+        Ok(addresses.into_iter().map(listener).collect())
+    }
+
+    /// Checks that clients on other machines may connect to `address`, and need a credential there.
+    fn check_remote(&self, address: &ListenAddr) -> Result<(), Failure> {
+        let refusal = format!("cannot listen on `{address}`: clients on other machines can connect to it");
+        if !self.allows_remote {
+            return Err(Failure::new(format!("{refusal}, and `--allow-remote` is not set"))
+                .with_hint(format!("listen on 127.0.0.1, or pass `--allow-remote` and {CREDENTIALS}")));
+        }
+        if self.tokens.is_none() && !self.asks_for_certificates {
+            return Err(Failure::new(format!("{refusal} without a credential"))
+                .with_hint(format!("besides `--allow-remote`, pass {CREDENTIALS}")));
+        }
+        if self.tls.is_none() {
+            tracing::warn!(
+                "tokens cross the network unencrypted to `{address}`: pass `--tls-cert` and `--tls-key`, or \
+                 put a gateway with TLS in front"
+            );
+        }
+        Ok(())
+    }
+
+    /// Makes `endpoint` ask for a token, if there is a list of tokens.
+    pub(super) fn protect(&self, endpoint: McpEndpoint) -> McpEndpoint {
+        match &self.tokens {
+            Some(tokens) => endpoint.authorize(Authorization::given_tokens(tokens.clone())),
+            None => endpoint,
+        }
+    }
+
+    /// Prints the addresses of `server`, and keeps its certificates up to date from now on.
+    pub(super) fn announce(&self, server: &RunningServer) {
+        print_addresses(server, if self.tls.is_some() { "https" } else { "http" });
+        if let Some(acceptor) = self.tls.clone() {
+            thread::spawn(move || reread_certificates(&acceptor));
+        }
+    }
+}
+
+/// `true` if clients on other machines can connect to `address`.
+fn is_remote(address: &ListenAddr) -> bool {
+    match address {
+        ListenAddr::Tcp(address) => !address.ip().to_canonical().is_loopback(),
+        ListenAddr::Unix(_) => false,
+    }
+}
+
+/// Reads certificates again when their files change, until the process ends.
+fn reread_certificates(acceptor: &TlsAcceptor) {
+    let mut reported: Option<CertificateError> = None;
+    loop {
+        thread::sleep(REREAD_EVERY);
+        match acceptor.refresh() {
+            Ok(true) => tracing::info!("certificates have changed and were read again"),
+            Ok(false) => {}
+            Err(error) if reported.as_ref() == Some(&error) => {}
+            Err(error) => {
+                tracing::error!("cannot use the changed certificates, keeping the previous ones: {error}");
+                reported = Some(error);
+            }
+        }
+    }
+}
+
+/// The tokens of a file, as digests: comparing these takes the same time whatever the tokens have in common.
+#[derive(Clone)]
+struct TokenList {
+    digests: Arc<[[u8; 32]]>,
+}
+
+impl TokenList {
+    /// Reads a file with one token a line. Empty lines, and lines that begin with `#`, are ignored.
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        let failure = |reason: String| {
+            Failure::new(format!("cannot use the token file `{shown}`: {reason}")).with_hint(TOKEN_HINT)
+        };
+        let mut text = Vec::new();
+        let mut file = File::open(path).map_err(|error| failure(error.to_string()))?;
+        let mode = file.metadata().map_err(|error| failure(error.to_string()))?.permissions().mode();
+        let read = file.by_ref().take(FILE_BYTES_MAX + 1).read_to_end(&mut text);
+        read.map_err(|error| failure(error.to_string()))?;
+        if text.len() as u64 > FILE_BYTES_MAX {
+            return Err(failure(format!("it has more than {FILE_BYTES_MAX} bytes")));
+        }
+        let digests = digests(&text).map_err(failure)?;
+        if mode & 0o077 != 0 {
+            tracing::warn!(
+                "other users may read the token file `{shown}` (mode {:04o}): run `chmod 600` on it",
+                mode & 0o7777
+            );
+        }
+        Ok(Self { digests: digests.into() })
+    }
+}
+
+/// The digests of the tokens in the text of a file. An error names the line and not what is in it.
+fn digests(text: &[u8]) -> Result<Vec<[u8; 32]>, String> {
+    let mut digests = Vec::new();
+    for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {
+        let token = line.trim_ascii();
+        if token.is_empty() || token.starts_with(b"#") {
+            continue;
+        }
+        if !is_token(token) {
+            return Err(format!("line {number} is not a bearer token (RFC 6750 §2.1)"));
+        }
+        if token.len() < TOKEN_BYTES_MIN {
+            return Err(format!("the token in line {number} is shorter than {TOKEN_BYTES_MIN} characters"));
+        }
+        digests.push(Sha256::digest(token).into());
+    }
+    if digests.is_empty() { Err("it has no tokens".to_owned()) } else { Ok(digests) }
+}
+
+/// `true` if `text` is a `b64token` (RFC 6750 §2.1): nothing else can follow `Bearer`.
+fn is_token(text: &[u8]) -> bool {
+    let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
+    end > 0 && text[..end].iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte))
+}
+
+impl VerifyToken for TokenList {
+    /// Every token is a caller of its own: sessions and tasks of one are not accessible to another.
+    fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
+        let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        let is_known =
+            self.digests.iter().fold(Choice::from(0), |is_known, known| is_known | known.ct_eq(&digest));
+        if !bool::from(is_known) {
+            return Err(InvalidToken);
+        }
+        let subject = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Identity { issuer: ISSUER.to_owned(), subject, ..Identity::default() })
+    }
+}
+
+const CREDENTIALS: &str =
+    "a credential: `--token-file FILE`, or `--client-ca FILE` with `--tls-cert` and `--tls-key`";
+const TOKEN_HINT: &str = "write one token a line, such as the output of `openssl rand -base64 32`";
+
+/// Issuer of the identities of tokens from a file.
+const ISSUER: &str = "token-file";
+
+/// Minimum length of a token: shorter ones can be guessed.
+const TOKEN_BYTES_MIN: usize = 16;
+
+/// Maximum size of a token file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Time between two looks at the files of certificates.
+const REREAD_EVERY: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> TokenList {
+        TokenList { digests: digests(text.as_bytes()).unwrap().into() }
+    }
+
+    #[test]
+    fn every_line_of_a_token_file_is_a_token_of_a_caller_of_its_own() {
+        let list = list("# for the office\r\n\nabcdefghijklmnop\r\n  0123456789-._~+/==  \n");
+        let caller = |token: &str| list.verify(token).map(|identity| identity.subject);
+        assert!(caller("abcdefghijklmnop").is_ok() && caller("0123456789-._~+/==").is_ok());
+        assert_ne!(caller("abcdefghijklmnop"), caller("0123456789-._~+/=="));
+        for unknown in
+            ["", "#", "# for the office", "abcdefghijklmno", "abcdefghijklmnopq", "ABCDEFGHIJKLMNOP"]
+        {
+            assert_eq!(caller(unknown), Err(InvalidToken), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_usable_tokens_is_refused_without_showing_them() {
+        for (text, expected) in [
+            ("", "it has no tokens"),
+            ("# only a comment\n\n", "it has no tokens"),
+            ("abcdefghijklmnop\nsecret\n", "the token in line 2 is shorter than 16 characters"),
+            ("secret secret secret\n", "line 1 is not a bearer token (RFC 6750 §2.1)"),
+            ("secretsecretsecr\u{e9}t\n", "line 1 is not a bearer token (RFC 6750 §2.1)"),
+            ("=================\n", "line 1 is not a bearer token (RFC 6750 §2.1)"),
+        ] {
+            assert_eq!(digests(text.as_bytes()), Err(expected.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_this_machine_are_local() {
+        let is_remote = |text: &str| is_remote(&text.parse().unwrap());
+        for local in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/mcp.sock"] {
+            assert!(!is_remote(local), "{local}");
+        }
+        for remote in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "[2001:db8::1]:1", "[::ffff:0.0.0.0]:1"] {
+            assert!(is_remote(remote), "{remote}");
+        }
+    }
+}

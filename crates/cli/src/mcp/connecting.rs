@@ -1,0 +1,148 @@
+//! The endpoints of a bridge whose server may not be up yet: they answer 503 until the bridge is connected to
+//! it.
+
+use std::future::Future;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use thruway_mcp_sdk::json_rpc::{self, Error, Id, Message, write_error};
+use thruway_mcp_sdk::{McpClientError, McpEndpoint, McpServer};
+use thruway_message::FieldLinesBuf;
+use thruway_server::{Answer, Handler, Request, Response, Router, StatusCode};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::routes::{MESSAGE_PATH, PATH, SSE_PATH};
+
+/// A bridge, once it is connected. Clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct LateBridge {
+    connected: Arc<OnceLock<Connected>>,
+}
+
+struct Connected {
+    server: McpServer,
+    endpoint: McpEndpoint,
+    stream: Box<dyn Handler>,
+    messages: Box<dyn Handler>,
+}
+
+/// One of the endpoints.
+struct LateEndpoint {
+    bridge: LateBridge,
+    of: fn(&Connected) -> &dyn Handler,
+}
+
+/// Progress of the first attempt to connect.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum FirstAttempt {
+    Running,
+    /// The bridge is connected, or will be: the attempt is repeated.
+    Over,
+    /// Repeating it would not help.
+    Failed(McpClientError),
+}
+
+impl LateBridge {
+    /// Adds the endpoints to `router`.
+    pub(super) fn mount(&self, router: Router) -> Router {
+        router
+            .any(PATH, self.endpoint(|connected| &connected.endpoint))
+            .get(SSE_PATH, self.endpoint(|connected| &*connected.stream))
+            .post(MESSAGE_PATH, self.endpoint(|connected| &*connected.messages))
+    }
+
+    fn endpoint(&self, of: fn(&Connected) -> &dyn Handler) -> LateEndpoint {
+        LateEndpoint { bridge: self.clone(), of }
+    }
+
+    /// The bridge, if it is connected.
+    pub(super) fn server(&self) -> Option<&McpServer> {
+        self.connected.get().map(|connected| &connected.server)
+    }
+
+    /// Calls `connect` until it succeeds, with growing pauses, and then serves what `protect` makes of the
+    /// endpoint. The first attempt is the only one unless it `may_repeat` and its error is temporary. Later,
+    /// any error may be temporary: the server may be in the middle of its start.
+    pub(super) async fn connect<F: Future<Output = Result<McpServer, McpClientError>>>(
+        self,
+        connect: impl Fn() -> F,
+        may_repeat: bool,
+        protect: impl Fn(McpEndpoint) -> McpEndpoint,
+        first_attempt: watch::Sender<FirstAttempt>,
+    ) {
+        let mut pause = PAUSE_MIN;
+        loop {
+            let outcome = connect().await;
+            // Closed if the attempt took too long: the listeners are open by then.
+            let is_first = !first_attempt.is_closed() && *first_attempt.borrow() == FirstAttempt::Running;
+            match outcome {
+                Ok(server) => {
+                    self.put(server, protect);
+                    if !is_first {
+                        tracing::info!("connected to the server behind the bridge");
+                    }
+                    first_attempt.send_replace(FirstAttempt::Over);
+                    return;
+                }
+                Err(error) if is_first && !(may_repeat && error.is_temporary()) => {
+                    first_attempt.send_replace(FirstAttempt::Failed(error));
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        "cannot connect to the server behind the bridge, trying again in {pause:?}; clients \
+                         get 503 meanwhile: {error}"
+                    );
+                    first_attempt.send_replace(FirstAttempt::Over);
+                }
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    fn put(&self, server: McpServer, protect: impl Fn(McpEndpoint) -> McpEndpoint) {
+        let endpoint = protect(server.endpoint());
+        let sse = endpoint.sse_endpoints(MESSAGE_PATH);
+        let (stream, messages) = (Box::new(sse.stream()), Box::new(sse.messages()));
+        self.connected.get_or_init(|| Connected { server, endpoint, stream, messages });
+    }
+}
+
+impl Handler for LateEndpoint {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        match self.bridge.connected.get() {
+            Some(connected) => (self.of)(connected).handle(request),
+            None => Answer::Now(unavailable(request)),
+        }
+    }
+}
+
+/// The answer while there is no connection, for the request of JSON-RPC if it has come as a whole.
+fn unavailable(request: &Request<'_>) -> Response {
+    let content = if request.has_whole_content() { request.content() } else { &[] };
+    let id = match json_rpc::parse(content) {
+        Ok(Message::Request(request)) => Some(request.id),
+        _ => None,
+    };
+    let error = Error::internal("the bridge is not connected to its server yet: try again later");
+    Response::ok(JSON, error_message(id.as_ref(), &error))
+        .with_status(StatusCode::SERVICE_UNAVAILABLE)
+        .with_field("Retry-After", RETRY_AFTER_SECONDS)
+}
+
+fn error_message(id: Option<&Id<'_>>, error: &Error) -> Vec<u8> {
+    let mut message = Vec::new();
+    write_error(&mut message, id, error);
+    message
+}
+
+const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
+
+/// Sent in `Retry-After`.
+const RETRY_AFTER_SECONDS: &str = "5";
+
+/// Pauses between attempts: the first, and the longest.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
