@@ -22,7 +22,7 @@ use crate::server::Subscription;
 
 pub(crate) use asides::Asides;
 pub(crate) use in_flight::{InFlight, InFlightGuard};
-pub(crate) use streams::{Event, EventId, EventKind, EventStream, Streams};
+pub(crate) use streams::{Event, EventId, EventKind, EventStream, StreamReader, Streams};
 
 /// What is remembered of a client between its requests.
 #[derive(Debug)]
