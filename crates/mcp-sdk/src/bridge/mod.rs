@@ -16,6 +16,7 @@ mod modern;
 mod ongoing;
 mod suspended;
 mod answer;
+mod caller_bound;
 mod messages;
 mod in_flight;
 mod tasks;
@@ -48,7 +49,8 @@ pub struct BridgeOptions {
     /// hour in all.
     pub client: McpClientOptions,
     /// How the near side serves. What the server says of itself is that of the far side. Default: sessions of the legacy era
-    /// end after 10 minutes without use.
+    /// end after 10 minutes without use. The `state_key` seals tasks and `requestState` of 2026-07-28 for the
+    /// caller that received them: bridges that stand in for each other need the same.
     pub server: McpServerOptions,
     /// Whether each session of the legacy era has a server of its own, such as a child process. Default: only those whose
     /// clients can be asked; the others share one.

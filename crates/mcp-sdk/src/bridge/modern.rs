@@ -12,6 +12,7 @@ use thruway_mcp::schema::{LoggingLevel, RequestId, SubscriptionFilter};
 use thruway_mcp::{Era, Revision};
 
 use super::answer::{self, Way};
+use super::caller_bound::{self, CallerBound};
 use super::in_flight::CallInFlight;
 use super::leases::{Lease, Lessee};
 use super::ongoing::{Listener, ModernParty, Ongoing, Step};
@@ -21,7 +22,7 @@ use super::upstreams::can_be_asked;
 use super::{Bridge, Upstream, Watch};
 use crate::ask::BoundRequest;
 use crate::authorization::Caller;
-use crate::client::{McpClientError, Onward, may_ask};
+use crate::client::{Answer, McpClientError, Onward, may_ask};
 use crate::dispatch::{Exchange, Reply, Status};
 use crate::server::Shared;
 
@@ -34,7 +35,8 @@ pub(crate) fn handle_request(
     caller: &Caller,
     output: &mut Vec<u8>,
 ) -> Reply {
-    if bridge.era() == Era::Legacy && tasks::is_about_tasks(&request.method) {
+    let has_no_such_tasks = bridge.era() == Era::Legacy || !caller_bound::is_about_tasks(&request.method);
+    if tasks::is_about_tasks(&request.method) && has_no_such_tasks {
         return Reply::error(output, &request.id, &tasks::no_method());
     }
     let forwarding = Forwarding {
@@ -49,7 +51,8 @@ pub(crate) fn handle_request(
         Err(error) => return Reply::error(output, &request.id, &error),
     };
     let Some(capabilities) = capabilities else {
-        let answer = forwarding.plain(onward(request, params), listener);
+        let bound = CallerBound::new(&shared.state_key, caller, &request.method, params);
+        let answer = forwarding.plain(onward(request, params), listener, bound);
         return Reply::Later(Exchange::new(answer, messages));
     };
     let lessee = lessee(caller, capabilities);
@@ -105,22 +108,33 @@ struct Forwarding {
 }
 
 impl Forwarding {
-    /// Forwards it to the server that all share. One of the modern era asks by its answers, which are forwarded as they are.
-    async fn plain(self, mut onward: Onward, listener: Listener) -> (Vec<u8>, Status) {
+    /// Forwards it to the server that all clients share. A server of the modern era asks by its answer; the
+    /// answer is forwarded as it is but for what is bound to the caller.
+    async fn plain(self, mut onward: Onward, listener: Listener, bound: CallerBound) -> (Vec<u8>, Status) {
         let log_level = self.log_level(&listener);
         if !listener.is_deaf() {
             ModernParty::new(self.next_key(), listener).speak_for(&mut onward);
         }
-        let outcome = match self.bridge.upstreams.plain().await {
-            Ok(upstream) => {
-                if let Some(level) = log_level {
-                    upstream.log_from(level).await;
-                }
-                upstream.client.forward(&onward).await
-            }
-            Err(error) => Err(error),
-        };
+        let outcome = self.forward_bound(&mut onward, log_level, &bound).await;
         self.write(&onward.method, outcome)
+    }
+
+    async fn forward_bound(
+        &self,
+        onward: &mut Onward,
+        log_level: Option<LoggingLevel>,
+        bound: &CallerBound,
+    ) -> Result<Answer, McpClientError> {
+        let upstream = self.bridge.upstreams.plain().await?;
+        if let Some(level) = log_level {
+            upstream.log_from(level).await;
+        }
+        if self.bridge.era() == Era::Legacy {
+            return upstream.client.forward(onward).await;
+        }
+        let run = upstream.run();
+        bound.open(onward, &run)?;
+        bound.seal(upstream.client.forward(onward).await?, onward, &run, &upstream)
     }
 
     /// Forwards it to a server that knows what the client can be asked, and must not ask now.
@@ -177,11 +191,7 @@ impl Forwarding {
         Ok(())
     }
 
-    fn write(
-        &self,
-        method: &str,
-        outcome: Result<crate::client::Answer, McpClientError>,
-    ) -> (Vec<u8>, Status) {
+    fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
         let way = Way { near: Revision::LATEST, far: self.bridge.revision };
         let room = outcome.as_ref().map_or(0, |answer| answer.get().len());
         let mut output = Vec::with_capacity(room + ENVELOPE_BYTES);

@@ -12,13 +12,15 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 use tokio::time::Instant;
 
 use crate::client::{McpClient, McpClientError, Subscription};
-use crate::session::Session;
+use crate::session::{Session, unguessable_id};
 
 /// One server behind a bridge: for all, for one session, or for one call at a time.
 pub(crate) struct Upstream {
     pub(super) client: McpClient,
     /// What tells it apart from others.
     number: u64,
+    /// Distinguishes it from upstreams of other bridges and of earlier runs of this one.
+    nonce: Box<str>,
     /// What is watched, by the URI of the resource.
     watches: Mutex<HashMap<String, Weak<OnceCell<Subscription>>>>,
     /// Tells of lists that change, once somebody wants to know.
@@ -63,6 +65,7 @@ impl Upstream {
         Arc::new(Self {
             client,
             number,
+            nonce: unguessable_id(),
             watches: Mutex::default(),
             lists: Mutex::default(),
             logs: tokio::sync::Mutex::default(),
@@ -77,6 +80,16 @@ impl Upstream {
     /// What tells it apart from others.
     pub(super) const fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Returns the name of the server process, which no other process has; empty for a server over HTTP, of
+    /// which nobody knows the process.
+    pub(super) fn run(&self) -> String {
+        if self.client.is_on_stream() {
+            format!("{}-{}", self.nonce, self.client.losses())
+        } else {
+            String::new()
+        }
     }
 
     /// Whether it has gone for good.

@@ -133,7 +133,8 @@ impl Onward {
                 meta = Some(value);
                 false
             }
-            "inputResponses" | "requestState" => self.round.is_empty(),
+            // A client of the legacy era has no rounds: its members would be those of another client.
+            "inputResponses" | "requestState" => self.round.is_empty() && self.sender.is_none(),
             _ => true,
         })?;
         self.append_meta(output, meta, id, revision)?;

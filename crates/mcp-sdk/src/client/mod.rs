@@ -184,6 +184,12 @@ impl McpClient {
         self.conversation.incoming.closed().is_some()
     }
 
+    /// Returns `true` if the server is at the other end of a stream, such as a child process: it ends with
+    /// the stream.
+    pub(crate) fn is_on_stream(&self) -> bool {
+        self.conversation.binding.is_stream()
+    }
+
     /// How often the server has gone and was, or will be, started again: what the one before kept in mind is lost.
     pub(crate) fn losses(&self) -> u64 {
         self.conversation.losses()

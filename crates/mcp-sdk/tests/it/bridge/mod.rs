@@ -9,3 +9,4 @@ mod bounds;
 mod ends;
 mod task_server;
 mod legacy_tasks;
+mod callers;
