@@ -15,12 +15,12 @@ use tokio::sync::mpsc;
 
 use super::answer::{self, Way};
 use super::in_flight::CallInFlight;
-use super::messages::{self, MESSAGES_MAX};
+use super::messages;
 use super::onward::onward;
 use super::session_party::SessionParty;
 use super::tasks::{self, Listener, Names, Owner, Reserved, Tasks, TasksOfSession};
 use super::{Bridge, Upstream};
-use crate::client::{Answer, McpClientError, Onward, Sender, empty_object, reporting};
+use crate::client::{Answer, McpClientError, Onward, Outbox, Sender, empty_object, reporting};
 use crate::dispatch::{Exchange, Reply, Said, Status};
 use crate::server::{Change, Shared};
 use crate::session::Session;
@@ -112,7 +112,7 @@ fn sender(session: Option<&Arc<Session>>) -> Sender {
 /// The client of a session, and where it is told what belongs to one of its requests.
 pub(super) struct Speaking {
     session: Arc<Session>,
-    outbox: mpsc::Sender<Said>,
+    outbox: Outbox,
     progress_token: Option<RequestId>,
     /// How long its answers are waited for.
     wait: Duration,
@@ -120,7 +120,7 @@ pub(super) struct Speaking {
 
 impl Speaking {
     fn new(session: &Arc<Session>, bridge: &Bridge, params: &Params<'_>) -> (Self, mpsc::Receiver<Said>) {
-        let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
+        let (outbox, messages) = Outbox::new(&bridge.dropped);
         let progress_token = params.meta.progress_token.as_ref().map(Id::to_owned);
         let wait = bridge.suspended.wait();
         (Self { session: session.clone(), outbox, progress_token, wait }, messages)

@@ -18,6 +18,7 @@ mod suspended;
 mod answer;
 mod caller_bound;
 mod messages;
+mod logs;
 mod in_flight;
 mod tasks;
 
@@ -30,14 +31,17 @@ use thruway_mcp::schema::{DiscoverResult, Implementation, ServerCapabilities};
 use thruway_mcp::{Era, Revision};
 use tokio::time::timeout;
 
-use crate::client::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions};
+use crate::client::{
+    DroppedMessages, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions,
+};
 use crate::server::{McpServer, McpServerOptions, Shared};
 use in_flight::CallsInFlight;
 use suspended::Suspended;
 use upstreams::Upstreams;
 
 pub(crate) use legacy::handle_request as handle_legacy_request;
-pub(crate) use modern::{asked, handle_request as handle_modern_request, watch_all};
+pub(crate) use logs::LogSubscription;
+pub(crate) use modern::{asked, handle_request as handle_modern_request, log_level, watch_all, watch_logs};
 pub(crate) use session_party::handle_notification;
 pub(crate) use tasks::TasksOfSession;
 pub(crate) use upstream::{Upstream, Watch};
@@ -102,6 +106,7 @@ pub(crate) struct Bridge {
     shares_subscriptions: bool,
     suspended: Arc<Suspended>,
     calls: CallsInFlight,
+    dropped: Arc<DroppedMessages>,
 }
 
 /// The near side, for the far side to tell what changes.
@@ -153,6 +158,7 @@ impl McpServer {
         let bridge = Bridge {
             revision,
             capabilities: discovered.capabilities.clone(),
+            dropped: upstreams.dropped.clone(),
             upstreams,
             shares_subscriptions: options.shares_subscriptions,
             suspended: Suspended::new(options.questions_max, options.question_wait),
@@ -171,6 +177,13 @@ impl McpServer {
         if let Some(bridge) = &self.shared.bridge {
             bridge.upstreams.close().await;
         }
+    }
+
+    /// Returns the number of messages that a [bridge](Self::bridge) has dropped: progress, log messages and the
+    /// status of tasks that a client did not read, and log messages of which it is unknown who may see them.
+    /// The log has the reasons. Of a server that is no bridge, it is 0.
+    pub fn bridge_dropped_messages(&self) -> u64 {
+        self.shared.bridge.as_ref().map_or(0, |bridge| bridge.dropped.count())
     }
 
     /// Waits until no call is being forwarded by a [bridge](Self::bridge), but no longer than `within`, and sees the servers

@@ -19,7 +19,7 @@ use super::ongoing::{Listener, ModernParty, Ongoing, Step};
 use super::onward::onward;
 use super::tasks;
 use super::upstreams::can_be_asked;
-use super::{Bridge, Upstream, Watch};
+use super::{Bridge, LogSubscription, Upstream, Watch};
 use crate::ask::BoundRequest;
 use crate::authorization::Caller;
 use crate::client::{Answer, McpClientError, Onward, may_ask};
@@ -45,7 +45,7 @@ pub(crate) fn handle_request(
         id: request.id.to_owned(),
         _call: bridge.calls.begin(),
     };
-    let (listener, messages) = Listener::of(params);
+    let (listener, messages) = Listener::of(params, &bridge.dropped);
     let capabilities = match asked(bridge, params) {
         Ok(capabilities) => capabilities,
         Err(error) => return Reply::error(output, &request.id, &error),
@@ -211,7 +211,8 @@ impl Forwarding {
 
     /// From which level on a server that does not hear it with the request is to log.
     fn log_level(&self, listener: &Listener) -> Option<LoggingLevel> {
-        let is_to_be_asked = self.bridge.era() == Era::Legacy && self.bridge.capabilities.logging.is_some();
+        let is_to_be_asked =
+            self.bridge.era() == Era::Legacy && self.bridge.capabilities.logging.is_some();
         listener.log_level().filter(|_| is_to_be_asked)
     }
 
@@ -237,10 +238,7 @@ pub(crate) async fn watch_all(
     }
     let mut watches = Vec::new();
     if !filter.resource_subscriptions.is_empty() {
-        let upstream = match capabilities.filter(|_| !bridge.shares_subscriptions) {
-            None => bridge.upstreams.plain().await,
-            Some(capabilities) => bridge.upstreams.next_leased(lessee(caller, capabilities)).await,
-        };
+        let upstream = upstream_of_subscription(bridge, caller, capabilities).await;
         let upstream = match upstream {
             Err(error @ McpClientError::TooManyServers) => return Err(answer::error_of(error)),
             upstream => upstream.ok(),
@@ -254,6 +252,42 @@ pub(crate) async fn watch_all(
         }
     }
     Ok((filter, watches))
+}
+
+/// Returns the server for a subscription of `caller`, whose client can be asked what `capabilities` say.
+async fn upstream_of_subscription(
+    bridge: &Bridge,
+    caller: &Caller,
+    capabilities: Option<&str>,
+) -> Result<Arc<Upstream>, McpClientError> {
+    let upstreams = &bridge.upstreams;
+    match capabilities.filter(|_| !bridge.shares_subscriptions) {
+        None => upstreams.plain().await,
+        Some(capabilities) => upstreams.next_leased(lessee(caller, capabilities)).await,
+    }
+}
+
+/// Returns the level from which on a subscription wants log messages that belong to no call. Servers of the
+/// modern era send none: there, a log message belongs to a request (2026-07-28, logging).
+pub(crate) fn log_level(bridge: &Bridge, params: &Params<'_>) -> Option<LoggingLevel> {
+    let has_logs = bridge.era() == Era::Legacy && bridge.capabilities.logging.is_some();
+    params.meta.log_level.as_deref().filter(|_| has_logs)?.parse().ok()
+}
+
+/// Subscribes `caller` to the log messages of the server that belong to no call, from `level` on.
+///
+/// # Errors
+/// The server has no capacity, or cannot be reached.
+pub(crate) async fn watch_logs(
+    bridge: &Bridge,
+    caller: &Caller,
+    capabilities: Option<&str>,
+    level: LoggingLevel,
+) -> Result<LogSubscription, Error> {
+    let upstream = upstream_of_subscription(bridge, caller, capabilities).await.map_err(answer::error_of)?;
+    let subscription = upstream.log_listeners.subscribe(&upstream, level);
+    upstream.log_from(level).await;
+    Ok(subscription)
 }
 
 async fn watch(upstream: Option<&Arc<Upstream>>, uri: &str) -> Option<Watch> {

@@ -10,12 +10,14 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::leases::{Lease, Leases, Lessee};
+use super::logs::{self, LogListeners};
 use super::session_party::{self, AbsentParty};
 use super::tasks::{Names, Tasks, TasksMax};
 use super::upstream::Upstream;
 use super::{BridgeOptions, Near};
 use crate::client::{
-    EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
+    DroppedMessages, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions,
+    ServerNotification,
 };
 use crate::server::Change;
 use crate::session::Session;
@@ -35,6 +37,7 @@ pub(super) struct Upstreams {
     near: Near,
     /// What is told of tasks goes here.
     pub(super) tasks: Arc<Tasks>,
+    pub(super) dropped: Arc<DroppedMessages>,
     shared: ArcSwapOption<Upstream>,
     /// When the shared one was connected to last; held while that is done.
     connecting: tokio::sync::Mutex<Option<Instant>>,
@@ -62,6 +65,7 @@ impl Upstreams {
             question_wait: options.question_wait,
             near,
             tasks: Tasks::new(TasksMax { all: options.tasks_max, of_client: options.tasks_per_client_max }),
+            dropped: Arc::default(),
             shared: ArcSwapOption::empty(),
             connecting: tokio::sync::Mutex::const_new(None),
             of_sessions: Mutex::default(),
@@ -87,7 +91,9 @@ impl Upstreams {
 
     fn connect_to_share(&self) -> Result<Arc<Upstream>, McpClientError> {
         let number = self.next_party();
-        Ok(Upstream::new(self.client(number, None, None, self.telling_all())?, number, None))
+        let listeners = Arc::<LogListeners>::default();
+        let builder = self.telling_all(number, &listeners).shared_by_clients();
+        Ok(Upstream::new(self.client(number, None, None, builder)?, number, None, listeners))
     }
 
     /// Shares `upstream`.
@@ -130,6 +136,9 @@ impl Upstreams {
         let Some(session) = session else { return self.plain().await };
         let is_alone = self.has_server_per_session || can_be_asked(&session.client_capabilities());
         let upstream = if is_alone { self.own_of(session)? } else { self.plain().await? };
+        if !is_alone && session.begins_to_hear_logs() {
+            upstream.log_listeners.add_session(session);
+        }
         watch_again(session, &upstream);
         Ok(upstream)
     }
@@ -161,11 +170,13 @@ impl Upstreams {
         let (info, capabilities) = (session.client_info(), session.client_capabilities());
         let number = self.next_party();
         let names = session.tasks().map(|own| Names::new(self.tasks.clone(), own.owner().clone(), number));
+        let on_log = logs::handler_of_session(session, names.clone(), &self.dropped);
         let party = AbsentParty { session: Arc::downgrade(session), wait: self.question_wait, names };
-        let builder = McpClient::builder().on_notification(tell_session(session)).answers_by(Arc::new(party));
+        let builder = McpClient::builder().on_notification(tell_session(session, &self.dropped));
+        let builder = builder.on_log(on_log).answers_by(Arc::new(party));
         let client = self.client(number, info, Some(capabilities), builder)?;
         self.sweep_from_now_on();
-        let upstream = Upstream::new(client, number, Some(permit));
+        let upstream = Upstream::new(client, number, Some(permit), Arc::default());
         let mut of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner);
         of_sessions.retain(|upstream| upstream.strong_count() > 0);
         of_sessions.push(Arc::downgrade(&upstream));
@@ -202,9 +213,10 @@ impl Upstreams {
         let said = serde_json::from_str(&lessee.capabilities);
         let said = said.map_err(|_| McpClientError::ArgumentsInvalid)?;
         let number = self.next_party();
-        let client = self.client(number, None, Some(said), self.telling_all())?;
+        let listeners = Arc::<LogListeners>::default();
+        let client = self.client(number, None, Some(said), self.telling_all(number, &listeners))?;
         self.sweep_from_now_on();
-        Ok(self.leases.lease(lessee, Upstream::new(client, number, Some(permit))))
+        Ok(self.leases.lease(lessee, Upstream::new(client, number, Some(permit), listeners)))
     }
 
     /// Whether those for one client alone are all kept by sessions and subscriptions, so that no call that ends makes room.
@@ -252,10 +264,11 @@ impl Upstreams {
         (self.connect)(builder.options(options))
     }
 
-    /// Changes are told to all who want to know.
-    fn telling_all(&self) -> McpClientBuilder {
+    /// Returns the builder of client `number`, which passes changes and log messages to all that want them.
+    fn telling_all(&self, number: u64, listeners: &Arc<LogListeners>) -> McpClientBuilder {
         let near = self.near.clone();
-        McpClient::builder().on_notification(move |told| {
+        let on_log = listeners.handler(&self.tasks, number, &self.dropped);
+        McpClient::builder().on_log(on_log).on_notification(move |told| {
             if let Some(shared) = near.get().and_then(Weak::upgrade)
                 && let Some(change) = change(told)
             {
@@ -314,13 +327,16 @@ fn watch_again(session: &Arc<Session>, upstream: &Arc<Upstream>) {
 }
 
 /// What the server of one session tells by itself is told to that one.
-fn tell_session(session: &Arc<Session>) -> impl Fn(ServerNotification) + Send + Sync + 'static {
-    let session = Arc::downgrade(session);
+fn tell_session(
+    session: &Arc<Session>,
+    dropped: &Arc<DroppedMessages>,
+) -> impl Fn(ServerNotification) + Send + Sync + 'static {
+    let (session, dropped) = (Arc::downgrade(session), dropped.clone());
     move |told| {
         let Some(session) = session.upgrade() else { return };
         match told {
             ServerNotification::Other { method, params } => {
-                session_party::tell_aside(&session, &method, &params);
+                session_party::tell_aside(&session, &method, &params, &dropped);
             }
             told => {
                 if let Some(change) = change(told) {

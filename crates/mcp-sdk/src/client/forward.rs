@@ -102,6 +102,7 @@ impl McpClient {
             progress: onward.progress.clone(),
             queue: None,
             party: onward.party.clone(),
+            is_forwarded: true,
             cancels: spoken.era() == Era::Legacy || self.conversation.binding.has_common_stream(),
         };
         Ok(self.conversation.exchange(id, outgoing, waiter).await?.answer.into_raw())

@@ -14,6 +14,7 @@ mod resubscription;
 // a request and its answer
 mod conversation;
 mod party;
+mod outbox;
 mod forward;
 mod deadline;
 mod incoming;
@@ -56,9 +57,11 @@ pub(crate) use cache::is_cacheable;
 pub(crate) use eras::may_ask;
 pub use error::McpClientError;
 pub(crate) use forward::{Onward, Sender, reporting};
+pub(crate) use handlers::OnLog;
 pub use handlers::{Direction, ServerNotification};
 pub(crate) use incoming::Answer;
 pub use options::{EraChoice, McpClientOptions};
+pub(crate) use outbox::{DroppedMessages, Outbox, Unsent, WeakOutbox};
 pub(crate) use pages::required_pages;
 pub(crate) use party::{Party, RawAnswer};
 pub(crate) use questions::empty_object;
@@ -141,7 +144,10 @@ impl McpClient {
         mut self,
         on_progress: impl Fn(ProgressNotificationParams) + Send + Sync + 'static,
     ) -> Self {
-        self.options.on_progress = Some(Arc::new(on_progress));
+        self.options.on_progress = Some(Arc::new(move |progress| {
+            on_progress(progress);
+            None
+        }));
         self
     }
 

@@ -31,9 +31,11 @@ impl Asides {
         let mut messages = self.queue().messages.lock().await;
         loop {
             match messages.recv().await {
-                Some(Said::Message(message)) => return message,
-                // It is for streams that can be taken up again.
-                Some(Said::Disconnect(_)) => {}
+                Some(said) => match said.into_message() {
+                    Some(message) => return message,
+                    // It is for streams that can be taken up again.
+                    None => {}
+                },
                 // There is a sender for as long as this is there.
                 None => return std::future::pending().await,
             }

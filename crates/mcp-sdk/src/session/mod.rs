@@ -2,6 +2,7 @@
 
 mod in_flight;
 mod asides;
+mod log_inbox;
 mod streams;
 
 use std::collections::HashMap;
@@ -11,8 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 use thruway_mcp::Revision;
-use thruway_mcp::schema::{ClientCapabilities, Implementation, InitializeRequestParams, LoggingLevel};
+use thruway_mcp::json_rpc::write_notification;
+use thruway_mcp::schema::{
+    ClientCapabilities, Implementation, InitializeRequestParams, LoggingLevel, methods,
+};
 use thruway_net::Clock;
 use tokio::sync::Notify;
 
@@ -22,6 +27,7 @@ use crate::server::Subscription;
 
 pub(crate) use asides::Asides;
 pub(crate) use in_flight::{InFlight, InFlightGuard};
+pub(crate) use log_inbox::LogInbox;
 pub(crate) use streams::{Event, EventId, EventKind, EventStream, StreamReader, Streams};
 
 /// What is remembered of a client between its requests.
@@ -44,6 +50,10 @@ pub(crate) struct Session {
     pub(crate) in_flight: InFlight,
     /// Behind a bridge: what the server asks by itself.
     asides: Option<Asides>,
+    /// Behind a bridge: log messages that belong to no request.
+    logs: LogInbox,
+    /// `true` once the shared server behind the bridge knows that the session wants log messages.
+    hears_logs: AtomicBool,
     /// What was sent and may be asked for again.
     pub(crate) streams: Streams,
     /// In seconds.
@@ -77,6 +87,8 @@ impl Session {
             subscription,
             in_flight: InFlight::default(),
             asides: None,
+            logs: LogInbox::default(),
+            hears_logs: AtomicBool::new(false),
             streams: Streams::default(),
             last_used: AtomicU64::new(now().as_secs()),
             is_ended: AtomicBool::new(false),
@@ -92,6 +104,16 @@ impl Session {
         Self { asides: Some(Asides::default()), tasks, ..self }
     }
 
+    /// Adds a log message that belongs to no request. Returns the number of older messages that were dropped.
+    pub(crate) fn note_log(&self, params: Arc<RawValue>) -> u64 {
+        self.logs.push(params)
+    }
+
+    /// Returns `true` the first time only: the shared server then gets to know the session.
+    pub(crate) fn begins_to_hear_logs(&self) -> bool {
+        !self.hears_logs.load(Ordering::Relaxed) && !self.hears_logs.swap(true, Ordering::Relaxed)
+    }
+
     /// Whose the tasks of the client are, if calls may become some.
     pub(crate) const fn tasks(&self) -> Option<&TasksOfSession> {
         self.tasks.as_ref()
@@ -102,14 +124,21 @@ impl Session {
         self.asides.as_ref()
     }
 
-    /// What the server asks by itself next.
+    /// Returns the next message behind a bridge that belongs to no request: a question or a log message.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// No message is lost.
     pub(crate) async fn next_aside(&self) -> Vec<u8> {
         let Some(asides) = &self.asides else { return std::future::pending().await };
         loop {
-            let message = asides.next().await;
+            let message = tokio::select! {
+                message = asides.next() => message,
+                params = self.logs.next() => {
+                    let mut message = Vec::new();
+                    write_notification(&mut message, methods::NOTIFICATIONS_MESSAGE, &&*params);
+                    return message;
+                }
+            };
             if self.pending.is_waiting_for(&message) {
                 return message;
             }

@@ -60,7 +60,9 @@ pub(super) fn spawn(mut exchange: Exchange, in_flight: InFlightGuard, stream: Ar
     let pump = async move {
         while let Some(outgoing) = exchange.next().await {
             let kind = match outgoing {
-                Outgoing::Said(Said::Message(message)) => EventKind::Message(message.into()),
+                Outgoing::Said(Said::Message(message) | Said::Forwarded { message, .. }) => {
+                    EventKind::Message(message.into())
+                }
                 Outgoing::Said(Said::Disconnect(retry)) => EventKind::Disconnect(retry),
                 Outgoing::Answer(message, _) => EventKind::Answer(message.into()),
             };

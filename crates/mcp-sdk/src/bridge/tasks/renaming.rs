@@ -29,6 +29,12 @@ pub(in crate::bridge) fn stripped(json: &RawValue, member: &str) -> Option<Box<R
     without(json, member).and_then(|(output, _)| close(output))
 }
 
+/// Returns `true` if a message belongs to a task.
+pub(in crate::bridge) fn is_related_to_task(params: &RawValue) -> bool {
+    // Most do not.
+    params.get().contains(meta_keys::RELATED_TASK) && string_at(params, RELATED_ID).is_some()
+}
+
 /// The string where `path` leads.
 pub(in crate::bridge) fn string_at(json: &RawValue, path: &[&str]) -> Option<String> {
     match path.split_first() {

@@ -14,6 +14,7 @@ use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::super::handlers::Direction;
 use super::super::incoming::{Answer, outcome};
+use super::super::outbox::WaitBudget;
 use super::super::resubscription::may_pass;
 use super::Outgoing;
 use super::http::{Http, Kind, kind_of};
@@ -34,7 +35,7 @@ impl Http {
             consume_budget().await;
             let reason = match events.next().await {
                 Some(Ok(event)) if event.data.is_empty() => continue,
-                Some(Ok(event)) => match take(conversation, id, event.data.as_bytes())? {
+                Some(Ok(event)) => match take(conversation, id, event.data.as_bytes()).await? {
                     Some(answer) => return Ok(answer),
                     None => continue,
                 },
@@ -143,11 +144,14 @@ fn opened_stream(response: Response) -> Result<Response, McpClientError> {
 
 /// Handles what the server says by itself until the stream breaks.
 async fn read_on(conversation: &Weak<Conversation>, events: &mut Events) {
+    let Some(mut budget) = conversation.upgrade().map(|conversation| conversation.wait_budget()) else {
+        return;
+    };
     while let Some(Ok(event)) = events.next().await {
         consume_budget().await;
         let Some(conversation) = conversation.upgrade() else { return };
         // What is no message is passed over: nobody waits for it.
-        let _ = conversation.handle_octets(event.data.as_bytes());
+        let _ = conversation.handle_octets(event.data.as_bytes(), &mut budget).await;
     }
 }
 
@@ -156,16 +160,20 @@ pub(super) fn events_of(conversation: &Conversation, response: Response) -> Even
 }
 
 /// The answer to request `id`, if the event is it; anything else is handled.
-fn take(conversation: &Arc<Conversation>, id: i64, octets: &[u8]) -> Result<Option<Answer>, McpClientError> {
+async fn take(
+    conversation: &Arc<Conversation>,
+    id: i64,
+    octets: &[u8],
+) -> Result<Option<Answer>, McpClientError> {
     conversation.incoming.handlers.trace(Direction::Received, octets);
     match json_rpc::parse(octets) {
-        Ok(message) => take_one(conversation, id, &message),
-        Err(_) => take_batch(conversation, id, octets),
+        Ok(message) => take_one(conversation, id, &message).await,
+        Err(_) => take_batch(conversation, id, octets).await,
     }
 }
 
 /// The answer to request `id`, if one of a batch is it; all others are handled.
-pub(super) fn take_batch(
+pub(super) async fn take_batch(
     conversation: &Arc<Conversation>,
     id: i64,
     octets: &[u8],
@@ -174,12 +182,12 @@ pub(super) fn take_batch(
     for message in conversation.batch(octets)? {
         let message =
             json_rpc::parse(message.get().as_bytes()).map_err(|_| McpClientError::MessageInvalid)?;
-        answer = take_one(conversation, id, &message)?.or(answer);
+        answer = take_one(conversation, id, &message).await?.or(answer);
     }
     Ok(answer)
 }
 
-fn take_one(
+async fn take_one(
     conversation: &Arc<Conversation>,
     id: i64,
     message: &Message<'_>,
@@ -191,7 +199,10 @@ fn take_one(
             _ => Err(McpClientError::MessageInvalid),
         },
         message => {
-            conversation.handle_message(message, Some(id));
+            if let Some(unsent) = conversation.handle_message(message, Some(id)) {
+                // The stream is that of one request: only its client waits.
+                WaitBudget::new(false).deliver(unsent).await;
+            }
             Ok(None)
         }
     }

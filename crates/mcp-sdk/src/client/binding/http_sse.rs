@@ -86,13 +86,16 @@ impl Http {
 }
 
 async fn read(http: Weak<Http>, conversation: Weak<Conversation>, mut events: Events) {
+    let Some(mut budget) = conversation.upgrade().map(|conversation| conversation.wait_budget()) else {
+        return;
+    };
     let is_too_large = loop {
         match events.next().await {
             Some(Ok(event)) => {
                 consume_budget().await;
                 let Some(conversation) = conversation.upgrade() else { return };
                 // What is no message is passed over.
-                let _ = conversation.handle_octets(event.data.as_bytes());
+                let _ = conversation.handle_octets(event.data.as_bytes(), &mut budget).await;
             }
             Some(Err(error)) => break McpClientError::from(error) == McpClientError::MessageTooLarge,
             None => break false,

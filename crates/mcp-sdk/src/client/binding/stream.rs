@@ -183,6 +183,9 @@ impl Near {
 async fn read(near: Near, mut input: Input, bytes_max: usize) {
     let mut lines = Lines::with_bytes_max(bytes_max);
     let mut invalid_lines = 0;
+    let Some(mut budget) = near.conversation.upgrade().map(|conversation| conversation.wait_budget()) else {
+        return;
+    };
     while input.read(lines.room()).await.is_ok_and(|read| read > 0) {
         let Some(conversation) = near.conversation.upgrade() else { return };
         while let Some(line) = lines.next() {
@@ -191,8 +194,10 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
                 Line::TooLong => {}
                 Line::Passed(passed) => conversation.incoming.handle_passed(passed),
                 Line::Whole(line) if line.trim_ascii().is_empty() => {}
-                Line::Whole(line) if conversation.handle_octets(line).is_ok() => invalid_lines = 0,
-                Line::Whole(_) => invalid_lines += 1,
+                Line::Whole(line) => match conversation.handle_octets(line, &mut budget).await {
+                    Ok(()) => invalid_lines = 0,
+                    Err(_) => invalid_lines += 1,
+                },
             }
         }
         if invalid_lines > INVALID_LINES_MAX {
@@ -201,7 +206,7 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
     }
     if let (Some(conversation), Some(line)) = (near.conversation.upgrade(), lines.rest()) {
         // What the end has cut off is no message.
-        let _ = conversation.handle_octets(line);
+        let _ = conversation.handle_octets(line, &mut budget).await;
     }
     near.lose();
 }

@@ -9,4 +9,6 @@ mod bounds;
 mod ends;
 mod task_server;
 mod legacy_tasks;
+mod bursts;
+mod logs;
 mod callers;
