@@ -125,7 +125,7 @@ impl Forwarding {
         log_level: Option<LoggingLevel>,
         bound: &CallerBound,
     ) -> Result<Answer, McpClientError> {
-        let upstream = self.bridge.upstreams.plain().await?;
+        let upstream = self.bridge.far_side.upstreams.plain().await?;
         if let Some(level) = log_level {
             upstream.log_from(level).await;
         }
@@ -192,7 +192,7 @@ impl Forwarding {
     }
 
     fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
-        let way = Way { near: Revision::LATEST, far: self.bridge.revision };
+        let way = Way { near: Revision::LATEST, far: self.bridge.far_side.revision };
         let room = outcome.as_ref().map_or(0, |answer| answer.get().len());
         let mut output = Vec::with_capacity(room + ENVELOPE_BYTES);
         let id = Id::from(&self.id);
@@ -202,7 +202,7 @@ impl Forwarding {
 
     /// A server for one call, which logs from `log_level` on.
     async fn lease(&self, lessee: Lessee, log_level: Option<LoggingLevel>) -> Result<Lease, McpClientError> {
-        let lease = self.bridge.upstreams.lease(lessee).await?;
+        let lease = self.bridge.far_side.upstreams.lease(lessee).await?;
         if let Some(level) = log_level {
             lease.log_from(level).await;
         }
@@ -212,12 +212,12 @@ impl Forwarding {
     /// From which level on a server that does not hear it with the request is to log.
     fn log_level(&self, listener: &Listener) -> Option<LoggingLevel> {
         let is_to_be_asked =
-            self.bridge.era() == Era::Legacy && self.bridge.capabilities.logging.is_some();
+            self.bridge.era() == Era::Legacy && self.bridge.far_side.capabilities.logging.is_some();
         listener.log_level().filter(|_| is_to_be_asked)
     }
 
     fn next_key(&self) -> u64 {
-        self.bridge.upstreams.next_party()
+        self.bridge.far_side.upstreams.next_party()
     }
 }
 
@@ -260,7 +260,7 @@ async fn upstream_of_subscription(
     caller: &Caller,
     capabilities: Option<&str>,
 ) -> Result<Arc<Upstream>, McpClientError> {
-    let upstreams = &bridge.upstreams;
+    let upstreams = &bridge.far_side.upstreams;
     match capabilities.filter(|_| !bridge.shares_subscriptions) {
         None => upstreams.plain().await,
         Some(capabilities) => upstreams.next_leased(lessee(caller, capabilities)).await,
@@ -270,7 +270,7 @@ async fn upstream_of_subscription(
 /// Returns the level from which on a subscription wants log messages that belong to no call. Servers of the
 /// modern era send none: there, a log message belongs to a request (2026-07-28, logging).
 pub(crate) fn log_level(bridge: &Bridge, params: &Params<'_>) -> Option<LoggingLevel> {
-    let has_logs = bridge.era() == Era::Legacy && bridge.capabilities.logging.is_some();
+    let has_logs = bridge.era() == Era::Legacy && bridge.far_side.capabilities.logging.is_some();
     params.meta.log_level.as_deref().filter(|_| has_logs)?.parse().ok()
 }
 

@@ -9,12 +9,13 @@ use thruway_mcp::schema::{ClientCapabilities, Implementation};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::Near;
+use super::far_side::Connector;
 use super::leases::{Lease, Leases, Lessee};
 use super::logs::{self, LogListeners};
 use super::session_party::{self, AbsentParty};
 use super::tasks::{Names, Tasks, TasksMax};
 use super::upstream::Upstream;
-use super::{BridgeOptions, Near};
 use crate::client::{
     DroppedMessages, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions,
     ServerNotification,
@@ -23,7 +24,7 @@ use crate::server::Change;
 use crate::session::Session;
 
 /// Makes a client of the far side.
-pub(super) type Connect = Box<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
+pub(super) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
 
 /// The servers behind a bridge.
 pub(super) struct Upstreams {
@@ -37,7 +38,7 @@ pub(super) struct Upstreams {
     near: Near,
     /// What is told of tasks goes here.
     pub(super) tasks: Arc<Tasks>,
-    pub(super) dropped: Arc<DroppedMessages>,
+    dropped: Arc<DroppedMessages>,
     shared: ArcSwapOption<Upstream>,
     /// When the shared one was connected to last; held while that is done.
     connecting: tokio::sync::Mutex<Option<Instant>>,
@@ -52,30 +53,32 @@ pub(super) struct Upstreams {
     idle: Duration,
     is_swept: AtomicBool,
     /// No server is started any more.
-    is_ending: AtomicBool,
+    is_ending: Arc<AtomicBool>,
 }
 
 impl Upstreams {
-    pub(super) fn new(options: &BridgeOptions, connect: Connect, near: Near) -> Self {
+    /// Returns the servers in `era`. None is connected to so far.
+    pub(super) fn new(connector: &Connector, era: EraChoice) -> Self {
+        let options = &connector.options;
         Self {
-            connect,
+            connect: connector.connect.clone(),
             options: options.client.clone(),
-            era: options.client.era,
+            era,
             has_server_per_session: options.has_server_per_session,
             question_wait: options.question_wait,
-            near,
+            near: connector.near.clone(),
             tasks: Tasks::new(TasksMax { all: options.tasks_max, of_client: options.tasks_per_client_max }),
-            dropped: Arc::default(),
+            dropped: connector.dropped.clone(),
             shared: ArcSwapOption::empty(),
             connecting: tokio::sync::Mutex::const_new(None),
             of_sessions: Mutex::default(),
             leases: Leases::new(options.server.session_idle),
-            permits: Arc::new(Semaphore::new(options.servers_max)),
+            permits: connector.permits.clone(),
             servers_max: options.servers_max,
             last_party: AtomicU64::new(0),
             idle: options.server.session_idle,
             is_swept: AtomicBool::new(false),
-            is_ending: AtomicBool::new(false),
+            is_ending: connector.is_ending.clone(),
         }
     }
 
@@ -94,6 +97,11 @@ impl Upstreams {
         let listeners = Arc::<LogListeners>::default();
         let builder = self.telling_all(number, &listeners).shared_by_clients();
         Ok(Upstream::new(self.client(number, None, None, builder)?, number, None, listeners))
+    }
+
+    /// Returns `true` if the server is at the other end of a stream, such as a child process.
+    pub(super) fn are_on_stream(&self) -> bool {
+        self.shared.load().as_ref().is_some_and(|upstream| upstream.client.is_on_stream())
     }
 
     /// Shares `upstream`.

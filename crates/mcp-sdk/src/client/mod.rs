@@ -54,7 +54,7 @@ use reading::{Read, Wanted};
 
 pub use builder::McpClientBuilder;
 pub(crate) use cache::is_cacheable;
-pub(crate) use eras::may_ask;
+pub(crate) use eras::{is_refusal_of_era, may_ask};
 pub use error::McpClientError;
 pub(crate) use forward::{Onward, Sender, reporting};
 pub(crate) use handlers::OnLog;

@@ -22,7 +22,7 @@ use thruway_net::Clock;
 use tokio::sync::Notify;
 
 use crate::ask::PendingRequests;
-use crate::bridge::{TasksOfSession, Upstream, Watch};
+use crate::bridge::{FarSide, TasksOfSession, Upstream, Watch};
 use crate::server::Subscription;
 
 pub(crate) use asides::Asides;
@@ -54,6 +54,8 @@ pub(crate) struct Session {
     logs: LogInbox,
     /// `true` once the shared server behind the bridge knows that the session wants log messages.
     hears_logs: AtomicBool,
+    /// Behind a bridge: the server as it appears in the era that the session was begun with.
+    far_side: Option<Arc<FarSide>>,
     /// What was sent and may be asked for again.
     pub(crate) streams: Streams,
     /// In seconds.
@@ -89,6 +91,7 @@ impl Session {
             asides: None,
             logs: LogInbox::default(),
             hears_logs: AtomicBool::new(false),
+            far_side: None,
             streams: Streams::default(),
             last_used: AtomicU64::new(now().as_secs()),
             is_ended: AtomicBool::new(false),
@@ -99,9 +102,15 @@ impl Session {
         }
     }
 
-    /// The same, behind a bridge, whose servers may ask by themselves, and make tasks.
-    pub(crate) fn behind_bridge(self, tasks: Option<TasksOfSession>) -> Self {
-        Self { asides: Some(Asides::default()), tasks, ..self }
+    /// Returns the session behind a bridge to `far_side`, whose server may ask outside of requests and make
+    /// tasks.
+    pub(crate) fn behind_bridge(self, far_side: Arc<FarSide>, tasks: Option<TasksOfSession>) -> Self {
+        Self { asides: Some(Asides::default()), far_side: Some(far_side), tasks, ..self }
+    }
+
+    /// Returns the server behind the bridge, if there is one.
+    pub(crate) const fn far_side(&self) -> Option<&Arc<FarSide>> {
+        self.far_side.as_ref()
     }
 
     /// Adds a log message that belongs to no request. Returns the number of older messages that were dropped.
