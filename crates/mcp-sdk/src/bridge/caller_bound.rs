@@ -72,7 +72,7 @@ impl CallerBound {
         if self.task_id.is_some() && upstream.run() != run {
             return Err(unknown_task());
         }
-        // Most answers have neither. One that hides the name in escapes stays as it is: nobody can use such
+        // Most answers have neither. An answer that escapes the name stays as it is: the bridge refuses such
         // an id.
         if !answer.get().contains("\"requestState\"") && !answer.get().contains("\"taskId\"") {
             return Ok(answer);

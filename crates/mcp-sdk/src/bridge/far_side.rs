@@ -40,7 +40,7 @@ pub(super) struct LegacyFarSide {
     probe: Mutex<Probe>,
 }
 
-/// Whether to ask the server again for the legacy era.
+/// Decides if the server is asked again for the legacy era.
 #[derive(Clone, Copy)]
 enum Probe {
     /// No answer so far. It may be asked after this time.

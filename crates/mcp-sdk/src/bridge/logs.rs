@@ -55,7 +55,7 @@ impl LogListeners {
         self.state().add(place, LogListener::Session(Arc::downgrade(session)));
     }
 
-    /// Adds a subscription to the log messages of `upstream`, whose listeners these are.
+    /// Adds a subscription of the modern era. These must be the listeners of `upstream`.
     pub(super) fn subscribe(&self, upstream: &Arc<Upstream>, level: LoggingLevel) -> LogSubscription {
         let inbox = Arc::new(LogInbox::default());
         let place = Arc::as_ptr(&inbox).addr();
@@ -74,9 +74,9 @@ impl LogListeners {
         self.state().all.values().filter_map(LogListener::level).min()
     }
 
-    /// Returns the handler for log messages of a server that several clients use. A message is delivered only
-    /// if no call is in flight: otherwise it may belong to the call of one client, and nobody can tell which
-    /// one.
+    /// Returns the handler for log messages of a server that several clients use. It delivers a message only if
+    /// no call is in flight: otherwise the message may belong to the call of one client, and it does not say
+    /// which one.
     pub(super) fn handler(
         self: &Arc<Self>,
         tasks: &Arc<Tasks>,

@@ -48,7 +48,7 @@ pub(crate) struct DroppedMessages {
     logged: Mutex<Option<Instant>>,
 }
 
-/// How long the reader of a stream may wait for clients that do not read.
+/// Limits the time that the reader of a stream waits for clients that do not read.
 ///
 /// A stream that serves one client waits for it without limit: only that client is affected, and its calls
 /// have timeouts. A stream that serves several clients waits for [`WAIT_MAX`] at once and for a tenth of the

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 /// Log messages that belong to no request, until a stream of their client takes them. When there are too
-/// many, the oldest is dropped: a client that does not read stops nobody.
+/// many, the oldest is dropped: a client that does not read must not stop the server.
 #[derive(Default, Debug)]
 pub(crate) struct LogInbox {
     state: Mutex<State>,

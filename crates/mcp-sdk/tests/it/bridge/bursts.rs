@@ -13,14 +13,14 @@ use crate::client::calls::text;
 use crate::client::sites::{Site, Told, answering};
 use crate::fixtures::{Nothing, server};
 
-const MESSAGES: usize = 1000;
+const MESSAGES: u32 = 1000;
 
 /// A server whose tool `burst` logs and reports progress as fast as it can.
 fn bursting() -> McpServer {
     server().tool(Tool::new("burst"), |_: Nothing, context: Context| async move {
         for n in 1..=MESSAGES {
             context.log(LoggingLevel::Info, None, n).await;
-            context.progress(n as f64, None, None).await;
+            context.progress(f64::from(n), None, None).await;
         }
         "done"
     })
@@ -44,13 +44,13 @@ async fn a_burst_of_messages_arrives_completely() {
                 let teller = reported.teller();
                 let reporting = client.clone().with_progress(move |progress| teller(progress.progress));
                 assert_eq!(text(&reporting.call_tool("burst", json!({})).await.unwrap()), "done", "{way}");
-                let steps: Vec<_> = reported.take().into_iter().map(|step| step as usize).collect();
-                assert_eq!(steps, (1..=MESSAGES).collect::<Vec<_>>(), "{way}");
+                let steps: Vec<_> = (1..=MESSAGES).map(f64::from).collect();
+                assert_eq!(reported.take(), steps, "{way}");
                 let messages = logged.take().into_iter().filter_map(|told| match told {
                     ServerNotification::Message(message) => message.data.as_u64(),
                     _ => None,
                 });
-                assert_eq!(messages.count(), MESSAGES, "{way}");
+                assert_eq!(messages.count(), MESSAGES as usize, "{way}");
                 client.close().await;
             }
         }
